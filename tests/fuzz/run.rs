@@ -9,6 +9,7 @@ use std::{
     env,
     fmt::Debug,
     fs,
+    io::ErrorKind,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -79,10 +80,14 @@ pub(crate) fn run<I: TypeGenerator + Debug>(target: &str, check: impl Fn(&I)) {
     println!("fuzz {target}: {executions} executions");
 }
 
-/// The seeds in `tests/fuzz/corpus`, one a line; what follows `#` is a comment.
+/// The seeds in `tests/fuzz/corpus`, one a line; what follows `#` is a comment. A seed makes the same
+/// input as long as the type of the input does not change.
 fn corpus(target: &str) -> Vec<u128> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
-    let text = fs::read_to_string(folder.join(target)).unwrap_or_default();
+    let text = match fs::read_to_string(folder.join(target)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        read => read.expect("a file of the corpus is text"),
+    };
     let seeds = text
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim());

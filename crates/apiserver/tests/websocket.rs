@@ -1,9 +1,12 @@
 //! Watches over a WebSocket. What is expected is what kube-apiserver v1.36.3 sends to the same bytes.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use windlass_apiserver::{ApiServer, Listening};
 
 mod support;
@@ -16,6 +19,9 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ANSWER: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
+/// No test hangs for longer.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// A connection, and the head of the response.
 async fn open(port: &Listening, path: &str, headers: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(port.addr()).await.expect("it listens");
@@ -25,15 +31,23 @@ async fn open(port: &Listening, path: &str, headers: &str) -> (TcpStream, String
     );
     stream.write_all(head.as_bytes()).await.expect("it reads");
     let mut response = Vec::new();
-    while !response.ends_with(b"\r\n\r\n") {
-        response.push(stream.read_u8().await.expect("a response"));
-    }
+    let read = async {
+        while !response.ends_with(b"\r\n\r\n") {
+            response.push(stream.read_u8().await.expect("a response"));
+        }
+    };
+    timeout(LIMIT, read).await.expect("a response in time");
     let response = String::from_utf8(response).expect("text");
     (stream, response.to_ascii_lowercase())
 }
 
 /// The next message: its opcode and its content.
 async fn message(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+    let read = read_message(stream);
+    timeout(LIMIT, read).await.expect("a message in time")
+}
+
+async fn read_message(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     let first = stream.read_u8().await.expect("a frame");
     assert_eq!(first & 0x80, 0x80, "each message is one frame");
     let length = match stream.read_u8().await.expect("a length") {

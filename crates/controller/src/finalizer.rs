@@ -30,6 +30,7 @@ pub use self::{
     name::{FinalizerName, InvalidFinalizer},
     orphan::Orphan,
     plan::FinalizerPatch,
+    request::sent_once,
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
 };
 

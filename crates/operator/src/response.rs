@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, Collected, Limited};
-use kube::{Client, client::Body, core::Status};
+use kube::{Client, core::Status};
 use serde::de::{DeserializeOwned, Error as _};
+use windlass_controller::sent_once;
 
 /// The largest body of a successful response, in bytes. By default etcd stores no object of more
 /// than 1.5 MiB.
@@ -37,7 +38,7 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// Sends `request`, and reads the response.
+/// Sends `request` once, and reads the response.
 ///
 /// # Errors
 ///
@@ -46,7 +47,10 @@ pub(crate) async fn send(
     client: &Client,
     request: http::Request<Vec<u8>>,
 ) -> Result<Response, kube::Error> {
-    let response = client.send(request.map(Body::from)).await?;
+    let (head, body) = request.into_parts();
+    // kube's own retries would wait within our timeouts.
+    let request = http::Request::from_parts(head, sent_once(body).await?);
+    let response = client.send(request).await?;
     let (parts, body) = response.into_parts();
     let body = if parts.status.is_success() {
         let body = Limited::new(body, MAX_BODY).collect().await;

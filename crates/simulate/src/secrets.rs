@@ -88,13 +88,20 @@ impl Subscriber for Secrets {
 // === impl Fields ===
 
 impl Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut text = String::new();
-        _ = write!(text, "{value:?}");
-        let mut secrets = self.search.secrets.iter();
-        if secrets.any(|secret| text.contains(secret.as_str())) {
+    fn record_str(&mut self, field: &Field, text: &str) {
+        // A text within a debug form is escaped.
+        let is_in = |secret: &String| {
+            text.contains(secret.as_str()) || text.contains(&secret.escape_debug().to_string())
+        };
+        if self.search.secrets.iter().any(is_in) {
             let place = format!("the field {field} of {} has a secret", self.target);
             self.search.found.lock().get_or_insert(place);
         }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let mut text = String::new();
+        _ = write!(text, "{value:?}");
+        self.record_str(field, &text);
     }
 }

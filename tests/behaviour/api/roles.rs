@@ -109,7 +109,6 @@ on_both_servers! {
         let raw = server(&cluster).await;
         let maps = raw.maps();
         let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] }]);
-        // Without a namespace, the account is one of the namespace of the binding.
         let account = json!({ "kind": "ServiceAccount", "name": "robot", "namespace": raw.namespace });
         bind(&raw, "accounts", &rules, &account).await;
         let robot = format!("system:serviceaccount:{}:robot", raw.namespace);

@@ -1,8 +1,11 @@
 //! Role-based access control: what the roles that are bound to a user allow.
 //!
 //! The initial roles and bindings (`roles.jsonl`, one resource and object a line) are those that
-//! kube-apiserver v1.36.3 creates; a test compares them. A role that aggregates others has their
-//! rules, which in a cluster a controller writes into it.
+//! kube-apiserver v1.36.3 creates (The Kubernetes Authors, Apache License 2.0), read from it by
+//! `GET` without what differs between two servers; a test compares them. A role that aggregates
+//! others has their rules, which in a cluster a controller writes into it.
+
+use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
@@ -69,33 +72,39 @@ impl Cluster {
         });
         let mut rules = Vec::new();
         for (key, binding) in bindings {
-            self.add_rules(&binding.value()["roleRef"], &key.namespace, &mut rules);
+            rules.extend(self.rules_of_role(&binding.value()["roleRef"], &key.namespace));
         }
         rules
     }
 
-    /// Adds the rules of the role that a binding in `namespace` refers to.
-    fn add_rules(&self, reference: &Value, namespace: &str, rules: &mut Vec<Value>) {
+    /// The rules of the role that a binding in `namespace` refers to, and of the roles that it
+    /// aggregates, which may aggregate others: `admin` aggregates `edit`, and that `view`.
+    fn rules_of_role(&self, reference: &Value, namespace: &str) -> Vec<Value> {
         let (plural, namespace) = match reference["kind"].as_str() {
             Some("Role") => ("roles", namespace),
             _ => ("clusterroles", ""),
         };
         let name = reference["name"].as_str().unwrap_or_default();
         let table = format!("{plural}.{GROUP}");
-        let Some(role) = self.store.get(&table, &Key::new(namespace, name)) else {
-            return;
-        };
-        rules.extend_from_slice(list(&role.value()["rules"]));
-        let selectors = role
-            .value()
-            .pointer("/aggregationRule/clusterRoleSelectors");
-        for selector in selectors.map(list).unwrap_or_default() {
-            for (_, other) in self.store.objects(&table) {
-                if selects(selector, other) {
-                    rules.extend_from_slice(list(&other.value()["rules"]));
+        let first = self.store.get(&table, &Key::new(namespace, name));
+        let mut pending: Vec<_> = first.into_iter().collect();
+        // Users can write roles that aggregate each other.
+        let mut added = HashSet::from([name]);
+        let mut rules = Vec::new();
+        while let Some(role) = pending.pop() {
+            rules.extend_from_slice(list(&role.value()["rules"]));
+            let selectors = role
+                .value()
+                .pointer("/aggregationRule/clusterRoleSelectors");
+            for selector in selectors.map(list).unwrap_or_default() {
+                for (key, other) in self.store.objects(&table) {
+                    if selects(selector, other) && added.insert(&key.name) {
+                        pending.push(other);
+                    }
                 }
             }
         }
+        rules
     }
 }
 

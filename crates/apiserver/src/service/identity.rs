@@ -1,5 +1,7 @@
 //! The user of a request: that of its token, or that which it impersonates.
 
+use std::iter;
+
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use percent_encoding::percent_decode_str;
@@ -21,15 +23,20 @@ pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
         return Ok(user);
     };
     if shared.authorizes() {
-        let names = [("users", &wanted.name)].into_iter();
-        let groups = wanted.groups.iter().map(|group| ("groups", group));
-        for (resource, name) in names.chain(groups) {
+        let account = wanted.name.strip_prefix("system:serviceaccount:");
+        let who = match account.and_then(|account| account.split_once(':')) {
+            Some((namespace, name)) => ("serviceaccounts", namespace, name),
+            None => ("users", "", &*wanted.name),
+        };
+        let groups = wanted.groups.iter().map(|group| ("groups", "", &**group));
+        for (resource, namespace, name) in iter::once(who).chain(groups) {
             shared.authorize(&Attributes {
                 user: user.name.clone(),
                 groups: user.groups.clone(),
                 verb: "impersonate".to_owned(),
                 resource: resource.to_owned(),
-                name: name.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
                 ..Attributes::default()
             })?;
         }

@@ -41,14 +41,18 @@ pub(super) fn check(
         name: place
             .name
             .clone()
-            .or_else(|| selected_name(query))
+            .or_else(|| selected_name(verb, query))
             .unwrap_or_default(),
     };
     service.shared.authorize(&attributes)
 }
 
-/// The name in `fieldSelector=metadata.name=x`: such a list is about one object.
-fn selected_name(query: &Query) -> Option<String> {
+/// The name in `fieldSelector=metadata.name=x`: such a list, watch or delete is about one object.
+/// For other verbs a field selector means nothing.
+fn selected_name(verb: Verb, query: &Query) -> Option<String> {
+    if !matches!(verb.name(), "list" | "watch" | "deletecollection") {
+        return None;
+    }
     let known = [SelectableField::at_its_path("metadata.name", "")];
     let selector = FieldSelector::parse(query.get("fieldSelector"), &known).ok()?;
     selector.name().map(str::to_owned)

@@ -56,7 +56,10 @@ impl Handshake {
             return None;
         }
         let key = headers.get(SEC_WEBSOCKET_KEY)?.clone();
-        let protocol = headers.get(SEC_WEBSOCKET_PROTOCOL).cloned();
+        // A server chooses one of those that the client names.
+        let protocols = headers.get(SEC_WEBSOCKET_PROTOCOL);
+        let protocol = protocols.and_then(|it| it.to_str().ok()?.split(',').next());
+        let protocol = protocol.and_then(|it| HeaderValue::from_str(it.trim()).ok());
         let has_origin = headers.contains_key(ORIGIN);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>()?;
         Some(Self {

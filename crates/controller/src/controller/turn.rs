@@ -490,14 +490,18 @@ impl Turn<'_> {
         // After the dead letter was added: the hook may redrive it.
         let settings = &self.shared.settings;
         if let Some(hook) = &settings.on_exhausted {
-            // As for a handler, because the hook may write a status. After a
-            // stop, no hook waits for the lease.
-            let _permit = tokio::select! {
+            // As for a handler, because the hook may write a status. After a stop, no hook waits for
+            // the lease.
+            let permit = tokio::select! {
                 biased;
                 permit = self.shared.permit() => permit,
                 () = self.stop.cancelled() => return,
             };
-            exhausted::call(hook, exhausted, settings.limit).await;
+            let called = exhausted::call(hook, exhausted, settings.limit);
+            match &permit {
+                Some(permit) => permit.within(called).await,
+                None => called.await,
+            }
         }
     }
 

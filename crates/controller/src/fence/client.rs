@@ -139,10 +139,10 @@ mod tests {
         let (fence, polls) = (Fence::new(), Arc::new(AtomicUsize::new(0)));
         fence.open_until(fence.now() + std::time::Duration::from_secs(10));
         let (wake, counted) = (Arc::new(Notify::new()), Arc::clone(&polls));
-        let requested_by_mapper = Arc::clone(&wake);
+        let notify = Arc::clone(&wake);
         let alive = Arc::downgrade(&wake);
         let connection = async move {
-            let mut notified = Box::pin(requested_by_mapper.notified());
+            let mut notified = Box::pin(notify.notified());
             poll_fn(|cx| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 notified.as_mut().poll(cx)

@@ -34,11 +34,12 @@ impl<K> Finalizers<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// The page size of the list.
-    const PAGE: u32 = 500;
+    /// The page size of the list: each page must fit into the longest answer, and metadata alone can
+    /// have 256 KiB of annotations.
+    const PAGE: u32 = 50;
 
     /// The maximum number of pages: five million objects.
-    const PAGES: usize = 10_000;
+    const PAGES: usize = 100_000;
 
     /// Lists the objects of `api` that have our finalizer, or a form of it, and that `is_shown`
     /// does not know. Only metadata is requested.
@@ -50,7 +51,7 @@ where
     ///
     /// # Errors
     ///
-    /// The error of the API server.
+    /// The error of the API server. No request is repeated; if the server is busy, call it again.
     ///
     /// # Example
     ///

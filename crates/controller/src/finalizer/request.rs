@@ -1,4 +1,4 @@
-//! Requests of finalizer writes: sent once, and answered within limits of time and size.
+//! Requests for finalizers: sent once, and answered within limits of time and size.
 //!
 //! Not sent by kube's `Client::request`, which logs the whole body of an answer that does not
 //! decode, reads bodies of any size, and waits for an answer without a limit.
@@ -102,7 +102,11 @@ pub(super) async fn send<T: DeserializeOwned>(
 /// times and after any wait that the server asks for, if it can clone the request's body. The
 /// controller has its own retries. Bodies of answers cannot be cloned, so the body comes from a
 /// client that answers with what it is sent.
-async fn sent_once(body: Vec<u8>) -> Result<Body, kube::Error> {
+///
+/// # Errors
+///
+/// None that is known: no request is sent.
+pub async fn sent_once(body: Vec<u8>) -> Result<Body, kube::Error> {
     let echo = tower::service_fn(|request: http::Request<Body>| async {
         Ok::<_, Infallible>(Response::new(request.into_body()))
     });

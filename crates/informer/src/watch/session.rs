@@ -88,8 +88,7 @@ pub(crate) struct Session {
     /// Whether the current watch has delivered an event or bookmark.
     has_received: bool,
 
-    /// Whether the server sends bookmarks: it has sent one since the last silence in which it
-    /// answered a request.
+    /// Whether the server sends bookmarks: it has sent one since the last silence.
     bookmarks: bool,
 
     /// Whether to request the version of the server before the watch resumes.
@@ -310,7 +309,12 @@ impl Session {
             }
             // The next list is paged again.
             (NextRequest::List { paged: false, .. }, _) => self.relist(Paging::FirstPage),
-            (NextRequest::Watch { .. }, WatchError::Silent { .. }) => self.doubtful = true,
+            (NextRequest::Watch { .. }, WatchError::Silent { .. }) => {
+                self.doubtful = true;
+                // Until the next one: another server may respond now, or a proxy that does not
+                // pass them on.
+                self.bookmarks = false;
+            }
             (NextRequest::Watch { .. }, error) if error.is_from_the_future() => {
                 self.doubtful = true;
             }

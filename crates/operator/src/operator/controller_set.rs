@@ -73,7 +73,9 @@ impl ControllerSet {
                     let mut controllers: Vec<_> = self.names.values().cloned().collect();
                     controllers.sort_unstable();
                     tracing::error!(?controllers, ?drain, "controllers did not end within the drain timeout, aborted");
-                    self.abort(deadline + EXTRA).await;
+                    // This may be late, if the process was suspended.
+                    let least = Instant::now() + Duration::from_millis(100);
+                    self.abort((deadline + EXTRA).max(least)).await;
                     return outcome.and(Err(OperatorError::Undrained { controllers, drain }));
                 }
             }

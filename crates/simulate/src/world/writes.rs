@@ -154,7 +154,8 @@ impl World {
             leases, deprived, ..
         } = &mut state.writes;
         leases.retain(|of, lease| {
-            let is_deleted = of.starts_with(path);
+            let rest = of.strip_prefix(path);
+            let is_deleted = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             if is_deleted && let Holder::Process(origin) = lease.holder {
                 deprived.insert(origin);
             }

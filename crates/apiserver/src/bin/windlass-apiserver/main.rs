@@ -11,6 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use windlass_apiserver::ApiServer;
@@ -73,6 +74,9 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+/// The longest time in which open requests can end after a stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let server = ApiServer::builder()
         .garbage_collection(!arguments.without_garbage_collection)
@@ -84,30 +88,38 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         std::fs::write(path, listening.kubeconfig())
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
+    // Before the first line of output: who reads it may send a signal at once.
+    let stopped = stop_signal()?;
     let mut out = std::io::stdout();
     writeln!(out, "ready {}", listening.url())?;
     out.flush()?;
     tokio::select! {
-        stopped = stop_signal() => stopped?,
+        () = stopped => {}
         () = end_of_input(), if arguments.stop_with_stdin => {}
     }
-    listening.stop().await;
+    // A client that does not read its watch would keep the server.
+    _ = tokio::time::timeout(STOP_TIMEOUT, listening.stop()).await;
     Ok(())
 }
 
-/// Waits for SIGINT or SIGTERM.
-async fn stop_signal() -> std::io::Result<()> {
+/// Listens for SIGINT and SIGTERM from now on, and waits for one of them.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
+        let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminate.recv() => Ok(()),
-        }
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        })
     }
     #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
+    Ok(async {
+        _ = tokio::signal::ctrl_c().await;
+    })
 }
 
 /// Waits until standard input is closed.

@@ -147,9 +147,6 @@ impl Session {
         self.doubtful = false;
         let version = self.version(page)?;
         if !self.is_past(version) {
-            // It lives, and yet the watch was silent: it sends no bookmarks any more, or what is
-            // between does not let them pass.
-            self.bookmarks = false;
             return Ok(());
         }
         self.stale = 1;

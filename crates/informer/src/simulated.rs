@@ -92,7 +92,7 @@ impl SimulatedHost {
     }
 
     /// Sets the wall clock of the simulation that is in force on this thread, as an administrator
-    /// or NTP does; tokio's clock goes on as before. Without a simulation nothing happens.
+    /// or NTP does; tokio's clock continues as before. Without a simulation nothing happens.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

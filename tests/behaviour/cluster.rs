@@ -67,7 +67,7 @@ macro_rules! on_both_servers {
 pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
     /// A test that waits longer waits for something that does not come. `WINDLASS_PATIENCE` sets
     /// other seconds, for random tests that are prolonged.
-    const PATIENCE: u64 = 60;
+    const PATIENCE: u64 = 300;
     let patience = std::env::var("WINDLASS_PATIENCE").ok();
     let patience = patience.and_then(|text| text.parse().ok());
     let patience = Duration::from_secs(patience.unwrap_or(PATIENCE));

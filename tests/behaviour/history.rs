@@ -87,7 +87,7 @@ on_both_servers! {
         there.sort();
         assert_eq!(there, ["b", "c", "d"]);
         let problems = watched.problems.lock().expect("no thread panics while it holds the lock").join("\n");
-        assert!(problems.contains("the history is gone"), "{problems}");
+        assert!(problems.contains("has expired"), "{problems}");
         watched.stop().await;
     }
 

@@ -304,11 +304,19 @@ impl Fault {
             )
     }
 
-    /// Whether a delete can stay unseen: the process does not run, or its watches do not.
+    /// Whether a delete can stay unseen: the process does not run, its watches do not, or another
+    /// process leads before the clean-up.
     pub(crate) const fn hides_deletes(self) -> bool {
         matches!(
             self,
-            Self::CrashBefore | Self::CrashAfter | Self::Restart | Self::Gap | Self::Partition
+            Self::CrashBefore
+                | Self::CrashAfter
+                | Self::Restart
+                | Self::Gap
+                | Self::Partition
+                | Self::Freeze
+                | Self::LeaseStolen
+                | Self::LeaseDeleted
         )
     }
 }

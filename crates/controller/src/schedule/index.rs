@@ -121,8 +121,8 @@ mod tests {
         for at in 0..100_000 {
             index.remove(hash(at), SlabKey::at(at));
         }
-        let room: usize = index.shards.iter().map(HashTable::capacity).sum();
-        assert!(room <= LaneIndex::SHARDS * LaneIndex::SMALL * 2, "{room}");
+        let capacity: usize = index.shards.iter().map(HashTable::capacity).sum();
+        assert!(capacity <= LaneIndex::SHARDS * LaneIndex::SMALL * 2, "{capacity}");
     }
 
     fn hash(at: usize) -> u32 {

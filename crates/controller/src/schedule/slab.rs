@@ -236,8 +236,8 @@ mod tests {
             for number in numbers {
                 pool.remove(number);
             }
-            let room: usize = pool.chunks.iter().map(|it| it.places.capacity()).sum();
-            assert_eq!(room, Slab::<i32>::CHUNK, "round {round}");
+            let capacity: usize = pool.chunks.iter().map(|it| it.places.capacity()).sum();
+            assert_eq!(capacity, Slab::<i32>::CHUNK, "round {round}");
         }
     }
 

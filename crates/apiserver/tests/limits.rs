@@ -67,6 +67,7 @@ async fn a_token_of_a_service_account_is_valid_until_its_time_is_over() {
         let review = json!({ "spec": { "token": token } });
         create(&server, reviews, &review).await["status"].clone()
     };
+    // In virtual time: a token is valid for 600 s.
     tokio::time::sleep(Duration::from_secs(590)).await;
     assert_eq!(review().await["authenticated"], true);
     tokio::time::sleep(Duration::from_secs(11)).await;

@@ -83,6 +83,7 @@ impl Server {
 
     async fn run_for_an_hour(&self) {
         let (stop, run) = self.run().await;
+        // In virtual time: longer than any retry.
         sleep(Duration::from_secs(3600)).await;
         stop.cancel();
         run.abort();

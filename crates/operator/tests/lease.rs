@@ -78,6 +78,7 @@ async fn a_replica_whose_lease_has_expired_is_not_ready() {
     let _run = run(&operator);
     let leads = async {
         while !election.is_leader() {
+            // Poll: another task changes it.
             sleep(Duration::from_millis(5)).await;
         }
     };

@@ -83,6 +83,7 @@ async fn an_exhausted_request_budget_is_logged_once_per_minute() {
     let configs: Api<ConfigMap> = Api::default_namespaced(budget.client(ApiServer::new().client()));
     // The last of four waits for three seconds.
     for (pause, lines) in [(0, 1), (30, 1), (60, 2)] {
+        // In virtual time.
         tokio::time::sleep(Duration::from_secs(pause)).await;
         for answer in join_all((0..4).map(|_| configs.get_opt("a"))).await {
             answer.expect("a response");

@@ -126,6 +126,7 @@ async fn a_server_that_sends_no_bookmarks_any_more_is_reported_once() {
         .build();
     let mut wire = Wire::follow(informer, server);
     assert_eq!(wire.told(1).await, ["synced"]);
+    // In virtual time.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let problems = problems.lock().expect("no panic").clone();
     assert_eq!(problems.len(), 1, "{problems:?}");

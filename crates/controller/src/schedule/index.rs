@@ -122,7 +122,10 @@ mod tests {
             index.remove(hash(at), SlabKey::at(at));
         }
         let capacity: usize = index.shards.iter().map(HashTable::capacity).sum();
-        assert!(capacity <= LaneIndex::SHARDS * LaneIndex::SMALL * 2, "{capacity}");
+        assert!(
+            capacity <= LaneIndex::SHARDS * LaneIndex::SMALL * 2,
+            "{capacity}"
+        );
     }
 
     fn hash(at: usize) -> u32 {

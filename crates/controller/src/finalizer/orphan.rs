@@ -13,7 +13,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use windlass_informer::{ObjectKey, Uid};
 
-use super::{FinalizerGoal, Finalizers, SettleOutcome, request::send};
+use super::{FinalizerGoal, Finalizers, SettleOutcome, client::send};
 use crate::FinalizerError;
 
 /// An object with a finalizer of ours that no informer shows.

@@ -2,11 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use serde::Deserialize;
-use serde_json::Number;
-
 use super::one_line;
-use crate::DecodeError;
+use crate::{DecodeError, api_request::ServerStatus};
 
 /// Why a list or a watch failed.
 ///
@@ -189,15 +186,6 @@ pub enum Verb {
     Watch,
 }
 
-/// The parts of an error response or error event that matter.
-#[derive(Debug, Default)]
-pub(crate) struct ServerStatus {
-    pub(crate) code: u16,
-    pub(crate) reason: String,
-    pub(crate) message: String,
-    pub(crate) retry_after: Option<Duration>,
-}
-
 // === impl WatchError ===
 
 impl WatchError {
@@ -244,6 +232,7 @@ impl WatchError {
             reason,
             message,
             retry_after,
+            ..
         } = answer;
         let message = one_line(&message).into_owned();
         match (code, reason.as_str()) {
@@ -293,63 +282,12 @@ impl fmt::Display for Verb {
     }
 }
 
-// === impl ServerStatus ===
-
-impl ServerStatus {
-    /// Reads a `Status`. For any other body `code` is kept: a proxy, or API priority and fairness,
-    /// may respond with plain text.
-    pub(crate) fn read(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        #[derive(Deserialize)]
-        struct Status {
-            #[serde(default)]
-            code: Option<u16>,
-            #[serde(default)]
-            reason: Option<String>,
-            #[serde(default)]
-            message: Option<String>,
-            #[serde(default)]
-            details: Option<Details>,
-        }
-
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Details {
-            #[serde(default)]
-            retry_after_seconds: Option<Number>,
-        }
-
-        match serde_json::from_slice::<Status>(body) {
-            Ok(status) => Self {
-                code: status.code.unwrap_or(code),
-                reason: status.reason.unwrap_or_default(),
-                message: status.message.unwrap_or_default(),
-                retry_after: retry_after.or_else(|| {
-                    let seconds = status.details?.retry_after_seconds?;
-                    Some(match seconds.as_u64() {
-                        Some(seconds) => Duration::from_secs(seconds),
-                        // A fraction, or a number that does not fit.
-                        None => match Duration::try_from_secs_f64(seconds.as_f64()?) {
-                            Ok(wait) => wait,
-                            Err(_) if seconds.as_f64()? < 0.0 => return None,
-                            Err(_) => Duration::MAX,
-                        },
-                    })
-                }),
-            },
-            Err(_) => Self {
-                code,
-                retry_after,
-                ..Self::default()
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use super::{ServerStatus, Verb, WatchError};
+    use super::{Verb, WatchError};
+    use crate::api_request::ServerStatus;
 
     #[test]
     fn each_way_to_say_that_history_is_gone_is_understood() {
@@ -391,24 +329,6 @@ mod tests {
             let answer = ServerStatus::read(429, body, header.map(Duration::from_secs));
             let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
             assert_eq!(error.retry_after(), expected.map(Duration::from_secs));
-        }
-    }
-
-    #[test]
-    fn a_wait_that_no_number_holds_does_not_hide_the_rest_of_the_answer() {
-        for (seconds, expected) in [
-            ("18446744073709551615", Some(Duration::from_secs(u64::MAX))),
-            ("99999999999999999999999", Some(Duration::MAX)),
-            ("1.5", Some(Duration::from_millis(1500))),
-            ("-1", None),
-            ("null", None),
-        ] {
-            let body = format!(
-                r#"{{"code":429,"message":"wait","details":{{"retryAfterSeconds":{seconds}}}}}"#
-            );
-            let answer = ServerStatus::read(429, body.as_bytes(), None);
-            assert_eq!(answer.message, "wait", "{seconds}");
-            assert_eq!(answer.retry_after, expected, "{seconds}");
         }
     }
 

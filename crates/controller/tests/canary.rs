@@ -115,6 +115,57 @@ async fn a_finalizer_that_may_not_be_written_names_what_a_role_must_grant() {
     assert!(!log.contains("Status {"), "{log}");
 }
 
+/// Kubernetes itself allows line breaks and any length in names of some kinds, such as `ClusterRole`.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_logged_in_one_short_line_whatever_name_uid_and_version_its_object_has() {
+    for strange in ["a\nFORGED".to_owned(), "F".repeat(1024 * 1024)] {
+        let log = Log::default();
+        let _guard = tracing::subscriber::set_default(log.clone());
+        let controller = InformerController::builder()
+            .retry_policy(ExponentialBackoff::new(Duration::from_secs(1), 2))
+            .on_exhausted(|_| async { panic!("exhausted") })
+            .build()
+            .expect("valid settings");
+        let (objects, source) = Scripted::<ConfigMap>::new();
+        let informer = Informer::new(source);
+        (controller.add_informer("configs", &informer)).expect("new");
+        let fails = |_: Call<ConfigMap>| async { Err::<Outcome, _>(fmt::Error) };
+        controller.add_reconciler("configs", fails).expect("a name");
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            async move { controller.run(stop).await }
+        });
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(strange.clone());
+        object.metadata.namespace = Some(strange.clone());
+        object.metadata.uid = Some(strange.clone());
+        object.metadata.resource_version = Some(strange);
+        objects.list(vec![object]).await.expect("it runs");
+        // Longer than all retries.
+        sleep(Duration::from_secs(60)).await;
+        stop.cancel();
+        let ended = timeout(Duration::from_secs(60), run).await;
+        ended.expect("it ends").expect("no panic").expect("well");
+        let logged = log.0.lock().expect("no panic").clone();
+        let parts = [
+            "controller-event-add",
+            "controller-retry",
+            "retries exhausted",
+            "panicked",
+        ];
+        for part in parts {
+            assert!(logged.contains(part), "{part}: {logged:.9999}");
+        }
+        assert!(
+            !logged.lines().any(|line| line.starts_with("FORGED")),
+            "{logged}"
+        );
+        let longest = logged.lines().map(str::len).max();
+        assert!(longest < Some(2000), "{longest:?}");
+    }
+}
+
 /// Runs a reconciler with a finalizer against `script`, and returns what was logged, without a
 /// canary.
 async fn check(script: Script) -> String {
@@ -211,6 +262,10 @@ impl Log {
         impl Visit for Line<'_> {
             fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
                 _ = write!(self.0, " {field}={value:?}");
+            }
+
+            fn record_str(&mut self, field: &Field, value: &str) {
+                _ = write!(self.0, " {field}={value}");
             }
         }
 

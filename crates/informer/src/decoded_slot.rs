@@ -123,3 +123,64 @@ impl<K> fmt::Debug for DecodedSlot<K> {
         f.debug_struct("DecodedSlot").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{DecodedSlot, ErasedDecodedSlot as _};
+
+    fn slot() -> DecodedSlot<u8> {
+        let slot = DecodedSlot::new();
+        assert_eq!(slot.get(), None);
+        slot.pin(Arc::new(7_u8));
+        assert_eq!(slot.get(), Some(Arc::new(7)));
+        slot
+    }
+
+    #[test]
+    fn a_pinned_object_stays_until_it_is_unpinned() {
+        for reads in 0..2 {
+            let slot = slot();
+            for _ in 0..reads {
+                slot.read();
+            }
+            slot.unpin();
+            assert_eq!(slot.get(), None, "{reads} reads");
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_read_twice_in_a_period_stays_decoded_through_the_next() {
+        let slot = slot();
+        let often: Vec<_> = (0..3).map(|_| slot.read().1).collect();
+        assert_eq!(often, [false, true, true]);
+        assert_eq!(slot.reads(), 3);
+        slot.unpin();
+        assert!(slot.get().is_some());
+        assert!(slot.evict_unread().is_none(), "it was read in this period");
+        assert!(slot.get().is_some());
+        assert!(slot.evict_unread().is_some(), "it was not read since");
+        assert_eq!(slot.get(), None);
+        assert!(slot.evict_unread().is_none(), "there is none to return");
+    }
+
+    #[test]
+    fn a_new_state_is_read_as_often_as_the_last_one() {
+        for (reads, stays) in [(0, false), (1, false), (2, true), (3, true)] {
+            let slot = slot();
+            assert_eq!(slot.inherit_reads(reads), stays, "{reads} reads");
+            assert_eq!(slot.reads(), reads);
+            slot.unpin();
+            assert_eq!(slot.get().is_some(), stays, "{reads} reads");
+        }
+    }
+
+    #[test]
+    fn a_failure_to_decode_is_remembered() {
+        let slot = slot();
+        assert!(!slot.has_failed());
+        slot.fail();
+        assert!(slot.has_failed());
+    }
+}

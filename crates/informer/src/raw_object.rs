@@ -240,6 +240,49 @@ mod tests {
         assert_eq!(Arc::strong_count(&first), 1);
     }
 
+    #[test]
+    fn an_object_of_any_kind_shows_its_json_only_if_it_is_kept_as_json() {
+        let map = pack(MAP);
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        assert_eq!(erased.json(), Some(map.json()));
+        assert!(map.json().contains(r#""data":{"a":"b"}"#));
+        let decoded: Arc<dyn crate::ErasedObject> = map.get().expect("a config map");
+        assert_eq!(decoded.json(), None);
+        assert_eq!(decoded.generation(), Some(3));
+        // Without effect on an object that is decoded anyway.
+        decoded.release_decoded();
+        assert!(!decoded.is_undecodable());
+    }
+
+    #[test]
+    fn a_released_object_leaves_the_cache_unless_it_is_read_often() {
+        let map = pack(MAP);
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        let first = map.get().expect("a config map");
+        assert!(Arc::ptr_eq(&first, &map.get().expect("a config map")));
+        erased.release_decoded();
+        assert_eq!(Arc::strong_count(&first), 1, "the cache has dropped it");
+
+        let slot = map.decoded_slot().expect("a slot");
+        slot.pin(Arc::clone(&first) as _);
+        erased.release_decoded();
+        assert_eq!(Arc::strong_count(&first), 1, "the slot has dropped it");
+        slot.pin(Arc::clone(&first) as _);
+        slot.inherit_reads(2);
+        erased.release_decoded();
+        assert!(Arc::ptr_eq(&first, &map.get().expect("a config map")));
+    }
+
+    #[test]
+    fn an_object_counts_as_undecodable_after_an_attempt_to_decode_it() {
+        let broken = String::from_utf8_lossy(MAP).replace(r#"{"a":"b"}"#, "[7]");
+        let map = pack(broken.as_bytes());
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        assert!(!erased.is_undecodable());
+        map.get().expect_err("data is no list");
+        assert!(erased.is_undecodable());
+    }
+
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default()));
         let read = RawObject::read(&decoder, RawJson::of(json));

@@ -388,3 +388,37 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     Some(seconds.parse().map_or(Duration::MAX, Duration::from_secs))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderMap, HeaderValue, header};
+
+    use super::retry_after;
+
+    #[test]
+    fn a_wait_is_a_number_of_seconds_and_every_other_header_asks_for_none() {
+        for (header, seconds) in [
+            ("7", Some(7)),
+            (" 07 ", Some(7)),
+            ("0", Some(0)),
+            ("", None),
+            (" ", None),
+            ("-1", None),
+            ("+1", None),
+            ("1.5", None),
+            ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            assert_eq!(retry_after(&headers), None);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(header));
+            let wait = seconds.map(Duration::from_secs);
+            assert_eq!(retry_after(&headers), wait, "{header:?}");
+        }
+        let mut headers = HeaderMap::new();
+        let long = HeaderValue::from_static("99999999999999999999999");
+        headers.insert(header::RETRY_AFTER, long);
+        assert_eq!(retry_after(&headers), Some(Duration::MAX));
+    }
+}

@@ -75,9 +75,8 @@ impl Response {
             return None;
         }
         let status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
-        let in_body = status.details.map(|it| it.retry_after_seconds);
-        let in_body = in_body.filter(|seconds| *seconds > 0);
-        let seconds = seconds(&self.headers).or(in_body.map(u64::from));
+        let in_body = status.details.map(|it| it.retry_after_seconds.into());
+        let seconds = seconds(&self.headers).or(in_body);
         Some(Refusal {
             code: self.status.as_u16(),
             message: status.message,

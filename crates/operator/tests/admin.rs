@@ -194,6 +194,32 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
     running.stop().await;
 }
 
+/// The whole chain of causes: the last one says what to do.
+#[tokio::test]
+async fn an_informer_without_a_connection_is_named_with_the_cause() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", closed.local_addr().expect("an address"));
+    drop(closed);
+    let config = kube::Config::new(url.parse().expect("a URL"));
+    let client = kube::Client::try_from(config).expect("a client");
+    let configs: Api<ConfigMap> = Api::namespaced(client, "default");
+    let running = Running::start(
+        Operator::builder(),
+        |server| server,
+        |operator| {
+            let controller = InformerController::builder().name("web").build();
+            let controller = controller.expect("valid settings");
+            let informer = Informer::new(ListWatch::new(configs));
+            controller.add_informer("sites", &informer).expect("new");
+            let added = operator.add_controller(controller);
+            added.expect("the operator is not running");
+        },
+    );
+    let page = running.until("/ready", 503, "configmaps: down, ").await;
+    assert!(page.contains("Connection refused"), "{page}");
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn an_operator_is_live_from_the_start_on_all_paths_that_kubernetes_uses() {
     let running = Running::start(Operator::builder(), |server| server, |_| {});

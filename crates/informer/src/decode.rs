@@ -194,9 +194,6 @@ where
     /// Finds the path of an error. Tracking paths costs time for every field, so the object is
     /// decoded again after an error.
     fn explain(&self, text: &str, problem: JsonError) -> DecodeError {
-        if problem.is_syntax() {
-            return problem.at(text, "");
-        }
         let mut track = serde_path_to_error::Track::new();
         let mut reader = self.trim.reader(text);
         let whole = self.types.with_type_meta(&mut reader);

@@ -158,7 +158,7 @@ impl<K: ?Sized> ObjectIdentity for LazyObject<K> {
     }
 
     fn uid(&self) -> Option<&str> {
-        ObjectIdentity::uid(&*self.object)
+        self.object.uid()
     }
 
     fn resource_version(&self) -> Option<&str> {

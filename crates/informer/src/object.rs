@@ -4,7 +4,7 @@ use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{DecodeError, ObjectIdentity, Stored, Uid, decoded_slot::DecodedForm};
+use crate::{DecodeError, ObjectIdentity, Stored, decoded_slot::DecodedForm};
 
 /// An object of any kind, for code that handles several kinds at once.
 ///
@@ -90,12 +90,6 @@ impl dyn ErasedObject {
         let any: &dyn Any = &*self;
         let object: Arc<dyn Any + Send + Sync> = if any.is::<K>() { self } else { self.decoded()? };
         Ok(object.downcast().ok())
-    }
-
-    /// The uid, or `None` if no API server has assigned one.
-    #[must_use]
-    pub fn uid(&self) -> Option<Uid> {
-        ObjectIdentity::uid(self).map(Uid::from)
     }
 
     /// The generation, which changes with the spec. `None` if the API server does not count it for

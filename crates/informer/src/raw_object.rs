@@ -215,6 +215,7 @@ mod tests {
     use crate::{
         ObjectIdentity as _, Stored as _, Trim,
         decode::{Decoder, RawJson, StoredForm as _},
+        decoded_slot::DecodedForm as _,
     };
 
     const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;
@@ -259,6 +260,68 @@ mod tests {
             let half = RawObject::read(&decoder, RawJson::of(&MAP[..end]));
             assert!(half.is_err(), "{}", String::from_utf8_lossy(&MAP[..end]));
         }
+    }
+
+    #[test]
+    fn a_pinned_object_stays_decoded_until_it_is_released_and_a_cached_one_afterwards() {
+        for is_read in [false, true] {
+            let map = pack(MAP);
+            let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+            let pinned = Arc::clone(&erased).into_typed_for_handler::<ConfigMap>();
+            let pinned = Arc::downgrade(&pinned.expect("it decodes").expect("a config map"));
+            assert!(pinned.upgrade().is_some());
+            if is_read {
+                map.get().expect("a config map");
+                map.cache(pinned.upgrade().expect("it is pinned"));
+            }
+            erased.release_decoded();
+            assert_eq!(pinned.upgrade().is_some(), is_read);
+            assert_eq!(map.evict(), is_read);
+            assert!(pinned.upgrade().is_none());
+        }
+    }
+
+    #[test]
+    fn an_object_of_any_kind_shows_its_json_only_if_it_is_kept_as_json() {
+        let map = pack(MAP);
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        assert_eq!(erased.json(), Some(map.json()));
+        assert!(map.json().contains(r#""data":{"a":"b"}"#));
+        let decoded: Arc<dyn crate::ErasedObject> = map.get().expect("a config map");
+        assert_eq!(decoded.json(), None);
+        assert_eq!(decoded.generation(), Some(3));
+        // Without effect on an object that is decoded anyway.
+        decoded.release_decoded();
+        assert!(!decoded.is_undecodable());
+    }
+
+    #[test]
+    fn a_released_object_leaves_the_cache_unless_it_is_read_often() {
+        let map = pack(MAP);
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        let first = map.get().expect("a config map");
+        assert!(Arc::ptr_eq(&first, &map.get().expect("a config map")));
+        erased.release_decoded();
+        assert_eq!(Arc::strong_count(&first), 1, "the cache has dropped it");
+
+        let slot = map.decoded_slot().expect("a slot");
+        slot.pin(Arc::clone(&first) as _);
+        erased.release_decoded();
+        assert_eq!(Arc::strong_count(&first), 1, "the slot has dropped it");
+        slot.pin(Arc::clone(&first) as _);
+        slot.inherit_reads(2);
+        erased.release_decoded();
+        assert!(Arc::ptr_eq(&first, &map.get().expect("a config map")));
+    }
+
+    #[test]
+    fn an_object_counts_as_undecodable_after_an_attempt_to_decode_it() {
+        let broken = String::from_utf8_lossy(MAP).replace(r#"{"a":"b"}"#, "[7]");
+        let map = pack(broken.as_bytes());
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        assert!(!erased.is_undecodable());
+        map.get().expect_err("data is no list");
+        assert!(erased.is_undecodable());
     }
 
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {

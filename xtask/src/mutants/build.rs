@@ -112,7 +112,9 @@ impl<'a> Build<'a> {
             let mut command = cargo();
             command
                 .args(arguments)
-                .args(["--offline", "--message-format", "json"]);
+                // A file behind a feature has mutants too.
+                .args(["--all-features", "--offline"])
+                .args(["--message-format", "json"]);
             self.tree.enter(&mut command);
             let doing = format!(
                 "compiling {what} without {} mutants that do not compile",

@@ -8,7 +8,10 @@ use std::{
     },
 };
 
-use quick_cache::{OptionsBuilder, Weighter, sync::Cache};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
 
 /// The decoded objects that were read last, of one informer that keeps JSON.
 ///
@@ -39,7 +42,7 @@ struct ByBytes;
 
 impl<K> DecodeCache<K> {
     /// The memory of a decoded object for each byte of its JSON. A decoded Pod of `k8s-openapi`
-    /// takes 4.6 bytes for each, a ConfigMap one.
+    /// takes 4.6 bytes for each, a `ConfigMap` one.
     const DECODED_PER_JSON: u64 = 5;
 
     /// The number of shards, each with its own lock and its own part of the bytes.
@@ -90,7 +93,12 @@ impl<K> DecodeCache<K> {
                 .shards(Self::SHARDS)
                 .build()
                 .expect("the capacities are set");
-            Cache::with_options(options, ByBytes, Default::default(), Default::default())
+            Cache::with_options(
+                options,
+                ByBytes,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            )
         })
     }
 }

@@ -169,6 +169,18 @@ mod tests {
     }"#;
 
     #[test]
+    fn a_field_is_dropped_with_all_fields_below_it() {
+        let trim = Trim::default().field(["spec", "template"]);
+        assert!(trim.drops(&["metadata", "managedFields"]));
+        assert!(trim.drops(&["metadata", "managedFields", "manager"]));
+        assert!(trim.drops(&["spec", "template"]));
+        assert!(!trim.drops(&["metadata"]));
+        assert!(!trim.drops(&["metadata", "name"]));
+        assert!(!trim.drops(&["managedFields"]));
+        assert!(!Trim::nothing().drops(&["metadata", "managedFields"]));
+    }
+
+    #[test]
     fn managed_fields_are_dropped_from_a_typed_object() {
         let pod = decode::<Pod>(&Trim::default());
         assert_eq!(pod.metadata.name.as_deref(), Some("web"));

@@ -140,6 +140,32 @@ async fn an_object_is_logged_in_one_short_line_whatever_its_name_uid_and_version
     }
 }
 
+/// Each request has a span with its outcome, which is the label of the metric.
+#[tokio::test(start_paused = true)]
+async fn the_span_of_a_request_ends_with_its_outcome() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let wire = Wire::start([
+        Answer::json(422, ""),
+        Answer::json(200, &crate::text::list("10", &[("a", 1)])),
+        Answer::lines([added("b", 11, "1")]),
+        Answer::lines([crate::text::error(410, "Expired")]),
+        Answer::never(),
+    ]);
+    wire.requests(5).await;
+    let logged = log.0.lock().expect("no panic").clone();
+    let outcomes: Vec<_> = (logged.lines())
+        .filter_map(|line| line.strip_prefix("record outcome="))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [r#""invalid""#, r#""ended""#, r#""ended""#, r#""expired""#]
+    );
+    // The span of an event has its object.
+    let event = r#"informer-event-add kind="configmaps" object=default/b uid="uid-b" resource_version="11""#;
+    assert!(logged.contains(event), "{logged}");
+}
+
 // === impl Log ===
 
 impl Log {

@@ -71,7 +71,7 @@ pub(in crate::cluster) fn check(
             errors.push(FieldError::not_supported(
                 path,
                 &condition["status"],
-                &["True"],
+                ["True"],
             ));
         }
         if DECISIONS.contains(&kind) {

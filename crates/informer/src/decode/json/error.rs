@@ -62,11 +62,6 @@ impl JsonError {
         Self::syntax(start + line + error.column().saturating_sub(1))
     }
 
-    /// Whether the text is not valid JSON.
-    pub(in crate::decode) fn is_syntax(&self) -> bool {
-        matches!(*self.0, JsonErrorKind::Syntax(_))
-    }
-
     /// Adds the position in `text`, or `path` for an error of shape.
     pub(in crate::decode) fn at(self, text: &str, path: &str) -> DecodeError {
         match *self.0 {
@@ -178,7 +173,10 @@ mod tests {
         check::<serde::de::IgnoredAny>("[\n[],\n  [tru]]", "line 3, column 4");
         check::<Box<RawValue>>("[\n[],\n  [tru]]", "line 3, column 7");
         check::<Vec<u8>>("[1,]", "line 1, column 4");
+        check::<Box<RawValue>>("[\n[tru]]", "line 2, column 5");
+        check::<Pet>(r#"{"name":"a\u12g4","legs":4}"#, "line 1, column 13");
         check::<Vec<u8>>("", "line 1, column 1");
+        check::<Vec<u8>>("[1]\0", "line 1, column 4");
     }
 
     #[test]
@@ -206,10 +204,7 @@ mod tests {
         check::<Pet>(r#"{"name":"x"}"#, "pet: missing field `legs`");
         check::<Pet>(r#"{"kind":"Cow"}"#, "pet: expected one of `Cat`, `Dog`");
         check::<Pet>(r#"{"born":[1]}"#, "pet: expected a tuple of size 2");
-        check::<Pet>(
-            r#"{"name":"x","name":"y"}"#,
-            "pet: does not match the type",
-        );
+        check::<Pet>(r#"{"name":"x","name":"y"}"#, "pet: does not match the type");
         check::<Pet>(
             r#"{"hunter2":1}"#,
             "pet: expected one of `name`, `legs`, `weight`, `kind`, `born`",

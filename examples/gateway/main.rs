@@ -218,10 +218,10 @@ async fn show(setup: &Setup) -> Result<(), BoxError> {
 /// Prints the number of writes and the result of the verification.
 async fn finish(writer: &StatusWriter) -> Result<(), BoxError> {
     writer.wait_until_written().await?;
-    let writes = writer.written().writes;
+    let applied = writer.written().writes;
     _ = writer.write_all().await?;
-    let more = writer.written().writes - writes;
-    println!("\n{writes} statuses and services were applied; one more reconcile applies {more}.");
+    let more = writer.written().writes - applied;
+    println!("\n{applied} statuses and services were applied; one more reconcile applies {more}.");
     println!("{}", verify(writer)?);
     Ok(())
 }

@@ -296,25 +296,6 @@ mod tests {
     }
 
     #[test]
-    fn a_released_object_leaves_the_cache_unless_it_is_read_often() {
-        let map = pack(MAP);
-        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
-        let first = map.get().expect("a config map");
-        assert!(Arc::ptr_eq(&first, &map.get().expect("a config map")));
-        erased.release_decoded();
-        assert_eq!(Arc::strong_count(&first), 1, "the cache has dropped it");
-
-        let slot = map.decoded_slot().expect("a slot");
-        slot.pin(Arc::clone(&first) as _);
-        erased.release_decoded();
-        assert_eq!(Arc::strong_count(&first), 1, "the slot has dropped it");
-        slot.pin(Arc::clone(&first) as _);
-        slot.inherit_reads(2);
-        erased.release_decoded();
-        assert!(Arc::ptr_eq(&first, &map.get().expect("a config map")));
-    }
-
-    #[test]
     fn an_object_counts_as_undecodable_after_an_attempt_to_decode_it() {
         let broken = String::from_utf8_lossy(MAP).replace(r#"{"a":"b"}"#, "[7]");
         let map = pack(broken.as_bytes());

@@ -66,6 +66,8 @@ async fn no_content_of_an_object_and_no_long_text_of_a_server_is_logged() {
             (true, vec![answer()]),
             (false, vec![answer()]),
             (true, vec![list(), answer()]),
+            // The second answer is that to the request for the object that does not decode.
+            (true, vec![list().then_hang(), answer()]),
         ];
         for (is_streamed, script) in scripts {
             let log = Log::default();

@@ -5,7 +5,7 @@
 //! of [`ErasedDecodedSlot::evict_unread`]. One read is not enough, because a single read of the
 //! whole store would otherwise keep every object decoded.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -115,12 +115,6 @@ impl<K: Send + Sync + 'static> ErasedDecodedSlot for DecodedSlot<K> {
 
     fn has_failed(&self) -> bool {
         self.0.lock().failed
-    }
-}
-
-impl<K> fmt::Debug for DecodedSlot<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DecodedSlot").finish_non_exhaustive()
     }
 }
 

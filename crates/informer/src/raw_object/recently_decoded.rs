@@ -1,11 +1,8 @@
 //! Cache of the objects that were decoded last.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
@@ -76,11 +73,5 @@ impl<K> Default for RecentlyDecoded<K> {
             slots: OnceLock::new(),
             next: AtomicU64::new(0),
         }
-    }
-}
-
-impl<K> fmt::Debug for RecentlyDecoded<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecentlyDecoded").finish_non_exhaustive()
     }
 }

@@ -164,7 +164,7 @@ mod tests {
             let (mut decisions, began) = (Decisions::default(), Instant::now());
             decisions.record(token(1), CLIENT, decision, began);
             let mut next = |after| decisions.next(&token(1), CLIENT, began + after);
-            assert_eq!(next(MAX_AGE - TICK), Next::Decided(decision));
+            assert_eq!(next(MAX_AGE.saturating_sub(TICK)), Next::Decided(decision));
             assert_eq!(next(MAX_AGE), Next::Review);
         }
     }
@@ -176,7 +176,7 @@ mod tests {
         let mut next =
             |number, client, after| decisions.next(&token(number), client, began + after);
         assert_eq!(next(1, CLIENT, Duration::ZERO), Next::Review);
-        assert_eq!(next(2, other, PACE - TICK), Next::TooMany);
+        assert_eq!(next(2, other, PACE.saturating_sub(TICK)), Next::TooMany);
         assert_eq!(next(2, other, PACE), Next::Review);
     }
 

@@ -1,6 +1,6 @@
 //! The decoded form of an object that is kept as JSON, while a handler processes the object.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -71,11 +71,5 @@ impl<K> DecodedSlot<K> {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.0.lock().failed
-    }
-}
-
-impl<K> fmt::Debug for DecodedSlot<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DecodedSlot").finish_non_exhaustive()
     }
 }

@@ -305,6 +305,17 @@ mod tests {
         assert!(erased.is_undecodable());
     }
 
+    #[test]
+    fn debug_output_has_the_key_and_no_content() {
+        let map = pack(MAP);
+        let shown = format!("{map:?}");
+        let expected = format!(
+            "RawObject {{ key: shop/web, bytes: {}, .. }}",
+            map.json().len()
+        );
+        assert_eq!(shown, expected);
+    }
+
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default()).cache(1 << 20));
         let read = RawObject::read(&decoder, RawJson::of(json));

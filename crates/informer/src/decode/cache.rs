@@ -1,11 +1,8 @@
 //! Cache of decoded objects, bounded by bytes.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
 };
 
 use quick_cache::{
@@ -100,12 +97,6 @@ impl<K> DecodeCache<K> {
                 DefaultLifecycle::default(),
             )
         })
-    }
-}
-
-impl<K> fmt::Debug for DecodeCache<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DecodeCache").finish_non_exhaustive()
     }
 }
 

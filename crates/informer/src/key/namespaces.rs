@@ -1,6 +1,6 @@
 //! Interned namespace names of object keys.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -39,12 +39,6 @@ impl Namespaces {
         let name: Arc<str> = Arc::from(name);
         names.known.insert(Arc::clone(&name));
         name
-    }
-}
-
-impl fmt::Debug for Namespaces {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Namespaces").finish_non_exhaustive()
     }
 }
 

@@ -258,12 +258,12 @@ mod tests {
     #[tokio::test]
     async fn a_list_begins_without_objects_of_the_last_one() {
         let mut list = List::new();
-        list.put(0..BATCH + 1).await;
+        list.put(0..=BATCH).await;
         list.workers.begin(true);
         assert!(list.workers.are_whole);
         assert!(list.rest().await.is_empty());
 
-        list.put(0..BATCH + 1).await;
+        list.put(0..=BATCH).await;
         list.workers.drop_all();
         assert!(list.rest().await.is_empty());
     }
@@ -272,12 +272,26 @@ mod tests {
     async fn only_the_objects_of_a_long_list_are_offloaded() {
         let mut workers = List::new().workers;
         for _ in 0..2 {
-            let first = (1..).find(|_| workers.should_offload());
             let threshold = Workers::<ConfigMap, ConfigMap>::PARALLEL_THRESHOLD;
-            assert_eq!(first, Some(threshold + 1));
+            assert!((0..threshold).all(|_| !workers.should_offload()));
+            assert!((0..1000).all(|_| workers.should_offload()));
             workers.begin(true);
         }
         let mut workers = Workers::<ConfigMap, ConfigMap>::new(NonZeroUsize::MIN);
         assert!((0..1000).all(|_| !workers.should_offload()));
+    }
+    #[test]
+    fn as_many_threads_decode_as_the_runtime_has_and_at_most_four() {
+        use tokio::runtime::Builder;
+
+        let default = || Workers::<ConfigMap, ConfigMap>::default_threads().get();
+        assert_eq!(default(), 1, "without a runtime");
+        let single = Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(single.block_on(async { default() }), 1);
+        for (threads, expected) in [(1, 1), (2, 2), (3, 3), (6, 4)] {
+            let runtime = Builder::new_multi_thread().worker_threads(threads).build();
+            let decoders = runtime.expect("a runtime").block_on(async { default() });
+            assert_eq!(decoders, expected);
+        }
     }
 }

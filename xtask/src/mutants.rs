@@ -70,7 +70,8 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 
-    /// Runs only the tests of the given packages.
+    /// Runs only the tests of the given packages; those of the apiserver include `behaviour`, which
+    /// compares it with a real server.
     #[arg(long)]
     own_tests_only: bool,
 
@@ -89,6 +90,9 @@ const VERSION: &str = "26.0.0";
 
 /// Packages that are mutated by default, in the order in which their mutants are tried.
 const PACKAGES: [&str; 5] = ["listmap", "operator", "informer", "controller", "apiserver"];
+
+/// Tests of the root package that are among the own tests of another package.
+const OWN_TESTS: [(&str, &str); 1] = [("windlass-apiserver", "behaviour")];
 
 /// Packages whose tests run in the second pass: all packages that use the mutated ones.
 const TESTED: [&str; 8] = [
@@ -154,14 +158,20 @@ impl Mutants {
     ) -> Result<Vec<String>> {
         let mut packages = self.packages();
         let own = packages.clone();
-        if !self.own_tests_only {
+        let mut root_tests = Vec::new();
+        if self.own_tests_only {
+            let tests = OWN_TESTS
+                .iter()
+                .filter(|(package, _)| own.iter().any(|it| it == package));
+            root_tests.extend(tests.map(|(_, test)| *test));
+        } else {
             packages.extend(TESTED.map(Into::into));
             packages.sort();
             packages.dedup();
         }
         let known = [Outcome::Unviable, Outcome::Untried].map(|it| outcomes.ids(it));
         let mut build = Build::new(repository, mutants, known, output.join("keep-const.txt"))?;
-        let binaries = build.tests(&packages);
+        let binaries = build.tests(&packages, &root_tests);
         // Also if another error stopped the build: the next run continues without them.
         for id in build.unviable {
             outcomes.set(id, Outcome::Unviable, "")?;

@@ -84,12 +84,17 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Compiles the tests of `packages`, without the mutants that do not compile.
+    /// Compiles the tests of `packages` and `root_tests` of the root package, without the mutants that
+    /// do not compile.
     ///
     /// # Errors
     ///
     /// A compile error that no mutant causes.
-    pub(super) fn tests(&mut self, packages: &[String]) -> Result<Vec<Binary>> {
+    pub(super) fn tests(
+        &mut self,
+        packages: &[String],
+        root_tests: &[&str],
+    ) -> Result<Vec<Binary>> {
         let mutated: BTreeSet<&String> = self.mutants.iter().map(|it| &it.package).collect();
         let mut libraries = vec![
             "check".to_owned(),
@@ -101,7 +106,11 @@ impl<'a> Build<'a> {
         tests.extend(packages.iter().map(|name| format!("--package={name}")));
         // The libraries first: that takes a fraction of the time.
         self.compile("the libraries", &libraries)?;
-        let messages = self.compile("the tests", &tests)?;
+        let mut messages = self.compile("the tests", &tests)?;
+        for test in root_tests {
+            let arguments = ["test", "--no-run", "--package=windlass", "--test", test];
+            messages.extend(self.compile(test, &arguments.map(Into::into))?);
+        }
         Ok(messages.iter().filter_map(Binary::read).collect())
     }
 

@@ -49,8 +49,8 @@ use self::{
 /// All changes are compiled at once, each behind a switch, in a copy of this checkout. Then each
 /// change runs the tests that reach it, the fastest first, until one fails: first the tests of the
 /// changed package, then those of all packages on the embedded server. Doc tests are left out. The
-/// report is written to `target/mutants/report.md`. An interrupted run continues where it was: an
-/// outcome is kept until the changed file changes, and for an undetected change until any file does.
+/// report is written to `target/mutants/report.md`. The changes are tried in a random order, and an
+/// interrupted run continues where it was: an outcome is kept until the changed file changes, and for an undetected change until any file does.
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
     /// A package, with or without `windlass-`; can be repeated. Default: listmap, informer,
@@ -114,6 +114,7 @@ impl Mutants {
         if self.listed {
             return listed::run(&repository, self.name.as_deref().unwrap_or_default());
         }
+        run::check_programs()?;
         let stopwatch = Stopwatch::start();
         let target = repository.target()?;
         let program = install(&target)?;
@@ -180,7 +181,11 @@ impl Mutants {
             outcomes.set(id, Outcome::Untried, "")?;
         }
         let mut open: Vec<usize> = outcomes.open_ids().collect();
-        open.sort_by_key(|id| own.iter().position(|it| *it == mutants[*id].package));
+        // In a random order, so that an interrupted run is a sample; the same in every run.
+        open.sort_by_cached_key(|id| {
+            let package = own.iter().position(|it| *it == mutants[*id].package);
+            (package, outcomes::hash(&mutants[*id].name))
+        });
         let binaries = binaries?;
         let (tests, left_out) =
             Test::measure(&binaries, &output.join("measured"), &outcomes.list())?;

@@ -12,6 +12,7 @@ use windlass_apiserver::ApiServer;
 use super::{
     raw::{Answer, Raw},
     recorded::Recorded,
+    widget::Widget,
 };
 use crate::cluster::Cluster;
 
@@ -25,6 +26,45 @@ const KINDS: &str = include_str!("kinds.yaml");
 
 /// Objects that are refused, and how they are made.
 const REFUSED: &str = include_str!("refused.yaml");
+
+/// Many values of one field.
+const VALUES: &str = include_str!("kinds/values.yaml");
+
+/// Fields of a custom kind.
+const FIELDS: &str = include_str!("kinds/formats.yaml");
+
+/// The formats of texts, each a field of the custom kind.
+const TEXTS: [&str; 21] = [
+    "byte",
+    "cidr",
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "k8s-short-name",
+    "k8s-long-name",
+    "mac",
+    "password",
+    "rgbcolor",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "unknown",
+];
+
+/// The formats of numbers.
+const NUMBERS: [(&str, &str); 4] = [
+    ("int32", "integer"),
+    ("int64", "integer"),
+    ("float", "number"),
+    ("double", "number"),
+];
 
 /// The server of the test, and an embedded one beside it.
 struct Pair {
@@ -417,6 +457,49 @@ on_both_servers! {
             pair.compare(&what, &Method::PUT, &path, [&theirs, &ours]).await;
         }
         pair.check(creates.len() + 2 * updates.len());
+        pair.recorded.check();
+    }
+
+    /// Values of fields: quantities, times, names, formats and the limits of schemas.
+    ///
+    /// docs/apiserver.md: "built-in kinds", rows 8, 108.
+    async fn values_of_fields_are_taken_and_refused_as_by_the_embedded_server(cluster: Cluster) {
+        let mut pair = Pair::new("values", &cluster).await;
+        let mut fields = pair.documents(FIELDS).remove(0);
+        for format in TEXTS {
+            fields[format] = serde_json::json!({ "type": "string", "format": format });
+        }
+        for (format, kind) in NUMBERS {
+            fields[format] = serde_json::json!({ "type": kind, "format": format });
+        }
+        let schema = serde_json::json!({ "type": "object", "properties": fields });
+        for raw in [&pair.theirs, &pair.ours] {
+            Widget::served(raw, &schema).await;
+        }
+        let mut bases = pair.documents(REFUSED).remove(0)["bases"].take();
+        bases["widget"] = Widget::new(&pair.theirs).object("w", &serde_json::json!({}));
+        let rows = pair.documents(VALUES).remove(0);
+        let namespace = pair.theirs.namespace.clone();
+        let mut count = 0;
+        for row in rows.as_array().expect("rows") {
+            let base = &bases[row[0].as_str().expect("a base")];
+            let place = pair.place(base).await;
+            for value in row[2].as_array().expect("values") {
+                let mut object = base.clone();
+                object["metadata"] = serde_json::json!({ "name": format!("v-{namespace}") });
+                let pointer = row[1].as_str().expect("a pointer");
+                match (object.pointer_mut(pointer), value) {
+                    // Here it is `null`, and not that the field is missing.
+                    (Some(place), Value::Null) => *place = Value::Null,
+                    _ => set(&mut object, pointer, value),
+                }
+                let path = format!("{place}?fieldValidation=Strict&dryRun=All");
+                let what = format!("{} {pointer} {value}", row[0]);
+                pair.compare(&what, &Method::POST, &path, [&object, &object]).await;
+                count += 1;
+            }
+        }
+        pair.check(count);
         pair.recorded.check();
     }
 }

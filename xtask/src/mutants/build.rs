@@ -55,6 +55,9 @@ pub(super) struct Binary {
     pub(super) folder: PathBuf,
 }
 
+/// Features that tests require, after the package and a slash.
+const FEATURES: [&str; 1] = ["windlass-apiserver/cli"];
+
 /// The name of the crate with the function that a switch calls, and its path in the copy.
 const CRATE: &str = "windlass-mutants";
 const FOLDER: &str = "crates/mutants";
@@ -104,6 +107,9 @@ impl<'a> Build<'a> {
         let mut tests: Vec<String> = ["test", "--no-run", "--tests"].map(Into::into).into();
         libraries.extend(mutated.iter().map(|name| format!("--package={name}")));
         tests.extend(packages.iter().map(|name| format!("--package={name}")));
+        let features = FEATURES.iter();
+        let features = features.filter(|it| packages.iter().any(|name| it.starts_with(name)));
+        tests.extend(features.map(|it| format!("--features={it}")));
         // The libraries first: that takes a fraction of the time.
         self.compile("the libraries", &libraries)?;
         let mut messages = self.compile("the tests", &tests)?;
@@ -237,11 +243,7 @@ impl<'a> Build<'a> {
             }
             for folder in folders {
                 let path = staging.join(folder).join("Cargo.toml");
-                let manifest = fs::read_to_string(&path)?.replacen(
-                    "\n[dependencies]\n",
-                    &format!("\n[dependencies]\n{CRATE} = {{ path = \"../mutants\" }}\n"),
-                    1,
-                );
+                let manifest = with_crate(&fs::read_to_string(&path)?);
                 fs::write(path, manifest)?;
             }
             Ok(())
@@ -277,6 +279,17 @@ impl Binary {
     }
 }
 
+/// The manifest with a dependency on the crate with the function that a switch calls.
+fn with_crate(manifest: &str) -> String {
+    let header = "\n[dependencies]\n";
+    let dependency = format!("{header}{CRATE} = {{ path = \"../mutants\" }}\n");
+    if manifest.contains(header) {
+        manifest.replacen(header, &dependency, 1)
+    } else {
+        format!("{manifest}{dependency}")
+    }
+}
+
 /// The path without `x/..`.
 fn normal(path: &str) -> String {
     let mut parts = Vec::new();
@@ -288,4 +301,21 @@ fn normal(path: &str) -> String {
         }
     }
     parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_crate;
+
+    #[test]
+    fn a_manifest_has_the_crate_among_its_dependencies_also_if_it_had_none() {
+        let package = "[package]\nname = \"a\"\n";
+        let own = "\n[dependencies]\nwindlass-mutants = { path = \"../mutants\" }\n";
+        assert_eq!(with_crate(package), format!("{package}{own}"));
+        let others = "b = \"1\"\n\n[dev-dependencies]\nc = \"1\"\n";
+        assert_eq!(
+            with_crate(&format!("{package}\n[dependencies]\n{others}")),
+            format!("{package}{own}{others}")
+        );
+    }
 }

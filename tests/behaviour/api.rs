@@ -4,6 +4,7 @@
 //! what an answer looks like.
 
 mod raw;
+mod recorded;
 mod widget;
 
 mod apply;

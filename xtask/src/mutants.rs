@@ -49,8 +49,9 @@ use self::{
 /// All changes are compiled at once, each behind a switch, in a copy of this checkout. Then each
 /// change runs the tests that reach it, the fastest first, until one fails: first the tests of the
 /// changed package, then those of all packages on the embedded server. Doc tests are left out. The
-/// report is written to `target/mutants/report.md`. An interrupted run continues where it was: an
-/// outcome is kept until the changed file changes, and for an undetected change until any file does.
+/// report is written to `target/mutants/report.md`. The changes are tried in a random order, and an
+/// interrupted run continues where it was: an outcome is kept until the changed file changes, and
+/// for an undetected change until any file does.
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
     /// A package, with or without `windlass-`; can be repeated. Default: listmap, informer,
@@ -75,7 +76,8 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "TEXT")]
     matching: Vec<String>,
 
-    /// Runs only the tests of the given packages.
+    /// Runs only the tests of the given packages; those of the apiserver include `behaviour`, which
+    /// compares it with a real server.
     #[arg(long)]
     own_tests_only: bool,
 
@@ -94,6 +96,9 @@ const VERSION: &str = "26.0.0";
 
 /// Packages that are mutated by default, in the order in which their mutants are tried.
 const PACKAGES: [&str; 5] = ["listmap", "operator", "informer", "controller", "apiserver"];
+
+/// Tests of the root package that are among the own tests of another package.
+const OWN_TESTS: [(&str, &str); 1] = [("windlass-apiserver", "behaviour")];
 
 /// Packages whose tests run in the second pass: all packages that use the mutated ones.
 const TESTED: [&str; 8] = [
@@ -115,6 +120,7 @@ impl Mutants {
         if self.listed {
             return listed::run(&repository, self.name.as_deref().unwrap_or_default());
         }
+        run::check_programs()?;
         let stopwatch = Stopwatch::start();
         let target = repository.target()?;
         let program = install(&target)?;
@@ -170,14 +176,20 @@ impl Mutants {
     ) -> Result<Vec<String>> {
         let mut packages = self.packages();
         let own = packages.clone();
-        if !self.own_tests_only {
+        let mut root_tests = Vec::new();
+        if self.own_tests_only {
+            let tests = OWN_TESTS
+                .iter()
+                .filter(|(package, _)| own.iter().any(|it| it == package));
+            root_tests.extend(tests.map(|(_, test)| *test));
+        } else {
             packages.extend(TESTED.map(Into::into));
             packages.sort();
             packages.dedup();
         }
         let known = [Outcome::Unviable, Outcome::Untried].map(|it| outcomes.ids(it));
         let mut build = Build::new(repository, mutants, known, output.join("keep-const.txt"))?;
-        let binaries = build.tests(&packages);
+        let binaries = build.tests(&packages, &root_tests);
         // Also if another error stopped the build: the next run continues without them.
         for id in build.unviable {
             outcomes.set(id, Outcome::Unviable, "")?;
@@ -186,7 +198,11 @@ impl Mutants {
             outcomes.set(id, Outcome::Untried, "")?;
         }
         let mut open = self.to_try(mutants, outcomes);
-        open.sort_by_key(|id| own.iter().position(|it| *it == mutants[*id].package));
+        // In a random order, so that an interrupted run is a sample; the same in every run.
+        open.sort_by_cached_key(|id| {
+            let package = own.iter().position(|it| *it == mutants[*id].package);
+            (package, outcomes::hash(&mutants[*id].name))
+        });
         let binaries = binaries?;
         let (tests, left_out) =
             Test::measure(&binaries, &output.join("measured"), &outcomes.list())?;

@@ -102,7 +102,7 @@ where
         is_shown: impl Fn(&ObjectKey) -> bool,
     ) -> Result<Vec<Orphan>, kube::Error> {
         let mut orphans = Vec::new();
-        // Hashes, because there may be millions of objects. Their seed is random, so two objects
+        // Hashes, because there may be millions of objects. The hasher is random, so two objects
         // have the same hash with a probability of 10^-6 among five million.
         let (hasher, mut seen) = (RandomState::new(), HashSet::new());
         let mut pages_without_new = 0;

@@ -5,7 +5,6 @@ use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Du
 use futures::FutureExt as _;
 use tokio::{
     sync::mpsc,
-    task::yield_now,
     time::{Instant, sleep_until},
 };
 use tracing::Instrument as _;
@@ -40,10 +39,6 @@ pub(super) struct Ingest<K: Stored> {
 /// larger channel only saves task switches.
 const AHEAD: usize = 4;
 
-/// After this number of bytes the task yields to the subscribers. An object that is processed soon
-/// after it was decoded is still in the CPU cache, and its memory is reused for the next one.
-const TURN_BYTES: usize = 32 * 1024;
-
 /// How long an object stays decoded without a read; also the period in which reads are counted.
 const DECODED_TTL: Duration = Duration::from_secs(300);
 
@@ -72,9 +67,6 @@ struct Run<'r, K: Stored> {
 
     /// When the reads of stored objects were last evaluated.
     swept: Instant,
-
-    /// How many bytes of objects were delivered since the last yield.
-    delivered_bytes: usize,
 }
 
 /// Runs the informer until it fails. Dropping the future stops it.
@@ -94,7 +86,6 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         most_listed: 0,
         resync: None,
         swept: Instant::now(),
-        delivered_bytes: 0,
     };
     let span = trace::informer(&shared.resource);
     let run = run.follow(&mut **source).instrument(span);
@@ -187,10 +178,6 @@ impl<K: Stored> Run<'_, K> {
         while let Some(change) = next {
             self.change(change).await;
             next = others.try_recv().ok();
-        }
-        if self.delivered_bytes >= TURN_BYTES {
-            self.delivered_bytes = 0;
-            yield_now().await;
         }
     }
 
@@ -380,7 +367,6 @@ impl<K: Stored> Run<'_, K> {
             if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
             }
-            self.delivered_bytes += delta.object.bytes;
             let restored = delta.restored;
             if let Some((key, event, lazy)) = delta.into_event() {
                 let span = trace::event(&shared.resource, &event);

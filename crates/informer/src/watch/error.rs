@@ -330,7 +330,7 @@ impl ServerStatus {
                         // A fraction, or a number that does not fit.
                         None => match Duration::try_from_secs_f64(seconds.as_f64()?) {
                             Ok(wait) => wait,
-                            Err(_) if seconds.as_f64()? < 0.0 => return None,
+                            Err(_) if seconds.as_f64()?.is_sign_negative() => return None,
                             Err(_) => Duration::MAX,
                         },
                     })

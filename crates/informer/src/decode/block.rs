@@ -34,7 +34,7 @@ pub(super) struct Quotes {
 
 #[expect(
     clippy::inline_always,
-    reason = "what is not inlined into `dispatch!` is built for the oldest of machines"
+    reason = "code that is not inlined into `dispatch!` is compiled without wide instructions"
 )]
 impl<S: Simd> Block<S> {
     #[inline(always)]

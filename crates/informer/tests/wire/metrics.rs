@@ -67,6 +67,10 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
     let told = wire.told(11).await;
     assert_eq!(told[10], "resynced a", "{told:?}");
     wire.requests(7).await;
+    for _ in 0..3 {
+        let read = wire.informer.store().list();
+        assert_eq!(read.len(), 1);
+    }
     let all = series(&registry);
     let value = |name: &str, labels: &str| all.get(&format!("{name}{{{labels}}}")).cloned();
     let changes = |event: &str| {
@@ -76,6 +80,10 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
     let restarts = |reason: &str| {
         let labels = format!(r#"kind="configs",reason="{reason}""#);
         value("informer_watch_restarts_total", &labels)
+    };
+    let reads = |result: &str| {
+        let labels = format!(r#"kind="configs",result="{result}""#);
+        value("informer_decode_cache_reads_total", &labels)
     };
     let kind = r#"kind="configs""#;
     // Numbers that differ.
@@ -90,6 +98,8 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
         ),
         ("objects", value("informer_store_objects", kind), Some("1")),
         ("lists", value("informer_lists_total", kind), Some("1")),
+        ("decoded reads", reads("miss"), Some("1")),
+        ("cached reads", reads("hit"), Some("2")),
         ("silent", restarts("silent"), Some("1")),
         ("ended", restarts("ended"), Some("2")),
         ("expired", restarts("expired"), Some("1")),

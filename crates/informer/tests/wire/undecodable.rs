@@ -189,6 +189,34 @@ async fn an_object_that_is_deleted_while_it_is_requested_does_not_come_back() {
     assert!(wire.informer.health().undecodable.is_empty());
 }
 
+/// A proxy sends the answer of another request. No event of this watch would remove its object.
+#[tokio::test(start_paused = true)]
+async fn an_answer_for_another_object_adds_nothing_and_the_object_is_requested_again() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let elsewhere = object("a", 1, "1").replace("\"default\"", "\"other\"");
+    for misrouted in [object("b", 1, "1"), elsewhere] {
+        let mut wire = Wire::start([
+            Answer::lines([broken.clone(), END.to_owned()]).then_hang(),
+            Answer::json(200, &misrouted),
+            Answer::json(200, &object("a", 1, "1")),
+        ]);
+        assert_eq!(wire.told(1).await, ["synced"]);
+        wire.requests(2).await;
+        // On paused time: until the answer was taken, and before the next request.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(wire.informer.store().is_empty());
+        let undecodable = wire.informer.health().undecodable;
+        assert_eq!(undecodable, [ObjectKey::new("a").within("default")]);
+        assert_eq!(wire.told(1).await, ["added a"]);
+        assert_eq!(wire.informer.store().len(), 1);
+        assert!(
+            wire.asked(2).ends_with("/configmaps/a"),
+            "{}",
+            wire.asked(2)
+        );
+    }
+}
+
 /// The answer to the request is older than what the watch has shown.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_requested_moves_no_version_back() {

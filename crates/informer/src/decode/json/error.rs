@@ -19,7 +19,7 @@ enum JsonErrorKind {
     Shape(String),
 }
 
-const FORM: &str = "not of the expected form";
+const FORM: &str = "does not match the type";
 
 // === impl JsonError ===
 
@@ -204,10 +204,7 @@ mod tests {
         check::<Pet>(r#"{"name":"x"}"#, "pet: missing field `legs`");
         check::<Pet>(r#"{"kind":"Cow"}"#, "pet: expected one of `Cat`, `Dog`");
         check::<Pet>(r#"{"born":[1]}"#, "pet: expected a tuple of size 2");
-        check::<Pet>(
-            r#"{"name":"x","name":"y"}"#,
-            "pet: not of the expected form",
-        );
+        check::<Pet>(r#"{"name":"x","name":"y"}"#, "pet: does not match the type");
         check::<Pet>(
             r#"{"hunter2":1}"#,
             "pet: expected one of `name`, `legs`, `weight`, `kind`, `born`",

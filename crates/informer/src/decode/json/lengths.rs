@@ -72,7 +72,7 @@ impl ListLengths {
 
     #[expect(
         clippy::inline_always,
-        reason = "into `dispatch!`, as all that looks at blocks"
+        reason = "code that is not inlined into `dispatch!` is compiled without wide instructions"
     )]
     #[inline(always)]
     fn note<S: Simd>(&mut self, simd: S, text: &[u8], at: usize) -> Option<()> {

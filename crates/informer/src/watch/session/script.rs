@@ -6,9 +6,10 @@ use rand::{SeedableRng as _, rngs::StdRng};
 
 use crate::{
     DecodeError,
+    api_request::ServerStatus,
     decode::PageMeta,
     watch::{
-        Backoff, ServerStatus, Verb, WatchError,
+        Backoff, Verb, WatchError,
         session::{NextRequest, Session},
     },
 };

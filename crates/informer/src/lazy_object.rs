@@ -50,9 +50,6 @@ pub struct IncomingObject<K> {
 
     /// `None` if the informer has no subscribers.
     pub(crate) object: Option<Arc<K>>,
-
-    /// The length of its JSON in bytes; 0 if it did not arrive as JSON.
-    pub(crate) bytes: usize,
 }
 
 // === impl LazyObject ===
@@ -216,11 +213,7 @@ impl<K: Stored> IncomingObject<K> {
 
 impl<K> From<LazyObject<K>> for IncomingObject<K> {
     fn from(lazy: LazyObject<K>) -> Self {
-        Self {
-            lazy,
-            object: None,
-            bytes: 0,
-        }
+        Self { lazy, object: None }
     }
 }
 
@@ -229,7 +222,6 @@ impl<K: Stored> From<Arc<K>> for IncomingObject<K> {
         Self {
             lazy: LazyObject::from(Arc::clone(&object)),
             object: Some(object),
-            bytes: 0,
         }
     }
 }

@@ -91,6 +91,13 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
     assert!(down(&informer.health().state), "{}", informer.health());
     send(Ok(RuntimeEvent::Init));
     send(Ok(RuntimeEvent::InitApply(config("a", "1"))));
+    // On paused time: until they were taken.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!watching(&informer.health().state), "{}", informer.health());
+    send(Err(broken()));
+    send(Ok(RuntimeEvent::InitApply(config("b", "1"))));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!watching(&informer.health().state), "{}", informer.health());
     send(Ok(RuntimeEvent::InitDone));
     within_an_hour(informer.until(watching)).await;
 

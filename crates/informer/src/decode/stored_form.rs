@@ -74,7 +74,6 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K
         Ok(IncomingObject {
             object: Some(named(object)?),
             lazy: LazyObject::from_erased(Arc::new(raw_object)),
-            bytes: 0,
         })
     }
 }

@@ -206,4 +206,18 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn a_schedule_that_is_a_whole_slice_late_begins_now() {
+        for (late, began) in [
+            (
+                SLICE.saturating_sub(Duration::from_nanos(1)),
+                Duration::ZERO,
+            ),
+            (SLICE, SLICE),
+        ] {
+            let mut schedule = ResyncSchedule::new(PERIOD);
+            schedule.begin(late, |_| Vec::new());
+            assert_eq!(schedule.due(), Some(began + SLICE), "{late:?}");
+        }
+    }
 }

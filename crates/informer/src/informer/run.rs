@@ -5,7 +5,6 @@ use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 use futures::FutureExt as _;
 use tokio::{
     sync::mpsc,
-    task::yield_now,
     time::{Instant, sleep_until},
 };
 use tracing::Instrument as _;
@@ -40,10 +39,6 @@ pub(super) struct Ingest<K: Stored> {
 /// larger channel only saves task switches.
 const AHEAD: usize = 4;
 
-/// After this number of bytes the task yields to the subscribers. An object that is processed soon
-/// after it was decoded is still in the CPU cache, and its memory is reused for the next one.
-const TURN_BYTES: usize = 32 * 1024;
-
 struct Run<'r, K: Stored> {
     shared: &'r Shared<K>,
     writer: &'r mut Writer<K>,
@@ -66,11 +61,6 @@ struct Run<'r, K: Stored> {
     /// The start and the schedule of the resyncs. `None` before the first list is complete, and
     /// without resyncs.
     resync: Option<(Instant, ResyncSchedule)>,
-
-    /// When the reads of stored objects were last evaluated.
-
-    /// How many bytes of objects were delivered since the last yield.
-    delivered_bytes: usize,
 }
 
 /// Runs the informer until it fails. Dropping the future stops it.
@@ -89,7 +79,6 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         listed: 0,
         most_listed: 0,
         resync: None,
-        delivered_bytes: 0,
     };
     let span = trace::informer(&shared.resource);
     let run = run.follow(&mut **source).instrument(span);
@@ -182,10 +171,6 @@ impl<K: Stored> Run<'_, K> {
         while let Some(change) = next {
             self.change(change).await;
             next = others.try_recv().ok();
-        }
-        if self.delivered_bytes >= TURN_BYTES {
-            self.delivered_bytes = 0;
-            yield_now().await;
         }
     }
 
@@ -372,7 +357,6 @@ impl<K: Stored> Run<'_, K> {
             if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
             }
-            self.delivered_bytes += delta.object.bytes;
             let restored = delta.restored;
             if let Some((key, event, lazy)) = delta.into_event() {
                 let span = trace::event(&shared.resource, &event);

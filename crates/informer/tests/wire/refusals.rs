@@ -130,17 +130,26 @@ async fn a_refusal_that_does_not_come_to_an_end_is_read_no_longer_than_half_a_mi
 /// A `Status` is short. What is longer is a page of a proxy, of which 64 KiB are read.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_is_long_is_not_read_to_its_end() {
-    let chunk = "x".repeat(64 * 1024);
-    let mut wire = Wire::start([
-        Answer::json(503, "").then_repeat(Duration::from_secs(1), &chunk),
-        Answer::lines([END.to_owned()]).then_hang(),
-    ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
-    assert!(
-        wire.waits()[0] < Duration::from_secs(5),
-        "{:?}",
-        wire.waits()
-    );
+    for length in [64 * 1024, 20_000] {
+        let chunk = "x".repeat(length);
+        let mut wire = Wire::start([
+            Answer::json(503, "").then_repeat(Duration::from_secs(1), &chunk),
+            Answer::lines([END.to_owned()]).then_hang(),
+        ]);
+        assert_eq!(wire.told(1).await, ["synced"]);
+        let wait = wire.waits()[0];
+        assert!(wait < Duration::from_secs(7), "{wait:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_read_to_its_end_however_it_is_cut() {
+    let status = r#"{"kind":"Status","code":403,"message":"not for you"}"#;
+    let (start, end) = status.split_at(20);
+    let wire = Wire::start([Answer::json(403, start).then(end)]);
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await.to_string();
+    assert!(health.contains("not for you"), "{health}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -176,3 +176,20 @@ fn seconds(asked: &str) -> u64 {
     let seconds = seconds.split('&').next().expect("a number");
     seconds.parse().expect("a number")
 }
+
+/// The bytes of a page must keep coming: it is not only its total time that is limited.
+#[tokio::test(start_paused = true)]
+async fn a_page_that_breaks_off_without_an_end_is_reported_as_silent() {
+    let page = list("7", &[("a", 1)]);
+    let (half, _) = page.split_at(page.len() / 2);
+    let server = Server::new([Answer::json(200, half).then_hang_for_good()]);
+    let wire = Wire::run(source(&server).streamed_lists(false), server);
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let began = tokio::time::Instant::now();
+    let health = wire.informer.until(down).await;
+    assert_eq!(began.elapsed().as_secs(), 30);
+    match &health.state {
+        HealthState::Down { error } => assert_eq!(error.reason(), "silent"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -261,3 +261,44 @@ async fn events_of_a_watch_do_not_wait_for_others() {
     let told = wire.told(601).await;
     assert_eq!(told[600], "added o-599");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_requested_may_have_as_many_bytes_as_the_limit() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let longest = object("a", 1, &"x".repeat(1000));
+    let server = Server::new([
+        Answer::lines([broken, END.to_owned()]).then_hang(),
+        Answer::json(200, &longest),
+    ]);
+    let informer = Informer::builder(source(&server).max_bytes(longest.len()))
+        .on_error(|_| {})
+        .build();
+    let mut wire = Wire::follow(informer, server);
+    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+}
+
+/// Only that it does not decode is a problem, not that it still does not.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_stays_undecodable_is_reported_once() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let server = Server::new([
+        Answer::lines([broken, END.to_owned()]).then_hang_for_good(),
+        Answer::json(200, &bad("a", 1)),
+        Answer::json(200, "no object"),
+    ]);
+    let problems = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::clone(&problems);
+    let informer = Informer::builder(source(&server))
+        .on_error(move |problem| {
+            let mut reported = reported.lock().expect("no panic");
+            reported.push(problem.to_string());
+        })
+        .build();
+    let wire = Wire::follow(informer, server);
+    wire.requests(3).await;
+    // On paused time: until the last answer was taken.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let problems = problems.lock().expect("no panic");
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(wire.informer.health().undecodable.len(), 1);
+}

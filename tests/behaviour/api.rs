@@ -9,9 +9,11 @@ mod widget;
 
 mod apply;
 mod builtin;
+mod cluster_objects;
 mod definitions;
 mod deletions;
 mod discovery;
+mod impersonation;
 mod kinds;
 mod lists;
 mod metadata;

@@ -70,6 +70,11 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 
+    /// Tries only changes whose names contain this text, such as `workers.rs` or `in Lines::`; can be
+    /// repeated. All changes are compiled, so that the next run with another text compiles nothing.
+    #[arg(long, value_name = "TEXT")]
+    matching: Vec<String>,
+
     /// Runs only the tests of the given packages; those of the apiserver include `behaviour`, which
     /// compares it with a real server.
     #[arg(long)]
@@ -77,7 +82,7 @@ pub(crate) struct Mutants {
 
     /// Runs only the patches in `tests/mutations`, which no test detected in the past. Fails unless
     /// the tests that each patch names detect it. Works on a copy of this checkout.
-    #[arg(long, conflicts_with_all = ["packages", "changed", "shard", "own_tests_only"])]
+    #[arg(long, conflicts_with_all = ["packages", "changed", "shard", "matching", "own_tests_only"])]
     listed: bool,
 
     /// With `--listed`: runs only patches whose names contain this text.
@@ -129,7 +134,7 @@ impl Mutants {
         let excluded = all.into_iter().filter(|it| !known.contains(&*it.name));
 
         let mut outcomes = Outcomes::open(&repository, output.join("outcomes"), &mutants)?;
-        if outcomes.open_ids().next().is_some() {
+        if !self.to_try(&mutants, &outcomes).is_empty() {
             let left_out = self.test(&repository, &mutants, &output, &mut outcomes)?;
             fs::write(output.join("left-out.txt"), left_out.join("\n"))?;
         }
@@ -149,7 +154,18 @@ impl Mutants {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Runs the tests for all mutants without an outcome. Returns the tests that are left out.
+    /// The mutants that this run tries: those without an outcome that `--matching` selects.
+    fn to_try(&self, mutants: &[Mutant], outcomes: &Outcomes<'_>) -> Vec<usize> {
+        let open = outcomes.open_ids();
+        open.filter(|id| self.matches(&mutants[*id].name)).collect()
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        self.matching.is_empty() || self.matching.iter().any(|text| name.contains(text))
+    }
+
+    /// Runs the tests for the mutants of [`to_try`](Self::to_try). Returns the tests that are left
+    /// out.
     fn test(
         &self,
         repository: &Repository,
@@ -180,7 +196,7 @@ impl Mutants {
         for id in build.untried {
             outcomes.set(id, Outcome::Untried, "")?;
         }
-        let mut open: Vec<usize> = outcomes.open_ids().collect();
+        let mut open = self.to_try(mutants, outcomes);
         // In a random order, so that an interrupted run is a sample; the same in every run.
         open.sort_by_cached_key(|id| {
             let package = own.iter().position(|it| *it == mutants[*id].package);
@@ -255,5 +271,35 @@ fn install(target: &Path) -> Result<PathBuf> {
         Ok(program)
     } else {
         Err(format!("cannot install cargo-mutants {VERSION}:\n{}", ran.output).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Mutants;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        mutants: Mutants,
+    }
+
+    const FIRST: &str = "a.rs:1:1: replace + in f";
+    const SECOND: &str = "b.rs:2:1: delete ! in g";
+
+    #[test]
+    fn matching_selects_changes_by_any_of_its_texts() {
+        let selected = |arguments: &[&str]| -> Vec<&str> {
+            let Command { mutants } = Command::parse_from(["mutants"].iter().chain(arguments));
+            let names = [FIRST, SECOND].into_iter();
+            names.filter(|name| mutants.matches(name)).collect()
+        };
+        assert_eq!(selected(&[]), [FIRST, SECOND]);
+        assert_eq!(selected(&["--matching", "in f"]), [FIRST]);
+        let both = ["--matching", "a.rs", "--matching", "delete"];
+        assert_eq!(selected(&both), [FIRST, SECOND]);
+        assert!(selected(&["--matching", "c.rs"]).is_empty());
     }
 }

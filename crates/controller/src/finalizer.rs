@@ -16,7 +16,6 @@ mod error;
 mod name;
 mod orphan;
 mod plan;
-mod request;
 mod supplier;
 
 pub(crate) use self::plan::{FinalizerGoal, FinalizerPresence};
@@ -30,7 +29,6 @@ pub use self::{
     name::{FinalizerName, InvalidFinalizer},
     orphan::Orphan,
     plan::FinalizerPatch,
-    request::sent_once,
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
 };
 

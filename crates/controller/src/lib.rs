@@ -76,9 +76,6 @@ mod tracer;
 
 #[cfg(feature = "opentelemetry")]
 pub use crate::tracer::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
-// For the crates of the workspace.
-#[doc(hidden)]
-pub use crate::finalizer::sent_once;
 pub use windlass_informer::ErasedObject;
 
 pub use crate::{

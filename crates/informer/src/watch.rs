@@ -16,7 +16,6 @@ pub use self::{
     message::one_line,
 };
 pub(crate) use self::{
-    error::ServerStatus,
     message::one_line_of,
     quarantine::DecodeQuarantine,
     session::{History, NextRequest, Session},

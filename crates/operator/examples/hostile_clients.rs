@@ -2,17 +2,21 @@
 //!
 //! `cargo run --release -p windlass-operator --example hostile_clients [SECONDS]` measures an
 //! operator first without and then with these clients, and prints both results. The clients run in a
-//! separate process with the same priority. On a machine with few cores they take CPU time from the
-//! operator, as clients elsewhere do not; so their CPU time is printed too, and so is what they
-//! achieved: connections, requests and responses per second. Of the 500 connections, 200 pipeline
-//! requests for `/metrics`, 100 never read, 100 send an incomplete request, and 100 send an
-//! incomplete body. A closed connection is opened again after 100 ms.
+//! separate process with the same priority. Clients on other machines take no CPU time from the
+//! operator; so on Linux the operator has the first half of the cores in both measurements, and the
+//! clients have the other half. With `--shared-cores` they compete for the same cores. What the
+//! clients achieved is printed too: connections, requests, bytes of responses, and CPU time.
+//!
+//! Of the 500 connections, 200 pipeline requests for `/metrics`, 100 never read, 100 send an
+//! incomplete request, and 100 send an incomplete body. A closed connection is opened again after
+//! 100 ms.
 
 use std::{
     convert::Infallible,
     env,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
+    ops::Range,
     process::{Command, ExitCode, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
@@ -40,6 +44,9 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The environment variable with the address, for the process of the clients.
 const TARGET: &str = "HOSTILE_CLIENTS_OF";
+
+/// The option that leaves all cores to both processes.
+const SHARED_CORES: &str = "--shared-cores";
 
 const OBJECTS: usize = 500;
 
@@ -87,8 +94,15 @@ fn main() -> ExitCode {
 }
 
 fn measure() -> Result<(), Error> {
-    let seconds = env::args().nth(1).map_or(Ok(10), |it| it.parse())?;
-    let period = Duration::from_secs(seconds);
+    let options: Vec<String> = env::args().skip(1).collect();
+    let shared_cores = options.iter().any(|it| it == SHARED_CORES);
+    let seconds = options.iter().find(|it| *it != SHARED_CORES);
+    let period = Duration::from_secs(seconds.map_or(Ok(10), |it| it.parse())?);
+    let cores = thread::available_parallelism()?.get();
+    let halves = (!shared_cores && cores > 1).then_some((0..cores / 2, cores / 2..cores));
+    if let Some((own, _)) = &halves {
+        use_cores(None, own.clone())?;
+    }
     let (cluster, operators) = (Runtime::new()?, Runtime::new()?);
     let api = ApiServer::new();
     let listening = cluster.block_on(api.listen(([127, 0, 0, 1], 0)))?;
@@ -142,6 +156,9 @@ fn measure() -> Result<(), Error> {
         .env(TARGET, address.to_string())
         .stdout(Stdio::piped())
         .spawn()?;
+    if let Some((_, theirs)) = halves {
+        use_cores(Some(clients.id()), theirs)?;
+    }
     let achieved = Arc::new(Mutex::new(Achieved::default()));
     let output = clients.stdout.take().ok_or("the output is not piped")?;
     let last = Arc::clone(&achieved);
@@ -172,6 +189,23 @@ fn measure() -> Result<(), Error> {
     stop.cancel();
     operators.block_on(run)??;
     drop(script);
+    Ok(())
+}
+
+/// Restricts this thread and the threads that it starts, or the process `pid`, which has one thread,
+/// to `cores`. Without effect on systems other than Linux.
+fn use_cores(pid: Option<u32>, cores: Range<usize>) -> Result<(), Error> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::{process::Pid, thread::CpuSet};
+
+        let pid = pid.map(i32::try_from).transpose()?.and_then(Pid::from_raw);
+        let mut set = CpuSet::new();
+        cores.for_each(|core| set.set(core));
+        rustix::thread::sched_setaffinity(pid, &set)?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (pid, cores);
     Ok(())
 }
 

@@ -17,7 +17,6 @@ mod election;
 
 // A limit of the request rate, and responses of the API server.
 mod budget;
-mod response;
 
 // Health, metrics and spans.
 mod admin;

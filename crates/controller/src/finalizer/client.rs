@@ -1,17 +1,30 @@
 //! The client that writes the finalizers of objects.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use http::header::CONTENT_TYPE;
 use kube::{
     Api, Client, Resource,
-    core::{Request, params::GetParams},
+    core::{
+        Request, Status,
+        params::GetParams,
+        response::{StatusCause, StatusDetails},
+    },
 };
 use serde::de::DeserializeOwned;
-use windlass_informer::ObjectKey;
+use windlass_informer::{
+    ObjectKey,
+    api_request::{self, RequestError, ServerStatus},
+};
 
-use super::{FinalizerPatch, request::send};
+use super::FinalizerPatch;
+
+/// The timeout of a request and its complete response.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest wait that a server can demand.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Patches the finalizers of the objects of a kind.
 ///
@@ -48,6 +61,10 @@ pub trait PatchClient<K>: Send + Sync + 'static {
         async { self.patch(key, &FinalizerPatch::empty()).await }
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("timed out after {TIMEOUT:?} without a complete response")]
+struct TimedOut;
 
 /// A [`PatchClient`] of any type.
 pub(super) trait ErasedClient<K>: Send + Sync {
@@ -138,4 +155,51 @@ async fn send_get<K: DeserializeOwned>(
     let request = (Request::new(url).get(key.name(), &GetParams::default()))
         .map_err(kube::Error::BuildRequest)?;
     send(client, request).await
+}
+
+/// Sends `request` once, and decodes its response.
+///
+/// # Errors
+///
+/// [`kube::Error::Api`] if the server refuses, [`kube::Error::SerdeError`] if the response does not
+/// decode, [`kube::Error::Service`] if there is no complete response in time, or it is too long.
+pub(super) async fn send<T: DeserializeOwned>(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+) -> Result<T, kube::Error> {
+    match api_request::send(client, request, TIMEOUT).await {
+        Ok(body) => api_request::decode(&body),
+        Err(RequestError::Status(status)) => Err(kube::Error::Api(Box::new(refusal(status)))),
+        Err(RequestError::Connection(error)) => Err(error),
+        Err(RequestError::TimedOut) => Err(kube::Error::Service(Box::new(TimedOut))),
+    }
+}
+
+/// Converts `status`, without the texts that may quote the object or describe a crash.
+fn refusal(status: ServerStatus) -> Status {
+    let quotes = status.code == 422 || status.code >= 500;
+    let causes = status.causes.into_iter().map(|cause| StatusCause {
+        message: String::new(),
+        ..cause
+    });
+    let wait = status.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    Status {
+        code: status.code,
+        reason: status.reason,
+        message: if quotes {
+            String::new()
+        } else {
+            status.message
+        },
+        details: Some(StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: causes.collect(),
+            retry_after_seconds: u32::try_from(seconds).unwrap_or_default(),
+        }),
+        ..Status::default()
+    }
 }

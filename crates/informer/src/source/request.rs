@@ -1,33 +1,24 @@
 //! Requests of lists and watches, and the classification of their responses.
 
-use std::{
-    convert::Infallible,
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty};
+use http::{Request, Response, header};
+use http_body_util::BodyExt as _;
 use kube::{Api, Client, Resource, client::Body};
 use tokio::time::{Instant, timeout};
 
 use super::timeouts::{TimeBudget, Timeouts};
 use crate::{
     ObjectKey, WatchError,
+    api_request::{ServerStatus, sent_once},
     decode::{DecodeError, PageError},
-    watch::{NextRequest, ServerStatus, Verb},
+    watch::{NextRequest, Verb},
 };
 
 /// Sends the requests for one kind.
 pub(super) struct Requests<K: Resource> {
     client: Client,
-
-    /// Creates bodies that middleware cannot clone: see [`Requests::get`]. Created lazily, because
-    /// a client needs a runtime.
-    empty_body: OnceLock<Client>,
-
     url: String,
     types: K::DynamicType,
     pub(super) resource: Arc<str>,
@@ -48,7 +39,6 @@ impl<K: Resource> Requests<K> {
         Self {
             url: api.resource_url().to_owned(),
             client: api.into_client(),
-            empty_body: OnceLock::new(),
             types,
             resource: Arc::from(resource),
             labels: None,
@@ -71,7 +61,6 @@ impl<K: Resource> Requests<K> {
     {
         let Self {
             client,
-            empty_body,
             url,
             types,
             resource,
@@ -83,7 +72,6 @@ impl<K: Resource> Requests<K> {
         } = self;
         Requests {
             client,
-            empty_body,
             url,
             types,
             resource,
@@ -288,23 +276,9 @@ impl<K: Resource> Requests<K> {
     }
 
     /// Sends one request once. Its response decides the next request of the session.
-    ///
-    /// kube's client repeats a request up to fifteen times if the response is 429, 503 or 504,
-    /// unless the body of the request cannot be cloned. This crate has its own backoff and reports
-    /// each failure. Therefore its empty bodies are of the type that cannot be cloned. Only
-    /// responses have such bodies, so they come from a client whose service only returns empty
-    /// responses.
     async fn get(&self, url: String, verb: Verb) -> Result<Response<Body>, WatchError> {
-        let empty_body = self.empty_body.get_or_init(|| {
-            let service = tower::service_fn(|_| async {
-                Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
-            });
-            Client::new(service, "default")
-        });
-        let body = match empty_body.send(Request::new(Body::empty())).await {
-            Ok(answer) => answer.into_body(),
-            Err(_) => Body::empty(),
-        };
+        let body = sent_once(Vec::new()).await;
+        let body = body.map_err(|error| self.connection(verb, error))?;
         let request = Request::get(url)
             .header(header::ACCEPT, Self::accept(verb))
             // Since 1.37 the API server compresses watches if the client accepts it: one gzip
@@ -320,31 +294,8 @@ impl<K: Resource> Requests<K> {
         if answer.status().is_success() {
             return Ok(answer);
         }
-        Err(self.refused(answer, verb).await)
-    }
-
-    async fn refused(&self, answer: Response<Body>, verb: Verb) -> WatchError {
-        /// A `Status` is shorter. A longer body is not from the API server.
-        const LONGEST: usize = 64 * 1024;
-
-        let status: StatusCode = answer.status();
-        let retry_after = retry_after(answer.headers());
-        let mut body = answer.into_body();
-        let mut text = Vec::new();
-        let read = async {
-            while let Ok(Some(chunk)) = self.frame(&mut body, verb).await {
-                text.extend_from_slice(&chunk);
-                if text.len() > LONGEST {
-                    break;
-                }
-            }
-        };
-        // After the timeout the received part is used.
-        _ = timeout(self.timeouts.answer, read).await;
-        let mut answer = ServerStatus::read(status.as_u16(), &text, retry_after);
-        // The status line counts, even if the body contradicts it.
-        answer.code = status.as_u16();
-        self.status_error(verb, answer)
+        let status = ServerStatus::of(answer, limit).await;
+        Err(self.status_error(verb, status))
     }
 
     fn accept(verb: Verb) -> &'static str {
@@ -377,14 +328,4 @@ pub(super) fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
     } else {
         format!("{plural}.{group}")
     }
-}
-
-/// The `Retry-After` header in seconds. API servers do not use its date form. A number that does
-/// not fit becomes the longest duration.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if seconds.is_empty() || !seconds.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    Some(seconds.parse().map_or(Duration::MAX, Duration::from_secs))
 }

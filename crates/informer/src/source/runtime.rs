@@ -12,8 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Change, Changes, Source};
 use crate::{
-    ErrorChain, Identity, ObjectKey, Uid, WatchError,
-    watch::{ServerStatus, Verb},
+    ErrorChain, Identity, ObjectKey, Uid, WatchError, api_request::ServerStatus, watch::Verb,
 };
 
 /// A stream of `kube::runtime::watcher` events as a source.
@@ -167,7 +166,7 @@ fn answer(error: &watcher::Error) -> ServerStatus {
         code: status.code,
         reason: status.reason.clone(),
         message: status.message.clone(),
-        retry_after: None,
+        ..ServerStatus::default()
     }
 }
 

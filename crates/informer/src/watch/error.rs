@@ -2,11 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use serde::Deserialize;
-use serde_json::Number;
-
 use super::one_line;
-use crate::DecodeError;
+use crate::{DecodeError, api_request::ServerStatus};
 
 /// Why a list or a watch failed.
 ///
@@ -129,7 +126,10 @@ pub enum WatchError {
     },
 
     /// Any other response that is not a success.
-    #[error("cannot {verb} {resource}: the API server answered {code} ({message})")]
+    #[error(
+        "cannot {verb} {resource}: the API server answered {code}{}",
+        in_brackets(message)
+    )]
     Server {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
@@ -137,7 +137,8 @@ pub enum WatchError {
         verb: Verb,
         /// The HTTP status, or the code of an error event.
         code: u16,
-        /// The message of the API server.
+        /// The message of the API server. Of a 5xx only the reason, because the message may
+        /// describe a crash or quote an object.
         message: String,
         /// The minimum wait, if the API server demands one.
         retry_after: Option<Duration>,
@@ -179,6 +180,9 @@ pub enum WatchError {
     },
 }
 
+/// A part of the message of an API server that has not reached the requested version.
+const TOO_LARGE: &str = "Too large resource version";
+
 /// The request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -187,15 +191,6 @@ pub enum Verb {
     List,
     /// A watch.
     Watch,
-}
-
-/// The parts of an error response or error event that matter.
-#[derive(Debug, Default)]
-pub(crate) struct ServerStatus {
-    pub(crate) code: u16,
-    pub(crate) reason: String,
-    pub(crate) message: String,
-    pub(crate) retry_after: Option<Duration>,
 }
 
 // === impl WatchError ===
@@ -232,8 +227,7 @@ impl WatchError {
 
     /// Whether the API server has not reached the requested version.
     pub(crate) fn is_from_the_future(&self) -> bool {
-        let text = "Too large resource version";
-        matches!(self, Self::Server { code: 504, message, .. } if message.contains(text))
+        matches!(self, Self::Server { code: 504, message, .. } if message.contains(TOO_LARGE))
     }
 
     /// The error for a response that is not a success.
@@ -244,8 +238,16 @@ impl WatchError {
             reason,
             message,
             retry_after,
+            ..
         } = answer;
-        let message = one_line(&message).into_owned();
+        // That of a 422 is kept: the request contains no object, only the selectors of the
+        // operator, and the message says what is wrong with them.
+        let message = match code {
+            500.. if message.contains(TOO_LARGE) => TOO_LARGE,
+            500.. => &reason,
+            _ => &message,
+        };
+        let message = one_line(message).into_owned();
         match (code, reason.as_str()) {
             (410, _) | (_, "Expired" | "Gone") => Self::Expired {
                 resource,
@@ -284,6 +286,15 @@ impl WatchError {
     }
 }
 
+/// `text` in brackets, after a space. Nothing if it is empty.
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" ({text})")
+    }
+}
+
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -293,63 +304,12 @@ impl fmt::Display for Verb {
     }
 }
 
-// === impl ServerStatus ===
-
-impl ServerStatus {
-    /// Reads a `Status`. For any other body `code` is kept: a proxy, or API priority and fairness,
-    /// may respond with plain text.
-    pub(crate) fn read(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        #[derive(Deserialize)]
-        struct Status {
-            #[serde(default)]
-            code: Option<u16>,
-            #[serde(default)]
-            reason: Option<String>,
-            #[serde(default)]
-            message: Option<String>,
-            #[serde(default)]
-            details: Option<Details>,
-        }
-
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Details {
-            #[serde(default)]
-            retry_after_seconds: Option<Number>,
-        }
-
-        match serde_json::from_slice::<Status>(body) {
-            Ok(status) => Self {
-                code: status.code.unwrap_or(code),
-                reason: status.reason.unwrap_or_default(),
-                message: status.message.unwrap_or_default(),
-                retry_after: retry_after.or_else(|| {
-                    let seconds = status.details?.retry_after_seconds?;
-                    Some(match seconds.as_u64() {
-                        Some(seconds) => Duration::from_secs(seconds),
-                        // A fraction, or a number that does not fit.
-                        None => match Duration::try_from_secs_f64(seconds.as_f64()?) {
-                            Ok(wait) => wait,
-                            Err(_) if seconds.as_f64()? < 0.0 => return None,
-                            Err(_) => Duration::MAX,
-                        },
-                    })
-                }),
-            },
-            Err(_) => Self {
-                code,
-                retry_after,
-                ..Self::default()
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use super::{ServerStatus, Verb, WatchError};
+    use super::{Verb, WatchError};
+    use crate::api_request::ServerStatus;
 
     #[test]
     fn each_way_to_say_that_history_is_gone_is_understood() {
@@ -395,20 +355,24 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_no_number_holds_does_not_hide_the_rest_of_the_answer() {
-        for (seconds, expected) in [
-            ("18446744073709551615", Some(Duration::from_secs(u64::MAX))),
-            ("99999999999999999999999", Some(Duration::MAX)),
-            ("1.5", Some(Duration::from_millis(1500))),
-            ("-1", None),
-            ("null", None),
+    fn of_a_failure_of_the_server_the_reason_is_shown_and_not_the_message() {
+        for (body, shown) in [
+            (
+                &br#"{"code":500,"reason":"InternalError","message":"canary"}"#[..],
+                "500 (InternalError)",
+            ),
+            (br#"{"code":503,"message":"canary"}"#, "503"),
+            (b"<html>canary", "502"),
+            (
+                br#"{"code":504,"message":"Timeout: Too large resource version: 7, canary"}"#,
+                "504 (Too large resource version)",
+            ),
         ] {
-            let body = format!(
-                r#"{{"code":429,"message":"wait","details":{{"retryAfterSeconds":{seconds}}}}}"#
-            );
-            let answer = ServerStatus::read(429, body.as_bytes(), None);
-            assert_eq!(answer.message, "wait", "{seconds}");
-            assert_eq!(answer.retry_after, expected, "{seconds}");
+            let answer = ServerStatus::read(502, body, None);
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
+            let shown = format!("cannot list pods: the API server answered {shown}");
+            assert_eq!(error.to_string(), shown);
+            assert_eq!(error.is_from_the_future(), shown.contains("504"));
         }
     }
 

@@ -11,9 +11,9 @@ use kube::Client;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
+use windlass_informer::api_request::{self, RequestError};
 
 use super::decisions::{Decision, Decisions, Next, TokenHash};
-use crate::response;
 
 /// The timeout of one decision of the API server.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -116,13 +116,20 @@ impl Authorizer {
             .header(header::CONTENT_TYPE, "application/json")
             .body(review.to_string().into_bytes())
             .map_err(|error| error.to_string())?;
-        let response = (response::send(&self.client, request).await)
-            .map_err(|_| "the connection to the API server failed".to_owned())?;
-        if let Some(refusal) = response.refusal() {
-            return Err(format!("the API server responded with {}", refusal.code));
-        }
+        let body =
+            (api_request::send(&self.client, request, LIMIT).await).map_err(
+                |error| match error {
+                    RequestError::Status(status) => {
+                        format!("the API server responded with {}", status.code)
+                    }
+                    RequestError::Connection(_) => {
+                        "the connection to the API server failed".to_owned()
+                    }
+                    RequestError::TimedOut => format!("timed out after {LIMIT:?}"),
+                },
+            )?;
         let undecodable = |_| "the response of the API server cannot be decoded".to_owned();
-        response.decode().map_err(undecodable)
+        api_request::decode(&body).map_err(undecodable)
     }
 }
 

@@ -9,16 +9,17 @@ use k8s_openapi::{
 use kube::{
     Client, Resource as _,
     api::{ObjectMeta, PostParams},
-    core::{Request, params::GetParams, request::Error as RequestError},
+    core::{Request, params::GetParams, request::Error as BuildError},
 };
-use tokio::time::timeout;
-use windlass_informer::one_line;
+use windlass_informer::{
+    api_request::{self, RequestError, ServerStatus},
+    one_line,
+};
 
 use super::{
     LeaseError, Settings,
     campaign::{Answer, LeaseRequest, Record},
 };
-use crate::response::{self, Refusal};
 
 /// A client of one lease. It keeps the lease as last read or written.
 pub(super) struct LeaseApi {
@@ -129,7 +130,7 @@ impl LeaseApi {
         &self,
         verb: &'static str,
         limit: Duration,
-        request: Result<http::Request<Vec<u8>>, RequestError>,
+        request: Result<http::Request<Vec<u8>>, BuildError>,
     ) -> Result<Lease, Failure> {
         let lease = self.full_name.clone();
         let connection = |source| {
@@ -140,13 +141,13 @@ impl LeaseApi {
             })
         };
         let request = request.map_err(|error| connection(kube::Error::BuildRequest(error)))?;
-        let response = match timeout(limit, response::send(&self.client, request)).await {
-            Ok(response) => response.map_err(connection)?,
-            Err(_) => return Err(Failure::of(LeaseError::Silent { verb, lease, limit })),
-        };
-        match response.refusal() {
-            Some(refusal) => Err(Failure::refused(verb, lease, &refusal)),
-            None => response.decode().map_err(connection),
+        match api_request::send(&self.client, request, limit).await {
+            Ok(body) => api_request::decode(&body).map_err(connection),
+            Err(RequestError::Status(status)) => Err(Failure::refused(verb, lease, &status)),
+            Err(RequestError::Connection(error)) => Err(connection(error)),
+            Err(RequestError::TimedOut) => {
+                Err(Failure::of(LeaseError::Silent { verb, lease, limit }))
+            }
         }
     }
 }
@@ -161,9 +162,9 @@ impl Failure {
         }
     }
 
-    fn refused(verb: &'static str, lease: String, refusal: &Refusal) -> Self {
-        let message = one_line(&refusal.message).into_owned();
-        let error = match refusal.code {
+    fn refused(verb: &'static str, lease: String, status: &ServerStatus) -> Self {
+        let message = one_line(&status.message).into_owned();
+        let error = match status.code {
             409 => return Self::Conflict,
             404 if verb != "create" => return Self::Absent,
             403 => LeaseError::Forbidden {
@@ -190,7 +191,7 @@ impl Failure {
         };
         Self::Failed {
             error,
-            retry_after: refusal.retry_after,
+            retry_after: status.retry_after,
         }
     }
 
@@ -206,8 +207,8 @@ impl Failure {
     }
 }
 
-fn encode(lease: &Lease) -> Result<Vec<u8>, RequestError> {
-    serde_json::to_vec(lease).map_err(RequestError::SerializeBody)
+fn encode(lease: &Lease) -> Result<Vec<u8>, BuildError> {
+    serde_json::to_vec(lease).map_err(BuildError::SerializeBody)
 }
 
 /// Reads the record of `lease`.

@@ -7,9 +7,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::{Reflector, StepError};
 use crate::{
     DecodeError, ObjectIdentity as _, StoredForm, Verb,
+    api_request::ServerStatus,
     decode::{Line, RawJson},
     source::{Change, Stopped},
-    watch::{NextRequest, ServerStatus, one_line},
+    watch::{NextRequest, one_line},
 };
 
 #[derive(Deserialize)]

@@ -29,7 +29,7 @@ enum Patch {
 
 #[derive(Clone, Debug, TypeGenerator)]
 struct Operation {
-    operation: u8,
+    op: u8,
     path: u8,
     from: u8,
     value: u8,
@@ -119,7 +119,7 @@ impl Operation {
     fn with(&self, prefix: &str) -> Value {
         let path = |number: u8| format!("{prefix}{}", PATHS[usize::from(number) % PATHS.len()]);
         json!({
-            "op": OPERATIONS[usize::from(self.operation) % OPERATIONS.len()],
+            "op": OPERATIONS[usize::from(self.op) % OPERATIONS.len()],
             "path": path(self.path),
             "from": path(self.from),
             "value": value(self.value),

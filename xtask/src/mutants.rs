@@ -50,7 +50,8 @@ use self::{
 /// change runs the tests that reach it, the fastest first, until one fails: first the tests of the
 /// changed package, then those of all packages on the embedded server. Doc tests are left out. The
 /// report is written to `target/mutants/report.md`. The changes are tried in a random order, and an
-/// interrupted run continues where it was: an outcome is kept until the changed file changes, and for an undetected change until any file does.
+/// interrupted run continues where it was: an outcome is kept until the changed file changes, and
+/// for an undetected change until any file does.
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
     /// A package, with or without `windlass-`; can be repeated. Default: listmap, informer,

@@ -6,7 +6,7 @@
 //! both answers. After a change of the requests, `WINDLASS_RECORD=1` writes the files again, in a
 //! run on the real server in which all answers are the same.
 
-use std::{fs, path::PathBuf};
+use std::{fmt::Write as _, fs, path::PathBuf};
 
 use serde_json::Value;
 
@@ -50,11 +50,11 @@ impl Recorded {
         let mut text = String::new();
         for answer in answers {
             if let Some(code) = answer["code"].as_u64() {
-                line += &format!("{code} ");
+                _ = write!(line, "{code} ");
             }
             text += &without_uids(&answer.to_string().replace(&self.namespace, "NS"));
         }
-        line += &format!("{:016x}", digest(&text));
+        _ = write!(line, "{:016x}", digest(&text));
         self.answers.push((Some(line), sent.to_owned()));
     }
 

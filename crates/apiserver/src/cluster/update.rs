@@ -153,6 +153,10 @@ impl Cluster {
     }
 
     /// Puts a decoded object, whose ownership is tracked, in the place of `old`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parameters of every write, the old state and the new one"
+    )]
     pub(super) fn replace(
         &mut self,
         resource: &Resource,

@@ -104,7 +104,7 @@ where
         let mut orphans = Vec::new();
         // Hashes, because there may be millions of objects. Their seed is random, so two objects
         // have the same hash with a probability of 10^-6 among five million.
-        let (seed, mut seen) = (RandomState::new(), HashSet::new());
+        let (hasher, mut seen) = (RandomState::new(), HashSet::new());
         let mut pages_without_new = 0;
         let mut params = ListParams::default().limit(Self::PAGE);
         let (client, request) = (api.clone().into_client(), Request::new(api.resource_url()));
@@ -115,7 +115,7 @@ where
             for object in page.items {
                 let metadata = &object.metadata;
                 let key = ObjectKey::of(&object);
-                if !seen.insert(seed.hash_one((&key, &metadata.uid))) {
+                if !seen.insert(hasher.hash_one((&key, &metadata.uid))) {
                     continue;
                 }
                 pages_without_new = 0;

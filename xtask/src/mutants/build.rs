@@ -55,9 +55,6 @@ pub(super) struct Binary {
     pub(super) folder: PathBuf,
 }
 
-/// Features that tests require, after the package and a slash.
-const FEATURES: [&str; 1] = ["windlass-apiserver/cli"];
-
 /// The name of the crate with the function that a switch calls, and its path in the copy.
 const CRATE: &str = "windlass-mutants";
 const FOLDER: &str = "crates/mutants";
@@ -107,9 +104,6 @@ impl<'a> Build<'a> {
         let mut tests: Vec<String> = ["test", "--no-run", "--tests"].map(Into::into).into();
         libraries.extend(mutated.iter().map(|name| format!("--package={name}")));
         tests.extend(packages.iter().map(|name| format!("--package={name}")));
-        let features = FEATURES.iter();
-        let features = features.filter(|it| packages.iter().any(|name| it.starts_with(name)));
-        tests.extend(features.map(|it| format!("--features={it}")));
         // The libraries first: that takes a fraction of the time.
         self.compile("the libraries", &libraries)?;
         let mut messages = self.compile("the tests", &tests)?;

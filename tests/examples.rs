@@ -346,7 +346,8 @@ fn watchers_and_reconcilers_shows_order_policies_and_metrics() {
         "office   drop the retry for harp: its address has changed",
         "courier  delivers harp to Garden Row, attempt 2",
         // A call that is not retried any more is reported, and repeated by `redrive`.
-        "office   no more retries: aquarium: reconciler 1 of parcels default/aquarium on CREATE",
+        "office   no more retries: aquarium: reconciler 1 (watchers_and_reconcilers::",
+        "Courier) of parcels default/aquarium on CREATE",
         "you      find the dead letter default/aquarium",
         "courier  delivers aquarium to Dry Dock, attempt 2",
         "courier  fetches book back",

@@ -1,8 +1,9 @@
 //! Conditions of objects. *(pure)*
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::{Deserialize as _, Deserializer};
 
-/// The condition types that this controller writes. It preserves all others.
+/// The condition types that this controller writes.
 const OURS: [&str; 5] = [
     ACCEPTED,
     PROGRAMMED,
@@ -57,6 +58,15 @@ impl Verdict {
     }
 }
 
+/// The conditions of this controller in a status.
+///
+/// A status is applied with these only: the API server keeps the conditions of other writers.
+pub(crate) fn ours<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
+    let mut conditions = Vec::<Condition>::deserialize(from)?;
+    conditions.retain(|condition| OURS.contains(&&*condition.type_));
+    Ok(conditions)
+}
+
 /// The new conditions of an object of `generation`, from `verdicts` and the `old` conditions.
 ///
 /// A condition with an unchanged status keeps its time, so that equal verdicts need no write.
@@ -66,8 +76,7 @@ pub(crate) fn conditions(
     generation: Option<i64>,
     now: &Time,
 ) -> Vec<Condition> {
-    let others = old.iter().filter(|old| !OURS.contains(&old.type_.as_str()));
-    let ours = verdicts.iter().map(|verdict| {
+    let conditions = verdicts.iter().map(|verdict| {
         let status = if verdict.holds { "True" } else { "False" };
         let before = find(old, verdict.about).filter(|before| before.status == status);
         Condition {
@@ -81,7 +90,7 @@ pub(crate) fn conditions(
                 .clone(),
         }
     });
-    others.cloned().chain(ours).collect()
+    conditions.collect()
 }
 
 /// The condition of the type `about`.
@@ -118,15 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_are_kept_and_our_obsolete_ones_are_removed() {
-        let said = |about: &str| Condition {
-            type_: about.to_owned(),
-            ..conditions(&[], &[accepted(true)], None, &at(10)).remove(0)
-        };
-        let old = [said("example.io/Painted"), said(OVERLAPPING_TLS)];
+    fn conditions_of_others_are_not_read_and_our_obsolete_ones_are_removed() {
+        let mut old = conditions(&[], &[accepted(true), accepted(true)], None, &at(10));
+        old[0].type_ = "example.io/Painted".to_owned();
+        old[1].type_ = OVERLAPPING_TLS.to_owned();
+        let old = ours(serde_json::to_value(old).expect("JSON")).expect("conditions");
+        assert_eq!(old.len(), 1);
         let new = conditions(&old, &[accepted(true)], None, &at(20));
         let types: Vec<_> = new.iter().map(|condition| &condition.type_).collect();
-        assert_eq!(types, ["example.io/Painted", ACCEPTED]);
+        assert_eq!(types, [ACCEPTED]);
     }
 
     fn accepted(holds: bool) -> Verdict {

@@ -9,8 +9,8 @@ use std::{
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, GroupVersionKind, PostParams},
+    Api, Client,
+    api::{DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
     discovery::{Discovery, Scope},
 };
 
@@ -139,22 +139,15 @@ impl Loader {
         inventory
     }
 
-    /// Creates or replaces the object of `manifest`.
+    /// Applies the object of `manifest` by server-side apply: creates it, or sets its fields and
+    /// removes those of an earlier manifest.
     pub(crate) async fn apply(&self, manifest: &Manifest) -> Result<(), LoadError> {
-        let api = self.api(manifest)?;
-        let there = api
-            .get_opt(manifest.name())
-            .await
-            .map_err(refused(manifest))?;
-        let params = PostParams::default();
-        let applied = match there {
-            None => api.create(&params, &manifest.object).await,
-            Some(there) => {
-                let mut object = manifest.object.clone();
-                object.metadata.resource_version = there.resource_version();
-                api.replace(manifest.name(), &params, &object).await
-            }
-        };
+        let params = PatchParams::apply("gateway-example").force();
+        let config = Patch::Apply(&manifest.object);
+        let applied = self
+            .api(manifest)?
+            .patch(manifest.name(), &params, &config)
+            .await;
         applied.map(|_| ()).map_err(refused(manifest))
     }
 

@@ -3,7 +3,8 @@
 //! It loads the CRDs and the example manifests of the Gateway API, unchanged, into the embedded API
 //! server. Then it runs a controller that writes the status of classes, gateways and routes: the
 //! conditions `Accepted`, `Programmed` and `ResolvedRefs`, and the number of routes attached to each
-//! listener. It has no data plane.
+//! listener. It applies a service for each gateway, which the cluster deletes with the gateway. It
+//! has no data plane.
 //!
 //! ```text
 //! cargo run --example gateway                       prints the statuses, and exits
@@ -217,10 +218,10 @@ async fn show(setup: &Setup) -> Result<(), BoxError> {
 /// Prints the number of writes and the result of the verification.
 async fn finish(writer: &StatusWriter) -> Result<(), BoxError> {
     writer.wait_until_written().await?;
-    let statuses = writer.written().statuses;
+    let applied = writer.written().writes;
     _ = writer.write_all().await?;
-    let more = writer.written().statuses - statuses;
-    println!("\n{statuses} statuses were written; one more reconcile writes {more}.");
+    let more = writer.written().writes - applied;
+    println!("\n{applied} statuses and services were applied; one more reconcile applies {more}.");
     println!("{}", verify(writer)?);
     Ok(())
 }

@@ -1,40 +1,43 @@
-//! The status writes that publish the conditions. *(pure)*
+//! The writes that publish the conditions, and the services of the gateways. *(pure)*
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Resource;
+use std::collections::BTreeSet;
+
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Time};
+use kube::{Resource, ResourceExt as _, api::ApiResource};
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass::ObjectKey;
 
 use crate::{
     api::{
-        GROUP, Gateway, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus, Route,
-        RouteGroupKind, RouteKind, RouteStatus,
+        GROUP, Gateway, GatewayClass, GatewayClassStatus, GatewayStatus, ListenerStatus,
+        ParentStatus, Protocol, Route, RouteGroupKind, RouteKind, RouteStatus,
     },
     conditions::conditions,
     judge::{GatewayJudgement, ListenerJudgement, ParentJudgement, judge},
     snapshot::Snapshot,
 };
 
-/// A required status write.
+/// A required write.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StatusWrite {
-    pub(crate) kind: Kind,
+pub(crate) struct Write {
+    pub(crate) resource: ApiResource,
     pub(crate) key: ObjectKey,
-    /// A merge patch of the status for exactly this version of the object.
-    pub(crate) patch: Value,
+    /// The configuration to apply: all that this controller wants of a status or of a service.
+    pub(crate) config: Value,
 }
 
-/// The kinds whose statuses this controller writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Class,
-    Gateway,
-    Route(RouteKind),
+// === impl Write ===
+
+impl Write {
+    /// Whether the configuration is that of a status.
+    pub(crate) fn is_status(&self) -> bool {
+        self.config.get("status").is_some()
+    }
 }
 
 /// The writes that `controller` must send. Empty after all of them were applied.
-pub(crate) fn plan(snapshot: &Snapshot, controller: &str, now: &Time) -> Vec<StatusWrite> {
+pub(crate) fn plan(snapshot: &Snapshot, controller: &str, now: &Time) -> Vec<Write> {
     let judgement = judge(snapshot, controller);
 
     let classes = judgement.classes.iter().filter_map(|(name, verdicts)| {
@@ -43,21 +46,75 @@ pub(crate) fn plan(snapshot: &Snapshot, controller: &str, now: &Time) -> Vec<Sta
         let new = GatewayClassStatus {
             conditions: conditions(&old.conditions, verdicts, class.metadata.generation, now),
         };
-        write(Kind::Class, &**class, &old, &new)
+        write(
+            ApiResource::erase::<GatewayClass>(&()),
+            &**class,
+            &old,
+            &new,
+        )
     });
     let gateways = judgement.gateways.iter().filter_map(|(key, judged)| {
         let gateway = &snapshot.gateways[key];
         let old = gateway.status.clone().unwrap_or_default();
         let new = gateway_status(&old, judged, gateway, now);
-        write(Kind::Gateway, &**gateway, &old, &new)
+        write(ApiResource::erase::<Gateway>(&()), &**gateway, &old, &new)
     });
     let routes = judgement.routes.iter().filter_map(|(id, judged)| {
         let route = &snapshot.routes[id];
         let old = route.status.clone().unwrap_or_default();
         let new = route_status(&old, judged, route, controller, now);
-        write(Kind::Route(id.0), &**route, &old, &new)
+        write(id.0.resource(), &**route, &old, &new)
     });
-    classes.chain(gateways).chain(routes).collect()
+    let services = judgement.gateways.keys();
+    let services = services.filter_map(|key| service(&snapshot.gateways[key], snapshot));
+    let statuses = classes.chain(gateways).chain(routes);
+    statuses.chain(services).collect()
+}
+
+/// The write of the service of a gateway, with the ports of its listeners, if it is missing or has
+/// other ports.
+///
+/// The gateway is its owner, so the cluster deletes it with the gateway. A service of the same name
+/// that the gateway does not own is left alone.
+fn service(gateway: &Gateway, snapshot: &Snapshot) -> Option<Write> {
+    let listeners = gateway.spec.listeners.iter();
+    let ports = listeners.filter_map(|listener| match listener.protocol()? {
+        Protocol::Udp => Some((listener.port, "UDP")),
+        _ => Some((listener.port, "TCP")),
+    });
+    let ports: BTreeSet<_> = ports.collect();
+    let owner = gateway.controller_owner_ref(&())?;
+    let name = format!("{}-{}", gateway.name_any(), gateway.spec.gateway_class_name);
+    let key = ObjectKey::new(&*name).within(gateway.namespace()?);
+    let there = snapshot.services.get(&key);
+    let is_done = there.is_some_and(|there| {
+        let spec = there.spec.as_ref();
+        let old = spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+        let old = old.map(|port| (port.port, port.protocol.as_deref().unwrap_or("TCP")));
+        old.collect::<BTreeSet<_>>() == ports
+            || !there
+                .owner_references()
+                .iter()
+                .any(|it| it.uid == owner.uid)
+    });
+    // A deleted gateway would wait for a new service as it does for its other dependents.
+    if is_done || ports.is_empty() || gateway.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let port = |(port, protocol): &(i32, &str)| json!({ "name": format!("{}-{port}", protocol.to_lowercase()), "port": port, "protocol": protocol });
+    let ports: Vec<_> = ports.iter().map(port).collect();
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": name, "ownerReferences": [owner] },
+        "spec": { "ports": ports, "selector": { "gateway.networking.k8s.io/gateway-name": gateway.name_any() } },
+    });
+    let resource = ApiResource::erase::<Service>(&());
+    Some(Write {
+        resource,
+        key,
+        config,
+    })
 }
 
 fn gateway_status(
@@ -126,16 +183,21 @@ fn route_status(
 /// It contains the `resourceVersion` of the snapshot. If the object has changed since then, the API
 /// server rejects the write, and the event of the change causes another reconcile.
 fn write<K: Resource, S: PartialEq + Serialize>(
-    kind: Kind,
+    resource: ApiResource,
     object: &K,
     old: &S,
     new: &S,
-) -> Option<StatusWrite> {
+) -> Option<Write> {
     let version = &object.meta().resource_version;
-    (old != new).then(|| StatusWrite {
-        kind,
+    (old != new).then(|| Write {
         key: ObjectKey::of(object),
-        patch: json!({ "metadata": { "resourceVersion": version }, "status": new }),
+        config: json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": { "resourceVersion": version },
+            "status": new,
+        }),
+        resource,
     })
 }
 
@@ -156,12 +218,12 @@ mod tests {
 ---
 kind: Gateway
 apiVersion: g/v1
-metadata: {name: web, resourceVersion: '7', generation: 3}
+metadata: {name: web, namespace: n, uid: u, resourceVersion: '7', generation: 3}
 spec: {gatewayClassName: ours, listeners: [{name: a, port: 80, protocol: HTTP}]}
 ---
 kind: HTTPRoute
 apiVersion: g/v1
-metadata: {name: r, resourceVersion: '9', generation: 2}
+metadata: {name: r, namespace: n, resourceVersion: '9', generation: 2}
 spec: {parentRefs: [{name: web}]}
 status:
   parents:
@@ -173,24 +235,23 @@ status:
     #[test]
     fn no_write_is_planned_after_all_were_applied() {
         let mut world = snapshot(WORLD);
-        assert_eq!(plan(&world, CONTROLLER, &at(10)).len(), 3);
+        assert_eq!(plan(&world, CONTROLLER, &at(10)).len(), 4);
         written(&mut world, 10);
         assert_eq!(plan(&world, CONTROLLER, &at(20)), []);
     }
 
     #[test]
-    fn a_write_has_the_resource_version_of_the_snapshot() {
+    fn a_status_has_the_resource_version_of_the_snapshot() {
         let plan = plan(&snapshot(WORLD), CONTROLLER, &at(10));
-        let versions = plan
-            .iter()
-            .map(|write| &write.patch["metadata"]["resourceVersion"]);
+        let statuses = plan.iter().filter(|write| write.is_status());
+        let versions = statuses.map(|write| &write.config["metadata"]["resourceVersion"]);
         assert!(versions.eq(&[Value::Null, json!("7"), json!("9")]));
     }
 
     #[test]
     fn entries_of_others_are_kept_and_ours_of_former_parents_are_removed() {
         let plan = plan(&snapshot(WORLD), CONTROLLER, &at(10));
-        let parents = plan[2].patch["status"]["parents"]
+        let parents = plan[2].config["status"]["parents"]
             .as_array()
             .expect("parents");
         let entry = |entry: &Value| {
@@ -210,6 +271,31 @@ status:
     }
 
     #[test]
+    fn a_gateway_owns_a_service_with_its_ports() {
+        let mut world = snapshot(WORLD);
+        let service = |world: &Snapshot| {
+            let mut plan = plan(world, CONTROLLER, &at(10)).into_iter();
+            plan.find(|write| !write.is_status())
+        };
+        let write = service(&world).expect("a service");
+        let owner = &write.config["metadata"]["ownerReferences"][0];
+        assert_eq!(
+            (&owner["uid"], &owner["controller"]),
+            (&json!("u"), &json!(true))
+        );
+        assert_eq!(write.config["spec"]["ports"][0]["port"], 80);
+        written(&mut world, 10);
+        for gateway in world.gateways.values_mut() {
+            Arc::make_mut(gateway).spec.listeners[0].port = 81;
+        }
+        assert!(service(&world).is_some(), "the ports have changed");
+        for service in world.services.values_mut() {
+            Arc::make_mut(service).metadata.owner_references = None;
+        }
+        assert_eq!(service(&world), None, "it belongs to another writer");
+    }
+
+    #[test]
     fn a_change_of_the_spec_is_observed() {
         let mut world = snapshot(WORLD);
         written(&mut world, 10);
@@ -218,7 +304,7 @@ status:
         }
         let plan = plan(&world, CONTROLLER, &at(20));
         assert_eq!(plan.len(), 1);
-        let condition = &plan[0].patch["status"]["conditions"][0];
+        let condition = &plan[0].config["status"]["conditions"][0];
         assert_eq!(condition["observedGeneration"], 4);
         assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:10Z");
     }
@@ -226,17 +312,22 @@ status:
     /// Applies the planned writes, as the API server does.
     fn written(world: &mut Snapshot, second: i64) {
         for write in plan(world, CONTROLLER, &at(second)) {
-            match write.kind {
-                Kind::Class => {
-                    let class = world.classes.get_mut(write.key.name()).expect("the class");
+            let key = write.key.clone();
+            match &*write.resource.kind {
+                "GatewayClass" => {
+                    let class = world.classes.get_mut(key.name()).expect("the class");
                     Arc::make_mut(class).status = read(&write);
                 }
-                Kind::Gateway => {
-                    let gateway = world.gateways.get_mut(&write.key).expect("the gateway");
+                "Gateway" => {
+                    let gateway = world.gateways.get_mut(&key).expect("the gateway");
                     Arc::make_mut(gateway).status = read(&write);
                 }
-                Kind::Route(kind) => {
-                    let id = (kind, write.key.clone());
+                "Service" => {
+                    let service = serde_json::from_value(write.config).expect("a service");
+                    world.services.insert(key, Arc::new(service));
+                }
+                _ => {
+                    let id = (RouteKind::Http, key);
                     let route = world.routes.get_mut(&id).expect("the route");
                     Arc::make_mut(route).status = read(&write);
                 }
@@ -244,8 +335,8 @@ status:
         }
     }
 
-    fn read<S: DeserializeOwned>(write: &StatusWrite) -> S {
-        serde_json::from_value(write.patch["status"].clone()).expect("a status")
+    fn read<S: DeserializeOwned>(write: &Write) -> S {
+        serde_json::from_value(write.config["status"].clone()).expect("a status")
     }
 
     fn at(second: i64) -> Time {

@@ -8,7 +8,7 @@ use windlass::simulate::{EndState, Process, Simulation, Step};
 
 use crate::{
     BoxError, CONTROLLER,
-    api::{GROUP, RouteKind},
+    api::{GROUP, Gateway, RouteKind},
     conditions::RESOLVED_REFS,
     folder,
     guides::Manifest,
@@ -37,6 +37,9 @@ const CREATED: &str = "
 {kind: Gateway, apiVersion: gateway.networking.k8s.io/v1, metadata: {name: edge, namespace: web}, spec: {gatewayClassName: acme, listeners: [
   {name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {routes: allowed}}}}},
   {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: edge, namespace: certificates}]}}]}}
+---
+{kind: Gateway, apiVersion: gateway.networking.k8s.io/v1, metadata: {name: spare, namespace: web}, spec: {gatewayClassName: acme, listeners: [
+  {name: http, port: 81, protocol: HTTP}]}}
 ---
 {kind: HTTPRoute, apiVersion: gateway.networking.k8s.io/v1, metadata: {name: cart, namespace: shop}, spec: {
   parentRefs: [{name: edge, namespace: web, sectionName: http}], rules: [{backendRefs: [{name: cart, port: 80}]}]}}
@@ -119,6 +122,19 @@ fn is_programmed(end: &EndState) -> Result<(), String> {
     }
 }
 
+/// The cluster has deleted the service of the deleted gateway, and no other.
+fn has_its_services(end: &EndState) -> Result<(), String> {
+    let names: Vec<_> = end
+        .objects("services")
+        .filter_map(|it| it["metadata"]["name"].as_str())
+        .filter(|name| *name != "kubernetes")
+        .collect();
+    if names == ["cart", "edge-acme"] {
+        return Ok(());
+    }
+    Err(format!("there are the services {names:?}"))
+}
+
 #[test]
 fn the_controller_survives_every_fault() {
     let labels = |value: Value| json!({ "metadata": { "labels": { "routes": value } } });
@@ -135,9 +151,11 @@ fn the_controller_survives_every_fault() {
         .step(Step::merge_at(shop, labels(Value::Null)))
         .step(Step::delete::<Secret>("certificates", "edge"))
         .step(Step::merge::<Service>("shop", "cart", ports))
+        .step(Step::delete::<Gateway>("web", "spare"))
         .step(Step::merge_at(shop, labels("allowed".into())))
         .steps(creates(OBJECTS).split_off(3))
         .oracle("the_gateway_is_programmed", is_programmed)
+        .oracle("a_service_goes_with_its_gateway", has_its_services)
         .single_faults(40)
         .seeds(10);
     match simulation.run() {

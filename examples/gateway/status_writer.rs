@@ -1,4 +1,4 @@
-//! The reconciler: writes the computed conditions as statuses.
+//! The reconciler: applies the computed statuses and services.
 
 use std::{
     sync::{
@@ -12,19 +12,17 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{
     Api, Client,
     api::{DynamicObject, Patch, PatchParams},
-    core::ApiResource,
 };
 use tokio::sync::{Mutex, watch};
 use windlass::{Outcome, Reconciler, Request, operator::wall_clock};
 
 use crate::{
-    api::{Gateway, GatewayClass},
     informers::Informers,
-    plan::{Kind, StatusWrite, plan},
+    plan::{Write, plan},
     snapshot::Snapshot,
 };
 
-/// Writes all statuses that differ from the computed ones.
+/// Applies all statuses and services that differ from the computed ones.
 ///
 /// It is the reconciler of every kind. Each call computes all statuses, because a deleted service
 /// can affect any route. With some hundred objects this takes a millisecond. For many thousands, use
@@ -54,8 +52,8 @@ struct Shared {
 pub(crate) struct Written {
     /// The number of computations of all statuses.
     pub(crate) computations: u64,
-    /// The number of written statuses.
-    pub(crate) statuses: u64,
+    /// The number of applied statuses and services.
+    pub(crate) writes: u64,
 }
 
 /// A condition was not reached within the timeout.
@@ -64,6 +62,9 @@ pub(crate) struct Written {
 pub(crate) struct TimedOut {
     what: String,
 }
+
+/// The owner of the applied fields.
+const FIELD_MANAGER: &str = "gateway-controller";
 
 /// When a call is repeated that could not do all its work yet.
 const SOON: Duration = Duration::from_millis(100);
@@ -99,7 +100,7 @@ impl StatusWriter {
         }
     }
 
-    /// Writes all statuses of the objects that existed when it was called. Calls that arrive during
+    /// Applies what the objects require that existed when it was called. Calls that arrive during
     /// another call are combined into one. Requeues if an object has changed meanwhile.
     ///
     /// # Errors
@@ -115,10 +116,10 @@ impl StatusWriter {
         let answers = shared.asked.load(Ordering::SeqCst);
 
         let mut settled = Ok(Outcome::done());
-        let mut statuses = 0;
+        let mut writes = 0;
         for write in self.missing_writes() {
             match self.write(&write).await {
-                Ok(()) => statuses += 1,
+                Ok(()) => writes += 1,
                 // Its event will cause another call.
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 // Its event may have come already, and a server can have other reasons.
@@ -132,13 +133,13 @@ impl StatusWriter {
         shared.answered.store(answers, Ordering::SeqCst);
         shared.written.send_modify(|written| {
             written.computations += 1;
-            written.statuses += statuses;
+            written.writes += writes;
         });
         settled
     }
 
     /// The writes that are still required.
-    fn missing_writes(&self) -> Vec<StatusWrite> {
+    fn missing_writes(&self) -> Vec<Write> {
         // Like `Timestamp::now()`, but a simulation has a clock of its own.
         let now = Timestamp::try_from(wall_clock()).unwrap_or_default();
         plan(
@@ -148,20 +149,21 @@ impl StatusWriter {
         )
     }
 
-    async fn write(&self, write: &StatusWrite) -> Result<(), kube::Error> {
-        let resource = match write.kind {
-            Kind::Class => ApiResource::erase::<GatewayClass>(&()),
-            Kind::Gateway => ApiResource::erase::<Gateway>(&()),
-            Kind::Route(kind) => kind.resource(),
-        };
+    /// Sends a write by server-side apply. The server keeps the fields of other writers, and
+    /// removes those that this controller has applied before and does not apply now.
+    async fn write(&self, write: &Write) -> Result<(), kube::Error> {
         let client = self.shared.client.clone();
         let api: Api<DynamicObject> = match write.key.namespace() {
-            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-            None => Api::all_with(client, &resource),
+            Some(namespace) => Api::namespaced_with(client, namespace, &write.resource),
+            None => Api::all_with(client, &write.resource),
         };
-        let patch = Patch::Merge(&write.patch);
-        api.patch_status(write.key.name(), &PatchParams::default(), &patch)
-            .await?;
+        let (name, params) = (write.key.name(), PatchParams::apply(FIELD_MANAGER).force());
+        let config = Patch::Apply(&write.config);
+        if write.is_status() {
+            api.patch_status(name, &params, &config).await?;
+        } else {
+            api.patch(name, &params, &config).await?;
+        }
         Ok(())
     }
 

@@ -4,13 +4,16 @@
 //! what an answer looks like.
 
 mod raw;
+mod recorded;
 mod widget;
 
 mod apply;
 mod builtin;
+mod cluster_objects;
 mod definitions;
 mod deletions;
 mod discovery;
+mod impersonation;
 mod kinds;
 mod lists;
 mod metadata;

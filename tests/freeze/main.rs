@@ -191,10 +191,10 @@ fn campaign(kind: Kind) {
         deletes >= 10 * freezes,
         "otherwise it shows nothing: {deletes}"
     );
-    // A thread is rarely stopped at exactly that point: 3 calls and no write in 100 freezes.
+    // A thread is rarely stopped at exactly that point: 3 calls and no write in 300 freezes.
     let (begun, written) = (totals.begun_late, totals.written_late);
     assert!(begun <= THREADS.max(freezes / 10), "{totals:?}");
-    assert!(written <= 1.max(freezes / 100), "{totals:?}");
+    assert!(written <= freezes / 100, "{totals:?}");
 }
 
 // === impl Totals ===

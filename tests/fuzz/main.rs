@@ -9,8 +9,10 @@
 //! A failing input is printed with its own seed. With that seed in `BOLERO_RANDOM_SEED` the target
 //! checks this input first and shrinks it.
 
-// What inputs are made of, a server that sends them, and the loop that checks them.
+// What inputs are made of, a server that sends them, plain implementations to compare with, and the
+// loop that checks inputs.
 mod edits;
+mod reference;
 mod run;
 mod scripted;
 
@@ -22,6 +24,7 @@ mod watch_lines;
 
 // From clients to the embedded API server.
 mod definitions;
+mod free_patches;
 mod pages;
 mod patches;
 mod protobuf;
@@ -50,8 +53,8 @@ macro_rules! fuzz {
 
 mod targets {
     use super::{
-        admin, decoding, definitions, list_pages, pages, patches, protobuf, pruning, requests, run,
-        selectors, versions, watch_lines,
+        admin, decoding, definitions, free_patches, list_pages, pages, patches, protobuf, pruning,
+        requests, run, selectors, versions, watch_lines,
     };
 
     fuzz!(watch_lines);
@@ -60,6 +63,7 @@ mod targets {
     fuzz!(versions);
     fuzz!(requests);
     fuzz!(patches);
+    fuzz!(free_patches);
     fuzz!(selectors);
     fuzz!(definitions);
     fuzz!(pruning);

@@ -1,4 +1,5 @@
-//! Label selectors: several requirements select what each of them selects.
+//! Label selectors: several requirements select what each of them selects, and requirements that are
+//! made from their parts select the objects whose labels fit each part.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,77 @@ use crate::{edits::Edits, in_virtual_time, requests::send};
 pub(crate) struct Input {
     one: Edits,
     other: Edits,
+    #[generator(bolero::generator::produce::<Vec<Requirement>>().with().len(0_usize..4))]
+    requirements: Vec<Requirement>,
+}
+
+/// One requirement, by its parts.
+#[derive(Clone, Debug, TypeGenerator)]
+struct Requirement {
+    key: u8,
+    operator: u8,
+    #[generator(bolero::generator::produce::<Vec<u8>>().with().len(1_usize..4))]
+    values: Vec<u8>,
+    limit: i8,
+    space: bool,
+}
+
+const KEYS: [&str; 4] = ["a", "n", "x.io/y", "none"];
+const VALUES: [&str; 7] = ["b", "c", "", "x", "1", "4", "z"];
+
+// === impl Requirement ===
+
+impl Requirement {
+    fn key(&self) -> &'static str {
+        KEYS[usize::from(self.key) % KEYS.len()]
+    }
+
+    fn values(&self) -> impl Iterator<Item = &'static str> {
+        let numbers = self.values.iter();
+        numbers.map(|number| VALUES[usize::from(*number) % VALUES.len()])
+    }
+
+    /// The text of this requirement.
+    fn text(&self) -> String {
+        let key = self.key();
+        let first = self.values().next().unwrap_or_default();
+        let space = if self.space { " " } else { "" };
+        let operator = |text: &str, value: &str| format!("{space}{key}{space}{text}{space}{value}");
+        let list = format!(
+            "({space}{}{space})",
+            self.values().collect::<Vec<_>>().join(",")
+        );
+        match self.operator % 9 {
+            0 => operator("=", first),
+            1 => operator("==", first),
+            2 => operator("!=", first),
+            3 => format!("{key} in {list}"),
+            4 => format!("{key} notin {list}"),
+            5 => format!("{space}{key}{space}"),
+            6 => format!("!{space}{key}"),
+            7 => operator(">", &self.limit.unsigned_abs().to_string()),
+            _ => operator("<", &self.limit.unsigned_abs().to_string()),
+        }
+    }
+
+    /// Whether an object with these labels is selected, as the documentation of Kubernetes defines
+    /// each operator: only `!=`, `notin` and `!` select an object without the label.
+    fn selects(&self, labels: &Value) -> bool {
+        let label = labels[self.key()].as_str();
+        let first = self.values().next();
+        let number = label.and_then(|label| label.parse::<i64>().ok());
+        let limit = i64::from(self.limit.unsigned_abs());
+        match self.operator % 9 {
+            0 | 1 => label.is_some() && label == first,
+            2 => label != first,
+            3 => self.values().any(|value| label == Some(value)),
+            4 => self.values().all(|value| label != Some(value)),
+            5 => label.is_some(),
+            6 => label.is_none(),
+            7 => number.is_some_and(|number| number > limit),
+            _ => number.is_some_and(|number| number < limit),
+        }
+    }
 }
 
 const REQUIREMENTS: [&str; 10] = [
@@ -51,6 +123,15 @@ pub(crate) fn check(input: &Input) {
             let (status, _) = send(&server, request.expect("a request")).await;
             assert_eq!(status, StatusCode::CREATED);
         }
+        let texts = input.requirements.iter().map(Requirement::text);
+        let text = texts.collect::<Vec<_>>().join(",");
+        let fitting = LABELS.iter().enumerate().filter(|(_, labels)| {
+            let labels: Value = serde_json::from_str(labels).expect("labels");
+            input.requirements.iter().all(|it| it.selects(&labels))
+        });
+        let fitting = fitting.map(|(number, _)| format!("m{number}")).collect();
+        assert_eq!(selected(&server, &text).await, Some(fitting), "{text:?}");
+
         let first = selected(&server, &one).await;
         let second = selected(&server, &other).await;
         let both = selected(&server, &format!("{one},{other}")).await;

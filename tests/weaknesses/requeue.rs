@@ -143,8 +143,13 @@ async fn w17_a_call_with_exhausted_retries_is_reported_counted_and_can_be_redriv
     rig.start().await;
     rig.apply(config("web", 1)).await;
     assert_eq!(rig.logged().await, "created web=1");
-    let line = "reconciler 0 of configs shop/web on CREATE: the handler failed: no";
-    assert_eq!(reports.take().await, line);
+    let report = reports.take().await;
+    let (handler, failed) = report.split_once(") of ").expect("the type is in brackets");
+    assert!(
+        handler.starts_with("reconciler 0 (weaknesses::"),
+        "{report}"
+    );
+    assert_eq!(failed, "configs shop/web on CREATE: the handler failed: no");
     assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
 
     let dead_letters = rig.controller.dead_letters();

@@ -49,8 +49,9 @@ use self::{
 /// All changes are compiled at once, each behind a switch, in a copy of this checkout. Then each
 /// change runs the tests that reach it, the fastest first, until one fails: first the tests of the
 /// changed package, then those of all packages on the embedded server. Doc tests are left out. The
-/// report is written to `target/mutants/report.md`. An interrupted run continues where it was: an
-/// outcome is kept until the changed file changes, and for an undetected change until any file does.
+/// report is written to `target/mutants/report.md`. The changes are tried in a random order, and an
+/// interrupted run continues where it was: an outcome is kept until the changed file changes, and
+/// for an undetected change until any file does.
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
     /// A package, with or without `windlass-`; can be repeated. Default: listmap, informer,
@@ -70,13 +71,19 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 
-    /// Runs only the tests of the given packages.
+    /// Tries only changes whose names contain this text, such as `workers.rs` or `in Lines::`; can be
+    /// repeated. All changes are compiled, so that the next run with another text compiles nothing.
+    #[arg(long, value_name = "TEXT")]
+    matching: Vec<String>,
+
+    /// Runs only the tests of the given packages; those of the apiserver include `behaviour`, which
+    /// compares it with a real server.
     #[arg(long)]
     own_tests_only: bool,
 
     /// Runs only the patches in `tests/mutations`, which no test detected in the past. Fails unless
     /// the tests that each patch names detect it. Works on a copy of this checkout.
-    #[arg(long, conflicts_with_all = ["packages", "changed", "shard", "own_tests_only"])]
+    #[arg(long, conflicts_with_all = ["packages", "changed", "shard", "matching", "own_tests_only"])]
     listed: bool,
 
     /// With `--listed`: runs only patches whose names contain this text.
@@ -89,6 +96,9 @@ const VERSION: &str = "26.0.0";
 
 /// Packages that are mutated by default, in the order in which their mutants are tried.
 const PACKAGES: [&str; 5] = ["listmap", "operator", "informer", "controller", "apiserver"];
+
+/// Tests of the root package that are among the own tests of another package.
+const OWN_TESTS: [(&str, &str); 1] = [("windlass-apiserver", "behaviour")];
 
 /// Packages whose tests run in the second pass: all packages that use the mutated ones.
 const TESTED: [&str; 8] = [
@@ -110,6 +120,7 @@ impl Mutants {
         if self.listed {
             return listed::run(&repository, self.name.as_deref().unwrap_or_default());
         }
+        run::check_programs()?;
         let stopwatch = Stopwatch::start();
         let target = repository.target()?;
         let program = install(&target)?;
@@ -124,7 +135,7 @@ impl Mutants {
         let excluded = all.into_iter().filter(|it| !known.contains(&*it.name));
 
         let mut outcomes = Outcomes::open(&repository, output.join("outcomes"), &mutants)?;
-        if outcomes.open_ids().next().is_some() {
+        if !self.to_try(&mutants, &outcomes).is_empty() {
             let left_out = self.test(&repository, &mutants, &output, &mut outcomes)?;
             fs::write(output.join("left-out.txt"), left_out.join("\n"))?;
         }
@@ -144,7 +155,18 @@ impl Mutants {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Runs the tests for all mutants without an outcome. Returns the tests that are left out.
+    /// The mutants that this run tries: those without an outcome that `--matching` selects.
+    fn to_try(&self, mutants: &[Mutant], outcomes: &Outcomes<'_>) -> Vec<usize> {
+        let open = outcomes.open_ids();
+        open.filter(|id| self.matches(&mutants[*id].name)).collect()
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        self.matching.is_empty() || self.matching.iter().any(|text| name.contains(text))
+    }
+
+    /// Runs the tests for the mutants of [`to_try`](Self::to_try). Returns the tests that are left
+    /// out.
     fn test(
         &self,
         repository: &Repository,
@@ -154,14 +176,20 @@ impl Mutants {
     ) -> Result<Vec<String>> {
         let mut packages = self.packages();
         let own = packages.clone();
-        if !self.own_tests_only {
+        let mut root_tests = Vec::new();
+        if self.own_tests_only {
+            let tests = OWN_TESTS
+                .iter()
+                .filter(|(package, _)| own.iter().any(|it| it == package));
+            root_tests.extend(tests.map(|(_, test)| *test));
+        } else {
             packages.extend(TESTED.map(Into::into));
             packages.sort();
             packages.dedup();
         }
         let known = [Outcome::Unviable, Outcome::Untried].map(|it| outcomes.ids(it));
         let mut build = Build::new(repository, mutants, known, output.join("keep-const.txt"))?;
-        let binaries = build.tests(&packages);
+        let binaries = build.tests(&packages, &root_tests);
         // Also if another error stopped the build: the next run continues without them.
         for id in build.unviable {
             outcomes.set(id, Outcome::Unviable, "")?;
@@ -169,8 +197,12 @@ impl Mutants {
         for id in build.untried {
             outcomes.set(id, Outcome::Untried, "")?;
         }
-        let mut open: Vec<usize> = outcomes.open_ids().collect();
-        open.sort_by_key(|id| own.iter().position(|it| *it == mutants[*id].package));
+        let mut open = self.to_try(mutants, outcomes);
+        // In a random order, so that an interrupted run is a sample; the same in every run.
+        open.sort_by_cached_key(|id| {
+            let package = own.iter().position(|it| *it == mutants[*id].package);
+            (package, outcomes::hash(&mutants[*id].name))
+        });
         let binaries = binaries?;
         let (tests, left_out) =
             Test::measure(&binaries, &output.join("measured"), &outcomes.list())?;
@@ -240,5 +272,35 @@ fn install(target: &Path) -> Result<PathBuf> {
         Ok(program)
     } else {
         Err(format!("cannot install cargo-mutants {VERSION}:\n{}", ran.output).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Mutants;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        mutants: Mutants,
+    }
+
+    const FIRST: &str = "a.rs:1:1: replace + in f";
+    const SECOND: &str = "b.rs:2:1: delete ! in g";
+
+    #[test]
+    fn matching_selects_changes_by_any_of_its_texts() {
+        let selected = |arguments: &[&str]| -> Vec<&str> {
+            let Command { mutants } = Command::parse_from(["mutants"].iter().chain(arguments));
+            let names = [FIRST, SECOND].into_iter();
+            names.filter(|name| mutants.matches(name)).collect()
+        };
+        assert_eq!(selected(&[]), [FIRST, SECOND]);
+        assert_eq!(selected(&["--matching", "in f"]), [FIRST]);
+        let both = ["--matching", "a.rs", "--matching", "delete"];
+        assert_eq!(selected(&both), [FIRST, SECOND]);
+        assert!(selected(&["--matching", "c.rs"]).is_empty());
     }
 }

@@ -21,6 +21,7 @@ use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
 
 mod apply;
+mod contents;
 mod create;
 mod decode;
 mod defaults;
@@ -68,6 +69,9 @@ pub(crate) struct Cluster {
     dying_namespaces: BTreeSet<Key>,
     /// Definitions whose objects are being deleted.
     dying_definitions: BTreeSet<Key>,
+    /// The revision at which the contents of namespaces were last looked at; nothing if no
+    /// namespace has any of its own.
+    contents_seen: Option<u64>,
     /// Resources that are served no longer, since this was last asked.
     retired: Vec<Table>,
 }
@@ -81,6 +85,8 @@ pub(crate) struct ClusterOptions {
     pub(crate) collects_garbage: bool,
     /// Whether roles decide what a user may do, and the initial ones are there.
     pub(crate) evaluates_roles: bool,
+    /// Whether each namespace has the objects that controllers create in it.
+    pub(crate) fills_namespaces: bool,
 }
 
 /// What a write led to.
@@ -106,6 +112,7 @@ impl Cluster {
             schemas: 0,
             dying_namespaces: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),
+            contents_seen: options.fills_namespaces.then_some(0),
             retired: Vec::new(),
         };
         if options.collects_garbage {
@@ -117,6 +124,7 @@ impl Cluster {
         if options.evaluates_roles {
             cluster.create_roles(now);
         }
+        cluster.fill_namespaces(now);
         cluster
     }
 
@@ -178,8 +186,8 @@ impl Cluster {
         loop {
             // Last, since the end of a namespace or a definition leaves garbage too.
             self.settle_definitions();
-            self.settle_namespaces();
-            if !self.collect_garbage(now) {
+            self.settle_namespaces(now);
+            if !self.fill_namespaces(now) && !self.collect_garbage(now) {
                 return;
             }
         }

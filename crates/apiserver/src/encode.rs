@@ -126,6 +126,12 @@ pub(crate) fn list(
         Presentation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
         _ => (resource.info.list_kind.as_str(), resource.api_version()),
     };
+    if format.encoding == Encoding::Yaml {
+        let head = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        if let Some(encoded) = yaml_list(resource, page, presentation, head) {
+            return Ok(encoded);
+        }
+    }
     let size: usize = page
         .items
         .iter()
@@ -155,6 +161,33 @@ pub(crate) fn list(
     }
     out.extend_from_slice(b"]}");
     Ok(Encoded::text(out, format.encoding))
+}
+
+/// A list as YAML. Its items are read one by one, so that they may nest as deep as in a list that
+/// is JSON.
+fn yaml_list(
+    resource: &Resource,
+    page: &Page,
+    presentation: Presentation,
+    mut list: Value,
+) -> Option<Encoded> {
+    let items = page.items.iter().map(|stored| {
+        let mut item = Vec::new();
+        write_object(
+            &mut item,
+            resource,
+            stored,
+            presentation,
+            resource.info.custom,
+        );
+        serde_json::from_slice::<Value>(&item).ok()
+    });
+    list["items"] = items.collect::<Option<Vec<_>>>()?.into();
+    let bytes = yaml_of(&list)?;
+    Some(Encoded {
+        bytes,
+        media_type: YAML,
+    })
 }
 
 fn write_object(

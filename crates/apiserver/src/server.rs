@@ -130,6 +130,7 @@ impl ApiServer {
                 history: DEFAULT_HISTORY,
                 collects_garbage: true,
                 evaluates_roles: false,
+                fills_namespaces: false,
             },
             authorizer: None,
         }
@@ -318,6 +319,35 @@ impl ApiServerBuilder {
     /// ```
     pub fn garbage_collection(mut self, enabled: bool) -> Self {
         self.cluster.collects_garbage = enabled;
+        self
+    }
+
+    /// Sets whether each namespace has the service account `default` and the config map
+    /// `kube-root-ca.crt`, as in a cluster. The default is that it has neither, as on a
+    /// kube-apiserver for which no controllers run: a test that lists config maps then finds those
+    /// that it created.
+    ///
+    /// Both are created with the namespace, come back when they are deleted, and go with the
+    /// namespace. The certificate signs nothing, because the server speaks plain HTTP.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use http_body_util::Empty;
+    /// use tower::ServiceExt;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().namespace_contents(true).start();
+    /// let account = "/api/v1/namespaces/default/serviceaccounts/default";
+    /// let request = http::Request::get(account).body(Empty::<&[u8]>::new())?;
+    /// assert_eq!(server.service().oneshot(request).await?.status(), 200);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn namespace_contents(mut self, enabled: bool) -> Self {
+        self.cluster.fills_namespaces = enabled;
         self
     }
 

@@ -66,6 +66,11 @@ impl User {
 
     /// The user as `userInfo` of a review.
     pub(crate) fn to_value(&self) -> Value {
+        self.to_fields().into()
+    }
+
+    /// The fields of the user in an object.
+    pub(crate) fn to_fields(&self) -> Map<String, Value> {
         let mut info = Map::new();
         info.insert("username".to_owned(), self.name.as_str().into());
         if !self.uid.is_empty() {
@@ -79,6 +84,6 @@ impl User {
             let extra = extra.map(|(key, values)| (key.clone(), values.as_slice().into()));
             info.insert("extra".to_owned(), Value::Object(extra.collect()));
         }
-        info.into()
+        info
     }
 }

@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 async fn open(port: &Listening, path: &str, headers: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(port.addr()).await.expect("it listens");
     let head = format!(
-        "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n{headers}\r\n"
     );
     stream.write_all(head.as_bytes()).await.expect("it reads");
@@ -72,7 +72,7 @@ async fn server() -> (ApiServer, Listening) {
 async fn each_event_of_a_watch_is_a_message_and_the_end_closes_the_connection() {
     let (server, port) = server().await;
     let watch = format!("{MAPS}?watch=true&resourceVersion=0");
-    let (mut stream, head) = open(&port, &watch, "Origin: http://x\r\n").await;
+    let (mut stream, head) = open(&port, &watch, "Origin: http://localhost\r\n").await;
     assert!(head.starts_with("http/1.1 101 "), "{head}");
     let answer = format!("sec-websocket-accept: {}", ANSWER.to_ascii_lowercase());
     assert!(head.contains(&answer), "{head}");
@@ -109,7 +109,7 @@ async fn each_event_of_a_watch_is_a_message_and_the_end_closes_the_connection() 
 async fn a_watch_in_protobuf_is_sent_as_bytes() {
     let (_server, port) = server().await;
     let watch = format!("{MAPS}?watch=true&resourceVersion=0");
-    let headers = "Origin: http://x\r\nAccept: application/vnd.kubernetes.protobuf\r\n";
+    let headers = "Origin: http://localhost\r\nAccept: application/vnd.kubernetes.protobuf\r\n";
     let (mut stream, _) = open(&port, &watch, headers).await;
     let (opcode, content) = message(&mut stream).await;
     assert_eq!(
@@ -123,7 +123,7 @@ async fn a_watch_in_protobuf_is_sent_as_bytes() {
 async fn a_watch_ends_when_the_client_closes_the_connection() {
     let (_server, port) = server().await;
     let watch = format!("{MAPS}?watch=true&resourceVersion=0");
-    let (mut stream, _) = open(&port, &watch, "Origin: http://x\r\n").await;
+    let (mut stream, _) = open(&port, &watch, "Origin: http://localhost\r\n").await;
     message(&mut stream).await;
     // A frame that closes, masked with zeros.
     stream
@@ -138,7 +138,7 @@ async fn a_watch_ends_when_the_client_closes_the_connection() {
 #[tokio::test]
 async fn what_is_no_watch_is_answered_as_without_the_handshake() {
     let (_server, port) = server().await;
-    let origin = "Origin: http://x\r\n";
+    let origin = "Origin: http://localhost\r\n";
     for (path, headers, code) in [
         (format!("{MAPS}/a"), origin, "200"),
         (MAPS.to_owned(), origin, "200"),
@@ -149,6 +149,12 @@ async fn what_is_no_watch_is_answered_as_without_the_handshake() {
         ),
         // Go's library wants to know where a browser comes from.
         (format!("{MAPS}?watch=true"), "", "403"),
+        // A page of another site, which the real server lets in.
+        (
+            format!("{MAPS}?watch=true"),
+            "Origin: http://pages.example\r\n",
+            "403",
+        ),
     ] {
         let (_, head) = open(&port, &path, headers).await;
         assert!(

@@ -82,8 +82,8 @@ pub trait Predicate<K>: Send + Sync + 'static {
         Or::new(self, other)
     }
 
-    /// Passes events that do not pass `self`. For a predicate about updates these are never other
-    /// events.
+    /// Passes events that do not pass `self`. Predicates about updates, like `GenerationChanged`,
+    /// pass all other events, so their negation passes only updates.
     #[must_use]
     fn not(self) -> Not<K, Self>
     where

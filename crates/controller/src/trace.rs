@@ -1,6 +1,7 @@
 //! Spans of controllers. All names are in this file.
 //!
-//! No field has content of an object or the text of an error.
+//! No field has content of an object or the text of an error. What a server chooses, the name, the
+//! uid and the version of an object, is one line of bounded length in each field.
 
 #[cfg(not(feature = "opentelemetry"))]
 mod untraced;
@@ -8,7 +9,7 @@ mod untraced;
 use std::pin::Pin;
 
 use tracing::{Instrument as _, Span, field::Empty, info_span, level_filters::LevelFilter};
-use windlass_informer::{ObjectIdentity, ObjectKey};
+use windlass_informer::{ObjectIdentity, ObjectKey, one_line};
 
 #[cfg(not(feature = "opentelemetry"))]
 pub(crate) use self::untraced::TraceParent;
@@ -36,36 +37,36 @@ pub(crate) fn event(
     }
     let object = event.object();
     // Closures, because only an enabled span needs to read the object.
-    let uid = || object.and_then(|object| ObjectIdentity::uid(&**object));
-    let version = || object.and_then(|object| object.resource_version());
+    let uid = || object.and_then(|object| ObjectIdentity::uid(&**object).map(one_line));
+    let version = || object.and_then(|object| object.resource_version().map(one_line));
     let span = match action {
         Action::Created => info_span!(
             "controller-event-add",
             kind,
             object = %key,
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
         ),
         Action::Updated => info_span!(
             "controller-event-update",
             kind,
             object = %key,
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
         ),
         Action::Deleted => info_span!(
             "controller-event-delete",
             kind,
             object = %key,
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
         ),
         Action::Resynced => info_span!(
             "controller-event-resync",
             kind,
             object = %key,
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
         ),
     };
     from.set_as_parent_of(&span);
@@ -81,7 +82,7 @@ pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<PendingCall>)
         "controller-retry",
         kind,
         object = %key,
-        uid = pending.call.uid(),
+        uid = pending.call.uid().map(one_line).as_deref(),
         action = pending.action.as_str(),
         attempt = pending.call.attempt,
     );

@@ -300,7 +300,7 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> ErasedMapper for MapperAdapter<K, M
     }
 
     fn keys(&self, object: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError> {
-        let object = object.typed::<K>()?;
+        let object = Arc::clone(object).into_typed_for_handler::<K>()?;
         Ok(object.map_or_else(Vec::new, |object| {
             self.0.keys(&object).into_iter().collect()
         }))

@@ -10,7 +10,7 @@ use std::{
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Client, client::Body};
+use kube::{Api, Client, client::Body};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use windlass_controller::{
     ExponentialBackoff, Failure, FinalizerName, Finalizers, InformerController,
     OpinionatedReconciler, Outcome, Request as Call,
 };
-use windlass_informer::{Informer, Scripted};
+use windlass_informer::{ErrorChain, Informer, Scripted};
 
 const CANARY: &str = "hunter2-canary";
 
@@ -96,6 +96,92 @@ async fn no_answer_to_a_write_of_a_finalizer_brings_contents_of_an_object_into_t
     }
 }
 
+/// The list of orphans is read in pages of metadata; a release reads the object and patches it.
+#[tokio::test(start_paused = true)]
+async fn no_answer_to_a_request_for_orphans_brings_contents_of_an_object_into_the_log() {
+    let mut held = object();
+    held["metadata"]["finalizers"] = json!(["example.io/publisher"]);
+    held["metadata"]["annotations"] = json!({ "password": CANARY });
+    let whole = json!({
+        "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+        "metadata": { "resourceVersion": "7" }, "items": [held],
+    });
+    let answer = |status, body: String| Answer { status, body };
+    let list = answer(200, whole.to_string());
+    let get = answer(200, held.to_string());
+    let garbled = |text: &str| {
+        [
+            answer(
+                200,
+                text.replace(&format!("\"{CANARY}\""), &format!("[\"{CANARY}\"]")),
+            ),
+            answer(200, text.replace('}', "")),
+            answer(200, CANARY.to_owned()),
+        ]
+    };
+    let refused = [400, 401, 403, 409, 410, 413, 422, 429, 500, 502, 503, 504]
+        .into_iter()
+        .flat_map(|status| {
+            let bodies = [refusal(status), CANARY.repeat(10_000)];
+            bodies.map(|body| answer(status, body))
+        });
+    let refused: Vec<_> = refused.collect();
+    let failed = |text: &str| {
+        refused
+            .iter()
+            .cloned()
+            .chain(garbled(text))
+            .collect::<Vec<_>>()
+    };
+    for bad in failed(&list.body) {
+        check_orphans([bad, get.clone(), get.clone()], "list").await;
+    }
+    for bad in failed(&get.body) {
+        check_orphans([list.clone(), bad.clone(), get.clone()], "release").await;
+        check_orphans([list.clone(), get.clone(), bad], "release").await;
+    }
+}
+
+/// Lists orphans and releases them, where the list, the requests for an object, and the patches have
+/// these `answers`. Logs the error, which must be one of `step`.
+async fn check_orphans(answers: [Answer; 3], step: &str) {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let status = answers.each_ref().map(|it| it.status);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let [list, get, patch] = &answers;
+        let is_list = request.uri().path().ends_with("/configmaps");
+        let answer = match *request.method() {
+            Method::PATCH => patch,
+            _ if is_list => list,
+            _ => get,
+        };
+        let mut response = Response::new(Full::from(answer.body.clone()));
+        *response.status_mut() = StatusCode::from_u16(answer.status).expect("a status");
+        async { Ok::<_, Infallible>(response) }
+    });
+    let client = Client::new(service, "default");
+    let name = FinalizerName::new("example.io/publisher").expect("a name");
+    let finalizers = Finalizers::<ConfigMap>::new(client.clone(), name).expect("valid");
+    let failed: (&str, Box<dyn std::error::Error>) =
+        match finalizers.orphans(&Api::all(client), |_| false).await {
+            Err(error) => ("list", Box::new(error)),
+            Ok(orphans) => {
+                assert_eq!(orphans.len(), 1);
+                let released = finalizers.release_orphan(&orphans[0]).await;
+                ("release", Box::new(released.expect_err("it fails")))
+            }
+        };
+    let (at, error) = failed;
+    assert_eq!(at, step, "{status:?}: {error}");
+    tracing::error!(error = %ErrorChain::new(&*error), "cannot release orphans");
+    let logged = log.0.lock().expect("no panic").clone();
+    assert!(logged.contains("cannot release orphans"), "{logged}");
+    assert!(!logged.contains(CANARY), "{status:?}: {logged}");
+    let longest = logged.lines().map(str::len).max();
+    assert!(longest < Some(2500), "{longest:?}: {logged}");
+}
+
 /// A refusal says what is missing.
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_may_not_be_written_names_what_a_role_must_grant() {
@@ -113,6 +199,57 @@ async fn a_finalizer_that_may_not_be_written_names_what_a_role_must_grant() {
                 the API server answered 403 Forbidden (configmaps \"web\" is forbidden: ";
     assert!(log.contains(hint), "{log}");
     assert!(!log.contains("Status {"), "{log}");
+}
+
+/// Kubernetes itself allows line breaks and any length in names of some kinds, such as `ClusterRole`.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_logged_in_one_short_line_whatever_name_uid_and_version_its_object_has() {
+    for strange in ["a\nFORGED".to_owned(), "F".repeat(1024 * 1024)] {
+        let log = Log::default();
+        let _guard = tracing::subscriber::set_default(log.clone());
+        let controller = InformerController::builder()
+            .retry_policy(ExponentialBackoff::new(Duration::from_secs(1), 2))
+            .on_exhausted(|_| async { panic!("exhausted") })
+            .build()
+            .expect("valid settings");
+        let (objects, source) = Scripted::<ConfigMap>::new();
+        let informer = Informer::new(source);
+        (controller.add_informer("configs", &informer)).expect("new");
+        let fails = |_: Call<ConfigMap>| async { Err::<Outcome, _>(fmt::Error) };
+        controller.add_reconciler("configs", fails).expect("a name");
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            async move { controller.run(stop).await }
+        });
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(strange.clone());
+        object.metadata.namespace = Some(strange.clone());
+        object.metadata.uid = Some(strange.clone());
+        object.metadata.resource_version = Some(strange);
+        objects.list(vec![object]).await.expect("it runs");
+        // Longer than all retries.
+        sleep(Duration::from_secs(60)).await;
+        stop.cancel();
+        let ended = timeout(Duration::from_secs(60), run).await;
+        ended.expect("it ends").expect("no panic").expect("well");
+        let logged = log.0.lock().expect("no panic").clone();
+        let parts = [
+            "controller-event-add",
+            "controller-retry",
+            "retries exhausted",
+            "panicked",
+        ];
+        for part in parts {
+            assert!(logged.contains(part), "{part}: {logged:.9999}");
+        }
+        assert!(
+            !logged.lines().any(|line| line.starts_with("FORGED")),
+            "{logged}"
+        );
+        let longest = logged.lines().map(str::len).max();
+        assert!(longest < Some(2000), "{longest:?}");
+    }
 }
 
 /// Runs a reconciler with a finalizer against `script`, and returns what was logged, without a
@@ -211,6 +348,10 @@ impl Log {
         impl Visit for Line<'_> {
             fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
                 _ = write!(self.0, " {field}={value:?}");
+            }
+
+            fn record_str(&mut self, field: &Field, value: &str) {
+                _ = write!(self.0, " {field}={value}");
             }
         }
 

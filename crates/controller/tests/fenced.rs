@@ -17,6 +17,7 @@ use std::{
 
 use http::{Method, Request, Response};
 use kube::{Client, Config, client::Body};
+use tokio::sync::Notify;
 use tower::{Layer as _, ServiceExt as _};
 use windlass_controller::{Fence, FenceClosed, FenceLayer};
 
@@ -181,6 +182,58 @@ async fn a_connection_that_waits_for_the_socket_writes_nothing_more_after_the_de
         write.await.expect("no panic").expect_err("no response");
         server.join().expect("no panic");
         assert_eq!(received < BODY, frozen, "{received} bytes arrived");
+    }
+}
+
+/// The machine was suspended at the deadline: the clock of the fence ran on, and the timers stood
+/// still. Then the connection is ready before any timer fires.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_a_connection_is_not_sent_when_the_deadline_passed_in_a_suspend() {
+    for suspended in [false, true] {
+        for by_client in [false, true] {
+            let waits = Arc::new(Notify::new());
+            let connected = Arc::new(Notify::new());
+            let sent = Arc::new(AtomicU64::new(0));
+            let (waiting, connection, count) = (waits.clone(), connected.clone(), sent.clone());
+            let service = tower::service_fn(move |_: Request<Body>| {
+                let (waiting, connection) = (waiting.clone(), connection.clone());
+                let count = count.clone();
+                async move {
+                    waiting.notify_one();
+                    connection.notified().await;
+                    count.fetch_add(1, Ordering::SeqCst);
+                    Ok::<_, Infallible>(Response::new(Body::from(Vec::new())))
+                }
+            });
+            let time = Arc::new(AtomicU64::new(0));
+            let clock = Arc::clone(&time);
+            let fence =
+                Fence::with_clock(move || Duration::from_secs(clock.load(Ordering::SeqCst)));
+            fence.open_until(MINUTE);
+            let client = fence.client(Client::new(service.clone(), "default"));
+            let layered = FenceLayer::new(fence.clone()).layer(service);
+            let write = request("POST", "/api/v1/namespaces/a/configmaps", ("accept", "*/*"))();
+            let write = tokio::spawn(async move {
+                if by_client {
+                    client.send(write).await.map(drop).map_err(Into::into)
+                } else {
+                    layered.oneshot(write).await.map(drop)
+                }
+            });
+            waits.notified().await;
+            if suspended {
+                time.store(3600, Ordering::SeqCst);
+            }
+            connected.notify_one();
+            let answer: Result<(), tower::BoxError> = write.await.expect("no panic");
+            let sent = sent.load(Ordering::SeqCst);
+            assert_eq!(sent, u64::from(!suspended), "by a client: {by_client}");
+            match answer {
+                Ok(()) => assert!(!suspended),
+                Err(error) => assert!(FenceClosed::find(&*error).is_some(), "{error}"),
+            }
+            assert_eq!(fence.running(), 0);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod lines;
 mod page;
 
 // Identity and stored form.
+mod cache;
 mod identity;
 mod stored_form;
 mod trim;
@@ -30,6 +31,7 @@ use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 use self::{
+    cache::DecodeCache,
     fields::Fields,
     json::{JsonError, Reader},
 };
@@ -42,7 +44,7 @@ pub(crate) use self::{
     trim::{Pruned, TypeMeta},
 };
 pub use self::{identity::Identity, stored_form::StoredForm, trim::Trim};
-use crate::{panics, raw_object::RecentlyDecoded};
+use crate::panics;
 
 /// Why an object does not decode.
 ///
@@ -94,8 +96,8 @@ pub struct Decoder<K> {
     /// Whether objects are kept decoded instead of as JSON.
     pub(crate) keep_decoded: bool,
 
-    /// The raw objects that were decoded last.
-    pub(crate) recent: RecentlyDecoded<K>,
+    /// The decoded objects that were read last.
+    pub(crate) cache: DecodeCache<K>,
 }
 
 // === impl Decoder ===
@@ -114,7 +116,7 @@ where
             types,
             trim,
             keep_decoded: false,
-            recent: RecentlyDecoded::default(),
+            cache: DecodeCache::new(0),
         }
     }
 
@@ -122,6 +124,14 @@ where
     pub(crate) fn keep_decoded(self, decoded: bool) -> Self {
         Self {
             keep_decoded: decoded,
+            ..self
+        }
+    }
+
+    /// Sets the maximum size in bytes of the cache of decoded objects.
+    pub(crate) fn cache(self, max_bytes: usize) -> Self {
+        Self {
+            cache: DecodeCache::new(max_bytes),
             ..self
         }
     }
@@ -184,9 +194,6 @@ where
     /// Finds the path of an error. Tracking paths costs time for every field, so the object is
     /// decoded again after an error.
     fn explain(&self, text: &str, problem: JsonError) -> DecodeError {
-        if problem.is_syntax() {
-            return problem.at(text, "");
-        }
         let mut track = serde_path_to_error::Track::new();
         let mut reader = self.trim.reader(text);
         let whole = self.types.with_type_meta(&mut reader);

@@ -1,6 +1,6 @@
 //! An error and its sources as one line, without contents of objects.
 
-use std::{error::Error, fmt, net::SocketAddr};
+use std::{error::Error, fmt, net::SocketAddr, sync::Arc};
 
 use kube::core::Status;
 
@@ -15,14 +15,15 @@ const LONGEST: usize = 1000;
 ///
 /// # Contract
 ///
-/// *Guaranteed.* A response of the API server ([`kube::Error::Api`]) is shown as its code, its
-/// reason, and its message cut to one line of 300 characters. The message is omitted if it may
+/// *Guaranteed.* A response of the API server ([`kube::Error::Api`] or a [`Status`], also in a `Box`
+/// or an `Arc`, and where the text of another error includes that of its source) is shown as its
+/// code, its reason, and its message cut to one line of 300 characters. The message is omitted if it may
 /// quote an object or a crash: of 422 only the names of the fields remain, and of 5xx nothing. Of a
 /// response that does not decode only the position is shown. A refused connection shows its
 /// address. The text of any other error is cut to one line of 1,000 characters.
 ///
 /// *Not guaranteed.* That other errors display no content of objects, for example errors of
-/// handlers that include the text of their source.
+/// handlers that convert a response into a text of their own.
 ///
 /// # Example
 ///
@@ -67,32 +68,51 @@ impl fmt::Display for ErrorChain<'_> {
     }
 }
 
-/// The source of an error, unless the source displays what [`text`] leaves out.
+/// The source of an error, unless the source displays what [`response`] leaves out.
 fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    match error.downcast_ref() {
-        Some(kube::Error::Api(_) | kube::Error::SerdeError(_)) => None,
-        _ => error.source(),
+    match response(error) {
+        Some(_) => None,
+        None => error.source(),
     }
 }
 
 /// The text of one error, without its sources.
 fn text(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref() {
-        Some(kube::Error::Api(status)) => answer(status),
-        Some(kube::Error::SerdeError(error)) => format!(
+    if let Some(shown) = response(error) {
+        return shown;
+    }
+    let mut text = error.to_string();
+    // Many errors include the text of their source, and kube's text of a response quotes all of it.
+    let mut sources = std::iter::successors(error.source(), |error| (*error).source());
+    if let Some((quoted, shown)) = sources.find_map(|it| Some((it.to_string(), response(it)?))) {
+        text = text.replace(&quoted, &shown);
+    }
+    let shown = one_line_of(LONGEST, &text);
+    match address(error, &text) {
+        Some(address) => format!("{shown} {address}"),
+        None => shown.into_owned(),
+    }
+}
+
+/// The text of a response of the API server. `None` for any other error.
+fn response(error: &(dyn Error + 'static)) -> Option<String> {
+    match inner::<kube::Error>(error) {
+        Some(kube::Error::Api(status)) => Some(answer(status)),
+        Some(kube::Error::SerdeError(error)) => Some(format!(
             "the response of the API server does not decode (line {}, column {})",
             error.line(),
             error.column()
-        ),
-        _ => {
-            let text = error.to_string();
-            let shown = one_line_of(LONGEST, &text);
-            match address(error, &text) {
-                Some(address) => format!("{shown} {address}"),
-                None => shown.into_owned(),
-            }
-        }
+        )),
+        _ => inner::<Status>(error).map(answer),
     }
+}
+
+/// The `T` that `error` is, also in a `Box` or an `Arc`: as the source of another error those have
+/// types of their own.
+fn inner<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let boxed = || error.downcast_ref::<Box<T>>().map(|it| &**it);
+    let shared = || error.downcast_ref::<Arc<T>>().map(|it| &**it);
+    error.downcast_ref().or_else(boxed).or_else(shared)
 }
 
 /// A refusal of the API server.
@@ -142,11 +162,37 @@ mod tests {
     #[error("cannot publish")]
     struct Outer(#[source] kube::Error);
 
+    /// Any form of the same response as a source.
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot publish")]
+    struct Wrapped<E: Error + 'static>(#[source] E);
+
+    /// As [`Wrapped`], with the text of its source.
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot publish: {0}")]
+    struct Quoting<E: Error + 'static>(#[source] E);
+
     #[track_caller]
     fn check(status: serde_json::Value, shown: &str) {
         let status: Status = serde_json::from_value(status).expect("a status");
-        let error = Outer(kube::Error::Api(Box::new(status)));
-        assert_eq!(ErrorChain::new(&error).to_string(), shown);
+        let api = || kube::Error::Api(Box::new(status.clone()));
+        check_error(&Outer(api()), shown);
+        check_error(&Wrapped(Box::new(api())), shown);
+        check_error(&Wrapped(Arc::new(api())), shown);
+        check_error(&Wrapped(status.clone()), shown);
+        check_error(&Wrapped(Box::new(status.clone())), shown);
+        check_error(&Wrapped(Arc::new(status.clone())), shown);
+        check_error(&Quoting(api()), shown);
+        check_error(&Quoting(Box::new(api())), shown);
+        check_error(&Quoting(status.clone()), shown);
+        let twice = format!("cannot publish: {shown}");
+        check_error(&Quoting(Quoting(api())), &twice);
+        check_error(&Wrapped(Quoting(Box::new(api()))), &twice);
+    }
+
+    #[track_caller]
+    fn check_error(error: &(dyn Error + 'static), shown: &str) {
+        assert_eq!(ErrorChain::new(error).to_string(), shown, "{error:?}");
     }
 
     #[test]
@@ -184,11 +230,11 @@ mod tests {
     #[test]
     fn of_an_answer_that_does_not_decode_the_place_is_shown() {
         let error = serde_json::from_str::<u8>("\"canary\"").expect_err("no number");
-        let error = Outer(kube::Error::SerdeError(error));
-        assert_eq!(
-            ErrorChain::new(&error).to_string(),
-            "cannot publish: the response of the API server does not decode (line 1, column 8)"
-        );
+        let shown =
+            "cannot publish: the response of the API server does not decode (line 1, column 8)";
+        let error = Arc::new(kube::Error::SerdeError(error));
+        check_error(&Quoting(Arc::clone(&error)), shown);
+        check_error(&Wrapped(error), shown);
     }
 
     #[test]

@@ -99,7 +99,7 @@ struct Shared<K: Stored> {
     store: Store<K>,
     new_subscribers: NewSubscribers<K>,
     status: watch::Sender<InformerStatus>,
-    instruments: Instruments,
+    instruments: Arc<Instruments>,
     progress: ListProgress,
     settings: Settings,
     active_run: SharedRun,

@@ -2,10 +2,14 @@
 
 mod namespaces;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 pub(crate) use self::namespaces::Namespaces;
-use crate::ObjectIdentity;
+use crate::{ObjectIdentity, watch::one_line_of};
+
+/// The maximum length of a displayed name, namespace or uid, in characters: that of a DNS
+/// subdomain, which the names of most kinds are.
+const LONGEST: usize = 253;
 
 /// The namespace and the name of an object. Unique among the objects of a kind that exist at the
 /// same time.
@@ -13,7 +17,10 @@ use crate::ObjectIdentity;
 /// Cloning a key increments two reference counts and allocates nothing.
 ///
 /// Displays as `namespace/name`, or as `name` if the kind has no namespaces, like the keys of
-/// client-go.
+/// client-go. A displayed key is always one line of bounded length, so it can be logged: control
+/// characters and line breaks become spaces, and a part of more than 253 characters is cut. Names
+/// of kinds like `ClusterRole` may contain both. To tell such objects apart, compare keys, or use
+/// [`namespace`](Self::namespace) and [`name`](Self::name), which are not changed.
 ///
 /// # Example
 ///
@@ -22,6 +29,7 @@ use crate::ObjectIdentity;
 ///
 /// assert_eq!(ObjectKey::new("web").within("shop").to_string(), "shop/web");
 /// assert_eq!(ObjectKey::new("node-1").to_string(), "node-1");
+/// assert_eq!(ObjectKey::new("a\nb").to_string(), "a b");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
@@ -31,6 +39,8 @@ pub struct ObjectKey {
 
 /// The uid of an object. An object that is deleted and created again under the same name has a
 /// different uid.
+///
+/// Displays as one line of at most 253 characters. A uid of an API server has 36.
 ///
 /// # Example
 ///
@@ -103,8 +113,8 @@ impl ObjectKey {
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
-            Some(namespace) => write!(f, "{namespace}/{}", self.name),
-            None => f.write_str(&self.name),
+            Some(namespace) => write!(f, "{}/{}", shown(namespace), shown(&self.name)),
+            None => f.write_str(&shown(&self.name)),
         }
     }
 }
@@ -132,6 +142,39 @@ impl From<&str> for Uid {
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&shown(&self.0))
+    }
+}
+
+/// Text of a server for logs.
+fn shown(text: &str) -> Cow<'_, str> {
+    one_line_of(LONGEST, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ObjectKey, Uid};
+
+    #[test]
+    fn a_displayed_key_or_uid_is_one_line_of_bounded_length() {
+        let long = ObjectKey::new("n".repeat(254)).within("s".repeat(254));
+        let cut = |char: &str| format!("{}…", char.repeat(253));
+        assert_eq!(long.to_string(), format!("{}/{}", cut("s"), cut("n")));
+        assert_eq!(Uid::from(&*"u".repeat(254)).to_string(), cut("u"));
+
+        let broken = ObjectKey::new("a\r\nb").within("c\u{2028}d\u{1b}");
+        assert_eq!(broken.to_string(), "c d /a  b");
+        assert_eq!(Uid::from("a\nb").to_string(), "a b");
+        assert_eq!(
+            (broken.name(), Uid::from("a\nb").as_str()),
+            ("a\r\nb", "a\nb")
+        );
+    }
+
+    #[test]
+    fn the_longest_valid_key_is_displayed_in_full() {
+        let (namespace, name) = ("s".repeat(63), "n".repeat(253));
+        let key = ObjectKey::new(&*name).within(&*namespace);
+        assert_eq!(key.to_string(), format!("{namespace}/{name}"));
     }
 }

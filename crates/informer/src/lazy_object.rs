@@ -87,16 +87,13 @@ impl<K: ?Sized> LazyObject<K> {
 }
 
 impl<K: Any + Send + Sync> LazyObject<K> {
-    /// Returns the object, and decodes it if it is neither decoded nor in the cache.
+    /// Returns the object, and decodes it if it is neither decoded nor in the cache of its informer.
     ///
     /// # Errors
     ///
     /// [`DecodeError`] if the object has decoded before and does not decode now: see *Required*.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
-        self.object.typed()?.ok_or_else(|| DecodeError::Kind {
-            expected: std::any::type_name::<K>().to_owned(),
-            found: "another type".to_owned(),
-        })
+        typed(self.object.typed()?)
     }
 
     /// Returns the decoded object, and the stored form if that is not the decoded one. `None` if
@@ -105,44 +102,43 @@ impl<K: Any + Send + Sync> LazyObject<K> {
     where
         K: Stored,
     {
-        if self.object.decoded_slot().is_some() {
-            return Some((decoded(&self, Self::get)?, Some(self)));
+        if self.object.decoded_form().is_some() {
+            return Some((decoded(&self, Self::decode)?, Some(self)));
         }
         Some((self.object.into_typed().ok()??, None))
     }
 
     /// Returns `self` if the object is kept as JSON.
     pub(crate) fn if_not_decoded(self) -> Option<Self> {
-        self.object.decoded_slot().is_some().then_some(self)
+        self.object.decoded_form().is_some().then_some(self)
     }
 
-    /// Returns the object for a reader of the store. An object that is read often stays decoded.
-    pub(crate) fn read(&self) -> Result<Arc<K>, DecodeError> {
-        let Some(slot) = self.object.decoded_slot() else {
-            return self.get();
-        };
-        let (object, often) = slot.read();
-        if let Some(Ok(object)) = object.map(Arc::downcast) {
-            return Ok(object);
+    /// Like [`get`](Self::get). Calls `count` with whether an object that is kept as JSON was
+    /// decoded before.
+    pub(crate) fn read(&self, count: impl FnOnce(bool)) -> Result<Arc<K>, DecodeError> {
+        if let Some(form) = self.object.decoded_form() {
+            let known = form.decoded().map(Arc::downcast);
+            count(known.is_some());
+            if let Some(Ok(object)) = known {
+                return Ok(object);
+            }
         }
-        let object = self.get()?;
-        if often {
-            slot.pin(Arc::clone(&object) as _);
+        self.get()
+    }
+
+    /// Like [`get`](Self::get), for an event: a decoded object is not cached.
+    fn decode(&self) -> Result<Arc<K>, DecodeError> {
+        match self.object.decoded_form() {
+            Some(form) => typed(form.decode()?.downcast().ok()),
+            None => self.get(),
         }
-        Ok(object)
     }
 
     /// Keeps `object`, the decoded form, until a handler has processed it.
     pub(crate) fn pin(&self, object: &Arc<K>) {
-        if let Some(slot) = self.object.decoded_slot() {
-            slot.pin(Arc::clone(object) as _);
+        if let Some(form) = self.object.decoded_form() {
+            form.pin(Arc::clone(object) as _);
         }
-    }
-
-    /// Removes the decoded form if it was not read since the last call, and returns it, so that the
-    /// caller drops it without a lock.
-    pub(crate) fn evict_unread(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.object.decoded_slot()?.evict_unread()
     }
 }
 
@@ -162,7 +158,7 @@ impl<K: ?Sized> ObjectIdentity for LazyObject<K> {
     }
 
     fn uid(&self) -> Option<&str> {
-        ObjectIdentity::uid(&*self.object)
+        self.object.uid()
     }
 
     fn resource_version(&self) -> Option<&str> {
@@ -204,18 +200,16 @@ impl<K: Stored> IncomingObject<K> {
     /// Returns the decoded object. `None` if it has decoded before and does not decode now.
     pub(crate) fn get(&self) -> Option<Arc<K>> {
         let object = self.object.clone();
-        object.or_else(|| decoded(&self.lazy, LazyObject::get))
+        object.or_else(|| decoded(&self.lazy, LazyObject::decode))
     }
 
-    /// Copies the read count of `old`, the state before this one: an object that is read often
-    /// stays decoded when it changes.
-    pub(crate) fn follow(&self, old: &LazyObject<K>) {
-        let (now, before) = (self.lazy.object.decoded_slot(), old.object.decoded_slot());
-        if let Some((slot, before)) = now.zip(before)
-            && slot.inherit_reads(before.reads())
-            && let Some(object) = &self.object
+    /// Replaces `old`, the state before this one, in the cache of decoded objects.
+    pub(crate) fn replace_in_cache(&self, old: &LazyObject<K>) {
+        if let Some(old) = old.object.decoded_form()
+            && old.evict()
+            && let (Some(form), Some(object)) = (self.lazy.object.decoded_form(), &self.object)
         {
-            slot.pin(Arc::clone(object) as _);
+            form.cache(Arc::clone(object) as _);
         }
     }
 }
@@ -251,6 +245,13 @@ impl<K> fmt::Debug for IncomingObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IncomingObject({})", self.lazy.key())
     }
+}
+
+fn typed<K>(object: Option<Arc<K>>) -> Result<Arc<K>, DecodeError> {
+    object.ok_or_else(|| DecodeError::Kind {
+        expected: std::any::type_name::<K>().to_owned(),
+        found: "another type".to_owned(),
+    })
 }
 
 /// Decodes `lazy` with `look`, and logs an error.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
 
 use crate::store::DeltaType;
@@ -49,6 +49,7 @@ pub struct InformerMetrics {
     lists: IntCounterVec,
     changes: IntCounterVec,
     undecodable: IntCounterVec,
+    cache_reads: IntCounterVec,
     /// Its address identifies the collectors.
     identity: Arc<()>,
 }
@@ -56,7 +57,7 @@ pub struct InformerMetrics {
 /// The counters of one informer, one set for each [`InformerMetrics`] that it counts in.
 #[derive(Default)]
 pub(crate) struct Instruments {
-    counts: Mutex<Counts>,
+    counts: RwLock<Counts>,
 }
 
 #[derive(Default)]
@@ -76,6 +77,8 @@ struct KindCounters {
     updated: IntCounter,
     deleted: IntCounter,
     resynced: IntCounter,
+    cache_hits: IntCounter,
+    cache_misses: IntCounter,
 }
 
 // === impl InformerMetrics ===
@@ -116,6 +119,13 @@ impl InformerMetrics {
                 ),
                 &["kind"],
             )?,
+            cache_reads: IntCounterVec::new(
+                opts(
+                    "informer_decode_cache_reads_total",
+                    "Reads of objects that the store keeps as JSON: without decoding (hit), or with (miss).",
+                ),
+                &["kind", "result"],
+            )?,
             identity: Arc::default(),
         })
     }
@@ -130,6 +140,9 @@ impl InformerMetrics {
         _ = self.undecodable.remove_label_values(&[kind]);
         for event in ["CREATE", "UPDATE", "DELETE", "RESYNC"] {
             _ = self.changes.remove_label_values(&[kind, event]);
+        }
+        for result in ["hit", "miss"] {
+            _ = self.cache_reads.remove_label_values(&[kind, result]);
         }
         for reason in REASONS {
             _ = self.restarts.remove_label_values(&[kind, reason]);
@@ -150,6 +163,7 @@ impl InformerMetrics {
             Box::new(self.lists.clone()),
             Box::new(self.changes.clone()),
             Box::new(self.undecodable.clone()),
+            Box::new(self.cache_reads.clone()),
         ]
     }
 }
@@ -165,7 +179,7 @@ impl fmt::Debug for InformerMetrics {
 impl Instruments {
     /// Counts in `metrics` from now on. The objects that are in the store are counted at once.
     pub(crate) fn add(&self, metrics: &InformerMetrics, kind: &str) {
-        let mut counts = self.counts.lock();
+        let mut counts = self.counts.write();
         if counts.counters.iter().any(|set| set.metrics.is(metrics)) {
             return;
         }
@@ -178,6 +192,8 @@ impl Instruments {
             updated: changes("UPDATE"),
             deleted: changes("DELETE"),
             resynced: changes("RESYNC"),
+            cache_hits: metrics.cache_reads.with_label_values(&[kind, "hit"]),
+            cache_misses: metrics.cache_reads.with_label_values(&[kind, "miss"]),
             kind: kind.to_owned(),
             metrics: metrics.clone(),
         };
@@ -187,7 +203,7 @@ impl Instruments {
 
     /// Stops counting in `metrics`, and subtracts the stored objects.
     pub(crate) fn remove(&self, metrics: &InformerMetrics) {
-        let mut counts = self.counts.lock();
+        let mut counts = self.counts.write();
         let objects = counts.objects;
         counts.counters.retain(|set| {
             let stays = !set.metrics.is(metrics);
@@ -201,7 +217,7 @@ impl Instruments {
     /// Corrects the number of stored objects: a run that was dropped may not have counted its last
     /// change.
     pub(crate) fn correct(&self, objects: usize) {
-        let mut counts = self.counts.lock();
+        let mut counts = self.counts.write();
         let objects = i64::try_from(objects).unwrap_or(i64::MAX);
         let missed = objects.saturating_sub(counts.objects);
         counts.objects = objects;
@@ -211,7 +227,7 @@ impl Instruments {
     }
 
     pub(crate) fn changed<K>(&self, delta_type: &DeltaType<K>) {
-        let mut counts = self.counts.lock();
+        let mut counts = self.counts.write();
         let added = match delta_type {
             DeltaType::Added => 1,
             DeltaType::Updated { .. } => 0,
@@ -240,6 +256,18 @@ impl Instruments {
         self.each(|set| set.undecodable.inc());
     }
 
+    /// Counts a read of an object that the store keeps as JSON.
+    pub(crate) fn read(&self, is_hit: bool) {
+        self.each(|set| {
+            let reads = if is_hit {
+                &set.cache_hits
+            } else {
+                &set.cache_misses
+            };
+            reads.inc();
+        });
+    }
+
     pub(crate) fn restarted(&self, reason: &str) {
         self.each(|set| {
             let labels = [set.kind.as_str(), reason];
@@ -248,6 +276,6 @@ impl Instruments {
     }
 
     fn each(&self, count: impl Fn(&KindCounters)) {
-        self.counts.lock().counters.iter().for_each(count);
+        self.counts.read().counters.iter().for_each(count);
     }
 }

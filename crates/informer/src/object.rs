@@ -4,7 +4,7 @@ use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{DecodeError, ObjectIdentity, Stored, Uid, decoded_slot::ErasedDecodedSlot};
+use crate::{DecodeError, ObjectIdentity, Stored, decoded_slot::DecodedForm};
 
 /// An object of any kind, for code that handles several kinds at once.
 ///
@@ -43,13 +43,9 @@ pub trait ErasedObject: Any + ObjectIdentity + Send + Sync {
     #[doc(hidden)]
     fn json(&self) -> Option<&str>;
 
-    /// The slot for the decoded form, if the object is kept as JSON.
+    /// The decoded form, if the object is kept as JSON.
     #[doc(hidden)]
-    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot>;
-
-    /// Removes the decoded form from the cache of recently decoded objects.
-    #[doc(hidden)]
-    fn forget_decoded(&self);
+    fn decoded_form(&self) -> Option<&dyn DecodedForm>;
 }
 
 // === impl ErasedObject ===
@@ -67,12 +63,8 @@ impl<K: Stored> ErasedObject for K {
         Stored::raw_json(self)
     }
 
-    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
-        Stored::decoded_slot(self)
-    }
-
-    fn forget_decoded(&self) {
-        Stored::forget_decoded(self);
+    fn decoded_form(&self) -> Option<&dyn DecodedForm> {
+        Stored::decoded_form(self)
     }
 }
 
@@ -100,12 +92,6 @@ impl dyn ErasedObject {
         Ok(object.downcast().ok())
     }
 
-    /// The uid, or `None` if no API server has assigned one.
-    #[must_use]
-    pub fn uid(&self) -> Option<Uid> {
-        ObjectIdentity::uid(self).map(Uid::from)
-    }
-
     /// The generation, which changes with the spec. `None` if the API server does not count it for
     /// this kind.
     #[must_use]
@@ -113,21 +99,39 @@ impl dyn ErasedObject {
         self.metadata().generation
     }
 
-    /// Drops the decoded form of an object that is kept as JSON, unless the object is read often.
-    /// The next read decodes it again. The controller calls this after the last handler of an
-    /// event.
+    /// Returns the object as a `K` for a handler. An object that is kept as JSON stays decoded until
+    /// [`release_decoded`](Self::release_decoded).
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
+    #[doc(hidden)]
+    pub fn into_typed_for_handler<K: Any + Send + Sync>(
+        self: Arc<Self>,
+    ) -> Result<Option<Arc<K>>, DecodeError> {
+        let any: &dyn Any = &*self;
+        match self.decoded_form() {
+            Some(form) if !any.is::<K>() => {
+                let object = form.decode()?;
+                form.pin(Arc::clone(&object));
+                Ok(object.downcast().ok())
+            }
+            _ => self.into_typed(),
+        }
+    }
+
+    /// Drops the decoded form of an object that is kept as JSON, unless it is in the cache of its
+    /// informer. The controller calls this after the last handler of an event.
     pub fn release_decoded(&self) {
-        if let Some(slot) = self.decoded_slot() {
-            slot.unpin();
-            self.forget_decoded();
+        if let Some(form) = self.decoded_form() {
+            form.unpin();
         }
     }
 
     /// Whether an attempt to decode the object has failed.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
-        self.decoded_slot()
-            .is_some_and(ErasedDecodedSlot::has_failed)
+        self.decoded_form().is_some_and(DecodedForm::has_failed)
     }
 }
 

@@ -5,6 +5,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use crate::watch::one_line;
+
 /// Enough to find the cause, and too short for a whole object.
 const LIMIT: usize = 256;
 
@@ -13,7 +15,7 @@ pub(crate) fn catch<T>(user_code: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_message)
 }
 
-/// Returns the message of a panic, cut to 256 characters. Drops the payload, and catches a panic of
+/// Returns the message of a panic as one line, cut to 256 characters. Drops the payload, and catches a panic of
 /// its `Drop`.
 #[must_use]
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
@@ -31,7 +33,8 @@ pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
         // A payload whose `Drop` panics may panic with another such payload.
         std::mem::forget(second);
     }
-    message
+    // Shorter than the limit of `one_line`, so only line breaks and control characters change.
+    one_line(&message).into_owned()
 }
 
 #[cfg(test)]
@@ -48,6 +51,15 @@ mod tests {
             assert_eq!(message.chars().count(), length.min(256));
             assert_eq!(message.ends_with('…'), length > 256, "{length}");
         }
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        let message = catch(|| panic!("left\r\nFORGED {}", "\u{1b}[2J")).expect_err("it panics");
+        assert_eq!(message, "left  FORGED  [2J");
+        let long = format!("{}\n\n", "x".repeat(255));
+        let message = catch(|| panic!("{long}")).expect_err("it panics");
+        assert_eq!(message, format!("{}…", "x".repeat(255)));
     }
 
     #[test]

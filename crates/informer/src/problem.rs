@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{DecodeError, ErrorChain, ObjectKey, WatchError, watch::one_line};
+use crate::{DecodeError, ErrorChain, ObjectKey, WatchError};
 
 /// A problem from which the informer recovers.
 ///
@@ -49,11 +49,7 @@ impl fmt::Display for Problem<'_> {
                 resource,
                 key,
                 error,
-            } => write!(
-                f,
-                "cannot decode {resource} {}, quarantined: {error}",
-                one_line(&key.to_string())
-            ),
+            } => write!(f, "cannot decode {resource} {key}, quarantined: {error}"),
         }
     }
 }

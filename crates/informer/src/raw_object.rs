@@ -1,31 +1,28 @@
 //! Objects that are kept as JSON and decoded when they are read.
 
-mod recently_decoded;
-
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::recently_decoded::RecentlyDecoded;
 use crate::{
     DecodeError, Decoder, ObjectIdentity, Stored,
     decode::Pruned,
-    decoded_slot::{DecodedSlot, ErasedDecodedSlot},
+    decoded_slot::{DecodedForm, DecodedSlot},
 };
 
 /// A `K` that is kept as JSON, without the trimmed fields, and decoded by [`get`](Self::get).
 ///
 /// By default a [`ListWatch`](crate::ListWatch) also keeps JSON, and decodes each object once on
-/// arrival. That is nine tenths of the cost of an event. If handlers read few objects, use raw
+/// arrival. That is two thirds of the cost of an event. If handlers read few objects, use raw
 /// objects to avoid this cost. Then each read can fail. The name, uid and version are known without
 /// decoding.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* The store, the indexes and the events are the same as for decoded objects. The
-/// informer caches the [`RECENT`](Self::RECENT) objects that were decoded last, so that several
-/// reads of one object decode it once. An informer of `RawObject<K>` accepts handlers for `K`: each
+/// *Guaranteed.* The store, the indexes and the events are the same as for decoded objects. Objects
+/// that are read repeatedly stay decoded, within the bound of
+/// [`ListWatch::decode_cache`](crate::ListWatch::decode_cache). An informer of `RawObject<K>` accepts handlers for `K`: each
 /// handler gets a decoded object.
 ///
 /// *Required.* An index decodes each raw object that changes. Declare one only if it saves more
@@ -53,7 +50,7 @@ pub struct RawObject<K> {
     pruned: Pruned,
     decoder: Arc<Decoder<K>>,
 
-    /// The key of this object in the cache of recently decoded objects.
+    /// The key of this state in the cache of decoded objects.
     number: u64,
 
     slot: DecodedSlot<K>,
@@ -62,14 +59,10 @@ pub struct RawObject<K> {
 // === impl RawObject ===
 
 impl<K> RawObject<K> {
-    /// How many decoded objects an informer of raw objects caches: about the number that a
-    /// controller processes at the same time.
-    pub const RECENT: usize = RecentlyDecoded::<K>::SLOTS;
-
     pub(crate) fn new(pruned: Pruned, decoder: Arc<Decoder<K>>) -> Self {
         Self {
             pruned,
-            number: decoder.recent.number(),
+            number: decoder.cache.number(),
             decoder,
             slot: DecodedSlot::new(),
         }
@@ -77,7 +70,7 @@ impl<K> RawObject<K> {
 
     /// The decoded object, if it is in the slot or the cache.
     fn known(&self) -> Option<Arc<K>> {
-        (self.slot.get()).or_else(|| self.decoder.recent.get(self.number))
+        (self.slot.get()).or_else(|| self.decoder.cache.get(self.number))
     }
 
     /// The JSON, without the trimmed fields.
@@ -103,9 +96,18 @@ impl<K: Resource + DeserializeOwned> RawObject<K> {
         if let Some(object) = self.known() {
             return Ok(object);
         }
-        let object = Arc::new(self.decode().inspect_err(|_| self.slot.fail())?);
-        self.decoder.recent.put(self.number, Arc::clone(&object));
+        let object = self.decode_uncached()?;
+        self.put(Arc::clone(&object));
         Ok(object)
+    }
+
+    fn decode_uncached(&self) -> Result<Arc<K>, DecodeError> {
+        let object = self.decode().inspect_err(|_| self.slot.fail())?;
+        Ok(Arc::new(object))
+    }
+
+    fn put(&self, object: Arc<K>) {
+        (self.decoder.cache).put(self.number, object, self.json().len());
     }
 }
 
@@ -151,12 +153,45 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for RawObjec
         Some(self.json())
     }
 
-    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
-        Some(&self.slot)
+    fn decoded_form(&self) -> Option<&dyn DecodedForm> {
+        Some(self)
+    }
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> DecodedForm for RawObject<K> {
+    fn pin(&self, object: Arc<dyn Any + Send + Sync>) {
+        if let Ok(object) = object.downcast() {
+            self.slot.set(Some(object));
+        }
     }
 
-    fn forget_decoded(&self) {
-        self.decoder.recent.remove(self.number);
+    fn unpin(&self) {
+        self.slot.set(None);
+    }
+
+    fn decode(&self) -> Result<Arc<dyn Any + Send + Sync>, DecodeError> {
+        match self.known() {
+            Some(object) => Ok(object),
+            None => Ok(self.decode_uncached()?),
+        }
+    }
+
+    fn decoded(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.known()?)
+    }
+
+    fn cache(&self, object: Arc<dyn Any + Send + Sync>) {
+        if let Ok(object) = object.downcast() {
+            self.put(object);
+        }
+    }
+
+    fn evict(&self) -> bool {
+        self.decoder.cache.remove(self.number)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.slot.has_failed()
     }
 }
 
@@ -180,6 +215,7 @@ mod tests {
     use crate::{
         ObjectIdentity as _, Stored as _, Trim,
         decode::{Decoder, RawJson, StoredForm as _},
+        decoded_slot::DecodedForm as _,
     };
 
     const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;
@@ -227,21 +263,61 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decoded_is_forgotten_in_time() {
-        let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
-        let read = || {
-            let read = RawObject::read(&decoder, RawJson::of(MAP));
-            read.expect("a config map").lazy.get().expect("packed")
-        };
-        let first = read().get().expect("a config map");
-        for _ in 0..RawObject::<ConfigMap>::RECENT {
-            read().get().expect("a config map");
+    fn a_pinned_object_stays_decoded_until_it_is_released_and_a_cached_one_afterwards() {
+        for is_read in [false, true] {
+            let map = pack(MAP);
+            let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+            let pinned = Arc::clone(&erased).into_typed_for_handler::<ConfigMap>();
+            let pinned = Arc::downgrade(&pinned.expect("it decodes").expect("a config map"));
+            assert!(pinned.upgrade().is_some());
+            if is_read {
+                map.get().expect("a config map");
+                map.cache(pinned.upgrade().expect("it is pinned"));
+            }
+            erased.release_decoded();
+            assert_eq!(pinned.upgrade().is_some(), is_read);
+            assert_eq!(map.evict(), is_read);
+            assert!(pinned.upgrade().is_none());
         }
-        assert_eq!(Arc::strong_count(&first), 1);
+    }
+
+    #[test]
+    fn an_object_of_any_kind_shows_its_json_only_if_it_is_kept_as_json() {
+        let map = pack(MAP);
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        assert_eq!(erased.json(), Some(map.json()));
+        assert!(map.json().contains(r#""data":{"a":"b"}"#));
+        let decoded: Arc<dyn crate::ErasedObject> = map.get().expect("a config map");
+        assert_eq!(decoded.json(), None);
+        assert_eq!(decoded.generation(), Some(3));
+        // Without effect on an object that is decoded anyway.
+        decoded.release_decoded();
+        assert!(!decoded.is_undecodable());
+    }
+
+    #[test]
+    fn an_object_counts_as_undecodable_after_an_attempt_to_decode_it() {
+        let broken = String::from_utf8_lossy(MAP).replace(r#"{"a":"b"}"#, "[7]");
+        let map = pack(broken.as_bytes());
+        let erased: Arc<dyn crate::ErasedObject> = Arc::<RawObject<ConfigMap>>::clone(&map);
+        assert!(!erased.is_undecodable());
+        map.get().expect_err("data is no list");
+        assert!(erased.is_undecodable());
+    }
+
+    #[test]
+    fn debug_output_has_the_key_and_no_content() {
+        let map = pack(MAP);
+        let shown = format!("{map:?}");
+        let expected = format!(
+            "RawObject {{ key: shop/web, bytes: {}, .. }}",
+            map.json().len()
+        );
+        assert_eq!(shown, expected);
     }
 
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
-        let decoder = Arc::new(Decoder::new(&(), Trim::default()));
+        let decoder = Arc::new(Decoder::new(&(), Trim::default()).cache(1 << 20));
         let read = RawObject::read(&decoder, RawJson::of(json));
         read.expect("a config map").lazy.get().expect("packed")
     }

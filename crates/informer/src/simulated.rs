@@ -120,3 +120,38 @@ impl Drop for SimulatedHost {
         HOST.set(None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::{SimulatedHost, random_seed, wall_clock};
+
+    #[test]
+    fn seeds_of_the_operating_system_differ() {
+        assert_ne!(random_seed(), random_seed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_simulation_repeats_its_seeds_and_follows_its_clock_until_it_is_dropped() {
+        let simulated = || {
+            let host = SimulatedHost::enter(7, SystemTime::UNIX_EPOCH);
+            let seeds = [random_seed(), random_seed()];
+            drop(host);
+            seeds
+        };
+        let seeds = simulated();
+        assert_eq!(simulated(), seeds);
+        assert_ne!(seeds[0], seeds[1]);
+
+        let host = SimulatedHost::enter(7, SystemTime::UNIX_EPOCH);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let later = SystemTime::UNIX_EPOCH + Duration::from_secs(60);
+        assert_eq!(wall_clock(), later);
+        SimulatedHost::set_wall_clock(SystemTime::UNIX_EPOCH);
+        assert_eq!(wall_clock(), SystemTime::UNIX_EPOCH);
+        drop(host);
+        assert!(wall_clock() > later, "the time of the operating system");
+        assert!(!seeds.contains(&random_seed()));
+    }
+}

@@ -14,13 +14,21 @@ use std::{
     },
 };
 
+use tokio::task::yield_now;
+
 pub use self::index::{Index, UndeclaredIndex};
 use self::sharded_map::{NameRef, ShardedMap};
 pub(crate) use self::{
     index::{ErasedIndexTable, IndexTable},
     writer::{DeltaType, Deltas, Writer},
 };
-use crate::{LazyObject, ObjectIdentity, ObjectKey, Stored, lazy_object::decoded};
+use crate::{
+    LazyObject, ObjectIdentity, ObjectKey, Stored, lazy_object::decoded, metrics::Instruments,
+};
+
+/// The number of objects that an asynchronous list decodes without a yield: less than a millisecond
+/// of Pods.
+const DECODED_WITHOUT_YIELD: usize = 32;
 
 /// The last known state of each object of a kind.
 ///
@@ -31,10 +39,11 @@ use crate::{LazyObject, ObjectIdentity, ObjectKey, Stored, lazy_object::decoded}
 /// in the store before its event is delivered.
 ///
 /// An object that is kept as JSON is decoded when it is read, without a lock.
-/// [`get_lazy`](Self::get_lazy) does not decode it. An object that is read at least twice within
-/// five minutes stays decoded, and so do its later states, until it is not read for five minutes.
-/// So repeated reads of the same objects do not decode them again, and the memory depends on which
-/// objects are read. [`ListWatch::decoded`](crate::ListWatch::decoded) keeps all objects decoded.
+/// [`get_lazy`](Self::get_lazy) does not decode it. Objects that are read stay decoded in a cache,
+/// and so do their later states, until the cache is full and others are read more often. So
+/// repeated reads of few objects do not decode them again, and no reader makes the store larger
+/// than the cache allows: [`ListWatch::decode_cache`](crate::ListWatch::decode_cache).
+/// [`ListWatch::decoded`](crate::ListWatch::decoded) keeps all objects decoded.
 ///
 /// *Not guaranteed.* A consistent snapshot: two reads, or the objects of one list, can be of
 /// different times. The store is empty before the first list, and before the informer runs.
@@ -52,6 +61,8 @@ struct Contents<K> {
 
     /// How often the history of the server has gone back.
     epoch: AtomicU32,
+
+    instruments: Arc<Instruments>,
 }
 
 // === impl Store ===
@@ -60,7 +71,7 @@ impl<K: Stored> Store<K> {
     /// Returns the object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.get_lazy(key).as_ref().and_then(read)
+        self.read(&self.get_lazy(key)?)
     }
 
     /// Returns all objects, in no particular order.
@@ -70,7 +81,46 @@ impl<K: Stored> Store<K> {
     /// owners.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.list_lazy().iter().filter_map(read).collect()
+        self.list_lazy()
+            .iter()
+            .filter_map(|it| self.read(it))
+            .collect()
+    }
+
+    /// Like [`list`](Self::list), but yields to the runtime after 32 objects each, so that other
+    /// tasks of the thread continue.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any `await`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (_script, source) = Scripted::<Pod>::new();
+    /// let informer = Informer::new(source);
+    /// assert!(informer.store().list_async().await.is_empty());
+    /// # }
+    /// ```
+    pub async fn list_async(&self) -> Vec<Arc<K>> {
+        let stored = self.list_lazy();
+        let mut objects = Vec::with_capacity(stored.len());
+        for chunk in stored.chunks(DECODED_WITHOUT_YIELD) {
+            objects.extend(chunk.iter().filter_map(|it| self.read(it)));
+            yield_now().await;
+        }
+        objects
+    }
+
+    /// Decodes an object for a reader. `None` if it has decoded before and does not decode now.
+    fn read(&self, lazy: &LazyObject<K>) -> Option<Arc<K>> {
+        let count = |is_hit| self.contents.instruments.read(is_hit);
+        decoded(lazy, |lazy| lazy.read(count))
     }
 
     /// Returns the object if the store has it with this uid and version.
@@ -210,24 +260,17 @@ impl<K> Store<K> {
         Ok(keys.iter().filter_map(|key| self.get(key)).collect())
     }
 
-    pub(crate) fn new(indexes: Vec<Box<dyn ErasedIndexTable<K>>>) -> Self {
+    pub(crate) fn new(
+        indexes: Vec<Box<dyn ErasedIndexTable<K>>>,
+        instruments: Arc<Instruments>,
+    ) -> Self {
         Self {
             contents: Arc::new(Contents {
                 objects: ShardedMap::new(),
                 indexes,
                 epoch: AtomicU32::new(0),
+                instruments,
             }),
-        }
-    }
-}
-
-impl<K: Stored> Store<K> {
-    /// Ends a period of counting reads: drops the decoded form of each object that was not read in
-    /// it.
-    pub(crate) fn evict_unread(&self) {
-        for shard in self.contents.objects.shards() {
-            // Dropped without the lock.
-            drop(shard.filter_map(|entry| entry.lazy.evict_unread()));
         }
     }
 }
@@ -246,9 +289,4 @@ impl<K> fmt::Debug for Store<K> {
             .field("len", &self.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Decodes an object for a reader. `None` if it has decoded before and does not decode now.
-fn read<K: Stored>(lazy: &LazyObject<K>) -> Option<Arc<K>> {
-    decoded(lazy, LazyObject::read)
 }

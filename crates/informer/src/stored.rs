@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 
-use crate::{DecodeError, ObjectKey, decoded_slot::ErasedDecodedSlot};
+use crate::{DecodeError, ObjectKey, decoded_slot::DecodedForm};
 
 /// An object whose identity is known without decoding it.
 ///
@@ -73,15 +73,11 @@ pub trait Stored: ObjectIdentity + Send + Sync + 'static {
         None
     }
 
-    /// The slot for the decoded form, if the object is stored as JSON.
+    /// The decoded form, if the object is stored as JSON.
     #[doc(hidden)]
-    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
+    fn decoded_form(&self) -> Option<&dyn DecodedForm> {
         None
     }
-
-    /// Removes the decoded form from the cache of recently decoded objects.
-    #[doc(hidden)]
-    fn forget_decoded(&self) {}
 }
 
 // === impl ObjectIdentity ===

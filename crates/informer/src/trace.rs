@@ -1,11 +1,15 @@
 //! Spans of informers. All names are in this file.
 //!
-//! No field has content of an object or the text of an error. A span that no subscriber enables is
+//! No field has content of an object or the text of an error. What a server chooses, the name, the
+//! uid and the version of an object, is one line of bounded length in each field. A span that no subscriber enables is
 //! [`Span::none`]: it costs one check of the level, and its fields are not computed.
 
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
-use crate::{Event, ObjectKey, Stored, watch::NextRequest};
+use crate::{
+    Event, ObjectKey, Stored,
+    watch::{NextRequest, one_line},
+};
 
 /// A run of an informer.
 pub(crate) fn informer(resource: &str) -> Span {
@@ -57,15 +61,16 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
         return Span::none();
     };
     // Closures, because only an enabled span needs to read the object.
-    let (uid, version) = (|| object.uid(), || object.resource_version());
+    let uid = || object.uid().map(one_line);
+    let version = || object.resource_version().map(one_line);
     match event {
         Event::Added(_) => info_span!(
             parent: None,
             "informer-event-add",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
             outcome = Empty,
         ),
         Event::Updated { .. } => info_span!(
@@ -73,8 +78,8 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             "informer-event-update",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
             outcome = Empty,
         ),
         Event::Deleted { .. } => info_span!(
@@ -82,8 +87,8 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             "informer-event-delete",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
             outcome = Empty,
         ),
         Event::Resynced(_) => info_span!(
@@ -91,8 +96,8 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             "informer-event-resync",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid = uid(),
-            resource_version = version(),
+            uid = uid().as_deref(),
+            resource_version = version().as_deref(),
             outcome = Empty,
         ),
         Event::Synced => Span::none(),

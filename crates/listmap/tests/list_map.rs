@@ -18,6 +18,14 @@ use windlass_listmap::{EmptyKeys, Items, ListMap};
 /// A timeout that only a deadlock reaches.
 const STUCK: Duration = Duration::from_secs(30);
 
+#[test]
+fn debug_output_has_all_keys_and_items() {
+    let map = ListMap::new();
+    map.extend("a", [1, 2]);
+    assert_eq!(format!("{map:?}"), r#"{"a": [1, 2]}"#);
+    assert_eq!(format!("{:?}", map.items("a")), "[1, 2]");
+}
+
 /// Rows: GA-49
 #[test]
 fn threads_share_the_map_and_returned_lists_are_copies() {

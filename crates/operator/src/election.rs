@@ -274,3 +274,39 @@ impl fmt::Debug for LeaseClient {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::Config;
+
+    use super::{ElectionState, LeaderElection};
+
+    #[test]
+    fn the_holder_is_known_while_the_lease_has_one_and_can_be_read() {
+        let config = Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+        let election = LeaderElection::builder(config, "default", "web").identity("us");
+        let election = election.build().expect("valid settings");
+        let standby = |holder: &str| ElectionState::Standby {
+            holder: holder.to_owned(),
+        };
+        let error = "refused".to_owned();
+        for (state, holder) in [
+            (ElectionState::Unknown, None),
+            (standby(""), None),
+            (standby("them"), Some("them")),
+            (ElectionState::Leader, Some("us")),
+            (ElectionState::Failing { error }, None),
+            (ElectionState::Ended, None),
+        ] {
+            // The fence of a leader is open until its deadline.
+            election.fence.open_until(std::time::Duration::MAX);
+            election.state.send_replace(state.clone());
+            assert_eq!(election.holder().as_deref(), holder, "{state:?}");
+            assert_eq!(election.is_leader(), state == ElectionState::Leader);
+        }
+        election.state.send_replace(ElectionState::Leader);
+        election.fence.close();
+        assert_eq!(election.holder(), None, "its deadline has passed");
+        assert!(!election.is_leader());
+    }
+}

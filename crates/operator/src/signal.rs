@@ -12,37 +12,34 @@ pub(crate) struct Signals {
 
 // === impl Signals ===
 
-#[cfg(unix)]
 impl Signals {
     /// Starts to listen. From now on these signals do not terminate the process.
+    #[cfg_attr(
+        not(unix),
+        expect(clippy::unnecessary_wraps, reason = "the same signature as on Unix")
+    )]
     pub(crate) fn listen() -> io::Result<Self> {
+        #[cfg(unix)]
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
+            #[cfg(unix)]
             interrupt: signal(SignalKind::interrupt())?,
+            #[cfg(unix)]
             terminate: signal(SignalKind::terminate())?,
         })
     }
 
     /// Waits for the next signal and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            Some(()) = self.interrupt.recv() => "SIGINT",
-            Some(()) = self.terminate.recv() => "SIGTERM",
-            else => std::future::pending().await,
+        #[cfg(unix)]
+        {
+            tokio::select! {
+                Some(()) = self.interrupt.recv() => "SIGINT",
+                Some(()) = self.terminate.recv() => "SIGTERM",
+                else => std::future::pending().await,
+            }
         }
-    }
-}
-
-#[cfg(not(unix))]
-impl Signals {
-    /// Starts to listen.
-    #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Unix")]
-    pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    /// Waits for the next signal and returns its name.
-    pub(crate) async fn next(&mut self) -> &'static str {
+        #[cfg(not(unix))]
         match tokio::signal::ctrl_c().await {
             Ok(()) => "Ctrl-C",
             Err(_) => std::future::pending().await,

@@ -194,6 +194,32 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
     running.stop().await;
 }
 
+/// The whole chain of causes: the last one says what to do.
+#[tokio::test]
+async fn an_informer_without_a_connection_is_named_with_the_cause() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", closed.local_addr().expect("an address"));
+    drop(closed);
+    let config = kube::Config::new(url.parse().expect("a URL"));
+    let client = kube::Client::try_from(config).expect("a client");
+    let configs: Api<ConfigMap> = Api::namespaced(client, "default");
+    let running = Running::start(
+        Operator::builder(),
+        |server| server,
+        |operator| {
+            let controller = InformerController::builder().name("web").build();
+            let controller = controller.expect("valid settings");
+            let informer = Informer::new(ListWatch::new(configs));
+            controller.add_informer("sites", &informer).expect("new");
+            let added = operator.add_controller(controller);
+            added.expect("the operator is not running");
+        },
+    );
+    let page = running.until("/ready", 503, "configmaps: down, ").await;
+    assert!(page.contains("Connection refused"), "{page}");
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn an_operator_is_live_from_the_start_on_all_paths_that_kubernetes_uses() {
     let running = Running::start(Operator::builder(), |server| server, |_| {});
@@ -421,6 +447,71 @@ async fn a_standby_is_ready_and_a_replica_that_cannot_read_the_lease_is_not() {
     let rule = "grant `get`, `create` and `update` on `leases` of the group `coordination.k8s.io`";
     assert!(page.contains(rule), "{page}");
     third.stop().await;
+}
+
+/// The body of a request is text, of which a part may be missing or wrong.
+#[tokio::test]
+async fn a_body_that_is_not_as_announced_is_a_bad_request() {
+    let running = Running::start(
+        Operator::builder(),
+        |server| {
+            let answer = |_: Request<Bytes>| async { Response::new(Bytes::from("read")) };
+            server.route("/echo", answer).expect("a path")
+        },
+        |_| {},
+    );
+    for (body, status) in [("3\r\nabc\r\n0\r\n\r\n", 200), ("no length\r\n", 400)] {
+        let head = "POST /echo HTTP/1.1\r\nhost: here\r\nconnection: close\r\n";
+        let request = format!("{head}transfer-encoding: chunked\r\n\r\n{body}");
+        let mut stream = TcpStream::connect(running.address).await.expect("connects");
+        let sent = stream.write_all(request.as_bytes()).await;
+        sent.expect("the request is sent");
+        let mut answer = String::new();
+        let read = timeout(Duration::from_secs(30), stream.read_to_string(&mut answer));
+        read.await.expect("a response").expect("text");
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{body:?}: {answer:?}");
+    }
+    running.stop().await;
+}
+
+/// The response to a request that began before the stop is sent after it, while new connections
+/// are refused.
+#[tokio::test]
+async fn a_stop_waits_for_the_response_in_progress() {
+    let (begun, may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let running = Running::start(
+        Operator::builder(),
+        |server| {
+            let (begun, may_end) = (Arc::clone(&begun), Arc::clone(&may_end));
+            let answer = move |_: Request<Bytes>| {
+                let (begun, may_end) = (Arc::clone(&begun), Arc::clone(&may_end));
+                async move {
+                    begun.notify_one();
+                    may_end.notified().await;
+                    Response::new(Bytes::from("complete"))
+                }
+            };
+            server.route("/slow", answer).expect("a path")
+        },
+        |_| {},
+    );
+    let address = running.address;
+    let asked = tokio::spawn(async move { ask(address, "GET", "/slow", "").await });
+    begun.notified().await;
+    let stopped = tokio::spawn(running.stop());
+    let refused = async {
+        while TcpStream::connect(address).await.is_ok() {
+            // Polls: no event shows that the port is closed.
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let refused = timeout(Duration::from_secs(30), refused).await;
+    refused.expect("the port is closed");
+    may_end.notify_one();
+    let answer = asked.await.expect("a response");
+    assert_eq!(answer, (200, "complete".to_owned()));
+    stopped.await.expect("no panic");
 }
 
 /// Sends a request, and reads the response.

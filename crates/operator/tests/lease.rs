@@ -22,7 +22,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::ServiceExt as _;
-use tracing::{Dispatch, subscriber::NoSubscriber};
+use tracing::{
+    Dispatch,
+    subscriber::{DefaultGuard, NoSubscriber},
+};
 use tracing_subscriber::fmt::MakeWriter;
 use windlass_apiserver::ApiServer;
 use windlass_controller::Controller;
@@ -172,18 +175,72 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
+impl Log {
+    /// Captures what this thread logs.
+    fn capture(&self) -> DefaultGuard {
+        // While there is just one subscriber, `tracing` asks that of the thread that reaches a
+        // message first, and keeps the answer: another test's may be that there is no subscriber.
+        static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+        LazyLock::force(&ANOTHER);
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(self.clone());
+        tracing::subscriber::set_default(subscriber.finish())
+    }
+
+    /// The number of lines that contain `part`.
+    fn count(&self, part: &str) -> usize {
+        let log = self.0.lock().expect("no panic");
+        let log = String::from_utf8_lossy(&log);
+        log.lines().filter(|line| line.contains(part)).count()
+    }
+}
+
+/// What a replica is, is logged when it changes, and not with each renewal or read.
+#[tokio::test(start_paused = true)]
+async fn each_change_of_a_replica_is_logged_once() {
+    let log = Log::default();
+    let _guard = log.capture();
+    let server = ApiServer::new();
+    let replica = |identity: &str| {
+        let election = LeaderElection::builder(server.client(), "default", "web");
+        let election = election.identity(identity).seed(7).build();
+        let operator = Operator::builder().leader_election(election.expect("valid settings"));
+        operator.build()
+    };
+    let (first, second) = (replica("first"), replica("second"));
+    let stop = CancellationToken::new();
+    let run_first = tokio::spawn({
+        let stop = stop.clone();
+        async move { first.run_until(stop).await }
+    });
+    sleep(Duration::from_secs(10)).await;
+    let _run = run(&second);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(
+        log.count(r#"leading lease=default/web identity="first""#),
+        1
+    );
+    assert_eq!(
+        log.count(r#"standing by lease=default/web holder="first""#),
+        1
+    );
+    stop.cancel();
+    run_first.await.expect("no panic").expect("no error");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.count("released the lease lease=default/web"), 1);
+    assert_eq!(log.count("could not release the lease"), 0);
+    assert_eq!(
+        log.count(r#"leading lease=default/web identity="second""#),
+        1
+    );
+}
+
 /// The first failure of each outage is a warning; the others of an outage are not.
 #[tokio::test(start_paused = true)]
 async fn each_outage_is_logged_with_one_warning() {
-    // While there is just one subscriber, `tracing` asks that of the thread that reaches a message
-    // first, and keeps the answer: another test's may be that there is no subscriber.
-    static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
-    LazyLock::force(&ANOTHER);
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(log.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let _guard = log.capture();
     let server = ApiServer::new();
     let fails = Arc::new(AtomicBool::new(false));
     let (service, failing) = (server.service(), Arc::clone(&fails));
@@ -206,11 +263,7 @@ async fn each_outage_is_logged_with_one_warning() {
         .leader_election(election.clone())
         .build();
     let _run = run(&operator);
-    let warnings = || {
-        let log = log.0.lock().expect("no panic");
-        let log = String::from_utf8_lossy(&log).into_owned();
-        log.lines().filter(|line| line.contains("WARN")).count()
-    };
+    let warnings = || log.count("WARN");
     sleep(Duration::from_secs(30)).await;
     assert!(election.is_leader());
     let before = warnings();

@@ -5,6 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::GROUP;
+use crate::conditions::ours;
 
 /// A class: it names the controller of its gateways.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
@@ -23,7 +24,7 @@ pub(crate) struct GatewayClassSpec {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 pub(crate) struct GatewayClassStatus {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -144,7 +145,7 @@ fn group() -> String {
 pub(crate) struct GatewayStatus {
     #[serde(default)]
     pub(crate) addresses: Vec<Address>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
     #[serde(default)]
     pub(crate) listeners: Vec<ListenerStatus>,
@@ -170,7 +171,7 @@ pub(crate) struct ListenerStatus {
     pub(crate) supported_kinds: Vec<RouteGroupKind>,
     #[serde(default)]
     pub(crate) attached_routes: i32,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
 }
 

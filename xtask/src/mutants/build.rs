@@ -55,6 +55,9 @@ pub(super) struct Binary {
     pub(super) folder: PathBuf,
 }
 
+/// Features that tests require, after the package and a slash.
+const FEATURES: [&str; 1] = ["windlass-apiserver/cli"];
+
 /// The name of the crate with the function that a switch calls, and its path in the copy.
 const CRATE: &str = "windlass-mutants";
 const FOLDER: &str = "crates/mutants";
@@ -84,12 +87,17 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Compiles the tests of `packages`, without the mutants that do not compile.
+    /// Compiles the tests of `packages` and `root_tests` of the root package, without the mutants that
+    /// do not compile.
     ///
     /// # Errors
     ///
     /// A compile error that no mutant causes.
-    pub(super) fn tests(&mut self, packages: &[String]) -> Result<Vec<Binary>> {
+    pub(super) fn tests(
+        &mut self,
+        packages: &[String],
+        root_tests: &[&str],
+    ) -> Result<Vec<Binary>> {
         let mutated: BTreeSet<&String> = self.mutants.iter().map(|it| &it.package).collect();
         let mut libraries = vec![
             "check".to_owned(),
@@ -99,9 +107,16 @@ impl<'a> Build<'a> {
         let mut tests: Vec<String> = ["test", "--no-run", "--tests"].map(Into::into).into();
         libraries.extend(mutated.iter().map(|name| format!("--package={name}")));
         tests.extend(packages.iter().map(|name| format!("--package={name}")));
+        let features = FEATURES.iter();
+        let features = features.filter(|it| packages.iter().any(|name| it.starts_with(name)));
+        tests.extend(features.map(|it| format!("--features={it}")));
         // The libraries first: that takes a fraction of the time.
         self.compile("the libraries", &libraries)?;
-        let messages = self.compile("the tests", &tests)?;
+        let mut messages = self.compile("the tests", &tests)?;
+        for test in root_tests {
+            let arguments = ["test", "--no-run", "--package=windlass", "--test", test];
+            messages.extend(self.compile(test, &arguments.map(Into::into))?);
+        }
         Ok(messages.iter().filter_map(Binary::read).collect())
     }
 
@@ -112,7 +127,9 @@ impl<'a> Build<'a> {
             let mut command = cargo();
             command
                 .args(arguments)
-                .args(["--offline", "--message-format", "json"]);
+                // A file behind a feature has mutants too.
+                .args(["--all-features", "--offline"])
+                .args(["--message-format", "json"]);
             self.tree.enter(&mut command);
             let doing = format!(
                 "compiling {what} without {} mutants that do not compile",
@@ -228,11 +245,7 @@ impl<'a> Build<'a> {
             }
             for folder in folders {
                 let path = staging.join(folder).join("Cargo.toml");
-                let manifest = fs::read_to_string(&path)?.replacen(
-                    "\n[dependencies]\n",
-                    &format!("\n[dependencies]\n{CRATE} = {{ path = \"../mutants\" }}\n"),
-                    1,
-                );
+                let manifest = with_crate(&fs::read_to_string(&path)?);
                 fs::write(path, manifest)?;
             }
             Ok(())
@@ -268,6 +281,17 @@ impl Binary {
     }
 }
 
+/// The manifest with a dependency on the crate with the function that a switch calls.
+fn with_crate(manifest: &str) -> String {
+    let header = "\n[dependencies]\n";
+    let dependency = format!("{header}{CRATE} = {{ path = \"../mutants\" }}\n");
+    if manifest.contains(header) {
+        manifest.replacen(header, &dependency, 1)
+    } else {
+        format!("{manifest}{dependency}")
+    }
+}
+
 /// The path without `x/..`.
 fn normal(path: &str) -> String {
     let mut parts = Vec::new();
@@ -279,4 +303,21 @@ fn normal(path: &str) -> String {
         }
     }
     parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_crate;
+
+    #[test]
+    fn a_manifest_has_the_crate_among_its_dependencies_also_if_it_had_none() {
+        let package = "[package]\nname = \"a\"\n";
+        let own = "\n[dependencies]\nwindlass-mutants = { path = \"../mutants\" }\n";
+        assert_eq!(with_crate(package), format!("{package}{own}"));
+        let others = "b = \"1\"\n\n[dev-dependencies]\nc = \"1\"\n";
+        assert_eq!(
+            with_crate(&format!("{package}\n[dependencies]\n{others}")),
+            format!("{package}{own}{others}")
+        );
+    }
 }

@@ -264,7 +264,8 @@ impl fmt::Display for Counts {
     }
 }
 
-fn hash(text: &str) -> u64 {
+/// The same in every run of this build.
+pub(super) fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()

@@ -50,6 +50,29 @@ const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
 /// The address space of a test, in KiB: a mutated loop must not take the memory of the machine.
 const MEMORY: &str = "6000000";
 
+/// Runs a program, `$4`, for the test `$5` with limits of memory, processor time and time.
+const LIMITS: &str = "ulimit -v $1; ulimit -t $2; ulimit -c 0; \
+                      timeout --kill-after=1 $3 \"$4\" --exact \"$5\" --test-threads=1; exit $?";
+
+/// Whether tests can be limited here.
+///
+/// # Errors
+///
+/// `sh` or GNU `timeout` is missing. Without them every test would seem to fail.
+pub(super) fn check_programs() -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-c", LIMITS, "sh", MEMORY, "10", "10", "true", "none"]);
+    let output = command.stdin(Stdio::null()).output();
+    if output.as_ref().is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    let why = match output {
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(format!("cannot limit tests with sh and timeout (GNU coreutils): {why}").into())
+}
+
 // === impl Test ===
 
 impl<'a> Test<'a> {
@@ -154,10 +177,8 @@ impl<'a> Test<'a> {
         // For tests that wait, on a machine that does other things too.
         let real = processor + 15;
         let mut command = Command::new("sh");
-        let limits = "ulimit -v $1; ulimit -t $2; ulimit -c 0; \
-                      timeout --kill-after=1 $3 \"$4\" --exact \"$5\" --test-threads=1; exit $?";
         let status = command
-            .args(["-c", limits, "sh", MEMORY])
+            .args(["-c", LIMITS, "sh", MEMORY])
             .args([processor.to_string(), real.to_string()])
             .arg(&self.binary.path)
             .arg(&self.name)
@@ -194,6 +215,10 @@ impl fmt::Display for Test<'_> {
 /// Calls `work` with each number below `count`, on four threads for each processor, because many tests
 /// wait. Returns the results in the order of the numbers. Prints how many are done each minute, as
 /// `what`.
+///
+/// # Errors
+///
+/// An error of `work`, after which it is called with no further number.
 pub(super) fn parallel<T: Send>(
     what: &str,
     count: usize,
@@ -215,8 +240,14 @@ pub(super) fn parallel<T: Send>(
             if i >= count {
                 return Ok(results);
             }
-            // Errors are not `Send`.
-            results.push((i, work(i).map_err(|error| error.to_string())?));
+            match work(i) {
+                Ok(result) => results.push((i, result)),
+                Err(error) => {
+                    next.fetch_max(count, Ordering::Relaxed);
+                    // Errors are not `Send`.
+                    return Err(error.to_string());
+                }
+            }
         }
     };
     let mut all = thread::scope(|scope| {
@@ -231,4 +262,42 @@ pub(super) fn parallel<T: Send>(
     })?;
     all.sort_unstable_by_key(|(i, _)| *i);
     Ok(all.into_iter().map(|(_, result)| result).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+        time::Duration,
+    };
+
+    use super::{check_programs, parallel};
+
+    #[test]
+    fn an_error_of_one_thread_stops_all() {
+        let calls = AtomicUsize::new(0);
+        let result = parallel("calls", 20_000, |i| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            if i == 3 {
+                return Err("the third".into());
+            }
+            // All 20,000 calls would take seconds.
+            thread::sleep(Duration::from_millis(1));
+            Ok(i)
+        });
+        assert_eq!(result.expect_err("an error").to_string(), "the third");
+        assert!(calls.into_inner() < 20_000);
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_their_numbers() {
+        let result = parallel("calls", 100, |i| Ok(2 * i)).expect("no error");
+        assert_eq!(result, (0..100).map(|i| 2 * i).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn programs_that_limit_tests_are_here() {
+        check_programs().expect("sh and timeout");
+    }
 }

@@ -94,7 +94,7 @@ impl Cluster {
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
             return Err(Status::modified(&resource.about(&key.name)));
         }
-        let written = self.replace(resource, key, part, &old, decoded, options)?;
+        let written = self.replace(resource, key, part, &old, decoded, options, now)?;
         Ok(Upsert::Updated(written))
     }
 }

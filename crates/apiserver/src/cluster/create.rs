@@ -93,7 +93,7 @@ impl Cluster {
         if resource.rules.generation != Generation::None {
             metadata::of(&mut object).insert("generation".to_owned(), 1.into());
         }
-        self.prepare_create(resource, &mut object, now)?;
+        self.prepare_create(resource, &mut object, options, now)?;
         defaults::created(resource, &mut object);
         let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
         errors.extend(decode::check_schema(resource, Part::Main, &mut object));

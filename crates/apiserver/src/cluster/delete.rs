@@ -48,7 +48,7 @@ impl Cluster {
         };
         let deleted = if options.dry_run && &*resource.table == NAMESPACES {
             Deleted::Dying(Arc::new(Stored::unsaved(namespaces::terminating(
-                &object, now,
+                &object, options, now,
             ))))
         } else if &*resource.table == PODS
             && let Some(stopping) = pods::stopping(&object, options, now)
@@ -78,7 +78,7 @@ impl Cluster {
                 Deleted::Dying(Arc::new(Stored::unsaved(value)))
             }
         } else if &*resource.table == NAMESPACES {
-            self.end_namespace(key, &object, now)
+            self.end_namespace(key, &object, options, now)
         } else if &*resource.table == DEFINITIONS {
             self.end_definition(key, &object, now)
         } else {
@@ -109,12 +109,10 @@ impl Cluster {
             .take(if limit == 0 { usize::MAX } else { limit })
             .collect();
         let mut objects = Vec::with_capacity(selected.len());
+        // None of them is gone already: what follows from a deletion happens after the request.
         for (key, object) in selected {
-            match self.delete(resource, &key, options, now) {
-                // The other one went along with an object before it.
-                Err(status) if status.code() != 404 => return Err(status),
-                Ok(_) | Err(_) => objects.push(object),
-            }
+            self.delete(resource, &key, options, now)?;
+            objects.push(object);
         }
         Ok(objects)
     }

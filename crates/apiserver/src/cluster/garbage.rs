@@ -21,15 +21,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::contents::CONTROLLERS;
 use super::{Cluster, DEFINITIONS, NAMESPACES, Part, ownership};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::store::Key;
 use crate::store::{FOREGROUND, Garbage, Location, ORPHAN, Stored, has_finalizer, references};
 use crate::wire::{DeleteOptions, Propagation, WriteOptions};
-
-/// Who garbage collection is, as owner of fields.
-const MANAGER: &str = "kube-controller-manager";
 
 /// What an owner is like, as far as its dependents are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +113,7 @@ impl Cluster {
         };
         let (table, key) = location;
         match &**table {
-            NAMESPACES => _ = self.end_namespace(key, &object, now),
+            NAMESPACES => _ = self.end_namespace(key, &object, &options, now),
             DEFINITIONS => _ = self.end_definition(key, &object, now),
             _ => _ = self.end(table, key, &object, &options, now),
         }
@@ -263,7 +261,7 @@ impl Cluster {
         }
         if let Some(resource) = self.resource_of(table).cloned() {
             let options = WriteOptions {
-                manager: MANAGER.to_owned(),
+                manager: CONTROLLERS.to_owned(),
                 ..WriteOptions::default()
             };
             let part = Part::Main;

@@ -68,13 +68,25 @@ impl Cluster {
         object: Value,
         now: &str,
     ) {
+        self.create_as("kube-apiserver", [group, plural], namespace, object, now);
+    }
+
+    /// Creates an object as a part of the cluster called `manager`.
+    pub(super) fn create_as(
+        &mut self,
+        manager: &str,
+        [group, plural]: [&str; 2],
+        namespace: Option<&str>,
+        object: Value,
+        now: &str,
+    ) {
         if let Some(resource) = self.registry.find(group, "v1", plural).cloned() {
             let options = WriteOptions {
-                manager: "kube-apiserver".to_owned(),
+                manager: manager.to_owned(),
                 ..WriteOptions::default()
             };
             let created = self.create(&resource, namespace, object, &options, now);
-            debug_assert!(created.is_ok(), "a cluster begins empty: {created:?}");
+            debug_assert!(created.is_ok(), "it is not there yet: {created:?}");
         }
     }
 }

@@ -1,24 +1,37 @@
 //! The end of a namespace: first what is in it, then itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, Deleted, NAMESPACES};
+use super::contents::CONTROLLERS;
+use super::delete::finalizers_of_deletion;
+use super::{Cluster, Deleted, NAMESPACES, Part, ownership};
 use crate::metadata;
 use crate::store::{Key, Stored, Table};
-use crate::wire::DeleteOptions;
+use crate::wire::{DeleteOptions, WriteOptions};
+
+/// Up to how many objects of a terminating namespace are counted again with each write. While more
+/// remain, its conditions stay as they were first.
+const MAX_COUNTED: usize = 1_000;
 
 // === impl Cluster ===
 
 impl Cluster {
     /// Marks a namespace as terminating, and begins to delete what is in it.
-    pub(super) fn end_namespace(&mut self, key: &Key, object: &Arc<Stored>, now: &str) -> Deleted {
+    pub(super) fn end_namespace(
+        &mut self,
+        key: &Key,
+        object: &Arc<Stored>,
+        options: &DeleteOptions,
+        now: &str,
+    ) -> Deleted {
         let table: Table = NAMESPACES.into();
         if object.is_terminating() {
             return Deleted::Dying(object.clone());
         }
-        let value = terminating(object, now);
+        let value = terminating(object, options, now);
         let dying = self.store.put(&table, key, value, 0);
         self.dying_namespaces.insert(key.clone());
         let contents: Vec<(Table, Key)> = self
@@ -34,38 +47,152 @@ impl Cluster {
         Deleted::Dying(dying)
     }
 
-    /// Lets namespaces go that are terminating and empty.
-    pub(super) fn settle_namespaces(&mut self) {
-        let empty: Vec<Key> = self
-            .dying_namespaces
-            .iter()
-            .filter(|key| self.store.in_namespace(&key.name).next().is_none())
-            .cloned()
-            .collect();
-        for key in empty {
-            let Some(object) = self.store.get(NAMESPACES, &key) else {
+    /// Lets namespaces go that are terminating and empty, and writes into the others what they
+    /// wait for.
+    pub(super) fn settle_namespaces(&mut self, now: &str) {
+        let dying: Vec<Key> = self.dying_namespaces.iter().cloned().collect();
+        for key in dying {
+            let Some(object) = self.store.get(NAMESPACES, &key).cloned() else {
                 self.dying_namespaces.remove(&key);
                 continue;
             };
+            let is_empty = self.store.in_namespace(&key.name).next().is_none();
             let others = object
                 .value()
                 .pointer("/spec/finalizers")
                 .and_then(Value::as_array)
                 .is_some_and(|list| list.iter().any(|finalizer| finalizer != "kubernetes"));
-            if !others && !object.has_finalizers() {
+            if is_empty && !others && !object.has_finalizers() {
                 self.store.remove(&NAMESPACES.into(), &key);
                 self.dying_namespaces.remove(&key);
+            } else {
+                self.write_conditions(&key, &object, now);
             }
         }
     }
+
+    /// Writes the conditions of a terminating namespace, if they have changed.
+    fn write_conditions(&mut self, key: &Key, namespace: &Arc<Stored>, now: &str) {
+        let old = namespace.value().pointer("/status/conditions");
+        let old = old.and_then(Value::as_array).cloned().unwrap_or_default();
+        let contents = self.store.in_namespace(&key.name);
+        let counted = contents.take(MAX_COUNTED + 1).count();
+        if !old.is_empty() && counted > MAX_COUNTED {
+            return;
+        }
+        let mut new = old.clone();
+        for (kind, is_true, reason, message) in self.conditions(&key.name) {
+            let status = if is_true { "True" } else { "False" };
+            let condition = json!({
+                "type": kind, "status": status, "reason": reason, "message": message,
+                "lastTransitionTime": now,
+            });
+            let same = |it: &Value| it["message"] == message && it["status"] == status;
+            match new.iter_mut().find(|it| it["type"] == kind) {
+                Some(there) if same(there) => {}
+                Some(there) => *there = condition,
+                None => new.push(condition),
+            }
+        }
+        if new == old {
+            return;
+        }
+        let mut value = namespace.value().clone();
+        value["status"]["conditions"] = new.into();
+        if let Some(resource) = self.registry.find("", "v1", NAMESPACES).cloned() {
+            let options = WriteOptions {
+                manager: CONTROLLERS.to_owned(),
+                ..WriteOptions::default()
+            };
+            let live: &Value = namespace.value();
+            ownership::track(&resource, Part::Status, live, &mut value, &options, now);
+        }
+        self.store.put(&NAMESPACES.into(), key, value, 0);
+    }
+
+    /// The conditions of a namespace whose contents are being deleted: type, whether it is true,
+    /// reason and message.
+    fn conditions(&self, namespace: &str) -> [(&'static str, bool, &'static str, String); 5] {
+        let mut resources: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut finalizers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (table, key) in self.store.in_namespace(namespace) {
+            *resources.entry(table).or_default() += 1;
+            let object = self.store.get(table, key);
+            let list = object.and_then(|it| it.metadata("finalizers")?.as_array());
+            for finalizer in list.into_iter().flatten().filter_map(Value::as_str) {
+                *finalizers.entry(finalizer).or_default() += 1;
+            }
+        }
+        let resources = resources.into_iter().map(|(table, count)| {
+            // A resource of the core group has nothing behind its dot.
+            let dot = if table.contains('.') { "" } else { "." };
+            format!("{table}{dot} has {count} resource instances")
+        });
+        let resources = resources.collect::<Vec<_>>().join(", ");
+        let finalizers = finalizers
+            .into_iter()
+            .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"));
+        let finalizers = finalizers.collect::<Vec<_>>().join(", ");
+        let done = |kind, reason, message: &str| (kind, false, reason, message.to_owned());
+        [
+            done(
+                "NamespaceDeletionDiscoveryFailure",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+            done(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            done(
+                "NamespaceDeletionContentFailure",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
+            if resources.is_empty() {
+                let message = "All content successfully removed";
+                done("NamespaceContentRemaining", "ContentRemoved", message)
+            } else {
+                let message = format!("Some resources are remaining: {resources}");
+                (
+                    "NamespaceContentRemaining",
+                    true,
+                    "SomeResourcesRemain",
+                    message,
+                )
+            },
+            if finalizers.is_empty() {
+                let message = "All content-preserving finalizers finished";
+                done(
+                    "NamespaceFinalizersRemaining",
+                    "ContentHasNoFinalizers",
+                    message,
+                )
+            } else {
+                let message =
+                    format!("Some content in the namespace has finalizers remaining: {finalizers}");
+                (
+                    "NamespaceFinalizersRemaining",
+                    true,
+                    "SomeFinalizersRemain",
+                    message,
+                )
+            },
+        ]
+    }
 }
 
-/// A namespace, marked as terminating.
-pub(super) fn terminating(namespace: &Stored, now: &str) -> Value {
+/// A namespace, marked as terminating, with the finalizer that `options` ask for.
+pub(super) fn terminating(namespace: &Stored, options: &DeleteOptions, now: &str) -> Value {
     let mut value = namespace.value().clone();
     metadata::mark_dying(&mut value, now);
     // What keeps a namespace is its contents, not a grace period.
     metadata::of(&mut value).remove("deletionGracePeriodSeconds");
+    let finalizers = finalizers_of_deletion(namespace, options);
+    if !finalizers.is_empty() || namespace.has_finalizers() {
+        metadata::of(&mut value).insert("finalizers".to_owned(), finalizers.into());
+    }
     if !value.get("status").is_some_and(Value::is_object) {
         value["status"] = json!({});
     }

@@ -28,11 +28,13 @@ pub(super) fn write<'a>(
             Part::Scale => "scale",
             Part::EphemeralContainers => "ephemeralcontainers",
             Part::Resize => "resize",
+            Part::Approval => "approval",
         },
         now,
         ignored: match part {
             Part::Status if resource.rules.status_alone => &[&["metadata"], &["spec"]],
             Part::Status => &[&["spec"]],
+            Part::Approval => &[&["spec"], &["status", "certificate"]],
             Part::Main if !resource.has_subresource("status") => &[],
             _ => &[&["status"]],
         },

@@ -1,9 +1,8 @@
 //! Role-based access control: what the roles that are bound to a user allow.
 //!
-//! The initial roles and bindings (`roles.jsonl`, one resource and object a line) are those that
-//! kube-apiserver v1.36.3 creates (The Kubernetes Authors, Apache License 2.0), read from it by
-//! `GET` without what differs between two servers; a test compares them. A role that aggregates
-//! others has their rules, which in a cluster a controller writes into it.
+//! The initial roles and bindings (`roles.jsonl`, one resource and object a line; its origin and
+//! license stand in `roles.origin.md`) are those that kube-apiserver v1.36.3 creates. A role that
+//! aggregates others has their rules, which in a cluster a controller writes into it.
 
 use std::collections::HashSet;
 

@@ -92,7 +92,7 @@ impl Cluster {
             object,
             warnings: decoded.warnings,
         };
-        let written = self.replace(resource, key, Part::Main, &old, decoded, options)?;
+        let written = self.replace(resource, key, Part::Main, &old, decoded, options, now)?;
         Ok(Written {
             object: Stored::unsaved(scale_of(written.object.value(), paths)).into(),
             warnings: written.warnings,

@@ -12,6 +12,7 @@ use crate::registry::Resource;
 use crate::status::{FieldError, Status};
 use crate::store::Key;
 use crate::typed;
+use crate::wire::WriteOptions;
 
 pub(super) use pod::quality;
 
@@ -19,12 +20,16 @@ mod allocation;
 mod job;
 mod pod;
 mod service;
+pub(super) mod signing;
 
 /// An annotation of daemon sets that counts the changes of their template.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Where priority classes are stored.
 pub(super) const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+
+/// Where certificate signing requests are stored.
+pub(super) const SIGNING_REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
 /// Where runtime classes are stored.
 const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
@@ -41,6 +46,7 @@ impl Cluster {
         &self,
         resource: &Resource,
         object: &mut Value,
+        options: &WriteOptions,
         now: &str,
     ) -> Result<(), Status> {
         if resource.info.custom {
@@ -57,6 +63,15 @@ impl Cluster {
         match &*resource.table {
             "jobs.batch" => job::select_own_pods(object),
             "daemonsets.apps" => set_template_generation(object, 1),
+            SIGNING_REQUESTS => {
+                let spec = object.get_mut("spec").and_then(Value::as_object_mut);
+                if let Some(spec) = spec {
+                    for field in ["username", "uid", "groups", "extra"] {
+                        spec.remove(field);
+                    }
+                    spec.extend(options.user.clone());
+                }
+            }
             "nodes" => taint(object),
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {
@@ -150,7 +165,13 @@ impl Cluster {
 }
 
 /// Takes over from the object before what a change may not take away, or leaves out.
-pub(super) fn prepare_update(resource: &Resource, part: Part, before: &Value, object: &mut Value) {
+pub(super) fn prepare_update(
+    resource: &Resource,
+    part: Part,
+    before: &Value,
+    object: &mut Value,
+    now: &str,
+) {
     if !resource.info.custom {
         drop_disabled(&resource.table, object);
     }
@@ -165,6 +186,9 @@ pub(super) fn prepare_update(resource: &Resource, part: Part, before: &Value, ob
             if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                 pod::tolerate_failing_nodes(spec);
             }
+        }
+        (SIGNING_REQUESTS, Part::Status | Part::Approval) => {
+            signing::prepare(before, object, part == Part::Approval, now);
         }
         ("services", Part::Main) => service::keep_allocated(before, object),
         ("persistentvolumeclaims", Part::Main) => {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, pods, strategy};
+use super::strategy::{self, signing};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, pods};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -30,6 +31,8 @@ pub(crate) enum Part {
     EphemeralContainers,
     /// The resources of the containers of a pod.
     Resize,
+    /// Whether a certificate signing request is approved.
+    Approval,
 }
 
 /// What a write did that creates the object if it is missing.
@@ -97,7 +100,7 @@ impl Cluster {
             options,
             now,
         );
-        let written = self.replace(resource, key, part, &old, decoded, options)?;
+        let written = self.replace(resource, key, part, &old, decoded, options, now)?;
         Ok(Upsert::Updated(written))
     }
 
@@ -146,10 +149,14 @@ impl Cluster {
             options,
             now,
         );
-        self.replace(resource, key, part, &old, decoded, options)
+        self.replace(resource, key, part, &old, decoded, options, now)
     }
 
     /// Puts a decoded object, whose ownership is tracked, in the place of `old`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parameters of every write, the old state and the new one"
+    )]
     pub(super) fn replace(
         &mut self,
         resource: &Resource,
@@ -158,6 +165,7 @@ impl Cluster {
         old: &Arc<Stored>,
         decoded: Decoded,
         options: &WriteOptions,
+        now: &str,
     ) -> Result<Written, Status> {
         let Decoded {
             object,
@@ -169,7 +177,7 @@ impl Cluster {
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
-        strategy::prepare_update(resource, part, before, &mut object);
+        strategy::prepare_update(resource, part, before, &mut object, now);
         let mut errors = metadata::carry_over(&mut object, before);
         ownership::keep_times(&mut object, before);
         errors.extend(validate(
@@ -191,6 +199,10 @@ impl Cluster {
         match part {
             Part::EphemeralContainers => errors.extend(pods::check_ephemeral(before, &object)),
             Part::Resize => errors.extend(pods::check_resize(before, &object)),
+            Part::Approval => errors.extend(signing::check(before, &object, true)),
+            Part::Status if &*resource.table == strategy::SIGNING_REQUESTS => {
+                errors.extend(signing::check(before, &object, false));
+            }
             _ => {}
         }
         if errors.is_empty() && part == Part::Main {
@@ -202,7 +214,7 @@ impl Cluster {
                 &errors,
             ));
         }
-        if part != Part::Status {
+        if !matches!(part, Part::Status | Part::Approval) {
             bump_generation(resource, before, &mut object);
         }
         if resource.info.custom && part == Part::Main {
@@ -261,7 +273,11 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             }
             object
         }
-        Part::Status | Part::Finalize | Part::EphemeralContainers | Part::Resize => {
+        Part::Status
+        | Part::Finalize
+        | Part::EphemeralContainers
+        | Part::Resize
+        | Part::Approval => {
             let mut whole = before.clone();
             match part {
                 Part::Status if !resource.rules.status_alone => {
@@ -270,6 +286,10 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
                 }
                 Part::Status => copy(&object, &mut whole, "status"),
                 Part::Resize => pods::copy_resources(&object, &mut whole["spec"]),
+                Part::Approval => {
+                    copy(&object["status"], &mut whole["status"], "conditions");
+                    copy(&object, &mut whole, "metadata");
+                }
                 Part::EphemeralContainers => {
                     copy(&object["spec"], &mut whole["spec"], "ephemeralContainers");
                 }

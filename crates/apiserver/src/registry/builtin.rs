@@ -200,6 +200,10 @@ impl Builtin {
                 parts.extend(["binding", "eviction"].into_iter().filter_map(posted));
                 parts.extend(POD_PARTS.map(|(name, kind, verbs)| part(name, own, kind, verbs)));
             }
+            "CertificateSigningRequest" => {
+                parts.push(part("approval", own, self.kind, CHANGED));
+                parts.sort_by(|a, b| a.name.cmp(&b.name));
+            }
             "ServiceAccount" => parts.extend(posted("token")),
             _ => {}
         }

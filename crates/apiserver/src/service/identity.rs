@@ -29,16 +29,34 @@ pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
             None => ("users", "", &*wanted.name),
         };
         let groups = wanted.groups.iter().map(|group| ("groups", "", &**group));
+        let asks = |resource: &str, namespace: &str, name: &str| Attributes {
+            user: user.name.clone(),
+            groups: user.groups.clone(),
+            verb: "impersonate".to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..Attributes::default()
+        };
         for (resource, namespace, name) in iter::once(who).chain(groups) {
-            shared.authorize(&Attributes {
-                user: user.name.clone(),
-                groups: user.groups.clone(),
-                verb: "impersonate".to_owned(),
-                resource: resource.to_owned(),
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                ..Attributes::default()
-            })?;
+            shared.authorize(&asks(resource, namespace, name))?;
+        }
+        // What is said of the user beside its name and groups has a group of its own.
+        let of_user = |attributes: Attributes| Attributes {
+            group: "authentication.k8s.io".to_owned(),
+            version: "v1".to_owned(),
+            ..attributes
+        };
+        for (key, values) in &wanted.extra {
+            for value in values {
+                shared.authorize(&Attributes {
+                    subresource: key.clone(),
+                    ..of_user(asks("userextras", "", value))
+                })?;
+            }
+        }
+        if !wanted.uid.is_empty() {
+            shared.authorize(&of_user(asks("uids", "", &wanted.uid)))?;
         }
     }
     let mut wanted = wanted;

@@ -344,7 +344,11 @@ impl Operation<'_> {
     pub(super) fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
         let header = self.call.parts.headers.get(USER_AGENT);
         let agent = header.and_then(|value| value.to_str().ok());
-        WriteOptions::parse(&self.query, kind, agent.unwrap_or_default())
+        let mut options = WriteOptions::parse(&self.query, kind, agent.unwrap_or_default())?;
+        if self.resource.info.kind == "CertificateSigningRequest" {
+            options.user = self.call.user.to_fields();
+        }
+        Ok(options)
     }
 
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {
@@ -446,6 +450,7 @@ impl Operation<'_> {
             Some("finalize") => Part::Finalize,
             Some("ephemeralcontainers") => Part::EphemeralContainers,
             Some("resize") => Part::Resize,
+            Some("approval") => Part::Approval,
             _ => Part::Main,
         }
     }

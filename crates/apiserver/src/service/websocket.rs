@@ -3,15 +3,18 @@
 //! Each event is one message: of text for JSON, and of bytes for protobuf. The client closes the
 //! watch by closing the connection; the server closes it when the watch ends.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures::{SinkExt as _, StreamExt as _};
 use http::header::{
-    CONNECTION, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    CONNECTION, HOST, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL, UPGRADE,
 };
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::upgrade::OnUpgrade;
@@ -35,7 +38,7 @@ pub(super) struct Handshake {
     on_upgrade: OnUpgrade,
     key: HeaderValue,
     protocol: Option<HeaderValue>,
-    has_origin: bool,
+    is_own_origin: bool,
 }
 
 // === impl Handshake ===
@@ -60,13 +63,13 @@ impl Handshake {
         let protocols = headers.get(SEC_WEBSOCKET_PROTOCOL);
         let protocol = protocols.and_then(|it| it.to_str().ok()?.split(',').next());
         let protocol = protocol.and_then(|it| HeaderValue::from_str(it.trim()).ok());
-        let has_origin = headers.contains_key(ORIGIN);
+        let is_own_origin = is_own_origin(headers);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>()?;
         Some(Self {
             on_upgrade,
             key,
             protocol,
-            has_origin,
+            is_own_origin,
         })
     }
 
@@ -80,7 +83,7 @@ impl Handshake {
         let Some(streamed) = response.extensions().get::<Streamed>().copied() else {
             return response;
         };
-        if !self.has_origin {
+        if !self.is_own_origin {
             let mut refusal = Response::new(ResponseBody::whole(""));
             *refusal.status_mut() = StatusCode::FORBIDDEN;
             return refusal;
@@ -107,6 +110,29 @@ impl Handshake {
             headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol.clone());
         }
     }
+}
+
+/// Whether the origin of a request is this server, under a name of the local machine.
+///
+/// A browser lets every page open a WebSocket to every server, and sends the origin of the page. A
+/// page of another site must not read what this server has, also not if the name of its site
+/// resolves to this machine. Clients that are no browsers send the URL of the server.
+fn is_own_origin(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let (Some(origin), Some(host)) = (text(ORIGIN), text(HOST)) else {
+        return false;
+    };
+    let site = origin.strip_prefix("http://");
+    let site = site.or_else(|| origin.strip_prefix("https://"));
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host().trim_matches(['[', ']']);
+    let is_local = name.eq_ignore_ascii_case("localhost")
+        || name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    is_local && site.is_some_and(|site| site.eq_ignore_ascii_case(host))
 }
 
 /// The answer to the key of a client (RFC 6455, section 4.2.2).
@@ -185,13 +211,37 @@ fn split(read: &mut BytesMut, streamed: Streamed) -> Option<Bytes> {
 mod tests {
     use bytes::BytesMut;
 
-    use super::{Streamed, accept, split};
+    use http::HeaderMap;
+    use http::header::{HOST, HeaderValue, ORIGIN};
+
+    use super::{Streamed, accept, is_own_origin, split};
 
     #[test]
     fn the_answer_to_a_key_is_that_of_the_standard() {
         // The example of RFC 6455, section 1.3.
         let answer = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn only_the_server_itself_is_its_own_origin() {
+        for (host, origin, expected) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080", true),
+            ("localhost:8080", "http://LOCALHOST:8080", true),
+            ("[::1]:8080", "https://[::1]:8080", true),
+            ("127.0.0.1:8080", "http://127.0.0.1:3000", false),
+            ("127.0.0.1:8080", "http://pages.example", false),
+            // A name of another site that resolves to this machine.
+            ("pages.example:8080", "http://pages.example:8080", false),
+            ("127.0.0.1:8080", "null", false),
+            ("127.0.0.1:8080", "ftp://127.0.0.1:8080", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            assert_eq!(is_own_origin(&headers), expected, "{host} {origin}");
+        }
+        assert!(!is_own_origin(&HeaderMap::new()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Query;
 use crate::status::{FieldError, Status};
@@ -49,6 +49,8 @@ pub(crate) struct WriteOptions {
     pub(crate) manager: String,
     /// Whether an apply takes fields from their owners.
     pub(crate) force: bool,
+    /// The user of the request as fields of an object, for the kinds that keep it.
+    pub(crate) user: Map<String, Value>,
 }
 
 /// Which options a write takes.
@@ -275,6 +277,7 @@ impl WriteOptions {
                 } else {
                     manager.to_owned()
                 },
+                user: Map::new(),
                 force: force.unwrap_or(false),
             })
         } else {

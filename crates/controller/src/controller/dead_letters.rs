@@ -27,6 +27,8 @@ pub struct DeadLetter {
     pub key: ObjectKey,
     /// The handler that was called.
     pub handler: HandlerId,
+    /// The type of that handler, as Rust names it: its path, or where its closure is.
+    pub handler_type: &'static str,
     /// Whether the handler is a watcher or a reconciler.
     pub role: Role,
     /// The action of the call.
@@ -223,6 +225,7 @@ mod tests {
                 kind: Arc::from("k"),
                 key: lane.object.clone(),
                 handler: HandlerId(handler.parse().expect("a number")),
+                handler_type: "handler",
                 role: Role::Watcher,
                 action: Action::Created,
                 attempts: 1,

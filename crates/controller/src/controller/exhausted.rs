@@ -63,7 +63,7 @@ impl ExhaustedCall {
         Self { call, event }
     }
 
-    /// The call: its kind, key, handler, action, attempts and last error.
+    /// The call: its kind, key, handler with its type, action, attempts and last error.
     #[must_use]
     pub const fn call(&self) -> &DeadLetter {
         &self.call
@@ -92,12 +92,16 @@ impl fmt::Display for ExhaustedCall {
             kind,
             key,
             handler,
+            handler_type,
             role,
             action,
             error,
             ..
         } = &self.call;
         let (role, action, error) = (role.as_str(), action.as_str(), ErrorChain::new(&**error));
-        write!(f, "{role} {handler} of {kind} {key} on {action}: {error}")
+        write!(
+            f,
+            "{role} {handler} ({handler_type}) of {kind} {key} on {action}: {error}"
+        )
     }
 }

@@ -43,7 +43,7 @@ pub enum Coalescing {
     /// costs as much as any other.
     Always,
 
-    /// No event is folded. When the queue is full the watch waits, once the first list is queued.
+    /// No event is folded, except a `Resynced`. When the queue is full the watch waits, once the first list is queued.
     /// So such a controller needs informers that no other code uses. An informer of another
     /// controller is refused with [`AddError::SharedInformer`](crate::AddError::SharedInformer),
     /// whichever of the two is added first. An informer with another subscription is refused when
@@ -82,8 +82,7 @@ pub(crate) struct QueuedEvent {
     /// The last handler that was called for it, if the dispatch was interrupted.
     pub(crate) last_called: Option<HandlerPosition>,
 
-    /// Its permit, returned when all handlers were called. `None` for the first list, which does
-    /// not count, and beyond the bound.
+    /// Its permit, returned when all handlers were called. `None` beyond the bound.
     pub(crate) permit: Option<Permit>,
 }
 

@@ -397,6 +397,7 @@ impl Shared {
                     kind: Arc::clone(&metrics.kind),
                     key: lane.object.clone(),
                     handler: pending.handler,
+                    handler_type: handler.code.type_name(),
                     role: handler.role,
                     action: pending.action,
                     attempts: pending.call.attempt,

@@ -10,8 +10,8 @@
 //! | any | a resync that a mapper requested | cancelled or kept, as the policy says |
 //! | of a wrapper with a finalizer | without that finalizer, which was there | cancelled or kept, as the policy says |
 //!
-//! A resync that a mapper requested ends the backoff, because the cause of the failure may be gone
-//! away. The number of failures is kept. Calls of another uid with the same name are not affected.
+//! A resync that a mapper requested ends the backoff, because the cause of the failure may no longer
+//! exist. The number of failures is kept. Calls of another uid with the same name are not affected.
 //!
 //! The attempt number and the state of a cancelled call pass to the call that replaces it. They do
 //! not pass from another action to the first `Deleted`, nor from a `Deleted` to a call for an

@@ -471,6 +471,7 @@ impl Turn<'_> {
             kind: Arc::clone(&self.metrics.kind),
             key: invocation.key.clone(),
             handler: invocation.handler.id,
+            handler_type: invocation.handler.code.type_name(),
             role: invocation.handler.role,
             action: invocation.action,
             attempts: call.attempt,

@@ -1,7 +1,7 @@
 //! `FenceLayer`: a tower layer that refuses writes while a fence is closed.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     task::{Context, Poll},
 };
 
@@ -15,7 +15,7 @@ use super::Fence;
 /// with an `Upgrade` header: `exec`, `attach` and `portforward` are sent with GET.
 ///
 /// A request without a response is dropped when the fence closes: if it waited for a connection, it
-/// is not sent.
+/// is not sent, also if the machine was suspended at the deadline.
 ///
 /// For clients that are built from layers. [`Fence::client`] and [`Fence::connect`] return complete
 /// clients.
@@ -85,14 +85,23 @@ where
                 return futures::future::ready(Err(refused)).boxed();
             }
         };
-        let answer = self.inner.call(request);
+        let mut answer = Box::pin(self.inner.call(request));
         let fence = self.fence.clone();
         async move {
             let _permit = permit;
+            let refused = || Err(fence.refusal().of_request(&name).into());
+            // Checked before each poll: the timer of `closed` stands still while the machine is
+            // suspended, and the connection that the request waits for may be ready before it.
+            let answer = poll_fn(|cx| {
+                if !fence.is_open() {
+                    return Poll::Ready(refused());
+                }
+                answer.as_mut().poll(cx).map_err(Into::into)
+            });
             tokio::select! {
                 biased;
-                () = fence.closed() => Err(fence.refusal().of_request(&name).into()),
-                answer = answer => answer.map_err(Into::into),
+                () = fence.closed() => refused(),
+                answer = answer => answer,
             }
         }
         .boxed()

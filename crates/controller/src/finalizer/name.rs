@@ -23,7 +23,7 @@ use std::{convert::Infallible, fmt, sync::Arc};
 /// let refused = FinalizerName::new("Example.io/clean-up").unwrap_err();
 /// assert_eq!(
 ///     refused.to_string(),
-///     "\"Example.io/clean-up\" cannot be a finalizer: what is before the slash is not a domain; \
+///     "\"Example.io/clean-up\" cannot be a finalizer: the part before the slash is not a domain; \
 ///      use lower case letters, digits, - and ., as in example.io/clean-up"
 /// );
 /// # Ok::<(), windlass_controller::InvalidFinalizer>(())
@@ -53,7 +53,7 @@ pub enum InvalidFinalizer {
 
     /// The part before the slash is not a domain.
     #[error(
-        "{finalizer:?} cannot be a finalizer: what is before the slash is not a domain; \
+        "{finalizer:?} cannot be a finalizer: the part before the slash is not a domain; \
          use lower case letters, digits, - and ., as in example.io/clean-up"
     )]
     Domain {

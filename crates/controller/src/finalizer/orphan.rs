@@ -3,7 +3,12 @@
 //! An object that leaves the selector of an informer while the operator does not run keeps our
 //! finalizer. No informer shows it, and it cannot be deleted.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{
+    collections::{HashSet, hash_map::RandomState},
+    fmt::Debug,
+    hash::BuildHasher as _,
+    sync::Arc,
+};
 
 use kube::{
     Api, Resource,
@@ -28,6 +33,16 @@ pub struct Orphan {
     pub terminating: bool,
 }
 
+/// A list was given up.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot list {resource} for orphans: the list does not come to an end; check whether a proxy \
+     or the API server repeats pages"
+)]
+struct EndlessList {
+    resource: Arc<str>,
+}
+
 // === impl Finalizers ===
 
 impl<K> Finalizers<K>
@@ -41,6 +56,10 @@ where
     /// The maximum number of pages: five million objects.
     const PAGES: usize = 100_000;
 
+    /// How many pages in a row may show no new object. An API server sends none; the informers'
+    /// lists have the same limit.
+    const PAGES_WITHOUT_NEW: usize = 8;
+
     /// Lists the objects of `api` that have our finalizer, or a form of it, and that `is_shown`
     /// does not know. Only metadata is requested.
     ///
@@ -52,6 +71,10 @@ where
     /// # Errors
     ///
     /// The error of the API server. No request is repeated; if the server is busy, call it again.
+    ///
+    /// [`kube::Error::Service`] if the list does not come to an end: eight pages in a row show no
+    /// new object, or there are more than 100,000 pages of 50 objects. There is no partial result,
+    /// because an object that it lacks could not be deleted.
     ///
     /// # Example
     ///
@@ -79,16 +102,25 @@ where
         is_shown: impl Fn(&ObjectKey) -> bool,
     ) -> Result<Vec<Orphan>, kube::Error> {
         let mut orphans = Vec::new();
+        // Hashes, because there may be millions of objects. Their seed is random, so two objects
+        // have the same hash with a probability of 10^-6 among five million.
+        let (hasher, mut seen) = (RandomState::new(), HashSet::new());
+        let mut pages_without_new = 0;
         let mut params = ListParams::default().limit(Self::PAGE);
         let (client, request) = (api.clone().into_client(), Request::new(api.resource_url()));
         for _ in 0..Self::PAGES {
             let request = (request.list_metadata(&params)).map_err(kube::Error::BuildRequest)?;
             let page: ObjectList<PartialObjectMeta<K>> = send(&client, request).await?;
+            pages_without_new += 1;
             for object in page.items {
                 let metadata = &object.metadata;
+                let key = ObjectKey::of(&object);
+                if !seen.insert(hasher.hash_one((&key, &metadata.uid))) {
+                    continue;
+                }
+                pages_without_new = 0;
                 let ours = (metadata.finalizers.iter().flatten())
                     .any(|finalizer| self.names.is_ours(finalizer));
-                let key = ObjectKey::of(&object);
                 if ours && !is_shown(&key) {
                     orphans.push(Orphan {
                         key,
@@ -98,16 +130,15 @@ where
                 }
             }
             match page.metadata.continue_ {
-                // A server that repeats a token would otherwise be asked forever.
-                Some(token)
-                    if !token.is_empty() && params.continue_token != Some(token.clone()) =>
-                {
-                    params.continue_token = Some(token);
-                }
-                _ => break,
+                Some(token) if !token.is_empty() => params.continue_token = Some(token),
+                _ => return Ok(orphans),
+            }
+            if pages_without_new >= Self::PAGES_WITHOUT_NEW {
+                break;
             }
         }
-        Ok(orphans)
+        let resource = Arc::clone(&self.resource);
+        Err(kube::Error::Service(Box::new(EndlessList { resource })))
     }
 
     /// Removes our finalizer from an orphan. Returns whether the object still existed, under the

@@ -289,8 +289,8 @@ pub(crate) fn of_kind<K: Any + Send + Sync>(
     event: AnyEvent,
 ) -> Result<Option<Event<K>>, DecodeError> {
     Ok(match event {
-        Event::Added(object) => object.into_typed()?.map(Event::Added),
-        Event::Updated { old, new } => new.into_typed()?.map(|new| {
+        Event::Added(object) => object.into_typed_for_handler()?.map(Event::Added),
+        Event::Updated { old, new } => new.into_typed_for_handler()?.map(|new| {
             let old = old.into_erased();
             if old.is_undecodable() {
                 return Event::Added(new);
@@ -299,10 +299,10 @@ pub(crate) fn of_kind<K: Any + Send + Sync>(
             Event::Updated { old, new }
         }),
         Event::Deleted { last, missed } => {
-            let last = last.into_typed()?;
+            let last = last.into_typed_for_handler()?;
             last.map(|last| Event::Deleted { last, missed })
         }
-        Event::Resynced(object) => object.into_typed()?.map(Event::Resynced),
+        Event::Resynced(object) => object.into_typed_for_handler()?.map(Event::Resynced),
         _ => None,
     })
 }

@@ -162,7 +162,7 @@ async fn what_is_given_up_is_told() {
         .retry_policy(NeverRetry)
         .on_error(|_| {})
         .on_exhausted(move |call| {
-            hook.say(call);
+            hook.say(without_type(&call.to_string()));
             std::future::ready(())
         });
     let rig = Rig::new(builder);
@@ -180,6 +180,42 @@ async fn what_is_given_up_is_told() {
     running.apply(config("web", 2)).await;
     assert_eq!(running.said().await, "w update web=1 web=2");
     running.stop().await.expect("it stops");
+}
+
+/// The number of a handler alone names none.
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_call_and_its_dead_letter_name_the_type_of_the_handler() {
+    let reports = Log::default();
+    let hook = reports.clone();
+    let builder = InformerController::builder()
+        .retry_policy(NeverRetry)
+        .on_error(|_| {})
+        .on_exhausted(move |exhausted: ExhaustedCall| {
+            hook.say(exhausted);
+            std::future::ready(())
+        });
+    let rig = Rig::new(builder);
+    rig.reconcile(publish);
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    assert_eq!(
+        reports.take().await,
+        "reconciler 0 (informer_controller::failures::publish) of configs shop/web on CREATE: the \
+         handler failed: no"
+    );
+    let [letter] = &running.rig.controller.dead_letters()[..] else {
+        panic!("one dead letter");
+    };
+    assert_eq!(
+        letter.handler_type,
+        "informer_controller::failures::publish"
+    );
+    running.stop().await.expect("it stops");
+}
+
+async fn publish(_: Request<ConfigMap>) -> Result<Outcome, Refused> {
+    Err(Refused("no"))
 }
 
 /// The hook sees the object, so that it can write a status, and the object's next call waits for

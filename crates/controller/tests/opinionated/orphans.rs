@@ -15,10 +15,9 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Bytes, Frame};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, client::Body};
-use parking_lot::Mutex;
 use serde_json::json;
 use windlass_controller::{FinalizerName, Finalizers, PatchClient};
-use windlass_informer::{ObjectKey, Uid};
+use windlass_informer::{ErrorChain, ObjectKey, Uid};
 
 use crate::world::OWN;
 
@@ -113,20 +112,71 @@ async fn an_orphan_is_found_on_any_page() {
     );
 }
 
+/// Pages can overlap: an API server that is behind a cache may show an object twice.
 #[tokio::test]
-async fn a_server_that_repeats_a_token_is_not_asked_for_ever() {
-    let tokens = Arc::new(Mutex::new(Vec::new()));
-    let asked = Arc::clone(&tokens);
-    let repeats = client(move |request| {
-        asked.lock().push(parameter(request, "continue"));
-        page(0..1, &[0], "again")
+async fn an_orphan_that_is_shown_twice_is_returned_once() {
+    let pages = client(|request| match parameter(request, "continue") {
+        None => page(0..50, &[30], "next"),
+        Some(_) => page(25..75, &[30, 70], ""),
     });
-    let found = finalizers(&repeats)
-        .orphans(&Api::all(repeats), |_| true)
+    let found = finalizers(&pages)
+        .orphans(&Api::all(pages), |_| false)
         .await
         .expect("a list");
-    assert_eq!(found, []);
-    assert_eq!(*tokens.lock(), [None, Some("again".to_owned())]);
+    let found: Vec<_> = found.iter().map(|orphan| orphan.key.name()).collect();
+    assert_eq!(found, ["lease-30", "lease-70"]);
+}
+
+/// A partial list would keep the objects that it lacks from being deleted.
+#[tokio::test]
+async fn a_list_that_does_not_come_to_an_end_is_an_error_after_eight_pages_without_a_new_object() {
+    type Pages = fn(usize) -> (std::ops::Range<usize>, String);
+    let endless: [Pages; 5] = [
+        |_| (0..1, "again".to_owned()),
+        |number| (0..1, ["a", "b"][number % 2].to_owned()),
+        |number| (0..1, number.to_string()),
+        |number| (number % 2..number % 2 + 1, number.to_string()),
+        |number| (0..0, number.to_string()),
+    ];
+    for (case, pages) in endless.into_iter().enumerate() {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let asked = Arc::clone(&requests);
+        let endless = client(move |_| {
+            let (names, token) = pages(asked.fetch_add(1, Ordering::Relaxed));
+            page(names, &[0], &token)
+        });
+        let error = finalizers(&endless)
+            .orphans(&Api::all(endless), |_| false)
+            .await
+            .expect_err("the list has no end");
+        let text = ErrorChain::new(&error).to_string();
+        assert!(
+            text.contains("cannot list leases.coordination.k8s.io"),
+            "{text}"
+        );
+        let requests = requests.load(Ordering::Relaxed);
+        assert!(
+            (8..=10).contains(&requests),
+            "case {case}: {requests} requests"
+        );
+    }
+}
+
+/// As many pages without a new object as a server may send, and then others.
+#[tokio::test]
+async fn a_list_with_a_few_pages_without_a_new_object_is_read_to_its_end() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let asked = Arc::clone(&requests);
+    let slow = client(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+        number @ 0..=20 if number % 8 > 0 => page(0..0, &[], "more"),
+        21 => page(21..22, &[21], ""),
+        number => page(number..number + 1, &[], "more"),
+    });
+    let found = finalizers(&slow)
+        .orphans(&Api::all(slow), |_| false)
+        .await
+        .expect("a list");
+    assert_eq!(found.len(), 1);
 }
 
 /// An object is smaller than 16 MiB, and a status than 64 KiB.

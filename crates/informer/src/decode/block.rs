@@ -34,7 +34,7 @@ pub(super) struct Quotes {
 
 #[expect(
     clippy::inline_always,
-    reason = "what is not inlined into `dispatch!` is built for the oldest of machines"
+    reason = "code that is not inlined into `dispatch!` is compiled without wide instructions"
 )]
 impl<S: Simd> Block<S> {
     #[inline(always)]
@@ -144,4 +144,46 @@ pub(super) const fn within(quotes: u64) -> u64 {
     let bits = bits ^ bits << 8;
     let bits = bits ^ bits << 16;
     bits ^ bits << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Quotes;
+
+    /// The length of the string that begins at `at`, and whether it has an escape, byte by byte.
+    fn string(bytes: &[u8], at: usize) -> Option<(usize, bool)> {
+        let (mut length, mut has_escape) = (0, false);
+        loop {
+            match bytes.get(at + length)? {
+                b'"' => return Some((length, has_escape)),
+                b'\\' => {
+                    has_escape = true;
+                    length += 2;
+                }
+                _ => length += 1,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_string_of_a_block_ends_at_its_quote(
+            text in r#"[\\"a]{0,64}|[\\a]{30,60}"a*|a{10,60}\\["\\]a{0,2}""#,
+        ) {
+            let bytes = &text.as_bytes()[..text.len().min(64)];
+            prop_assert_eq!(Quotes::first(bytes, 0).end(0), string(bytes, 0));
+        }
+
+        #[test]
+        fn a_later_string_of_a_block_ends_at_its_quote(
+            first in r#"([^\\"\x80-\u{10ffff}]|\\["\\]){0,20}"#, text in r#"[\\"a]{0,30}"#,
+        ) {
+            let text = format!("{first}\"{text}");
+            let at = first.len() + 1;
+            let quotes = Quotes::first(text.as_bytes(), 0);
+            prop_assert_eq!(quotes.end(at), string(text.as_bytes(), at));
+        }
+    }
 }

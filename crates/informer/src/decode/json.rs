@@ -3,9 +3,10 @@
 //! It is our own because it uses positions: it skips trimmed fields without parsing them, and tells
 //! each list its length in advance, so that the list allocates its final size. (serde's lists
 //! otherwise grow by doubling, and a container of a Pod takes two kilobytes.) `serde_json` does not
-//! expose its position, and tracking it from outside took a fifth of the instructions for a Pod. Of
-//! the alternatives, which need 6 % more (`sonic-rs`) or 11 % fewer instructions (`simd-json`,
-//! which writes into the text) for a Pod, neither can skip fields.
+//! expose its position, and tracking it from outside took a fifth of the instructions for a Pod. To
+//! decode a Pod takes 174,000 instructions with this reader, 185,000 with `simd-json`, which writes
+//! into the text, 208,000 with `serde_json` and 220,000 with `sonic-rs`. None of them can skip
+//! fields.
 //!
 //! Rare values are parsed by `serde_json`: fractions, numbers of more than eighteen digits, bytes
 //! and raw values. So the two agree on them.

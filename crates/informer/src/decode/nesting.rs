@@ -157,6 +157,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_ends_before_one_that_follows_at_once() {
+        for length in 0..150 {
+            let value = format!(r#"{{"a":"{}"}}"#, "x".repeat(length));
+            let text = value.repeat(4);
+            assert_eq!(Nesting::default().end(text.as_bytes()), Some(value.len()));
+        }
+    }
+
+    #[test]
     fn what_has_no_end_has_none() {
         let mut nesting = Nesting::default();
         assert_eq!(nesting.end(br#"{"a":{"#), None);

@@ -41,7 +41,7 @@ pub struct Trim {
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Dropped,
-    LazyObject(BTreeMap<String, Node>),
+    Fields(BTreeMap<String, Node>),
 }
 
 /// The types of an object.
@@ -58,7 +58,7 @@ impl Trim {
     #[must_use]
     pub fn nothing() -> Self {
         Self {
-            root: Node::LazyObject(BTreeMap::new()),
+            root: Node::Fields(BTreeMap::new()),
         }
     }
 
@@ -69,13 +69,13 @@ impl Trim {
         let mut node = &mut self.root;
         let mut path = path.into_iter().map(Into::into).peekable();
         while let Some(name) = path.next() {
-            let Node::LazyObject(fields) = node else {
+            let Node::Fields(fields) = node else {
                 return self;
             };
             let last = path.peek().is_none();
             let below = fields
                 .entry(name)
-                .or_insert_with(|| Node::LazyObject(BTreeMap::new()));
+                .or_insert_with(|| Node::Fields(BTreeMap::new()));
             if last {
                 *below = Node::Dropped;
             }
@@ -91,7 +91,7 @@ impl Trim {
         for name in path {
             match node {
                 Node::Dropped => return true,
-                Node::LazyObject(fields) => match fields.get(*name) {
+                Node::Fields(fields) => match fields.get(*name) {
                     Some(below) => node = below,
                     None => return false,
                 },
@@ -124,7 +124,7 @@ impl Node {
     /// The trimmed fields below, if there are any.
     pub(super) fn fields(&self) -> Option<&BTreeMap<String, Self>> {
         match self {
-            Self::LazyObject(fields) if !fields.is_empty() => Some(fields),
+            Self::Fields(fields) if !fields.is_empty() => Some(fields),
             _ => None,
         }
     }
@@ -167,6 +167,18 @@ mod tests {
         "spec": {"containers": [{"name": "nginx"}], "nodeName": "node-1"},
         "status": {"phase": "Running"}
     }"#;
+
+    #[test]
+    fn a_field_is_dropped_with_all_fields_below_it() {
+        let trim = Trim::default().field(["spec", "template"]);
+        assert!(trim.drops(&["metadata", "managedFields"]));
+        assert!(trim.drops(&["metadata", "managedFields", "manager"]));
+        assert!(trim.drops(&["spec", "template"]));
+        assert!(!trim.drops(&["metadata"]));
+        assert!(!trim.drops(&["metadata", "name"]));
+        assert!(!trim.drops(&["managedFields"]));
+        assert!(!Trim::nothing().drops(&["metadata", "managedFields"]));
+    }
 
     #[test]
     fn managed_fields_are_dropped_from_a_typed_object() {

@@ -92,14 +92,15 @@ impl<K: Stored> InformerBuilder<K> {
     /// Builds the informer.
     #[must_use]
     pub fn build(self) -> Informer<K> {
-        let store = Store::new(self.indexes);
+        let instruments = Arc::<Instruments>::default();
+        let store = Store::new(self.indexes, Arc::clone(&instruments));
         Informer {
             shared: Arc::new(Shared {
                 id: InformerId::next(),
                 resource: self.resource,
                 new_subscribers: NewSubscribers::new(),
                 status: watch::Sender::new(InformerStatus::new()),
-                instruments: Instruments::default(),
+                instruments,
                 progress: ListProgress::new(),
                 settings: self.settings,
                 active_run: SharedRun::new(),

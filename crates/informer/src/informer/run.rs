@@ -1,6 +1,6 @@
 //! A running informer: applies the changes of the source to the store, and publishes the events.
 
-use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 
 use futures::FutureExt as _;
 use tokio::{
@@ -44,9 +44,6 @@ const AHEAD: usize = 4;
 /// after it was decoded is still in the CPU cache, and its memory is reused for the next one.
 const TURN_BYTES: usize = 32 * 1024;
 
-/// How long an object stays decoded without a read; also the period in which reads are counted.
-const DECODED_TTL: Duration = Duration::from_secs(300);
-
 struct Run<'r, K: Stored> {
     shared: &'r Shared<K>,
     writer: &'r mut Writer<K>,
@@ -71,7 +68,6 @@ struct Run<'r, K: Stored> {
     resync: Option<(Instant, ResyncSchedule)>,
 
     /// When the reads of stored objects were last evaluated.
-    swept: Instant,
 
     /// How many bytes of objects were delivered since the last yield.
     delivered_bytes: usize,
@@ -93,7 +89,6 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         listed: 0,
         most_listed: 0,
         resync: None,
-        swept: Instant::now(),
         delivered_bytes: 0,
     };
     let span = trace::informer(&shared.resource);
@@ -266,7 +261,6 @@ impl<K: Stored> Run<'_, K> {
                 self.publish_all(changed, self.is_listing).await;
             }
             Change::Progress { resource_version } => {
-                self.sweep();
                 status.send_if_modified(|status| {
                     status.advance_version(Some(&resource_version));
                     false
@@ -276,11 +270,9 @@ impl<K: Stored> Run<'_, K> {
                 status.send_modify(|status| status.state = HealthState::Watching);
             }
             Change::Ended => {
-                self.sweep();
                 instruments.restarted("ended");
             }
             Change::Interrupted { error, retry_in } => {
-                self.sweep();
                 instruments.restarted(error.reason());
                 self.report(&Problem::Watch {
                     resource,
@@ -425,15 +417,6 @@ impl<K: Stored> Run<'_, K> {
         if let Some(envelope) = current(&shared.resource, &shared.store, &key) {
             shared.instruments.resynced();
             self.publish(envelope).await;
-        }
-    }
-
-    /// Evaluates the reads of the stored objects, if the period is over. Called when a watch makes
-    /// progress, about once a minute, or breaks, so that no timer is needed.
-    fn sweep(&mut self) {
-        if self.swept.elapsed() >= DECODED_TTL {
-            self.swept = Instant::now();
-            self.shared.store.evict_unread();
         }
     }
 

@@ -1,6 +1,6 @@
 //! Interned namespace names of object keys.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -42,12 +42,6 @@ impl Namespaces {
     }
 }
 
-impl fmt::Debug for Namespaces {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Namespaces").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -64,5 +58,23 @@ mod tests {
         }
         assert!(namespaces.names.lock().known.len() <= Namespaces::MIN_LIMIT);
         assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
+    }
+
+    /// Each time that all names are looked at, as many have come since as are in use, so that a new
+    /// name costs constant time on average.
+    #[test]
+    fn names_in_use_are_looked_at_again_when_their_number_has_doubled() {
+        let namespaces = Namespaces::default();
+        let count = 2 * Namespaces::MIN_LIMIT;
+        let in_use: Vec<_> = (0..count)
+            .map(|name| namespaces.share(&name.to_string()))
+            .collect();
+        for unused in count..10 * count {
+            namespaces.share(&unused.to_string());
+            assert!(namespaces.names.lock().known.len() <= 2 * count);
+        }
+        assert_eq!(namespaces.names.lock().limit, 2 * count);
+        let known = namespaces.names.lock().known.len();
+        assert!(known >= in_use.len());
     }
 }

@@ -76,8 +76,7 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// A decoded object is as large as its type, even if its fields are not used: a `Pod` of
 /// `k8s-openapi` takes five times the memory of its JSON. Therefore each object is decoded on
 /// arrival, for the subscribers, and then kept as JSON. A read of the store decodes it again, and
-/// it stays decoded while it is read often ([`Store`](crate::Store)). [`decoded`](Self::decoded)
-/// keeps all objects decoded, [`raw`](Self::raw) decodes no object before it is read, and
+/// caches it ([`decode_cache`](Self::decode_cache)). [`decoded`](Self::decoded) keeps all objects decoded, [`raw`](Self::raw) decodes no object before it is read, and
 /// [`metadata`](Self::metadata) requests only metadata. You can also use a type of your own that
 /// declares only the fields that you read. Other fields are not decoded, and not kept if objects
 /// are kept decoded:
@@ -87,23 +86,23 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// use kube::Resource;
 /// use serde::Deserialize;
 ///
-/// /// A Pod, of which only matters where it runs.
+/// /// The fields of a Pod that say on which node it runs.
 /// #[derive(Clone, Debug, Deserialize, Resource)]
 /// #[resource(inherit = Pod)]
-/// struct Placed {
+/// struct PodNode {
 ///     metadata: ObjectMeta,
-///     spec: PlacedSpec,
+///     spec: PodNodeSpec,
 /// }
 ///
 /// #[derive(Clone, Debug, Deserialize)]
 /// #[serde(rename_all = "camelCase")]
-/// struct PlacedSpec {
+/// struct PodNodeSpec {
 ///     node_name: Option<String>,
 /// }
 ///
-/// assert_eq!(Placed::plural(&()), "pods");
+/// assert_eq!(PodNode::plural(&()), "pods");
 /// let pod = r#"{"metadata":{"name":"web"},"spec":{"nodeName":"a","containers":[]}}"#;
-/// let pod: Placed = serde_json::from_str(pod)?;
+/// let pod: PodNode = serde_json::from_str(pod)?;
 /// assert_eq!(pod.spec.node_name.as_deref(), Some("a"));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -116,6 +115,9 @@ pub struct ListWatch<K: Resource, O = K> {
     pub(super) rng: StdRng,
     pub(super) decoders: Option<NonZeroUsize>,
     pub(super) decoded: bool,
+
+    /// The maximum size in bytes of the cache of decoded objects.
+    pub(super) decode_cache: usize,
     pub(super) form: PhantomData<fn() -> O>,
 }
 
@@ -161,6 +163,9 @@ impl<K: Resource> ListWatch<K> {
 
     /// More than a hundred times the limit of etcd for one object.
     pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
+
+    /// About 1,000 decoded Pods.
+    pub const DEFAULT_DECODE_CACHE: usize = 32 * 1024 * 1024;
 
     /// Requests and keeps only the metadata of each object: a few hundred bytes instead of many
     /// thousand. For code that needs only names, labels and owners.
@@ -215,6 +220,7 @@ impl<K: Resource> ListWatch<K> {
             rng,
             decoders,
             decoded,
+            decode_cache,
             form: PhantomData,
         } = self;
         ListWatch {
@@ -225,6 +231,7 @@ impl<K: Resource> ListWatch<K> {
             rng,
             decoders,
             decoded,
+            decode_cache,
             form: PhantomData,
         }
     }
@@ -315,6 +322,19 @@ impl<K: Resource, O> ListWatch<K, O> {
         self
     }
 
+    /// The maximum size in bytes of the decoded objects that stay decoded after a read of the store.
+    /// The default is 32 MiB; 0 keeps none.
+    ///
+    /// The size of a decoded object is estimated from its type and its JSON: about 30 KB for a Pod.
+    /// If the metric `informer_decode_cache_reads_total` counts many misses, readers read more
+    /// objects than fit: raise the limit, or keep the objects [`decoded`](ListWatch::decoded).
+    pub fn decode_cache(self, max_bytes: usize) -> Self {
+        Self {
+            decode_cache: max_bytes,
+            ..self
+        }
+    }
+
     /// The fields that are removed before an object is kept.
     pub fn trim(self, trim: Trim) -> Self {
         Self { trim, ..self }
@@ -358,6 +378,7 @@ impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
             rng: StdRng::seed_from_u64(random_seed()),
             decoders: None,
             decoded: false,
+            decode_cache: Self::DEFAULT_DECODE_CACHE,
             form: PhantomData,
         }
     }

@@ -105,11 +105,16 @@ where
             rng,
             decoders,
             decoded,
+            decode_cache,
             form: _,
         } = source;
         Self {
             workers: Workers::new(decoders.unwrap_or_else(Workers::<K, O>::default_threads)),
-            decoder: Arc::new(Decoder::new(requests.types(), trim.clone()).keep_decoded(*decoded)),
+            decoder: Arc::new(
+                Decoder::new(requests.types(), trim.clone())
+                    .keep_decoded(*decoded)
+                    .cache(*decode_cache),
+            ),
             session: Session::new(
                 Arc::clone(&requests.resource),
                 *backoff,

@@ -166,3 +166,132 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroUsize, sync::Arc};
+
+    use bytes::Bytes;
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::{DecodedItem, Workers};
+    use crate::{Decoder, ObjectIdentity as _, Trim, subscription::SubscriberCount};
+
+    const LIMIT: usize = 3;
+    const BATCH: usize = Workers::<ConfigMap, ConfigMap>::BATCH;
+
+    struct List {
+        workers: Workers<ConfigMap, ConfigMap>,
+        decoder: Arc<Decoder<ConfigMap>>,
+        subscribers: SubscriberCount,
+    }
+
+    // === impl List ===
+
+    impl List {
+        fn new() -> Self {
+            Self {
+                workers: Workers::new(NonZeroUsize::new(LIMIT).expect("not zero")),
+                decoder: Arc::new(Decoder::new(&(), Trim::default())),
+                subscribers: SubscriberCount::default(),
+            }
+        }
+
+        /// Puts objects with these numbers as names. Returns the names of the returned objects.
+        async fn put(&mut self, numbers: impl IntoIterator<Item = usize>) -> Vec<usize> {
+            let mut all = Vec::new();
+            for number in numbers {
+                let json = format!(r#"{{"metadata":{{"name":"{number}"}}}}"#);
+                let json = Bytes::from(json);
+                let (decoder, subscribers) = (&self.decoder, &self.subscribers);
+                let items = self.workers.put(decoder, subscribers, json).await;
+                all.extend(names(items));
+            }
+            all
+        }
+
+        /// Takes all remaining objects.
+        async fn rest(&mut self) -> Vec<usize> {
+            let mut all = Vec::new();
+            loop {
+                let items = self.workers.next(&self.decoder, &self.subscribers).await;
+                if items.is_empty() {
+                    return all;
+                }
+                all.extend(names(items));
+            }
+        }
+    }
+
+    fn names(items: Vec<DecodedItem<ConfigMap>>) -> impl Iterator<Item = usize> {
+        let name = |item: DecodedItem<ConfigMap>| {
+            let object = item.object.expect("it decodes");
+            object.lazy.name().parse().expect("a number")
+        };
+        items.into_iter().map(name)
+    }
+
+    #[tokio::test]
+    async fn objects_come_back_in_their_order_and_none_is_missing() {
+        for count in [0, 1, BATCH - 1, BATCH, BATCH + 1, 10 * BATCH + 7] {
+            let mut list = List::new();
+            let mut all = list.put(0..count).await;
+            all.extend(list.rest().await);
+            assert_eq!(all, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[tokio::test]
+    async fn whole_batches_are_sent_and_a_bounded_number_is_in_progress() {
+        let mut list = List::new();
+        let full = LIMIT * BATCH;
+        for count in 1..=full {
+            assert!(list.put([count]).await.is_empty());
+            assert_eq!(list.workers.under_way.len(), count / BATCH);
+        }
+        let oldest = list.put(full + 1..=full + BATCH).await;
+        assert_eq!(oldest, (1..=BATCH).collect::<Vec<_>>());
+        assert_eq!(list.workers.under_way.len(), LIMIT);
+    }
+
+    /// Batches of a list that broke off are not part of the next one.
+    #[tokio::test]
+    async fn a_list_begins_without_objects_of_the_last_one() {
+        let mut list = List::new();
+        list.put(0..=BATCH).await;
+        list.workers.begin(true);
+        assert!(list.workers.are_whole);
+        assert!(list.rest().await.is_empty());
+
+        list.put(0..=BATCH).await;
+        list.workers.drop_all();
+        assert!(list.rest().await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn only_the_objects_of_a_long_list_are_offloaded() {
+        let mut workers = List::new().workers;
+        for _ in 0..2 {
+            let threshold = Workers::<ConfigMap, ConfigMap>::PARALLEL_THRESHOLD;
+            assert!((0..threshold).all(|_| !workers.should_offload()));
+            assert!((0..1000).all(|_| workers.should_offload()));
+            workers.begin(true);
+        }
+        let mut workers = Workers::<ConfigMap, ConfigMap>::new(NonZeroUsize::MIN);
+        assert!((0..1000).all(|_| !workers.should_offload()));
+    }
+    #[test]
+    fn as_many_threads_decode_as_the_runtime_has_and_at_most_four() {
+        use tokio::runtime::Builder;
+
+        let default = || Workers::<ConfigMap, ConfigMap>::default_threads().get();
+        assert_eq!(default(), 1, "without a runtime");
+        let single = Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(single.block_on(async { default() }), 1);
+        for (threads, expected) in [(1, 1), (2, 2), (3, 3), (6, 4)] {
+            let runtime = Builder::new_multi_thread().worker_threads(threads).build();
+            let decoders = runtime.expect("a runtime").block_on(async { default() });
+            assert_eq!(decoders, expected);
+        }
+    }
+}

@@ -111,7 +111,7 @@ impl<K: Stored> Writer<K> {
         match old {
             None => deltas(delta(key, DeltaType::Added, incoming, restored), None),
             Some(old) if is_same_life(&old, &incoming.lazy) => {
-                incoming.follow(&old);
+                incoming.replace_in_cache(&old);
                 deltas(
                     delta(key, DeltaType::Updated { old }, incoming, restored),
                     None,
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_list_counts_the_objects_that_it_shows() {
-        let mut writer = Writer::new(Store::new(Vec::new()));
+        let mut writer = Writer::new(Store::new(Vec::new(), std::sync::Arc::default()));
         for (name, shown) in [("a", 1), ("b", 2), ("a", 2)] {
             writer.apply(object(name, "1", "u").into()).for_each(drop);
             assert_eq!(writer.store.shown(), shown);
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_one_state_of_one_object() {
-        let mut writer = Writer::new(Store::new(Vec::new()));
+        let mut writer = Writer::new(Store::new(Vec::new(), std::sync::Arc::default()));
         assert_eq!(writer.apply(object("a", "5", "u").into()).count(), 1);
         let store = writer.store.clone();
         let known = |object| store.known(&object).is_some();
@@ -371,7 +371,7 @@ mod tests {
     /// where the delete itself was missed), with resource versions.
     #[track_caller]
     fn check(script: &str, events: &str) {
-        let mut writer = Writer::new(Store::new(Vec::new()));
+        let mut writer = Writer::new(Store::new(Vec::new(), std::sync::Arc::default()));
         let mut all = Vec::new();
         for step in script.split(", ") {
             match step.split(' ').collect::<Vec<_>>()[..] {

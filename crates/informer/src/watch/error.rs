@@ -126,7 +126,10 @@ pub enum WatchError {
     },
 
     /// Any other response that is not a success.
-    #[error("cannot {verb} {resource}: the API server answered {code} ({message})")]
+    #[error(
+        "cannot {verb} {resource}: the API server answered {code}{}",
+        in_brackets(message)
+    )]
     Server {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
@@ -134,7 +137,8 @@ pub enum WatchError {
         verb: Verb,
         /// The HTTP status, or the code of an error event.
         code: u16,
-        /// The message of the API server.
+        /// The message of the API server. Of a 5xx only the reason, because the message may
+        /// describe a crash or quote an object.
         message: String,
         /// The minimum wait, if the API server demands one.
         retry_after: Option<Duration>,
@@ -175,6 +179,9 @@ pub enum WatchError {
         why: String,
     },
 }
+
+/// A part of the message of an API server that has not reached the requested version.
+const TOO_LARGE: &str = "Too large resource version";
 
 /// The request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,8 +227,7 @@ impl WatchError {
 
     /// Whether the API server has not reached the requested version.
     pub(crate) fn is_from_the_future(&self) -> bool {
-        let text = "Too large resource version";
-        matches!(self, Self::Server { code: 504, message, .. } if message.contains(text))
+        matches!(self, Self::Server { code: 504, message, .. } if message.contains(TOO_LARGE))
     }
 
     /// The error for a response that is not a success.
@@ -234,7 +240,14 @@ impl WatchError {
             retry_after,
             ..
         } = answer;
-        let message = one_line(&message).into_owned();
+        // That of a 422 is kept: the request contains no object, only the selectors of the
+        // operator, and the message says what is wrong with them.
+        let message = match code {
+            500.. if message.contains(TOO_LARGE) => TOO_LARGE,
+            500.. => &reason,
+            _ => &message,
+        };
+        let message = one_line(message).into_owned();
         match (code, reason.as_str()) {
             (410, _) | (_, "Expired" | "Gone") => Self::Expired {
                 resource,
@@ -270,6 +283,15 @@ impl WatchError {
                 retry_after,
             },
         }
+    }
+}
+
+/// `text` in brackets, after a space. Nothing if it is empty.
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" ({text})")
     }
 }
 
@@ -329,6 +351,28 @@ mod tests {
             let answer = ServerStatus::read(429, body, header.map(Duration::from_secs));
             let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
             assert_eq!(error.retry_after(), expected.map(Duration::from_secs));
+        }
+    }
+
+    #[test]
+    fn of_a_failure_of_the_server_the_reason_is_shown_and_not_the_message() {
+        for (body, shown) in [
+            (
+                &br#"{"code":500,"reason":"InternalError","message":"canary"}"#[..],
+                "500 (InternalError)",
+            ),
+            (br#"{"code":503,"message":"canary"}"#, "503"),
+            (b"<html>canary", "502"),
+            (
+                br#"{"code":504,"message":"Timeout: Too large resource version: 7, canary"}"#,
+                "504 (Too large resource version)",
+            ),
+        ] {
+            let answer = ServerStatus::read(502, body, None);
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
+            let shown = format!("cannot list pods: the API server answered {shown}");
+            assert_eq!(error.to_string(), shown);
+            assert_eq!(error.is_from_the_future(), shown.contains("504"));
         }
     }
 

@@ -163,4 +163,16 @@ mod tests {
         assert!(!quarantine.forget(&ObjectKey::new("bad")));
         assert!(quarantine.next().is_none());
     }
+
+    #[test]
+    fn a_quarantine_that_was_cleared_is_empty() {
+        let mut quarantine = DecodeQuarantine::new();
+        assert!(quarantine.is_empty());
+        quarantine.put(ObjectKey::new("bad"), Duration::ZERO);
+        assert!(!quarantine.is_empty());
+        quarantine.clear();
+        assert!(quarantine.is_empty());
+        assert!(quarantine.next().is_none());
+        assert!(!quarantine.contains(&ObjectKey::new("bad")));
+    }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use kube::ResourceExt as _;
+use tokio_util::sync::CancellationToken;
 use windlass_informer::{Event, Informer, ObjectKey, Scripted};
 
 use crate::running::{config, run, start, told};
@@ -130,4 +131,30 @@ async fn a_handler_that_leaves_keeps_nobody_waiting() {
         }
     };
     tokio::join!(tell, take);
+}
+
+/// The request is answered after the replay, although the informer was busy with its first list.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_before_the_list_is_told_after_it() {
+    let (script, source) = Scripted::new();
+    let informer = Informer::new(source);
+    let stop = CancellationToken::new();
+    let first = tokio::spawn(informer.run(stop.clone()));
+    script.list([config("a", "1")]).await.expect("runs");
+    informer.synced().await.expect("it runs");
+    stop.cancel();
+    first.await.expect("no panic").expect("stopped");
+
+    let mut running = run(informer);
+    running
+        .events
+        .resync_handle()
+        .request([ObjectKey::new("a")]);
+    // On paused time: until the informer has nothing else to do.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    script.list([config("a", "1")]).await.expect("runs");
+    assert_eq!(
+        told(&mut running.events, 3).await,
+        ["added a 1", "synced", "resynced a"]
+    );
 }

@@ -1,13 +1,16 @@
 //! Which events come from a list, and which from a watch.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Change, DecodeError, Event, Identity, Informer, ObjectKey, Scripted, Subscription,
+    Change, DecodeError, Event, HealthState, Identity, Informer, ObjectKey, Scripted, Subscription,
 };
 
-use crate::running::{config, run, start};
+use crate::running::{config, run, start, within_a_day};
 
 /// The next events, each with whether it comes from a list; so it is when it is about an object
 /// of any kind.
@@ -138,4 +141,149 @@ async fn what_is_replayed_after_a_restart_comes_from_a_list() {
     let again = running.events.next_envelope().await.expect("runs");
     assert!(!again.from_list && again.requested);
     assert!(matches!(again.event, Event::Resynced(_)));
+}
+
+/// After the history went back, versions compare only with later ones, until all objects have a
+/// state of the new history.
+#[tokio::test(start_paused = true)]
+async fn an_event_says_to_which_history_its_version_belongs() {
+    let (script, mut running) = start();
+    let list = [config("a", "10"), config("b", "10")];
+    script.list(list).await.expect("runs");
+    script.change(Change::HistoryWentBack).await.expect("runs");
+    let list = [config("a", "5"), config("b", "5"), config("c", "5")];
+    script.list(list).await.expect("runs");
+    script.apply(config("a", "6")).await.expect("runs");
+    script.apply(config("d", "7")).await.expect("runs");
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        let told = running.events.next_envelope().await.expect("runs");
+        let (epoch, restored) = (told.epoch, told.restored);
+        let name = told.event.object().map(|object| object.name_any());
+        let any = told.clone().into_erased();
+        assert_eq!((any.epoch, any.restored), (epoch, restored));
+        let history = if restored { "restored" } else { "known" };
+        all.push(format!("{epoch} {history} {}", name.unwrap_or_default()));
+    }
+    let expected = [
+        "0 known a",
+        "0 known b",
+        "0 known ",
+        "1 restored a",
+        "1 restored b",
+        "1 restored c",
+        "1 known a",
+        "1 known d",
+    ];
+    assert_eq!(all, expected);
+    let mut late = running.informer.subscribe();
+    for _ in 0..5 {
+        let told = late.next_envelope().await.expect("runs");
+        assert_eq!((told.epoch, told.restored), (1, false));
+    }
+}
+
+/// A requested list is followed by `Synced` once more, and by nothing for unchanged objects.
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_is_requested_ends_with_synced() {
+    let (script, mut running) = start();
+    script.list([config("a", "1")]).await.expect("runs");
+    assert_eq!(
+        told(&mut running.events, 2).await,
+        ["list CREATE a", "live SYNCED"]
+    );
+    running.informer.relist();
+    // On paused time: until the source was started again.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    script.apply(config("late", "1")).await.expect("runs");
+    let list = [config("a", "1"), config("b", "2")];
+    script.list(list).await.expect("runs");
+    script.list([config("b", "2")]).await.expect("runs");
+    assert_eq!(
+        told(&mut running.events, 3).await,
+        ["list CREATE b", "live SYNCED", "list DELETE a"]
+    );
+}
+
+/// Also by objects that the store has already, or that do not decode; not by the same number of
+/// objects again.
+#[tokio::test(start_paused = true)]
+async fn a_list_makes_progress_with_each_object_more_than_before() {
+    let (script, running) = start();
+    let informer = &running.informer;
+    let wait = || async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Instant::now()
+    };
+    let undecodable = || Change::Undecodable {
+        identity: Identity {
+            key: ObjectKey::new("bad"),
+            uid: None,
+            resource_version: Some("1".to_owned()),
+        },
+        error: DecodeError::Syntax { line: 1, column: 1 },
+    };
+    let ended = || Change::ListEnded {
+        resource_version: Some("7".to_owned()),
+    };
+    assert_eq!(informer.list_version(), None);
+    for change in [Change::ListStarted, Change::Connected] {
+        script.change(change).await.expect("runs");
+    }
+    wait().await;
+    assert_eq!(informer.last_list_progress(), None);
+    let mut last = None;
+    for change in [Change::Applied(config("a", "1").into()), undecodable()] {
+        script.change(change).await.expect("runs");
+        let now = wait().await;
+        let progress = informer.last_list_progress();
+        assert!(progress > last && progress <= Some(now), "{progress:?}");
+        last = progress;
+    }
+    script.change(ended()).await.expect("runs");
+    wait().await;
+    assert_eq!(informer.list_version().as_deref(), Some("7"));
+    // An event is no progress of a list.
+    script.apply(config("b", "2")).await.expect("runs");
+    // Neither are as many objects as before.
+    script.change(Change::ListStarted).await.expect("runs");
+    for name in ["a", "b"] {
+        script.apply(config(name, "3")).await.expect("runs");
+    }
+    wait().await;
+    assert_eq!(informer.last_list_progress(), last);
+    script.apply(config("c", "3")).await.expect("runs");
+    wait().await;
+    assert!(informer.last_list_progress() > last);
+}
+
+/// Of a source that was run before, the changes before its next list are about the last run, but
+/// not its errors.
+#[tokio::test(start_paused = true)]
+async fn a_script_that_is_run_again_skips_objects_before_its_list_and_no_error() {
+    let (script, source) = Scripted::<ConfigMap>::new();
+    let informer = Informer::new(source);
+    for is_first in [true, false] {
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(informer.run(stop.clone()));
+        if !is_first {
+            script.apply(config("old", "1")).await.expect("runs");
+            let broke = windlass_informer::WatchError::Silent {
+                resource: std::sync::Arc::from("configmaps"),
+                verb: windlass_informer::Verb::List,
+                limit: Duration::from_secs(30),
+            };
+            let wait = Duration::from_secs(1);
+            script.interrupt(broke, wait).await.expect("runs");
+            let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+            within_a_day(informer.until(down)).await;
+            script.change(Change::HistoryWentBack).await.expect("runs");
+        }
+        script.list([config("a", "1")]).await.expect("runs");
+        within_a_day(informer.synced()).await.expect("it runs");
+        assert_eq!(informer.store().keys(), [ObjectKey::new("a")]);
+        assert_eq!(informer.store().epoch(), u32::from(!is_first));
+        stop.cancel();
+        run.await.expect("no panic").expect("stopped");
+    }
 }

@@ -15,8 +15,8 @@ use kube::{
     core::GroupVersionKind,
 };
 use windlass_informer::{
-    Change, Changes, Event, Index, Informer, InvalidListWatch, ListWatch, ObjectKey, Scripted,
-    Source, Uid, WatchError,
+    Change, Changes, ErasedObject, Event, IncomingObject, Index, Informer, InformerMetrics,
+    InvalidListWatch, LazyObject, ListWatch, ObjectKey, Scripted, Source, Uid, WatchError,
 };
 
 use crate::running::{config, run, start, told};
@@ -237,5 +237,72 @@ async fn a_selector_that_no_server_could_read_is_refused_at_once() {
     }
     for selector in ["a=b", "a in (b, c),d", "!a"] {
         assert!(maps().labels(selector).is_ok(), "{selector}");
+    }
+}
+
+/// Objects can be secrets, so that only their keys are shown.
+#[tokio::test(start_paused = true)]
+async fn debug_output_names_what_it_is_and_shows_no_content() {
+    let object = || config("web", "canary");
+    let (script, source) = Scripted::<ConfigMap>::new();
+    let scripted = format!("{source:?} {script:?}");
+    let builder = Informer::builder(source);
+    let built = format!("{builder:?}");
+    let mut running = run(builder.build());
+    script.list([object()]).await.expect("runs");
+    let told = running.events.next_envelope().await.expect("runs");
+    let clone = told.clone();
+    let erased: Arc<dyn ErasedObject> = Arc::new(object());
+    let service = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
+    });
+    let api = Api::<ConfigMap>::all(Client::new(service, "default"));
+    let list_watch = ListWatch::new(api).labels("app=web").expect("a selector");
+    let index = Index::new(|config: &ConfigMap| config.data.clone()?.remove("value"));
+    let metrics = InformerMetrics::new(None).expect("no namespace");
+    let lazy = LazyObject::from(Arc::new(object()));
+    for (shown, expected) in [
+        (scripted, "Scripted { .. } Script { .. }"),
+        (built, r#"InformerBuilder { resource: "scripted", resync: "#),
+        (
+            format!("{:?}", running.informer),
+            r#"resource: "scripted", store: Store { len: 1, "#,
+        ),
+        (
+            format!("{:?}", running.events),
+            "Subscription { has_synced: false, ",
+        ),
+        (
+            format!("{:?}", running.events.resync_handle()),
+            "ResyncHandle { ",
+        ),
+        (
+            format!("{clone:?}"),
+            "EventEnvelope { event: CREATE web, from_list: true, ",
+        ),
+        (
+            format!("{:?}", told.into_erased()),
+            r#"action: "CREATE", from_list: true, "#,
+        ),
+        (format!("{erased:?}"), "ErasedObject(web)"),
+        (format!("{lazy:?}"), "LazyObject(web)"),
+        (
+            format!("{:?}", IncomingObject::from(lazy.clone())),
+            "IncomingObject(web)",
+        ),
+        (
+            format!("{list_watch:?}"),
+            r#"ListWatch { requests: Requests { url: "/api/v1/configmaps", labels: Some("app=web"), "#,
+        ),
+        (format!("{index:?}"), "Index { .. }"),
+        (format!("{metrics:?}"), "InformerMetrics { .. }"),
+        (format!("{:?}", Change::Unchanged(lazy)), "Unchanged web"),
+        (
+            format!("{:?}", Change::Applied(IncomingObject::from(object()))),
+            "Applied web",
+        ),
+    ] {
+        assert!(shown.contains(expected), "{shown}");
+        assert!(!shown.contains("canary"), "{shown}");
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     fmt::{self, Write as _},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tracing::{
@@ -13,7 +14,7 @@ use tracing::{
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added},
+    text::{END, added, bad, deleted, list as list_of, modified, object},
     wire::{Wire, source},
 };
 
@@ -32,11 +33,15 @@ async fn no_content_of_an_object_and_no_long_text_of_a_server_is_logged() {
     for code in [
         400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504,
     ] {
+        // The message of a failure of the server may be a stack trace, and no part of it is shown.
+        let (reason, message) = match code {
+            500.. => ("Other", format!("{CANARY} {message}")),
+            _ => (&*message, message.clone()),
+        };
         let status = format!(
-            r#"{{"kind":"Status","code":{code},"reason":"{message}","message":"{message}"}}"#
+            r#"{{"kind":"Status","code":{code},"reason":"{reason}","message":"{message}"}}"#
         );
         let event = format!(r#"{{"type":"ERROR","object":{status}}}"#);
-        let message = message.clone();
         answers.push(Box::new(move || Answer::json(code, &status)));
         answers.push(Box::new(move || Answer::json(code, &message)));
         answers.push(Box::new(move || Answer::lines([event.clone()])));
@@ -61,6 +66,8 @@ async fn no_content_of_an_object_and_no_long_text_of_a_server_is_logged() {
             (true, vec![answer()]),
             (false, vec![answer()]),
             (true, vec![list(), answer()]),
+            // The second answer is that to the request for the object that does not decode.
+            (true, vec![list().then_hang(), answer()]),
         ];
         for (is_streamed, script) in scripts {
             let log = Log::default();
@@ -78,6 +85,91 @@ async fn no_content_of_an_object_and_no_long_text_of_a_server_is_logged() {
     }
 }
 
+/// Kubernetes itself allows line breaks and any length in names of some kinds, such as `ClusterRole`.
+#[tokio::test(start_paused = true)]
+async fn an_object_is_logged_in_one_short_line_whatever_its_name_uid_and_version_are() {
+    for field in ["name", "namespace", "uid", "resourceVersion"] {
+        for value in ["a\\nFORGED", "a\\u2028FORGED", &"F".repeat(1024 * 1024)] {
+            let strange = |text: &str, number: u8| {
+                let (head, tail) = text.split_once("\"metadata\":{").expect("metadata");
+                let kept = tail.replace(&format!("\"{field}\":"), "\"was\":");
+                format!("{head}\"metadata\":{{\"{field}\":\"{value}{number}\",{kept}")
+            };
+            let bad = strange(&bad("b", 2), 2);
+            let bad_event = added("x", 2, "1").replace(&object("x", 2, "1"), &bad);
+            let watch = || {
+                [
+                    strange(&modified("a", 11, "2"), 1),
+                    bad_event.clone(),
+                    strange(&deleted("a", 12), 1),
+                ]
+            };
+            let list = [
+                strange(&added("a", 1, "1"), 1),
+                bad_event.clone(),
+                END.into(),
+            ];
+            let items = format!("{},{bad}", strange(&object("a", 1, "1"), 1));
+            let page = list_of("10", &[]).replace("\"items\":[]", &format!("\"items\":[{items}]"));
+            for (is_streamed, script) in [
+                (true, vec![Answer::lines(list.into_iter().chain(watch()))]),
+                (
+                    false,
+                    vec![Answer::json(200, &page), Answer::lines(watch())],
+                ),
+            ] {
+                let log = Log::default();
+                let _guard = tracing::subscriber::set_default(log.clone());
+                let server = Server::new(script);
+                let mut wire = Wire::run(source(&server).streamed_lists(is_streamed), server);
+                // An update is none if its version is the same.
+                wire.told(3).await;
+                // On paused time: until the object that does not decode was requested.
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                let logged = log.0.lock().expect("no panic").clone();
+                for part in [
+                    "informer-event-add",
+                    "informer-event-delete",
+                    "cannot decode",
+                ] {
+                    assert!(logged.contains(part), "{part}: {logged:.9999}");
+                }
+                let lines = || logged.lines().flat_map(|line| line.split('\u{2028}'));
+                assert!(
+                    !lines().any(|line| line.starts_with("FORGED")),
+                    "{field}: {logged}"
+                );
+                let longest = lines().map(str::len).max();
+                assert!(longest < Some(1500), "{field}: {longest:?}");
+            }
+        }
+    }
+}
+
+/// Each request has a span with its outcome, which is the label of the metric.
+#[tokio::test(start_paused = true)]
+async fn the_span_of_a_request_ends_with_its_outcome() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let wire = Wire::start([
+        Answer::json(422, ""),
+        Answer::json(200, &crate::text::list("10", &[("a", 1)])),
+        Answer::lines([added("b", 11, "1")]),
+        Answer::lines([crate::text::error(410, "Expired")]),
+        Answer::never(),
+    ]);
+    wire.requests(5).await;
+    let logged = log.0.lock().expect("no panic").clone();
+    let outcomes: Vec<_> = (logged.lines())
+        .filter_map(|line| line.strip_prefix("record outcome="))
+        .collect();
+    assert_eq!(outcomes, ["invalid", "ended", "ended", "expired"]);
+    // The span of an event has its object.
+    let event =
+        r#"informer-event-add kind=configmaps object=default/b uid=uid-b resource_version=11"#;
+    assert!(logged.contains(event), "{logged}");
+}
+
 // === impl Log ===
 
 impl Log {
@@ -87,6 +179,10 @@ impl Log {
         impl Visit for Line<'_> {
             fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
                 _ = write!(self.0, " {field}={value:?}");
+            }
+
+            fn record_str(&mut self, field: &Field, value: &str) {
+                _ = write!(self.0, " {field}={value}");
             }
         }
 

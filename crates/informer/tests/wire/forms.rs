@@ -1,10 +1,16 @@
-//! The stored form of objects: JSON, and decoded while they are read often.
+//! The stored form of objects: JSON, and decoded objects in a bounded cache.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use windlass_informer::{ListWatch, ObjectIdentity as _, ObjectKey, RawObject};
+use windlass_informer::{Event, ListWatch, ObjectIdentity as _, ObjectKey};
 
 use crate::{
     server::{Answer, Server},
@@ -12,57 +18,98 @@ use crate::{
     wire::Wire,
 };
 
-/// A watch that is silent ends after three minutes, and the server is asked for its version,
-/// so that this number of requests takes a quarter of an hour.
-const QUARTER: usize = 10;
-
-/// To be read once is to be decoded once; to be read again within five minutes is to stay
-/// decoded until five minutes go by without that.
-///
 /// Rows: BO-45
 #[tokio::test(start_paused = true)]
-async fn what_is_read_again_and_again_stays_decoded_until_it_is_not() {
+async fn an_object_that_was_read_stays_decoded() {
     let wire = many([]).await;
-    let read_once = wire.read("o-0");
+    let first = wire.read("o-0");
     wire.read_others();
-    assert!(read_once.upgrade().is_none(), "it is not read again");
-
-    let often = wire.read("o-0");
-    wire.read_others();
-    let again = often.upgrade().expect("it was read twice");
+    let again = first.upgrade().expect("it is in the cache");
     assert!(Arc::ptr_eq(&again, &wire.get("o-0")));
-    drop(again);
-
-    let requests = wire.server.requests().len();
-    wire.requests(requests + QUARTER).await;
-    assert!(often.upgrade().is_none(), "it was not read for long");
-    assert_eq!(value(&wire.get("o-0")), "1", "it is still there");
-
-    // While it is read, it stays.
-    wire.read("o-0");
-    let often = wire.read("o-0");
-    for _ in 0..QUARTER {
-        let requests = wire.server.requests().len();
-        wire.requests(requests + 1).await;
-        assert!(often.ptr_eq(&wire.read("o-0")));
-    }
 }
 
 /// Rows: BO-45
 #[tokio::test(start_paused = true)]
-async fn a_later_state_of_what_is_read_often_stays_decoded_too() {
+async fn repeated_reads_of_the_whole_store_keep_no_more_decoded_than_the_cache_allows() {
+    const CACHE: usize = 16 * 1024;
+    let wire = many_in(CACHE, []).await;
+    let often = wire.read("o-0");
+    let mut read = Vec::new();
+    for _ in 0..5 {
+        for number in 0..MANY {
+            read.push(wire.read(&format!("o-{number}")));
+            wire.read("o-0");
+        }
+    }
+    let decoded: HashSet<_> = (read.iter().filter_map(Weak::upgrade))
+        .map(|object| Arc::as_ptr(&object))
+        .collect();
+    let least = decoded.len() * size_of::<ConfigMap>();
+    assert!(
+        (1..=CACHE).contains(&least),
+        "{} are decoded",
+        decoded.len()
+    );
+    assert!(often.ptr_eq(&wire.read("o-0")), "it is read most often");
+}
+
+/// Rows: BO-45
+#[tokio::test(start_paused = true)]
+async fn without_a_cache_nothing_stays_decoded() {
+    let wire = many_in(0, []).await;
+    for _ in 0..3 {
+        assert!(wire.read("o-0").upgrade().is_none());
+    }
+    assert_eq!(value(&wire.get("o-0")), "1");
+}
+
+/// Rows: BO-45
+#[tokio::test(start_paused = true)]
+async fn a_later_state_of_a_cached_object_is_cached() {
     let updates = [modified("o-0", 1000, "2"), modified("o-1", 1001, "2")];
     let version = Answer::json(200, &list("999", &[]));
     let mut wire = many([version, Answer::lines(updates).then_hang()]).await;
-    for _ in 0..2 {
-        wire.read("o-0");
+    let before = wire.read("o-0");
+    let mut objects = Vec::new();
+    while objects.len() < 2 {
+        let event = wire.next().await;
+        let Event::Updated { new, .. } = event else {
+            panic!("not an update: {event:?}");
+        };
+        objects.push(Arc::downgrade(&new));
     }
-    assert_eq!(wire.told(2).await, ["updated o-0", "updated o-1"]);
-    let (often, seldom) = (wire.read("o-0"), wire.read("o-1"));
-    wire.read_others();
-    let often = often.upgrade().expect("it was read often before");
-    assert_eq!(value(&often), "2");
-    assert!(seldom.upgrade().is_none());
+    assert!(before.upgrade().is_none(), "the later state replaces it");
+    assert!(
+        objects[0].ptr_eq(&wire.read("o-0")),
+        "it is not decoded again"
+    );
+    assert_eq!(value(&wire.get("o-0")), "2");
+    assert!(objects[1].upgrade().is_none(), "it was not read");
+}
+
+/// A long list must not stop the other tasks of its thread.
+#[tokio::test(start_paused = true)]
+async fn an_asynchronous_list_lets_other_tasks_continue() {
+    let wire = many([]).await;
+    let turns = Arc::new(AtomicUsize::new(0));
+    let other = tokio::spawn({
+        let turns = Arc::clone(&turns);
+        async move {
+            loop {
+                turns.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let listed = wire.informer.store().list_async().await;
+    other.abort();
+    let mut names: Vec<_> = listed.iter().map(|it| it.key()).collect();
+    names.sort();
+    let mut all = wire.informer.store().keys();
+    all.sort();
+    assert_eq!(names, all);
+    let turns = turns.load(Ordering::Relaxed);
+    assert!(turns >= MANY / 32, "{turns} turns of the other task");
 }
 
 /// Rows: BO-45
@@ -106,11 +153,15 @@ async fn what_is_gone_is_told_as_it_was_kept() {
     assert_eq!(wire.told(2).await, ["deleted a", "missed b"]);
 }
 
-/// More than are remembered because they were decoded not long ago.
-const MANY: usize = 2 * RawObject::<ConfigMap>::RECENT;
+const MANY: usize = 64;
 
 /// Many objects; and when the watch has been silent for too long, `then`.
 async fn many(then: impl IntoIterator<Item = Answer>) -> Wire {
+    many_in(ListWatch::<ConfigMap>::DEFAULT_DECODE_CACHE, then).await
+}
+
+/// The same, with a cache of this number of bytes.
+async fn many_in(cache: usize, then: impl IntoIterator<Item = Answer>) -> Wire {
     let first = Answer::lines(first_list(MANY)).then_hang();
     let server = Server::new(std::iter::once(first).chain(then)).otherwise(|asked| {
         if asked.contains("watch=true") {
@@ -119,7 +170,8 @@ async fn many(then: impl IntoIterator<Item = Answer>) -> Wire {
             Answer::json(200, &list("999", &[]))
         }
     });
-    let mut wire = Wire::of(Client::new(server.clone(), "default"), server);
+    let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
+    let mut wire = Wire::run(ListWatch::new(api).seed(7).decode_cache(cache), server);
     wire.told(MANY + 1).await;
     wire
 }
@@ -144,8 +196,7 @@ impl Wire {
         Arc::downgrade(&self.get(name))
     }
 
-    /// Reads all others, so that it is not for having been decoded lately that an object is
-    /// remembered.
+    /// Reads the other objects.
     fn read_others(&self) {
         for number in 2..MANY {
             self.read(&format!("o-{number}"));

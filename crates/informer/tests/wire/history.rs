@@ -239,3 +239,38 @@ async fn a_quiet_server_that_is_where_it_was_is_asked_for_one_object_and_watched
     let hours = (requests[39].0 - requests[0].0).as_secs_f64() / 3600.0;
     assert!(hours > 0.9, "40 requests in {hours} hours");
 }
+
+/// Held back is only what was deleted, however much else a streamed list shows.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_may_show_many_new_and_many_older_objects() {
+    let name = |number: usize| format!("o-{number}");
+    let known = (0..150).map(|number| added(&name(number), 5, "1"));
+    let newer = (150..300).map(|number| added(&name(number), 15, "1"));
+    // A replica can show an older state of an object than the one before it.
+    let older = (0..150).map(|number| added(&name(number), 4, "1"));
+    let mut wire = Wire::start([
+        Answer::lines(known.chain([end(10)])),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines(older.chain(newer).chain([end(20), added("last", 21, "1")])).then_hang(),
+    ]);
+    let told = wire.told(302).await;
+    assert_eq!(told[301], "added last");
+    assert!(told[151..].iter().all(|event| event.starts_with("added ")));
+    assert_eq!(wire.server.requests().len(), 3);
+    assert_eq!(wire.informer.store().len(), 301);
+}
+
+/// A bookmark ends a streamed list only if it says so, and a watch never.
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_ends_a_streamed_list_only_if_it_says_so() {
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1"), bookmark(5), added("b", 2, "1"), end(10)]),
+        Answer::lines([added("c", 11, "1"), end(12), added("d", 13, "1")]).then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(5).await,
+        ["added a", "added b", "synced", "added c", "added d"]
+    );
+    assert_eq!(wire.informer.list_version().as_deref(), Some("10"));
+    assert_eq!(wire.informer.store().len(), 4);
+}

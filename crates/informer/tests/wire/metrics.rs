@@ -67,6 +67,10 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
     let told = wire.told(11).await;
     assert_eq!(told[10], "resynced a", "{told:?}");
     wire.requests(7).await;
+    for _ in 0..3 {
+        let read = wire.informer.store().list();
+        assert_eq!(read.len(), 1);
+    }
     let all = series(&registry);
     let value = |name: &str, labels: &str| all.get(&format!("{name}{{{labels}}}")).cloned();
     let changes = |event: &str| {
@@ -76,6 +80,10 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
     let restarts = |reason: &str| {
         let labels = format!(r#"kind="configs",reason="{reason}""#);
         value("informer_watch_restarts_total", &labels)
+    };
+    let reads = |result: &str| {
+        let labels = format!(r#"kind="configs",result="{result}""#);
+        value("informer_decode_cache_reads_total", &labels)
     };
     let kind = r#"kind="configs""#;
     // Numbers that differ.
@@ -90,6 +98,8 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
         ),
         ("objects", value("informer_store_objects", kind), Some("1")),
         ("lists", value("informer_lists_total", kind), Some("1")),
+        ("decoded reads", reads("miss"), Some("1")),
+        ("cached reads", reads("hit"), Some("2")),
         ("silent", restarts("silent"), Some("1")),
         ("ended", restarts("ended"), Some("2")),
         ("expired", restarts("expired"), Some("1")),
@@ -101,4 +111,49 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
     assert!(wrong.is_empty(), "{wrong:?} in {all:#?}");
     let resynced = changes("RESYNC").and_then(|count| count.parse::<u32>().ok());
     assert!(resynced >= Some(1), "{resynced:?}");
+}
+
+/// An informer counts in the metrics of each controller that uses it, for as long as it does.
+#[tokio::test(start_paused = true)]
+async fn an_informer_counts_its_objects_in_all_metrics_until_they_are_removed() {
+    let server =
+        Server::new([
+            Answer::lines([added("a", 1, "1"), added("b", 2, "1"), END.to_owned()])
+                .then_after(Duration::from_secs(10), &(added("c", 11, "1") + "\n"))
+                .then_after(Duration::from_secs(10), &(added("d", 12, "1") + "\n"))
+                .then_hang(),
+        ]);
+    let [(one, of_one), (two, of_two)] = [(); 2].map(|()| {
+        let (registry, metrics) = (Registry::new(), InformerMetrics::new(None));
+        let metrics = metrics.expect("no namespace");
+        for collector in metrics.collectors() {
+            registry.register(collector).expect("no name twice");
+        }
+        (registry, metrics)
+    });
+    let objects = |registry: &Registry, kind: &str| {
+        let name = format!(r#"informer_store_objects{{kind="{kind}"}}"#);
+        series(registry).remove(&name)
+    };
+    let informer = Informer::new(source(&server));
+    informer.instrument(&of_one, "configs");
+    let mut wire = Wire::follow(informer, server);
+    wire.told(3).await;
+    for _ in 0..2 {
+        // The second call has no effect.
+        wire.informer.instrument(&of_two, "maps");
+    }
+    assert_eq!(objects(&one, "configs").as_deref(), Some("2"));
+    assert_eq!(objects(&two, "maps").as_deref(), Some("2"));
+    wire.told(1).await;
+    assert_eq!(objects(&two, "maps").as_deref(), Some("3"));
+    wire.informer.uninstrument(&of_two);
+    assert_eq!(objects(&two, "maps").as_deref(), Some("0"));
+    wire.told(1).await;
+    assert_eq!(objects(&one, "configs").as_deref(), Some("4"));
+    assert_eq!(objects(&two, "maps").as_deref(), Some("0"));
+    of_two.remove("maps");
+    assert_eq!(objects(&two, "maps"), None);
+    wire.informer.instrument(&of_two, "maps");
+    assert_eq!(objects(&two, "maps").as_deref(), Some("4"));
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use windlass_informer::Informer;
+use windlass_informer::{Backoff, Informer, ObjectKey, Trim};
 
 use crate::{
     server::{Answer, Server},
     text::{END, added, object},
-    wire::Wire,
+    wire::{Wire, source},
 };
 
 /// An object that does not decode is requested again without a new event: its cure may be
@@ -83,4 +83,44 @@ async fn a_handler_that_is_slow_makes_the_watch_wait_and_loses_nothing() {
     );
     let told = wire.told(2000).await;
     assert_eq!(told[1999], "added c-1999");
+}
+
+/// With another seed they differ: `waits_differ_between_informers`.
+#[tokio::test(start_paused = true)]
+async fn waits_are_those_of_the_given_backoff_and_seed() {
+    let waits = || async {
+        let answers = (0..4).map(|_| Answer::json(500, ""));
+        let server = Server::new(answers.chain([Answer::never()]));
+        let (min, max) = (Duration::from_secs(60), Duration::from_secs(3600));
+        let backoff = Backoff::new(min, max).expect("a backoff");
+        let wire = Wire::run(source(&server).backoff(backoff).seed(5), server);
+        wire.requests(5).await;
+        wire.waits()
+    };
+    let first = waits().await;
+    assert_eq!(waits().await, first);
+    for (wait, most) in first.iter().zip([60, 120, 240, 480]) {
+        let range = Duration::from_secs(most / 2)..=Duration::from_secs(most);
+        assert!(range.contains(wait), "{first:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_fields_that_are_to_be_trimmed_are_removed() {
+    let managed = r#""managedFields":[{"manager":"m"}],"name":"a""#;
+    let line = added("a", 1, "1").replace(r#""name":"a""#, managed);
+    let all = Trim::nothing();
+    for (trim, has_data, has_managed) in [
+        (Trim::default(), true, false),
+        (Trim::nothing(), true, true),
+        (all.field(["data"]), false, true),
+    ] {
+        let server = Server::new([Answer::lines([line.clone(), END.to_owned()]).then_hang()]);
+        let mut wire = Wire::run(source(&server).trim(trim), server);
+        assert_eq!(wire.told(2).await, ["added a", "synced"]);
+        let key = ObjectKey::new("a").within("default");
+        let object = wire.informer.store().get(&key).expect("there");
+        assert_eq!(object.data.is_some(), has_data);
+        assert_eq!(object.metadata.managed_fields.is_some(), has_managed);
+    }
 }

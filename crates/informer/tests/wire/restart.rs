@@ -1,5 +1,7 @@
 //! A list and watch that is stopped and restarted.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, ResourceExt as _, api::ApiResource, api::DynamicObject};
 use tokio_util::sync::CancellationToken;
@@ -7,7 +9,7 @@ use windlass_informer::{Informer, ListWatch, ObjectKey, Source, Stored};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, list},
+    text::{END, added, bookmark, end, list},
 };
 
 /// Each run of any source that lists and watches begins with a list; the connection of the last
@@ -108,4 +110,29 @@ async fn check<K: Stored, S: Source<K>>(source: impl FnOnce(Client) -> S, lists:
     assert_eq!(asked.len(), 4);
     assert!(asked[0].1.contains(lists), "{}", asked[0].1);
     assert!(asked[2].1.contains(lists), "{}", asked[2].1);
+}
+
+/// A bookmark says up to where no change was missed, also to the next run.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_the_last_bookmark_is_stale_for_the_next_run() {
+    let server = Server::new([
+        Answer::lines([added("a", 1, "1"), END.to_owned(), bookmark(50)]).then_hang_for_good(),
+        Answer::lines([end(20)]).then_hang_for_good(),
+        Answer::json(200, &list("60", &[("a", 1)])),
+        Answer::lines([]).then_hang_for_good(),
+    ]);
+    let informer = Informer::new(crate::wire::source(&server));
+    for (requests, version) in [(1, "50"), (4, "60")] {
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(informer.run(stop.clone()));
+        server.received(requests).await;
+        // On paused time: until all answers were taken.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let synced = informer.last_sync_resource_version();
+        assert_eq!(synced.as_deref(), Some(version));
+        assert_eq!(informer.store().len(), 1);
+        stop.cancel();
+        running.await.expect("no panic").expect("stopped");
+    }
+    assert!(server.requests()[2].1.contains("limit=500"));
 }

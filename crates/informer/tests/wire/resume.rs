@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, bookmark, list},
+    text::{END, added, bad, bookmark, deleted, list, object},
     wire::{Wire, source},
 };
 
@@ -167,5 +167,20 @@ async fn lists_are_streamed_again_though_one_stream_broke_off_before() {
     for request in [0, 1, 3, 4, 6, 7] {
         let asked = wire.asked(request);
         assert!(asked.contains("sendInitialEvents"), "{request}: {asked}");
+    }
+}
+
+/// A bookmark, a delete and an object that does not decode move the version too.
+#[tokio::test(start_paused = true)]
+async fn a_watch_resumes_after_its_last_line_whatever_that_was() {
+    let broken = added("b", 15, "1").replace(&object("b", 15, "1"), &bad("b", 15));
+    for line in [bookmark(15), deleted("a", 15), broken, added("b", 15, "1")] {
+        let wire = Wire::start([
+            Answer::lines([added("a", 1, "1"), END.to_owned(), line]),
+            Answer::lines([]).then_hang(),
+        ]);
+        wire.requests(2).await;
+        let asked = wire.asked(1);
+        assert!(asked.ends_with("resourceVersion=15"), "{asked}");
     }
 }

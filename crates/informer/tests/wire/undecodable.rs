@@ -10,7 +10,7 @@ use windlass_informer::{Informer, ObjectKey};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, bad, deleted, end, error, list, object},
+    text::{END, added, bad, bookmark, deleted, end, error, list, object},
     wire::{Wire, source},
 };
 
@@ -189,6 +189,34 @@ async fn an_object_that_is_deleted_while_it_is_requested_does_not_come_back() {
     assert!(wire.informer.health().undecodable.is_empty());
 }
 
+/// A proxy sends the answer of another request. No event of this watch would remove its object.
+#[tokio::test(start_paused = true)]
+async fn an_answer_for_another_object_adds_nothing_and_the_object_is_requested_again() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let elsewhere = object("a", 1, "1").replace("\"default\"", "\"other\"");
+    for misrouted in [object("b", 1, "1"), elsewhere] {
+        let mut wire = Wire::start([
+            Answer::lines([broken.clone(), END.to_owned()]).then_hang(),
+            Answer::json(200, &misrouted),
+            Answer::json(200, &object("a", 1, "1")),
+        ]);
+        assert_eq!(wire.told(1).await, ["synced"]);
+        wire.requests(2).await;
+        // On paused time: until the answer was taken, and before the next request.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(wire.informer.store().is_empty());
+        let undecodable = wire.informer.health().undecodable;
+        assert_eq!(undecodable, [ObjectKey::new("a").within("default")]);
+        assert_eq!(wire.told(1).await, ["added a"]);
+        assert_eq!(wire.informer.store().len(), 1);
+        assert!(
+            wire.asked(2).ends_with("/configmaps/a"),
+            "{}",
+            wire.asked(2)
+        );
+    }
+}
+
 /// The answer to the request is older than what the watch has shown.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_requested_moves_no_version_back() {
@@ -200,4 +228,36 @@ async fn an_object_that_is_requested_moves_no_version_back() {
     assert_eq!(wire.told(3).await, ["synced", "added b", "added a"]);
     let version = wire.informer.last_sync_resource_version();
     assert_eq!(version.as_deref(), Some("11"));
+}
+
+/// A watch event shows it in a state that decodes.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_decodes_again_is_not_requested() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let mut wire =
+        Wire::start([
+            Answer::lines([broken, END.to_owned(), added("a", 11, "1"), bookmark(12)])
+                .then_hang_for_good(),
+        ]);
+    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    assert!(
+        wire.informer.health().is_healthy(),
+        "{}",
+        wire.informer.health()
+    );
+    // Less than a silent watch lasts.
+    assert_eq!(wire.requests_within(170).await, 1);
+}
+
+/// Which decoders a list has plays no part in the watch after it: each event is delivered when it
+/// comes.
+#[tokio::test(start_paused = true)]
+async fn events_of_a_watch_do_not_wait_for_others() {
+    let events = (0..600).map(|number| added(&format!("o-{number}"), 11 + number, "1"));
+    let lines = std::iter::once(END.to_owned()).chain(events);
+    let server = Server::new([Answer::lines(lines).then_hang()]);
+    let source = source(&server).decoders(NonZeroUsize::new(4).expect("above zero"));
+    let mut wire = Wire::run(source, server);
+    let told = wire.told(601).await;
+    assert_eq!(told[600], "added o-599");
 }

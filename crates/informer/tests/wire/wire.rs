@@ -64,12 +64,16 @@ impl Wire {
         }
     }
 
+    pub(crate) async fn next(&mut self) -> Event<ConfigMap> {
+        let event = within_a_day(self.events.next()).await;
+        event.expect("the informer runs")
+    }
+
     /// The next events, in words.
     pub(crate) async fn told(&mut self, count: usize) -> Vec<String> {
         let mut told = Vec::new();
         while told.len() < count {
-            let event = within_a_day(self.events.next()).await;
-            told.push(match event.expect("the informer runs") {
+            told.push(match self.next().await {
                 Event::Added(object) => format!("added {}", object.name_any()),
                 Event::Updated { new, .. } => format!("updated {}", new.name_any()),
                 Event::Deleted {

@@ -140,3 +140,72 @@ impl<K, V> Default for Cache<K, V> {
         Self(VecDeque::new())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{net::IpAddr, time::Duration};
+
+    use tokio::time::Instant;
+
+    use super::{Decision, Decisions, MAX_AGE, MAX_ENTRIES, Next, PACE, TokenHash};
+
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const TICK: Duration = Duration::from_nanos(1);
+
+    fn token(number: usize) -> TokenHash {
+        let mut hash = TokenHash::default();
+        hash[..8].copy_from_slice(&number.to_be_bytes());
+        hash
+    }
+
+    #[test]
+    fn a_decision_is_valid_for_a_minute_and_then_made_again() {
+        for decision in [Decision::Allowed, Decision::Forbidden] {
+            let (mut decisions, began) = (Decisions::default(), Instant::now());
+            decisions.record(token(1), CLIENT, decision, began);
+            let mut next = |after| decisions.next(&token(1), CLIENT, began + after);
+            assert_eq!(next(MAX_AGE.saturating_sub(TICK)), Next::Decided(decision));
+            assert_eq!(next(MAX_AGE), Next::Review);
+        }
+    }
+
+    #[test]
+    fn unknown_tokens_of_all_clients_are_reviewed_ten_times_a_second() {
+        let (mut decisions, began) = (Decisions::default(), Instant::now());
+        let other = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+        let mut next =
+            |number, client, after| decisions.next(&token(number), client, began + after);
+        assert_eq!(next(1, CLIENT, Duration::ZERO), Next::Review);
+        assert_eq!(next(2, other, PACE.saturating_sub(TICK)), Next::TooMany);
+        assert_eq!(next(2, other, PACE), Next::Review);
+    }
+
+    #[test]
+    fn a_later_decision_replaces_the_earlier_one_of_the_same_token_only() {
+        let (mut decisions, now) = (Decisions::default(), Instant::now());
+        for number in 1..4 {
+            decisions.record(token(number), CLIENT, Decision::Allowed, now);
+        }
+        decisions.record(token(2), CLIENT, Decision::Forbidden, now);
+        let mut next = |number| decisions.next(&token(number), CLIENT, now);
+        assert_eq!(next(1), Next::Decided(Decision::Allowed));
+        assert_eq!(next(2), Next::Decided(Decision::Forbidden));
+        assert_eq!(next(3), Next::Decided(Decision::Allowed));
+    }
+
+    #[test]
+    fn a_full_cache_replaces_its_oldest_decision() {
+        let (mut decisions, now) = (Decisions::default(), Instant::now());
+        // The same token again takes no other entry.
+        for number in (0..MAX_ENTRIES).chain(0..MAX_ENTRIES) {
+            decisions.record(token(number), CLIENT, Decision::Forbidden, now);
+        }
+        let decided = |decisions: &mut Decisions, number| {
+            decisions.next(&token(number), CLIENT, now) == Next::Decided(Decision::Forbidden)
+        };
+        assert!((0..MAX_ENTRIES).all(|number| decided(&mut decisions, number)));
+        decisions.record(token(MAX_ENTRIES), CLIENT, Decision::Forbidden, now);
+        assert!((1..=MAX_ENTRIES).all(|number| decided(&mut decisions, number)));
+        assert!(!decided(&mut decisions, 0));
+    }
+}

@@ -218,3 +218,24 @@ impl LeaseError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::LeaseError;
+
+    #[test]
+    fn an_error_has_the_message_of_the_server_in_brackets_if_there_is_one() {
+        let refused = |message: &str| {
+            let error = LeaseError::Refused {
+                verb: "update",
+                lease: "default/web".to_owned(),
+                code: 400,
+                message: message.to_owned(),
+            };
+            error.to_string()
+        };
+        let text = "cannot update the lease default/web: the API server responded with 400";
+        assert_eq!(refused(""), text);
+        assert_eq!(refused("bad time"), format!("{text} (bad time)"));
+    }
+}

@@ -112,3 +112,42 @@ async fn reached(deadline: Option<Instant>) -> Instant {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Arc, time::Duration};
+
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+    use windlass_controller::Controller;
+
+    use super::ControllerSet;
+
+    struct Waits;
+
+    impl Controller for Waits {
+        type Error = Infallible;
+
+        fn name(&self) -> &'static str {
+            "waits"
+        }
+
+        async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+            stop.cancelled().await;
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_set_is_empty_after_its_controllers_have_ended() {
+        let stop = CancellationToken::new();
+        let mut set = ControllerSet::start(vec![Arc::new(Waits)], stop.clone());
+        assert!(!set.is_empty());
+        assert_eq!(set.deadline(), None, "they were not stopped");
+        stop.cancel();
+        let drain = Duration::from_secs(5);
+        set.run(drain).await.expect("no error");
+        assert!(set.is_empty());
+        assert_eq!(set.deadline(), Some(Instant::now() + drain));
+    }
+}

@@ -34,7 +34,8 @@ async fn one_of_two_replicas_runs_its_controllers_and_hands_over_at_a_stop() {
     let first = Replica::start(election(&server, "first"), count.lingers(secs(0)));
     first.leads().await;
     let second = Replica::start(election(&server, "second"), count.lingers(secs(0)));
-    sleep(secs(3600)).await;
+    // In virtual time: twenty times as long as a lease.
+    sleep(secs(300)).await;
     assert!(!second.election.is_leader());
     assert_eq!(first.election.holder().as_deref(), Some("first"));
     assert_eq!(second.election.holder().as_deref(), Some("first"));
@@ -212,7 +213,9 @@ async fn a_stop_takes_at_most_the_drain_timeout_and_two_seconds() {
 /// The server applies our write, but its response arrives after the stop, or never.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_acquired_during_the_stop_is_released() {
-    for time in [secs(3), secs(3600)] {
+    // With a short drain timeout there is less time than one request may take.
+    for (time, drain) in [(3, 30), (3600, 30), (3600, 4)] {
+        let time = secs(time);
         let server = ApiServer::new();
         let service = server.service();
         let slow = tower::service_fn(move |request: http::Request<Body>| {
@@ -228,15 +231,49 @@ async fn a_lease_that_is_acquired_during_the_stop_is_released() {
         });
         let election = builder(Client::new(slow, "default"), "us").build();
         let count = RunCount::default();
-        let replica = Replica::start(election.expect("valid settings"), count.lingers(secs(0)));
+        let election = election.expect("valid settings");
+        let operator = Operator::builder().leader_election(election.clone());
+        let operator = operator.drain_timeout(secs(drain)).build();
+        let added = operator.add_controller(count.lingers(secs(0)));
+        added.expect("the operator is not running");
+        let replica = Replica::run(election, operator);
         sleep(secs(1)).await;
         let held = lease(&server).await.spec.expect("a spec");
         assert_eq!(held.holder_identity.as_deref(), Some("us"));
         replica.stop().await.expect("no error");
         let free = lease(&server).await.spec.expect("a spec");
-        assert_eq!(free.holder_identity.as_deref(), Some(""), "{time:?}");
+        assert_eq!(
+            free.holder_identity.as_deref(),
+            Some(""),
+            "{time:?} {drain}"
+        );
         assert_eq!(count.most(), 0, "nothing was started");
     }
+}
+
+/// The lease is read and written, each within a part of the timeout of one request.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_responds_slowly_has_time_for_the_release() {
+    let server = ApiServer::new();
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let (service, flag) = (server.service(), Arc::clone(&is_slow));
+    let slow = tower::service_fn(move |request: http::Request<Body>| {
+        let (answer, is_slow) = (service.clone().oneshot(request), Arc::clone(&flag));
+        async move {
+            if is_slow.load(Ordering::SeqCst) {
+                sleep(secs(2)).await;
+            }
+            answer.await
+        }
+    });
+    let election = builder(Client::new(slow, "default"), "us").build();
+    let count = RunCount::default();
+    let replica = Replica::start(election.expect("valid settings"), count.lingers(secs(0)));
+    replica.leads().await;
+    is_slow.store(true, Ordering::SeqCst);
+    replica.stop().await.expect("no error");
+    let free = lease(&server).await.spec.expect("a spec");
+    assert_eq!(free.holder_identity.as_deref(), Some(""));
 }
 
 /// Creates a lease without a holder.

@@ -1,16 +1,23 @@
 //! Loss of the lease, real and apparent.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, atomic::Ordering};
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use http_body_util::BodyExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Client,
+    api::{DeleteParams, Patch, PatchParams},
+    client::Body,
+};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
 use windlass_operator::{LeadershipLost, Operator, OperatorError};
 
 use crate::{
     replica::{Replica, RunCount, secs, until},
-    server::{NAME, builder, cut, election, lease, leases, set},
+    server::{MASTER, NAME, builder, cut, election, lease, leases, set},
 };
 
 /// Rows: BO-24
@@ -129,4 +136,81 @@ async fn a_label_on_the_lease_does_not_end_the_leadership() {
     replica.stop().await.expect("no error");
     let lease = lease(&server).await;
     assert_eq!(lease.metadata.labels.map(|labels| labels.len()), Some(1));
+}
+
+/// An API server that creates what an update does not find answers with another uid. Another
+/// replica may have led in between.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_created_the_lease_again_ends_the_operator() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let service = server.service();
+    let recreates = tower::service_fn(move |request: http::Request<Body>| {
+        let is_renewal = request.method() == http::Method::PUT;
+        let answer = service.clone().oneshot(request);
+        async move {
+            let (parts, body) = answer.await?.into_parts();
+            let body = body.collect().await.expect("a body").to_bytes();
+            let mut body = body.to_vec();
+            if is_renewal {
+                let mut lease: Lease = serde_json::from_slice(&body).expect("a lease");
+                lease.metadata.uid = Some("another".to_owned());
+                body = serde_json::to_vec(&lease).expect("JSON");
+            }
+            let body = http_body_util::Full::<bytes::Bytes>::from(body);
+            Ok::<_, std::convert::Infallible>(http::Response::from_parts(parts, body))
+        }
+    });
+    let election = builder(Client::new(recreates, "default"), "us").build();
+    let replica = Replica::start(election.expect("valid settings"), count.lingers(None));
+    replica.leads().await;
+    let ended = replica.end().await;
+    let source = match ended {
+        Err(OperatorError::LeadershipLost { source }) => source,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(source.reason(), "deleted");
+    assert_eq!(count.now(), 0, "all was aborted");
+}
+
+/// An operator that is dropped releases no lease, but says at once that it does not lead.
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_is_dropped_does_not_lead_any_more() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let mut replica = Replica::start(election(&server, "us"), count.lingers(None));
+    replica.leads().await;
+    assert_eq!(replica.counted(MASTER).as_deref(), Some("1"));
+    replica.crash().await;
+    assert!(!replica.election.is_leader());
+    assert_eq!(replica.election.holder(), None);
+    assert_eq!(replica.counted(MASTER).as_deref(), Some("0"));
+    let spec = lease(&server).await.spec.expect("a spec");
+    assert_eq!(spec.holder_identity.as_deref(), Some("us"));
+}
+
+/// A renewal that takes long is followed by the release, not by another renewal.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_stopped_sends_no_further_renewal() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let methods = Arc::new(Mutex::new(Vec::new()));
+    let (service, sent) = (server.service(), Arc::clone(&methods));
+    let slow = tower::service_fn(move |request: http::Request<Body>| {
+        let method = request.method().clone();
+        sent.lock().expect("no panic").push(method);
+        let answer = service.clone().oneshot(request);
+        async move {
+            let answer = answer.await;
+            // Longer than the time between two renewals.
+            sleep(secs(3)).await;
+            answer
+        }
+    });
+    let election = builder(Client::new(slow, "default"), "us").build();
+    let replica = Replica::start(election.expect("valid settings"), count.lingers(secs(0)));
+    replica.leads().await;
+    sleep(secs(60)).await;
+    let before = methods.lock().expect("no panic").len();
+    replica.stop().await.expect("no error");
+    let methods = methods.lock().expect("no panic");
+    assert_eq!(methods[before - 1], http::Method::PUT, "a renewal");
+    assert_eq!(methods.get(before), Some(&http::Method::GET), "{methods:?}");
 }

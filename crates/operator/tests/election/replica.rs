@@ -132,6 +132,13 @@ impl Replica {
         self.end().await
     }
 
+    /// Drops the running operator.
+    pub(crate) async fn crash(&mut self) {
+        self.run.abort();
+        let ended = (&mut self.run).await;
+        assert!(ended.is_err_and(|error| error.is_cancelled()));
+    }
+
     /// Waits for the result of the replica.
     pub(crate) async fn end(self) -> Result<(), OperatorError> {
         self.run.await.expect("no panic")

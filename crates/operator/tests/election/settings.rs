@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::ApiServer;
-use windlass_operator::{InvalidElection, LeaderElection, Operator, OperatorError};
+use windlass_operator::{
+    AdminServer, InvalidElection, LeaderElection, LeaseClient, Operator, OperatorError,
+};
 
 use crate::{
     replica::secs,
@@ -77,5 +79,40 @@ async fn an_invalid_client_configuration_ends_the_operator() {
             assert!(source.to_string().contains("ftp"), "{source}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// A configuration can have credentials.
+#[tokio::test]
+async fn debug_output_names_what_it_is_and_shows_no_credential() {
+    let mut config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+    config.auth_info.username = Some("canary".to_owned());
+    let settings = LeaderElection::builder(config.clone(), "default", NAME);
+    let built = format!("{settings:?}");
+    let election = settings.identity("us").build().expect("valid settings");
+    let elected = format!("{election:?}");
+    let address = "127.0.0.1:8080".parse::<std::net::SocketAddr>();
+    let admin = format!("{:?}", AdminServer::new(address.expect("an address")));
+    let operator = Operator::builder().leader_election(election).build();
+    let client = ApiServer::new().client();
+    for (shown, expected) in [
+        (
+            built,
+            "LeaderElectionBuilder { namespace: \"default\", name: \"web\", ",
+        ),
+        (
+            elected,
+            "LeaderElection { lease: \"default/web\", identity: \"us\", ",
+        ),
+        (format!("{:?}", LeaseClient::from(config)), "Config(..)"),
+        (format!("{:?}", LeaseClient::from(client)), "Client(..)"),
+        (admin, "AdminServer { listen: "),
+        (
+            format!("{operator:?}"),
+            "Operator { controllers: [], election: Some(",
+        ),
+    ] {
+        assert!(shown.contains(expected), "{shown}");
+        assert!(!shown.contains("canary"), "{shown}");
     }
 }

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -80,14 +80,24 @@ async fn a_standalone_informer_is_synced_before_its_replica_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_standby_does_not_write_the_lease() {
+async fn a_stopped_standby_neither_reads_nor_writes_the_lease() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let first = Replica::start(election(&server, "first"), count.lingers(secs(0)));
     first.leads().await;
-    let second = Replica::start(election(&server, "second"), count.lingers(secs(0)));
+    let requests = Arc::new(AtomicUsize::new(0));
+    let (service, counted) = (server.service(), Arc::clone(&requests));
+    let client = tower::service_fn(move |request: http::Request<Body>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        service.clone().oneshot(request)
+    });
+    let second = builder(Client::new(client, "default"), "second").build();
+    let second = Replica::start(second.expect("valid settings"), count.lingers(secs(0)));
     sleep(secs(60)).await;
+    let before = requests.load(Ordering::SeqCst);
+    assert!(before > 10, "{before} requests in a minute");
     second.stop().await.expect("no error");
     sleep(secs(60)).await;
+    assert_eq!(requests.load(Ordering::SeqCst), before);
     assert!(first.election.is_leader());
     let spec = lease(&server).await.spec.expect("a spec");
     assert_eq!(spec.holder_identity.as_deref(), Some("first"));

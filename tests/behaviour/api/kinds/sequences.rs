@@ -390,6 +390,8 @@ struct Comparison<'a> {
     sent: Vec<String>,
     /// The object as each server first and last showed it.
     shown: [[Value; 2]; 2],
+    /// What the embedded server answered.
+    answers: Vec<Value>,
     /// Why the sequence ended early, and how both servers refused.
     difference: Option<[Value; 2]>,
 }
@@ -419,6 +421,7 @@ impl Comparison<'_> {
                 self.difference = Some([left, right]);
                 return number + 1;
             }
+            self.answers.push(right);
             if theirs.body["metadata"]["name"] == name {
                 for (shown, body) in self.shown.iter_mut().zip([theirs.body, ours.body]) {
                     if shown[0].is_null() {
@@ -458,7 +461,7 @@ on_both_servers! {
         let seed = number("WINDLASS_SEED").unwrap_or(15);
         let count = number("WINDLASS_SEQUENCES").unwrap_or(300);
         println!("WINDLASS_SEED={seed}");
-        let mut pair = Pair::new(&cluster).await;
+        let mut pair = Pair::new("sequences", &cluster).await;
         let mut objects = pair.documents(KINDS);
         objects.retain(|object| !LEFT_OUT.iter().any(|kind| object["kind"] == *kind));
         for raw in [&pair.theirs, &pair.ours] {
@@ -499,10 +502,11 @@ on_both_servers! {
                 pair: &pair,
                 sent: Vec::new(),
                 shown: Default::default(),
+                answers: Vec::new(),
                 difference: None,
             };
             requests += comparison.run(&steps, &name).await;
-            let Comparison { sent, mut difference, .. } = comparison;
+            let Comparison { sent, mut answers, mut difference, .. } = comparison;
             done += 1;
             let last = format!("z{name}");
             let mut both = Vec::new();
@@ -515,9 +519,12 @@ on_both_servers! {
                 both.push(events(raw, &place, version, [&name, &last]).await);
                 raw.delete(&format!("{place}/{last}?gracePeriodSeconds=0")).await;
             }
+            answers.extend(both[1].iter().cloned());
+            pair.recorded.add_all(&format!("{sent:#?}"), &answers);
             let rule = difference.as_ref().and_then(|[left, right]| known::rule(&object, left, right));
             if let Some(rule) = rule {
                 *ended.entry(rule).or_default() += 1;
+                pair.recorded.forget_last();
                 continue;
             }
             if difference.is_none() {
@@ -540,5 +547,8 @@ on_both_servers! {
         }
         println!("{done} sequences, {requests} requests, {compared} events; ended by a rule that the embedded server lacks: {ended:?}");
         pair.check(done);
+        if number("WINDLASS_SEED").or(number("WINDLASS_SEQUENCES")).is_none() {
+            pair.recorded.check();
+        }
     }
 }

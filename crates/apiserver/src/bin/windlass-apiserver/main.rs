@@ -47,6 +47,11 @@ struct Arguments {
     #[arg(long)]
     without_garbage_collection: bool,
 
+    /// Creates the service account `default` and the config map `kube-root-ca.crt` in each
+    /// namespace, as the controllers of a cluster do.
+    #[arg(long)]
+    namespace_contents: bool,
+
     /// Stops when standard input is closed, so that the server ends with the test that started it.
     #[arg(long)]
     stop_with_stdin: bool,
@@ -80,6 +85,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let server = ApiServer::builder()
         .garbage_collection(!arguments.without_garbage_collection)
+        .namespace_contents(arguments.namespace_contents)
         .rbac(arguments.rbac)
         .start();
     load::load(&server, &arguments.load).await?;

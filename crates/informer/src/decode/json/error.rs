@@ -19,7 +19,7 @@ enum JsonErrorKind {
     Shape(String),
 }
 
-const FORM: &str = "not of the expected form";
+const FORM: &str = "does not match the type";
 
 // === impl JsonError ===
 
@@ -60,11 +60,6 @@ impl JsonError {
                 .map_or(0, |at| at + 1),
         };
         Self::syntax(start + line + error.column().saturating_sub(1))
-    }
-
-    /// Whether the text is not valid JSON.
-    pub(in crate::decode) fn is_syntax(&self) -> bool {
-        matches!(*self.0, JsonErrorKind::Syntax(_))
     }
 
     /// Adds the position in `text`, or `path` for an error of shape.
@@ -178,7 +173,10 @@ mod tests {
         check::<serde::de::IgnoredAny>("[\n[],\n  [tru]]", "line 3, column 4");
         check::<Box<RawValue>>("[\n[],\n  [tru]]", "line 3, column 7");
         check::<Vec<u8>>("[1,]", "line 1, column 4");
+        check::<Box<RawValue>>("[\n[tru]]", "line 2, column 5");
+        check::<Pet>(r#"{"name":"a\u12g4","legs":4}"#, "line 1, column 13");
         check::<Vec<u8>>("", "line 1, column 1");
+        check::<Vec<u8>>("[1]\0", "line 1, column 4");
     }
 
     #[test]
@@ -206,10 +204,7 @@ mod tests {
         check::<Pet>(r#"{"name":"x"}"#, "pet: missing field `legs`");
         check::<Pet>(r#"{"kind":"Cow"}"#, "pet: expected one of `Cat`, `Dog`");
         check::<Pet>(r#"{"born":[1]}"#, "pet: expected a tuple of size 2");
-        check::<Pet>(
-            r#"{"name":"x","name":"y"}"#,
-            "pet: not of the expected form",
-        );
+        check::<Pet>(r#"{"name":"x","name":"y"}"#, "pet: does not match the type");
         check::<Pet>(
             r#"{"hunter2":1}"#,
             "pet: expected one of `name`, `legs`, `weight`, `kind`, `born`",

@@ -86,6 +86,17 @@ mod tests {
         }
     }
 
+    /// As `serde_json` does, which limits the depth of what it decodes only.
+    #[test]
+    fn what_is_passed_over_can_have_any_depth() {
+        let deep = format!("{}7{}", "[".repeat(500), "]".repeat(500));
+        let json = format!(r#"{{"before":{deep},"name":"a"}}"#);
+        assert_eq!(
+            Reader::read::<OnlyName>(&json).expect("an object").name,
+            "a"
+        );
+    }
+
     #[test]
     fn what_is_passed_over_is_valid() {
         for value in ["nul", "01", "[1,]", r#"{"a"}"#, r#""\x""#, "[}", "{]", ""] {

@@ -72,7 +72,7 @@ impl ListLengths {
 
     #[expect(
         clippy::inline_always,
-        reason = "into `dispatch!`, as all that looks at blocks"
+        reason = "code that is not inlined into `dispatch!` is compiled without wide instructions"
     )]
     #[inline(always)]
     fn note<S: Simd>(&mut self, simd: S, text: &[u8], at: usize) -> Option<()> {
@@ -180,6 +180,32 @@ mod tests {
         let mut lengths = ListLengths::default();
         assert_eq!(lengths.of(text, 0), Some(2));
         assert_eq!(lengths.of(text, 20), Some(3));
+    }
+
+    #[test]
+    fn a_list_that_is_asked_about_late_has_its_own_length() {
+        let count = ListLengths::MAX_LISTS * 4;
+        let lists = (0..count).map(|length| format!("[{}]", vec!["{}"; 1 + length % 7].join(",")));
+        let lists: Vec<String> = lists.collect();
+        let text = format!("[{}]", lists.join(","));
+        for step in 1..count {
+            let mut lengths = ListLengths::default();
+            assert_eq!(lengths.of(text.as_bytes(), 0), Some(count));
+            let mut at = 1;
+            for (number, list) in lists.iter().enumerate() {
+                if number % step == step - 1 {
+                    let expected = Some(1 + number % 7);
+                    assert_eq!(lengths.of(text.as_bytes(), at), expected, "{step} {number}");
+                }
+                at += list.len() + 1;
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_scalars_with_an_object_or_a_list_among_them_has_no_length() {
+        check(r#"[1,{"a":[2,3]}]"#, "- 2");
+        check("[null,[4]]", "- 1");
     }
 
     /// The length that each list gets, in the order in which they begin.

@@ -127,15 +127,16 @@ impl<'de> Reader<'de> {
 
     /// Reads the next four hexadecimal digits.
     fn unit(&mut self) -> Result<u16, JsonError> {
-        let digits = self.text.as_bytes().get(self.at..self.at + 4);
+        let start = self.at;
+        self.at += 4;
+        let digits = self.text.as_bytes().get(start..self.at);
         let unit = digits.and_then(|digits| {
             digits.iter().try_fold(0, |unit, digit| {
                 let digit = char::from(*digit).to_digit(16)?;
-                Some(unit << 4 | u16::try_from(digit).ok()?)
+                Some(unit * 16 + u16::try_from(digit).ok()?)
             })
         });
-        self.at += 4;
-        unit.ok_or_else(|| JsonError::syntax(self.at - 4))
+        unit.ok_or_else(|| JsonError::syntax(start))
     }
 
     /// Takes the next byte of any value.

@@ -227,3 +227,28 @@ fn run(chunks: &[&[u8]]) -> String {
     });
     said.join(" ")
 }
+
+#[test]
+fn an_item_may_have_as_many_bytes_as_the_limit_in_one_chunk_or_in_several() {
+    // The limit of `run` is 100 bytes.
+    let item = |length: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(length - 8));
+    let (longest, longer) = (item(100), item(101));
+    let too_long = "an object of more than 100 bytes";
+    let begin = format!(r#"{HEAD}"items":["#);
+    for cut in 0..100 {
+        let (start, end) = longest.split_at(cut);
+        check(&[&begin, start, end, "]}"], &format!("{longest} 7"));
+        let (start, end) = longer.split_at(cut);
+        check(&[&begin, start, end, "]}"], too_long);
+    }
+}
+
+#[test]
+fn the_metadata_may_have_as_many_bytes_as_their_limit() {
+    for (length, fits) in [(1_048_576, true), (1_048_577, false)] {
+        let value = "x".repeat(length - r#"{"x":""}"#.len());
+        let mut page = Page::new(100);
+        page.push(Bytes::from(format!(r#"{{"metadata":{{"x":"{value}"}}}}"#)));
+        assert_eq!(page.next().is_ok(), fits, "{length} bytes");
+    }
+}

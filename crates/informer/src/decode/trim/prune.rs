@@ -258,7 +258,7 @@ impl Walk<'_> {
 
 fn below(node: Option<&Node>) -> Option<&BTreeMap<String, Node>> {
     match node {
-        Some(Node::LazyObject(below)) => Some(below),
+        Some(Node::Fields(below)) => Some(below),
         _ => None,
     }
 }

@@ -180,7 +180,7 @@ mod tests {
     fn an_object_of_another_kind_is_refused() {
         check(
             r#"{"kind":"Secret","metadata":{}}"#,
-            "not of the expected form",
+            "does not match the type",
         );
         check(
             r#"{"kind":7,"metadata":{}}"#,

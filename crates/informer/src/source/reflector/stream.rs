@@ -190,7 +190,9 @@ where
         match rechecked {
             Ok(Some(body)) => {
                 let raw = RawJson::of(&body);
-                if self.decoder.borrowed_identity(&body).is_ok() && self.read(raw).is_ok() {
+                // Any other object may be outside of the selector, and no event would remove it.
+                let is_requested = (self.decoder.identity(&body)).is_ok_and(|it| it.key == *key);
+                if is_requested && self.read(raw).is_ok() {
                     self.present(Verb::Watch, raw).await?;
                 }
             }

@@ -196,6 +196,12 @@ fn a_list_that_does_not_come_to_an_end_is_given_up() {
     );
     let long = "a".repeat(20_000);
     check(&format!("422, page 7 {long}"), "stream, list, list");
+    // The longest token that is followed.
+    let long = "a".repeat(16 * 1024);
+    check(
+        &format!("422, page 7 {long}"),
+        &format!("stream, list, list {long}"),
+    );
     // Pages without a new object; one page in between has one.
     check(
         "422, page 7 a, page 7 b -, page 7 c, page 7 d -, page 7 e -, page 7 f -, \

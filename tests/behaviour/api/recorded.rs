@@ -1,0 +1,114 @@
+//! Digests of answers of the embedded server that a real server has confirmed.
+//!
+//! Tests that compare the two servers show nothing where there is no real server. So they keep a
+//! digest of each compared answer in the folder `recorded`, and the embedded server must give the
+//! same answers in every run. A failure names the request; the same test on the real server shows
+//! both answers. After a change of the requests, `WINDLASS_RECORD=1` writes the files again, in a
+//! run on the real server in which all answers are the same.
+
+use std::{fmt::Write as _, fs, path::PathBuf};
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+
+/// The answers of the embedded server in one test.
+pub(super) struct Recorded {
+    name: &'static str,
+    namespace: String,
+    is_confirmed: bool,
+    /// The line of each answer, and what was sent; no line if the real server answers otherwise.
+    answers: Vec<(Option<String>, String)>,
+}
+
+/// The line of an answer that the real server does not give.
+const UNKNOWN: &str = "-";
+
+const UID_LENGTH: usize = "00000000-0000-0000-0000-000000000000".len();
+
+// === impl Recorded ===
+
+impl Recorded {
+    /// The file is `recorded/{name}.txt`.
+    pub(super) fn new(name: &'static str, cluster: &Cluster) -> Self {
+        Self {
+            name,
+            namespace: cluster.namespace().to_owned(),
+            is_confirmed: !cluster.is_embedded(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// Adds the masked answer to `sent`.
+    pub(super) fn add(&mut self, sent: &str, answer: &Value) {
+        self.add_all(sent, std::slice::from_ref(answer));
+    }
+
+    /// Adds masked answers and events as one line.
+    pub(super) fn add_all(&mut self, sent: &str, answers: &[Value]) {
+        let mut line = String::new();
+        let mut text = String::new();
+        for answer in answers {
+            if let Some(code) = answer["code"].as_u64() {
+                _ = write!(line, "{code} ");
+            }
+            text += &without_uids(&answer.to_string().replace(&self.namespace, "NS"));
+        }
+        _ = write!(line, "{:016x}", digest(&text));
+        self.answers.push((Some(line), sent.to_owned()));
+    }
+
+    /// Forgets the newest answer, because the real server is known to answer otherwise.
+    pub(super) fn forget_last(&mut self) {
+        if let Some((line, _)) = self.answers.last_mut() {
+            *line = None;
+        }
+    }
+
+    /// Panics if an answer is not the recorded one.
+    #[track_caller]
+    pub(super) fn check(&self) {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/behaviour/api/recorded");
+        let path = PathBuf::from(folder).join(format!("{}.txt", self.name));
+        let lines = self.answers.iter().map(|(line, _)| line.as_deref());
+        if self.is_confirmed && std::env::var_os("WINDLASS_RECORD").is_some() {
+            let lines: Vec<_> = lines.map(|line| line.unwrap_or(UNKNOWN)).collect();
+            fs::write(&path, lines.join("\n") + "\n").expect("the folder is there");
+            return;
+        }
+        let text = fs::read_to_string(&path).expect("the answers were recorded");
+        let recorded: Vec<_> = text.lines().collect();
+        assert_eq!(recorded.len(), lines.len(), "answers of {}", self.name);
+        let differ: Vec<_> = recorded
+            .into_iter()
+            .zip(&self.answers)
+            .filter_map(|(recorded, (line, sent))| {
+                let line = line.as_deref().filter(|line| *line != recorded)?;
+                (recorded != UNKNOWN).then(|| format!("{sent}:\n  {line}, recorded: {recorded}"))
+            })
+            .collect();
+        assert!(
+            differ.is_empty(),
+            "{} answers of the embedded server differ from those that the real server confirmed; \
+             run this test on both servers:\n{}",
+            differ.len(),
+            differ.join("\n")
+        );
+    }
+}
+
+/// Messages contain uids too.
+fn without_uids(text: &str) -> String {
+    let is_other = |c: char| !(c.is_ascii_hexdigit() || c == '-');
+    let parts = text.split_inclusive(is_other);
+    parts
+        .filter(|part| part.trim_end_matches(is_other).len() != UID_LENGTH)
+        .collect()
+}
+
+/// FNV-1a: the same in every version of Rust.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::metadata;
 use crate::registry::{Registry, Resource};
+use crate::schema::PatternMemory;
 use crate::selector::{FieldSelector, LabelSelector, Selector};
 use crate::status::Status;
 use crate::store::{HistoryLimits, Key, Store, Stored, Table};
@@ -57,6 +58,8 @@ pub(crate) struct Cluster {
     pub(crate) registry: Registry,
     /// The objects, and their history.
     pub(crate) store: Store,
+    /// What the patterns of all definitions take.
+    pattern_memory: PatternMemory,
     random: StdRng,
     /// Signs the tokens of service accounts; nothing until there is the first one.
     token_key: Option<[u8; 32]>,
@@ -103,6 +106,7 @@ impl Cluster {
         let mut cluster = Self {
             registry: Registry::new(),
             store: Store::new(options.history),
+            pattern_memory: PatternMemory::default(),
             random: seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64),
             token_key: None,
             schemas: 0,

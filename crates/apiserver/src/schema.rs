@@ -20,6 +20,9 @@
 //! evaluated: an object that only breaks such a rule is taken. Unchanged invalid values
 //! are not tolerated on update ("ratcheting"), as Kubernetes has done since 1.30.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use serde_json::Value;
 
 use crate::status::FieldError;
@@ -48,10 +51,26 @@ pub(crate) struct Schema {
     root: node::Node,
 }
 
+/// The memory for the compiled patterns of one server. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct PatternMemory {
+    /// How many bytes may still be taken.
+    left: Arc<AtomicUsize>,
+}
+
+/// A part of the memory for patterns. Dropping it gives the bytes back.
+#[derive(Debug)]
+struct PatternBytes {
+    bytes: usize,
+    memory: PatternMemory,
+}
+
 /// What the schemas of one definition may take together: a definition of a few kilobytes
 /// must not take gigabytes, or hold up other requests for seconds.
 #[derive(Debug)]
 pub(crate) struct Limits {
+    /// Where compiled patterns take their bytes from, while they exist.
+    memory: PatternMemory,
     /// How many bytes compiled patterns may still take.
     patterns: usize,
     /// How many nodes there may still be.
@@ -64,13 +83,61 @@ pub(crate) struct Limits {
 /// has the most and longest patterns that we know of, takes a part of it.
 const MAX_PATTERNS: usize = 32 << 20;
 
+/// How many bytes the compiled patterns of a server may take. That is eight definitions at the limit
+/// of one, or 8,000 patterns of usual size.
+const MAX_SERVER_PATTERNS: usize = 256 << 20;
+
 /// How many nodes the schemas of a definition may have. The largest published definitions
 /// have 20,000; a node takes about half a kilobyte.
 const MAX_NODES: usize = 100_000;
 
+// === impl PatternMemory ===
+
+impl PatternMemory {
+    fn new(bytes: usize) -> Self {
+        Self {
+            left: Arc::new(AtomicUsize::new(bytes)),
+        }
+    }
+
+    /// Takes `bytes`; nothing if there are fewer left.
+    fn take(&self, bytes: usize) -> Option<PatternBytes> {
+        let take = |left: usize| left.checked_sub(bytes);
+        let taken = self.left.fetch_update(Relaxed, Relaxed, take);
+        taken.ok().map(|_| PatternBytes {
+            bytes,
+            memory: self.clone(),
+        })
+    }
+}
+
+impl Default for PatternMemory {
+    fn default() -> Self {
+        Self::new(MAX_SERVER_PATTERNS)
+    }
+}
+
+// === impl PatternBytes ===
+
+impl Drop for PatternBytes {
+    fn drop(&mut self) {
+        self.memory.left.fetch_add(self.bytes, Relaxed);
+    }
+}
+
 // === impl Limits ===
 
 impl Limits {
+    /// The limits of one definition, on a server with this memory.
+    pub(crate) fn new(memory: PatternMemory) -> Self {
+        Self {
+            memory,
+            patterns: MAX_PATTERNS,
+            nodes: MAX_NODES,
+            is_exceeded: false,
+        }
+    }
+
     fn take_node(&mut self) -> bool {
         match self.nodes.checked_sub(1) {
             Some(left) => {
@@ -78,16 +145,6 @@ impl Limits {
                 true
             }
             None => false,
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            patterns: MAX_PATTERNS,
-            nodes: MAX_NODES,
-            is_exceeded: false,
         }
     }
 }
@@ -122,7 +179,8 @@ impl Schema {
     /// Compiles the only schema of a CRD.
     #[cfg(test)]
     pub(crate) fn compile(openapi_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
-        Self::compile_within(openapi_v3_schema, &mut Limits::default())
+        let mut limits = Limits::new(PatternMemory::default());
+        Self::compile_within(openapi_v3_schema, &mut limits)
     }
 
     /// Drops every field of `object` that the schema does not know.

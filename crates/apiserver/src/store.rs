@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, RangeBounds as _};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -106,13 +106,7 @@ struct Drawer {
     floor: u64,
     /// The revision of the last event.
     last: u64,
-    /// The objects as a list, if a watch has asked for it since the last event. All watches
-    /// that begin between two writes share it.
-    snapshot: OnceLock<Snapshot>,
 }
-
-/// The objects of a resource at one revision, in the order of lists.
-pub(crate) type Snapshot = Arc<[Arc<Stored>]>;
 
 // === impl Key ===
 
@@ -216,16 +210,6 @@ impl Store {
         drawers.flat_map(|(table, drawer)| drawer.objects.values().map(move |it| (table, it)))
     }
 
-    /// The objects of a resource, as they are now, shared by all that ask before the next
-    /// write.
-    pub(crate) fn snapshot(&self, table: &str) -> Snapshot {
-        let drawer = self.stock.get(table);
-        drawer.map_or_else(Snapshot::default, |drawer| {
-            let collect = || drawer.objects.values().cloned().collect();
-            drawer.snapshot.get_or_init(collect).clone()
-        })
-    }
-
     /// Every object in `namespace`, with its resource.
     pub(crate) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Table, &Key)> {
         let first = Key::new(namespace, "");
@@ -315,17 +299,23 @@ impl Store {
     /// The objects of a resource as they were when the counter stood at `revision`, from the key
     /// `start` on, in order. Costs what has been written since, and not what there is.
     ///
+    /// Compaction does not matter to it, only what the log still has: a request that names a
+    /// revision asks [`remembers`](Self::remembers) first.
+    ///
     /// # Errors
     ///
-    /// [`Expired`] if that state is forgotten.
+    /// [`Expired`] if the log has let some events since `revision` go.
     pub(crate) fn objects_at(
         &self,
         table: &str,
         revision: u64,
         start: Bound<Key>,
     ) -> Result<impl Iterator<Item = (&Key, &Arc<Stored>)>, Expired> {
-        self.remembers(table, revision)?;
         let drawer = self.stock.get(table);
+        let oldest = drawer.map_or(0, |drawer| drawer.floor);
+        if revision < oldest {
+            return Err(Expired { oldest });
+        }
         // What has changed since, as it was: nothing where there was no object.
         let mut changed: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
         let log = drawer

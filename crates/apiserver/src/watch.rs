@@ -1,12 +1,13 @@
 //! One watch: the current objects, then the writes to them, as lines.
 //!
 //! A watch keeps no queue. It remembers how far it has sent the history and reads on from the
-//! log of its resource. What it holds is bounded: a list of the objects at its start that all
-//! watches share, one chunk of lines of its own, and references to large objects whose bytes
-//! all watches share. A watch that is so slow that the log has dropped events which it has
-//! not sent is closed.
+//! log of its resource. The objects at its start are read in the same way: the current ones,
+//! with what the log says that has changed since. What it holds is bounded: one chunk of lines
+//! of its own, and references to large objects whose bytes all watches share. A watch that is so
+//! slow that the log has dropped events which it has not sent is closed.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
 use crate::selector::Selector;
 use crate::server::Shared;
-use crate::store::{Change, Event, Snapshot, Stored};
+use crate::store::{Change, Event, Expired, Key, Stored};
 
 /// How often a quiet watch says how far it is.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How long before its end a watch says how far it is.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// How many events are read from the log at once.
+/// How many events, or objects of the start, are read at once.
 const BATCH: usize = 128;
 
 /// How many bytes of lines are sent at once, if there are so many. A watch that is not read
@@ -43,11 +44,9 @@ pub(crate) struct Subscription {
     pub(crate) namespace: Option<String>,
     pub(crate) selector: Selector,
     pub(crate) encoder: EventEncoder,
-    /// All objects of the resource at the start, whatever is selected; empty if the watch
-    /// begins at a resourceVersion.
-    pub(crate) initial: Snapshot,
-    /// How many of them have been sent or skipped.
-    pub(crate) next_initial: usize,
+    /// Where the objects at the start go on, as they were at `told`; nothing after the last
+    /// one, and if the watch begins at a resourceVersion.
+    pub(crate) initial: Option<Bound<Key>>,
     /// Whether a bookmark ends the initial objects.
     pub(crate) marks_initial_end: bool,
     /// How far the history has been told.
@@ -134,7 +133,8 @@ impl Watch {
             // A client that reads slowly may never have read everything.
             let now = Instant::now();
             self.is_over = now >= self.subscription.deadline;
-            if self.initial() {
+            self.initial()?;
+            if !self.ready.is_empty() {
                 continue;
             }
             if self.subscription.bookmarks
@@ -167,33 +167,46 @@ impl Watch {
         }
     }
 
-    /// Encodes a part of the objects that were there at the start; whether there were any.
-    fn initial(&mut self) -> bool {
+    /// Encodes a part of the objects that were there at the start; nothing if the log has dropped
+    /// what has changed since.
+    fn initial(&mut self) -> Option<()> {
         let now = self.shared.now();
         let subscription = &mut self.subscription;
         let mut chunk = Chunk::default();
-        while let Some(object) = subscription.initial.get(subscription.next_initial).cloned() {
-            subscription.next_initial += 1;
-            if !subscription.selects(&object) {
-                continue;
-            }
-            chunk.event(&mut subscription.encoder, "ADDED", &object, now);
-            if chunk.size >= CHUNK {
-                self.ready.extend(chunk.pieces());
-                return true;
+        while chunk.size < CHUNK
+            && let Some(start) = subscription.initial.take()
+        {
+            let (table, told) = (&subscription.resource.table, subscription.told);
+            let namespace = subscription.namespace.as_deref();
+            let objects: Vec<_> = self
+                .shared
+                .read(|cluster| {
+                    let objects = cluster.store.objects_at(table, told, start)?;
+                    let objects = objects
+                        .take_while(|(key, _)| namespace.is_none_or(|it| *key.namespace == *it))
+                        .map(|(key, object)| (key.clone(), object.clone()));
+                    Ok::<_, Expired>(objects.take(BATCH).collect())
+                })
+                .inspect_err(|_| tracing::debug!(resource = %table, "closed a slow watch"))
+                .ok()?;
+            for (key, object) in objects {
+                subscription.initial = Some(Bound::Excluded(key));
+                if subscription.selects(&object) {
+                    chunk.event(&mut subscription.encoder, "ADDED", &object, now);
+                }
+                // What is left of the batch is read again.
+                if chunk.size >= CHUNK {
+                    break;
+                }
             }
         }
-        // Nothing of the start is held from here on.
-        subscription.initial = Snapshot::default();
-        subscription.next_initial = 0;
-        if subscription.marks_initial_end {
-            subscription.marks_initial_end = false;
+        if subscription.initial.is_none() && std::mem::take(&mut subscription.marks_initial_end) {
             subscription
                 .encoder
                 .bookmark(&mut chunk.own, subscription.told, true, now);
         }
         self.ready.extend(chunk.pieces());
-        !self.ready.is_empty()
+        Some(())
     }
 
     /// Encodes events that have not been sent; nothing if the log has dropped some of them.

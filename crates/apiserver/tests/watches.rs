@@ -414,3 +414,61 @@ async fn a_watch_with_a_backlog_ends_in_time_and_marks_how_far_it_is() {
         assert!(after < 200, "it goes on after its end");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_begins_with_the_objects_as_they_were_though_they_change_while_it_is_read() {
+    let server = ApiServer::new();
+    let map = |number: usize, text: &str| json!({ "metadata": { "name": format!("m{number:02}") }, "data": { "t": text } });
+    let write = async |method: Method, number: usize, text: &str| {
+        let path = match method {
+            Method::POST => MAPS.to_owned(),
+            _ => format!("{MAPS}/m{number:02}"),
+        };
+        let (code, _) = request(&server, method, &path, Some(&map(number, text))).await;
+        assert!(code.is_success());
+    };
+    // More than is sent at once.
+    let long = "x".repeat(2_000);
+    for number in (0..60).filter(|number| number % 2 == 0) {
+        write(Method::POST, number, &long).await;
+    }
+    let shown = async |watch: &mut support::Events| {
+        let event = watch.next().await.expect("an event");
+        let part = |pointer: &str| {
+            event
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let text = part("/object/data/t").unwrap_or_default();
+        let name = part("/object/metadata/name").unwrap_or_default();
+        format!(
+            "{} {name} {}",
+            event["type"].as_str().unwrap_or_default(),
+            text.len()
+        )
+    };
+    for query in ["", "&fieldSelector=metadata.namespace=default"] {
+        let path = format!("{MAPS}?watch=1{query}");
+        let mut watch = watch(&server, &path, JSON).await;
+        assert_eq!(shown(&mut watch).await, "ADDED m00 2000");
+        // Behind the last object that was sent: one changes, one goes and one comes.
+        write(Method::PUT, 40, "new").await;
+        delete(&server, "m50").await;
+        write(Method::POST, 55, "new").await;
+        server.compact(server.resource_version());
+        for number in (2..60).filter(|number| number % 2 == 0) {
+            assert_eq!(shown(&mut watch).await, format!("ADDED m{number:02} 2000"));
+        }
+        let mut after = shown(&mut watch).await;
+        if after.starts_with("BOOKMARK") {
+            after = shown(&mut watch).await;
+        }
+        assert_eq!(after, "MODIFIED m40 3");
+        assert_eq!(shown(&mut watch).await, "DELETED m50 2000");
+        assert_eq!(shown(&mut watch).await, "ADDED m55 3");
+        write(Method::PUT, 40, &long).await;
+        write(Method::POST, 50, &long).await;
+        delete(&server, "m55").await;
+    }
+}

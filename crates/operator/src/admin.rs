@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{LeaderElection, operator::Run};
 
 // The content of the pages.
+mod blocking;
 mod check;
 mod readiness;
 mod route;
@@ -69,8 +70,8 @@ pub use self::{
 /// that busy handlers do not delay probes, and its clients do not delay handlers. It closes the
 /// connection of a client that sends an incomplete request or does not read, after the timeouts of
 /// [`AdminLimits`]. It always accepts new connections; above the limits a new connection replaces
-/// an old one. Checks run concurrently, each with a timeout. A check that fails, panics or times
-/// out affects only its own line. A probe sends no request to the API server.
+/// an old one. Checks and the health functions of controllers run concurrently,
+/// each with a timeout. One that fails, panics or times out affects only its own line. A probe sends no request to the API server.
 ///
 /// *Required.* Only clients that may read the pages must be able to reach the port. Health pages
 /// have no authentication. Metrics have it with [`authorize_metrics`](Self::authorize_metrics), and
@@ -264,7 +265,8 @@ impl AdminServer {
         self
     }
 
-    /// Sets the timeout of each check. The default is half a second.
+    /// Sets the timeout of each check, and of the health function of each controller. The default
+    /// is half a second.
     pub fn check_timeout(mut self, limit: Duration) -> Self {
         self.pages.check_timeout = limit;
         self

@@ -139,13 +139,18 @@ impl Operator {
     }
 
     /// Creates a client from `config` that sends writes only while this replica leads. Without a
-    /// [`LeaderElection`] it is an ordinary client.
+    /// [`LeaderElection`] it sends them always.
     ///
     /// Use this client in reconcilers and finalizers. It is the [`Fence::connect`] of the
     /// [election's fence](LeaderElection::fence): its connections check the deadline of the lease
     /// each time before they write to the socket, so that a request that waited, for example while
     /// the process was frozen, is not sent late. [`fenced_client`](Self::fenced_client) checks the
     /// deadline only when the request enters the client.
+    ///
+    /// Each request is sent once, with and without an election, whatever `default_retry` of `config`
+    /// says: kube's own retries (15 after 429, 503 or 504, also of a `POST` that may have been
+    /// applied) wait for as long as the server asks for, within the handler's call. The retry policy
+    /// of the controller repeats a failed call.
     ///
     /// # Errors
     ///
@@ -169,7 +174,8 @@ impl Operator {
     /// ```
     ///
     /// [`Fence::connect`]: windlass_controller::Fence::connect
-    pub fn connect(&self, config: Config) -> Result<Client, kube::Error> {
+    pub fn connect(&self, mut config: Config) -> Result<Client, kube::Error> {
+        config.default_retry = false;
         match &self.shared.election {
             Some(election) => election.fence().connect(config),
             None => Client::try_from(config),

@@ -3,12 +3,13 @@
 //! These tests use sockets and real time, with short limits.
 
 use std::{
+    convert::Infallible,
     io::{ErrorKind, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -22,6 +23,7 @@ use prometheus::{
 };
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
+use windlass_controller::{Controller, InformerHealth};
 use windlass_operator::{
     AdminLimits, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError,
 };
@@ -48,11 +50,41 @@ impl Collector for Blocks {
 
     fn collect(&self) -> Vec<MetricFamily> {
         self.begun.store(true, Ordering::SeqCst);
-        while !self.may_return.load(Ordering::SeqCst) {
-            // Blocks the thread, which is the subject of the test; nothing waits for this time.
-            thread::sleep(Duration::from_millis(5));
-        }
+        block_until(&self.may_return);
         self.gauge.collect()
+    }
+}
+
+/// A controller whose health function blocks its thread.
+struct Stuck {
+    /// How often its health function was called.
+    calls: Arc<AtomicUsize>,
+    may_return: Arc<AtomicBool>,
+}
+
+impl Controller for Stuck {
+    type Error = Infallible;
+
+    fn name(&self) -> &'static str {
+        "stuck"
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+        stop.cancelled().await;
+        Ok(())
+    }
+
+    fn health(&self) -> Vec<InformerHealth> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        block_until(&self.may_return);
+        Vec::new()
+    }
+}
+
+/// Blocks the thread, which is the subject of the tests; nothing waits for a time.
+fn block_until(may_return: &AtomicBool) {
+    while !may_return.load(Ordering::SeqCst) {
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -69,9 +101,18 @@ impl Drop for SetOnDrop {
 
 impl Running {
     fn start(builder: OperatorBuilder, server: impl FnOnce(AdminServer) -> AdminServer) -> Self {
+        Self::start_with(builder, server, |_| ())
+    }
+
+    fn start_with(
+        builder: OperatorBuilder,
+        server: impl FnOnce(AdminServer) -> AdminServer,
+        add: impl FnOnce(&Operator),
+    ) -> Self {
         let (listener, address) = listener();
         let server = server(AdminServer::new(listener));
         let operator = builder.admin_server(server).build();
+        add(&operator);
         let runtime = runtime();
         let stop = CancellationToken::new();
         let run = runtime.spawn({
@@ -242,6 +283,43 @@ fn a_probe_is_answered_while_a_collector_blocks() {
     let (status, page) = scrape.join().expect("no panic");
     assert_eq!(status, 200, "{page}");
     assert!(page.contains("blocks 0"), "{page}");
+    running.stop();
+}
+
+/// Rows: BO-26
+/// A health function is user code. Here it waits for a lock that a handler holds.
+#[test]
+fn a_probe_is_answered_while_a_health_function_blocks() {
+    let may_return = Arc::new(AtomicBool::new(false));
+    let _returns = SetOnDrop(Arc::clone(&may_return));
+    let calls = Arc::<AtomicUsize>::default();
+    let running = Running::start_with(
+        Operator::builder(),
+        |server| server,
+        |operator| {
+            let stuck = Stuck {
+                calls: Arc::clone(&calls),
+                may_return: Arc::clone(&may_return),
+            };
+            operator.add_controller(stuck).expect("a new name");
+        },
+    );
+    let address = running.address;
+    // Each of these has a connection of its own, and none waits for another one.
+    let ready = [(); 8].map(|()| thread::spawn(move || get(address, "/ready")));
+    while calls.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    assert_eq!(get(address, "/live"), (200, "ok\n".to_owned()));
+    for ready in ready {
+        let (status, page) = ready.join().expect("no panic");
+        let line = "[-] controller stuck: its health function did not return within 500ms";
+        assert_eq!(status, 503, "{page}");
+        assert!(page.contains(line), "{page}");
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "one thread is blocked");
+    may_return.store(true, Ordering::SeqCst);
+    while get(address, "/ready").0 != 200 {}
     running.stop();
 }
 

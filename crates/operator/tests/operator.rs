@@ -8,8 +8,14 @@ use std::{
     time::Duration,
 };
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Config, api::PostParams};
 use prometheus::{IntCounter, Registry, core::Collector};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{Controller, InformerController};
 use windlass_operator::{AddControllerError, Operator, OperatorError};
@@ -255,4 +261,46 @@ async fn two_controllers_cannot_have_the_same_name() {
     operator
         .add_controller(one)
         .expect_err("the same one again");
+}
+
+/// kube's own retries would wait for as long as the server asks for, within the handler's call.
+#[tokio::test]
+async fn a_client_without_an_election_sends_each_request_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    // Refuses the first request; a second one would succeed.
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        for response in [
+            "503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0",
+            "201 Created\r\ncontent-type: application/json\r\ncontent-length: 2",
+        ] {
+            let mut head = Vec::new();
+            while !head.ends_with(b"}") {
+                match stream.read_u8().await {
+                    Ok(byte) => head.push(byte),
+                    Err(_) => return,
+                }
+            }
+            let response = format!("HTTP/1.1 {response}\r\n\r\n");
+            let body = if response.contains("201") { "{}" } else { "" };
+            let sent = stream
+                .write_all(format!("{response}{body}").as_bytes())
+                .await;
+            sent.expect("it is read");
+        }
+    });
+    let mut config = Config::new(format!("http://{address}").parse().expect("a URL"));
+    config.default_retry = true;
+    let client = Operator::new().connect(config).expect("a client");
+    let configs: Api<ConfigMap> = Api::default_namespaced(client);
+    let created = configs
+        .create(&PostParams::default(), &ConfigMap::default())
+        .await;
+    match created {
+        Err(kube::Error::Api(status)) => assert_eq!(status.code, 503),
+        other => panic!("it was sent again: {other:?}"),
+    }
+    drop(configs);
+    server.abort();
 }

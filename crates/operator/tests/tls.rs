@@ -94,6 +94,40 @@ async fn a_renewed_certificate_is_used_and_an_invalid_one_is_ignored() {
     _ = fs::remove_dir_all(folder);
 }
 
+/// A file that blocks: a named pipe that no process writes to.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_probe_is_answered_while_a_tls_file_blocks() {
+    let folder = std::env::temp_dir().join(format!("windlass-tls-pipe-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let certificate = folder.join("tls.crt");
+    fs::copy(file("first.pem"), &certificate).expect("a copy");
+    let (probes, metrics) = (listener(), listener());
+    let (probe, scrape) = (address(&probes), address(&metrics));
+    let server = AdminServer::new(probes)
+        .metrics_on(metrics)
+        .tls(&certificate, file("first-key.pem"));
+    let (stop, run) = start(server);
+    assert_eq!(get(probe, "/live").await, Some(200), "the files were read");
+    fs::remove_file(&certificate).expect("a file");
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(&certificate)
+        .status();
+    assert!(pipe.expect("mkfifo runs").success());
+
+    let scrapes = [(); 3].map(|()| tokio::spawn(get_over_tls(scrape, "first.pem")));
+    let limit = std::time::Duration::from_secs(30);
+    let live = tokio::time::timeout(limit, get(probe, "/live")).await;
+    assert_eq!(live, Ok(Some(200)));
+    for scrape in scrapes {
+        let status = scrape.await.expect("no panic");
+        assert_eq!(status.expect("the previous certificate"), 200);
+    }
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
+    _ = fs::remove_dir_all(folder);
+}
+
 #[tokio::test]
 async fn an_invalid_tls_file_is_named_in_the_error_at_the_start() {
     for (certificate, key, named) in [
@@ -138,7 +172,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// The status of `/metrics` over TLS, if the server has the certificate `trusted`.
-async fn get_over_tls(address: SocketAddr, trusted: &str) -> std::io::Result<u16> {
+async fn get_over_tls(address: SocketAddr, trusted: &'static str) -> std::io::Result<u16> {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(file(trusted)).expect("a certificate");
     roots.add(certificate).expect("a certificate");

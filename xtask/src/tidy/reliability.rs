@@ -87,6 +87,22 @@ fn each_fault_has_a_row_with_a_test_or_a_reason() {
 }
 
 #[test]
+fn no_cell_of_a_column_of_figures_is_empty() {
+    let repository = Repository::here();
+    let page = repository.read(PAGE).expect("the page exists");
+    let without = without_figure(&page);
+    let findings = without.map(|row| format!("{PAGE}: the row {row:?} needs a figure"));
+    nothing(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_row_without_a_figure_is_found_in_tables_with_figures_only() {
+    let page = "| a | b |\n|--|--|\n| no figures here | |\n\n\
+                | a | figure | b |\n|--|--|--|\n| x | 0 lost | |\n| y | | z |\n";
+    assert_eq!(without_figure(page).collect::<Vec<_>>(), ["y"]);
+}
+
+#[test]
 fn the_faults_of_a_row_are_in_its_first_two_cells() {
     assert_eq!(
         faults(&["W01, W21", "twice", "a_test"]),
@@ -118,6 +134,17 @@ fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
         .lines()
         .filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
     lines.map(|line| line.split('|').map(str::trim).collect())
+}
+
+/// The first cells of the rows that have no figure although their table has a column `figure`.
+fn without_figure(page: &str) -> impl Iterator<Item = &str> {
+    page.split("\n\n").flat_map(|table| {
+        let mut rows = rows(table);
+        let header = rows.next().unwrap_or_default();
+        let column = header.iter().position(|cell| *cell == "figure");
+        let without = rows.filter(move |row| column.is_some_and(|it| row.get(it) == Some(&"")));
+        without.map(|row| row.first().copied().unwrap_or_default())
+    })
 }
 
 /// The parts of the first two cells of a row, if its last cell names a test or a reason.

@@ -102,7 +102,7 @@ impl Cluster {
         }
         let key = key_of(resource, &object);
         if &*resource.table == DEFINITIONS {
-            errors.extend(Definition::validate(&object));
+            errors.extend(Definition::validate(&object, &self.pattern_memory));
             object["status"] = serde_json::json!({
                 "acceptedNames": { "kind": "", "plural": "" },
                 "conditions": null,

@@ -95,7 +95,7 @@ impl Cluster {
             return;
         }
         let before = self.registry.versions(group, plural);
-        let mut resources = definition.resources(self.schemas, before);
+        let mut resources = definition.resources(self.schemas, before, &self.pattern_memory);
         resources.retain(|resource| !self.registry.has_built_in(group, &resource.info.version));
         self.registry.remove(group, plural);
         self.registry.insert(resources);

@@ -135,9 +135,9 @@ impl Cluster {
             Some(after) if after > first => Bound::Excluded(after),
             _ => Bound::Included(first),
         };
-        let objects = self
-            .store
-            .objects_at(&resource.table, revision, start)
+        let remembered = self.store.remembers(&resource.table, revision);
+        let objects = remembered
+            .and_then(|()| self.store.objects_at(&resource.table, revision, start))
             .map_err(|_| {
                 Status::expired("The resourceVersion for the provided list is too old.")
             })?;

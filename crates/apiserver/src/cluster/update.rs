@@ -193,7 +193,7 @@ impl Cluster {
             errors.extend(typed::validate_update(kind.name, before, &object));
         }
         if &*resource.table == DEFINITIONS && part == Part::Main {
-            errors.extend(Definition::validate(&object));
+            errors.extend(Definition::validate(&object, &self.pattern_memory));
             errors.extend(Definition::of(before).frozen(&object));
         }
         match part {

@@ -7,7 +7,8 @@
 //!
 //! A short patch can describe a huge object: each `copy` of the whole object into itself
 //! doubles it. So what `copy` adds is counted, as in kube-apiserver, and so is how deep the
-//! values of an operation reach.
+//! values of an operation reach. An operation may also read or move large parts of the object;
+//! these steps are counted too.
 //!
 //! Source: measured on kube-apiserver v1.36.3.
 
@@ -23,6 +24,14 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// How deep the values of an object may nest: as deep as a body that is decoded.
 const MAX_DEPTH: usize = 128;
+
+/// How many values the operations of one patch may visit to find out how deep the object is, or
+/// shift in lists: a part of a second. An object has at most 1.5 million values, and is visited only
+/// if it nests almost as deep as it may.
+const MAX_STEPS: usize = 10_000_000;
+
+/// How many items of a list are shifted in the time in which one value is visited.
+const SHIFTED_IN_A_STEP: usize = 4;
 
 /// Why a patch was not applied; the object is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +51,11 @@ pub(super) enum ApplyError {
     /// An operation builds a value that nests deeper than a body may.
     #[error("Unable to apply the operation, the object would nest deeper than {MAX_DEPTH} levels")]
     Depth,
+    /// The operations take too long together.
+    #[error(
+        "Unable to apply the operations, together they visit or shift more than {MAX_STEPS} values"
+    )]
+    Steps,
 }
 
 /// Changes `object`, or leaves it as it is if an operation does not fit.
@@ -49,6 +63,7 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
     let mut changed = object.clone();
     let mut copied: usize = 0;
     let mut deepest = depth(&changed);
+    let mut steps = MAX_STEPS;
     for operation in &patch.0 {
         let operation = &*with_indices(&changed, operation);
         if let PatchOperation::Copy(copy) = operation
@@ -59,10 +74,14 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
                 return Err(ApplyError::Copied { size: copied });
             }
         }
+        let shifted = shifted(&changed, operation) / SHIFTED_IN_A_STEP;
+        steps = steps.checked_sub(shifted).ok_or(ApplyError::Steps)?;
         deepest = deepest.max(reach(operation, deepest));
         if deepest > MAX_DEPTH {
             // The estimate may be too high: what is moved need not be the deepest part.
-            deepest = exact_reach(&changed, operation).max(depth(&changed));
+            let exact = exact_reach(&changed, operation, &mut steps).ok_or(ApplyError::Steps)?;
+            let whole = depth_within(&changed, &mut steps).ok_or(ApplyError::Steps)?;
+            deepest = exact.max(whole);
             if deepest > MAX_DEPTH {
                 return Err(ApplyError::Depth);
             }
@@ -191,15 +210,35 @@ fn reach(operation: &PatchOperation, deepest: usize) -> usize {
     }
 }
 
-/// The same, after a look at the values that come from the object.
-fn exact_reach(object: &Value, operation: &PatchOperation) -> usize {
+/// The same, after a look at the values that come from the object; nothing if that takes more
+/// than `steps`.
+fn exact_reach(object: &Value, operation: &PatchOperation, steps: &mut usize) -> Option<usize> {
     let (from, to) = match operation {
         PatchOperation::Copy(copy) => (copy.from.as_str(), copy.path.as_str()),
         PatchOperation::Move(from) => (from.from.as_str(), from.path.as_str()),
-        operation => return reach(operation, 0),
+        operation => return Some(reach(operation, 0)),
     };
     let value = object.pointer(from);
-    levels(to).saturating_add(value.map(depth).unwrap_or_default())
+    let depth = value.map_or(Some(0), |value| depth_within(value, steps))?;
+    Some(levels(to).saturating_add(depth))
+}
+
+/// How many items of lists `operation` shifts at most.
+fn shifted(object: &Value, operation: &PatchOperation) -> usize {
+    let items = |pointer: &Pointer| {
+        let list = (pointer.as_str().rsplit_once('/'))
+            // Behind the last item nothing is shifted.
+            .filter(|(_, last)| *last != "-")
+            .and_then(|(list, _)| object.pointer(list)?.as_array());
+        list.map_or(0, Vec::len)
+    };
+    match operation {
+        PatchOperation::Add(add) => items(&add.path),
+        PatchOperation::Copy(copy) => items(&copy.path),
+        PatchOperation::Move(from) => items(&from.from).saturating_add(items(&from.path)),
+        PatchOperation::Remove(remove) => items(&remove.path),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
 /// How many levels below the root `pointer` leads.
@@ -209,11 +248,23 @@ fn levels(pointer: &str) -> usize {
 
 /// How many values stand inside of each other in `value`; 0 for one that holds no others.
 fn depth(value: &Value) -> usize {
+    depth_within(value, &mut usize::MAX.clone()).unwrap_or(usize::MAX)
+}
+
+/// The same; nothing if more than `steps` values are in it, from which they are taken.
+fn depth_within(value: &Value, steps: &mut usize) -> Option<usize> {
+    *steps = steps.checked_sub(1)?;
+    let mut deepest = 0;
+    let mut inner = |value| {
+        deepest = deepest.max(depth_within(value, steps)?);
+        Some(())
+    };
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        Value::Array(items) => items.iter().try_for_each(&mut inner)?,
+        Value::Object(members) => members.values().try_for_each(&mut inner)?,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Some(0),
     }
+    Some(deepest + 1)
 }
 
 /// How many bytes of JSON `value` is.
@@ -250,7 +301,7 @@ fn lacks(object: &Value, pointer: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::apply;
+    use super::{ApplyError, apply};
 
     fn patched(patch: Value) -> Option<Value> {
         let mut object = json!({ "a": { "b": 1 }, "l": [] });
@@ -290,6 +341,29 @@ mod tests {
             adds.push(json!({ "op": "add", "path": path, "value": {} }));
         }
         assert_eq!(patched(Value::Array(adds)), None);
+    }
+
+    /// Each of these takes long and changes little, and a patch has up to 10,000 of them.
+    #[test]
+    fn operations_that_visit_or_shift_too_many_values_are_refused() {
+        let mut object = json!({ "wide": vec![0; 100_000], "a": 1 });
+        let deep = (0..127).fold(json!(1), |inner, _| json!({ "x": inner }));
+        object["deep"] = deep;
+        let before = object.clone();
+        let there = json!({ "op": "move", "from": "/a", "path": "/b" });
+        let back = json!({ "op": "move", "from": "/b", "path": "/a" });
+        let shift = json!({ "op": "move", "from": "/wide/0", "path": "/wide/0" });
+        for (operations, count) in [(vec![there, back], 200), (vec![shift], 1_000)] {
+            let mut patched = |count: usize| {
+                let operations = operations.iter().cloned().cycle().take(count).collect();
+                let patch = serde_json::from_value(Value::Array(operations)).expect("a patch");
+                apply(&mut object, &patch)
+            };
+            patched(20).expect("few are applied");
+            let error = patched(count).expect_err("many are not");
+            assert!(matches!(error, ApplyError::Steps), "{error}");
+        }
+        assert_eq!(object, before);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::managed::Types;
 use crate::metadata::{self, Finalizers, NameRule};
-use crate::schema::{Limits, Schema};
+use crate::schema::{Limits, PatternMemory, Schema};
 use crate::selector::SelectableField;
 use crate::table::Columns;
 
@@ -104,9 +104,14 @@ impl<'a> Definition<'a> {
 
     /// The resources it makes, one for each version that is served, the preferred one
     /// first. `number` numbers the schema of the stored version. A schema that a resource in
-    /// `before` has already is not compiled again.
-    pub(crate) fn resources(&self, number: u64, before: &[Arc<Resource>]) -> Vec<Arc<Resource>> {
-        let mut limits = Limits::default();
+    /// `before` has already is not compiled again. Patterns are in `memory`.
+    pub(crate) fn resources(
+        &self,
+        number: u64,
+        before: &[Arc<Resource>],
+        memory: &PatternMemory,
+    ) -> Vec<Arc<Resource>> {
+        let mut limits = Limits::new(memory.clone());
         let mut compile = |version: &Value| {
             let schema = version.pointer("/schema/openAPIV3Schema")?;
             let known = before

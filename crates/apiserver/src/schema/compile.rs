@@ -299,7 +299,7 @@ impl Compiler<'_> {
         let compiled = self
             .patterns
             .entry(text.to_owned())
-            .or_insert_with(|| Pattern::new(text, &mut self.limits.patterns).map(Arc::new));
+            .or_insert_with(|| Pattern::new(text, self.limits).map(Arc::new));
         match compiled {
             Ok(pattern) => Some(pattern.clone()),
             Err(error) => {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use regex::Regex;
 use serde_json::Value;
 
-use super::format::Format;
+use super::{PatternBytes, format::Format};
 
 /// What may stand in one place.
 ///
@@ -122,6 +122,8 @@ pub(super) struct Bound {
 pub(super) struct Pattern {
     pub(super) text: String,
     pub(super) regex: Regex,
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(super) bytes: PatternBytes,
 }
 
 /// One CEL rule of `x-kubernetes-validations`, as it was written.

@@ -19,14 +19,15 @@ use std::{iter::Peekable, str::Chars};
 
 use regex::{Error, RegexBuilder};
 
-use super::node::Pattern;
+use super::{Limits, node::Pattern};
 
 /// How many bytes a compiled pattern may take, from small to large. They are tried one after
 /// the other, and each try is charged, because it takes time in proportion; a pattern that
-/// needs more than the last is refused.
+/// needs more than the last is refused. The one that fits is taken from the memory of the server
+/// for as long as the pattern exists.
 ///
 /// Counted repetitions multiply. The names and paths of published CRDs need up to 100 KB.
-const SIZES: [usize; 3] = [128 << 10, 512 << 10, 4 << 20];
+const SIZES: [usize; 4] = [32 << 10, 128 << 10, 512 << 10, 4 << 20];
 
 /// How many bytes the lazily built automaton of one pattern may take while it matches.
 const CACHE_SIZE: usize = 256 << 10;
@@ -42,29 +43,40 @@ const MAX_LOOKAHEAD: usize = 24;
 // === impl Pattern ===
 
 impl Pattern {
-    /// Compiles `text`, and takes what that costs from `budget`, in bytes.
+    /// Compiles `text`, and takes what that costs from `limits`.
     ///
     /// # Errors
     ///
     /// What is wrong with the pattern, in one line, also if it needs more than is left of
-    /// the budget.
-    pub(super) fn new(text: &str, budget: &mut usize) -> Result<Self, String> {
+    /// the limits.
+    pub(super) fn new(text: &str, limits: &mut Limits) -> Result<Self, String> {
         let rewritten = rewritten(text);
+        let mut is_memory_full = false;
         let mut compile = |size: usize| {
-            *budget = budget.checked_sub(size)?;
+            limits.patterns = limits.patterns.checked_sub(size)?;
+            let Some(bytes) = limits.memory.take(size) else {
+                is_memory_full = true;
+                return None;
+            };
             let regex = RegexBuilder::new(&rewritten)
                 .size_limit(size)
                 .dfa_size_limit(CACHE_SIZE)
                 .build();
-            (!matches!(regex, Err(Error::CompiledTooBig(_)))).then_some(regex)
+            (!matches!(regex, Err(Error::CompiledTooBig(_)))).then_some((regex, bytes))
         };
-        let Some(regex) = SIZES.into_iter().find_map(&mut compile) else {
-            return Err("expression too large".to_owned());
+        let Some((regex, bytes)) = SIZES.into_iter().find_map(&mut compile) else {
+            let why = if is_memory_full {
+                "the patterns of all definitions together take too much memory"
+            } else {
+                "expression too large"
+            };
+            return Err(why.to_owned());
         };
         match regex {
             Ok(regex) => Ok(Self {
                 text: text.to_owned(),
                 regex,
+                bytes,
             }),
             Err(error) => {
                 // The crate draws the pattern with an arrow; the last line says it in words.
@@ -240,9 +252,15 @@ fn is_count(rest: &Peekable<Chars<'_>>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pattern, SIZES};
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use super::{super::PatternMemory, Limits, Pattern, SIZES};
 
     const BUDGET: usize = 32 << 20;
+
+    fn limits() -> Limits {
+        Limits::new(PatternMemory::default())
+    }
 
     #[test]
     fn patterns_mean_what_they_mean_in_go() {
@@ -267,38 +285,67 @@ mod tests {
 
     #[test]
     fn a_pattern_that_does_not_compile_is_told_in_one_line() {
-        let mut budget = BUDGET;
-        let error = Pattern::new("a(b", &mut budget).expect_err("the group is open");
+        let mut limits = limits();
+        let error = Pattern::new("a(b", &mut limits).expect_err("the group is open");
         assert_eq!(error, "unclosed group");
-        assert!(Pattern::new("(?=a)", &mut budget).is_err());
-        assert_eq!(budget, BUDGET - 2 * SIZES[0], "a try is charged");
+        assert!(Pattern::new("(?=a)", &mut limits).is_err());
+        assert_eq!(limits.patterns, BUDGET - 2 * SIZES[0], "a try is charged");
     }
 
     #[test]
     fn a_pattern_is_charged_for_its_size_and_refused_when_nothing_is_left() {
-        let mut budget = BUDGET;
-        Pattern::new("^a$", &mut budget).expect("it is small");
-        assert_eq!(budget, BUDGET - SIZES[0]);
-        Pattern::new(r"^.{0,300}$", &mut budget).expect("it is of middle size");
-        assert!(budget < BUDGET - 2 * SIZES[0]);
-        let error = Pattern::new(r"^(\pL{1,100}){1,100}$", &mut budget).expect_err("too large");
+        let mut limits = limits();
+        Pattern::new("^a$", &mut limits).expect("it is small");
+        assert_eq!(limits.patterns, BUDGET - SIZES[0]);
+        Pattern::new(r"^.{0,300}$", &mut limits).expect("it is of middle size");
+        assert!(limits.patterns < BUDGET - 2 * SIZES[0]);
+        let error = Pattern::new(r"^(\pL{1,100}){1,100}$", &mut limits).expect_err("too large");
         assert_eq!(error, "expression too large");
-        let error = Pattern::new("^a$", &mut 1000).expect_err("nothing is left");
+        limits.patterns = 1000;
+        let error = Pattern::new("^a$", &mut limits).expect_err("nothing is left");
         assert_eq!(error, "expression too large");
     }
 
     #[test]
+    fn patterns_share_the_memory_of_the_server_and_give_it_back() {
+        let memory = PatternMemory::new(2 * SIZES[0]);
+        // Each is of a definition of its own.
+        let new = |text| Pattern::new(text, &mut Limits::new(memory.clone()));
+        let first = new("^a$").expect("memory is left");
+        let second = new("^b$").expect("memory is left");
+        let error = new("^c$").expect_err("all is taken");
+        assert!(
+            error.starts_with("the patterns of all definitions"),
+            "{error}"
+        );
+        drop(first);
+        let third = new("^c$").expect("memory is left again");
+        new("a(b").expect_err("the group is open");
+        drop((second, third));
+        new("a(b").expect_err("the group is open");
+        assert!(memory.take(2 * SIZES[0]).is_some(), "all is given back");
+    }
+
+    #[test]
     fn a_pattern_of_brackets_takes_linear_time() {
-        // Each bracket used to be looked behind up to the end: 10^10 steps.
-        for bracket in ["[", "{", "[[:"] {
-            let text = format!("a[{}", bracket.repeat(100_000));
-            assert!(Pattern::new(&text, &mut { BUDGET }).is_err());
-        }
+        // Each bracket used to be looked behind up to the end: 10^11 steps, which take minutes. Now
+        // it is a part of a second.
+        const LIMIT: Duration = Duration::from_secs(60);
+        let (send, ended) = mpsc::channel();
+        thread::spawn(move || {
+            for bracket in ["[", "{", "[[:"] {
+                let text = format!("a[{}", bracket.repeat(400_000));
+                assert!(Pattern::new(&text, &mut limits()).is_err());
+            }
+            _ = send.send(());
+        });
+        let ended = ended.recv_timeout(LIMIT);
+        ended.expect("the time is not that of a square");
     }
 
     #[track_caller]
     fn check(pattern: &str, good: &str, bad: &str) {
-        let compiled = Pattern::new(pattern, &mut { BUDGET })
+        let compiled = Pattern::new(pattern, &mut limits())
             .unwrap_or_else(|error| panic!("{pattern}: {error}"));
         assert!(compiled.is_match(good), "{pattern} matches {good}");
         assert!(!compiled.is_match(bad), "{pattern} does not match {bad}");

@@ -1,5 +1,6 @@
 //! The start of a watch: its first version, or the reason why it is refused.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::cluster::{Cluster, selector};
 use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
 use crate::status::{FieldError, Status};
-use crate::store::{Expired, Snapshot};
+use crate::store::{Expired, Key};
 use crate::watch::{self, Subscription};
 use crate::wire::{Format, ListOptions, resource_version};
 
@@ -37,7 +38,8 @@ enum Start {
 
 /// What a watch begins with.
 struct Beginning {
-    initial: Snapshot,
+    /// Whether the objects at `told` come first.
+    has_initial: bool,
     told: u64,
 }
 
@@ -71,7 +73,7 @@ pub(super) async fn respond(
         Ok::<_, Status>(start.begin(cluster, &resource))
     };
     let (beginning, written, cut) = shared.subscribe(&resource.table, begin);
-    let Beginning { initial, told } = match beginning? {
+    let Beginning { has_initial, told } = match beginning? {
         Ok(beginning) => beginning,
         // From here on errors are events: the client has its 200.
         Err(status) => {
@@ -79,13 +81,13 @@ pub(super) async fn respond(
             return Ok(reply::stream(format.encoding, stream::iter([line])));
         }
     };
+    let first = Key::new(namespace.as_deref().unwrap_or_default(), "");
     let subscription = Subscription {
         encoder: EventEncoder::new(resource.clone(), format),
         resource,
         namespace,
         selector,
-        initial,
-        next_initial: 0,
+        initial: has_initial.then_some(Bound::Included(first)),
         marks_initial_end: options.bookmarks && matches!(start, Start::State { marked: true, .. }),
         told,
         bookmarks: options.bookmarks,
@@ -134,14 +136,14 @@ impl Start {
         let current = cluster.store.revision();
         match self {
             Self::Now => Ok(Beginning {
-                initial: Snapshot::default(),
+                has_initial: false,
                 told: current,
             }),
             Self::State { at_least, .. } if at_least > current => {
                 Err(Status::too_large_resource_version(at_least, current))
             }
             Self::State { .. } => Ok(Beginning {
-                initial: cluster.store.snapshot(&resource.table),
+                has_initial: true,
                 told: current,
             }),
             Self::After(version) => {
@@ -151,7 +153,7 @@ impl Start {
                     },
                 )?;
                 Ok(Beginning {
-                    initial: Snapshot::default(),
+                    has_initial: false,
                     told: version,
                 })
             }

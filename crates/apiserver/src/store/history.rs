@@ -1,6 +1,5 @@
 //! The bounds of the history: how many events the logs keep, how large, and for how long.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::{Change, Event, Store, Table};
@@ -79,7 +78,6 @@ impl Store {
         });
         let drawer = self.stock.entry(table.clone()).or_default();
         drawer.last = event.revision;
-        drawer.snapshot = OnceLock::new();
         drawer.log.push_back(event);
         let excess = drawer.log.len().saturating_sub(self.limits.writes);
         for _ in 0..excess {

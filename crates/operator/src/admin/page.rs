@@ -18,7 +18,7 @@ pub(super) enum Page {
 }
 
 /// One line of a health page: the name of a check and its result.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Line {
     text: String,
     is_ok: bool,

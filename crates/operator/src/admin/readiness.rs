@@ -1,36 +1,87 @@
 //! The lines of the page `/ready`.
 
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
 use windlass_controller::InformerHealth;
 use windlass_informer::{ErrorChain, HealthState};
 
-use super::{Subject, page::Line};
-use crate::{LeaderElection, election::ElectionState};
+use super::{Subject, blocking::BlockingCall, page::Line};
+use crate::{LeaderElection, election::ElectionState, operator::Run};
 
-/// The lines about the operator, its election and its informers.
-pub(super) fn lines(subject: &Subject) -> Vec<Line> {
-    let mut lines = Vec::new();
-    if subject.stop.is_cancelled() {
-        lines.push(Line::new("operator", Err("is stopping".to_owned())));
-    }
-    if let Some(election) = &subject.election {
-        let state = election.state();
-        lines.push(election_line(election, &state));
-        // Controllers run only while this replica leads.
-        if state != ElectionState::Leader {
-            return lines;
+/// Reads the state of an operator for `/ready`.
+pub(super) struct Readiness {
+    subject: Subject,
+    controllers: Vec<ControllerHealth>,
+}
+
+/// Reads the health of one controller. Health functions are user code and may block.
+struct ControllerHealth {
+    name: String,
+    controller: Arc<dyn Run>,
+    call: BlockingCall<Vec<Line>>,
+}
+
+// === impl Readiness ===
+
+impl Readiness {
+    pub(super) fn new(mut subject: Subject) -> Self {
+        let controllers = std::mem::take(&mut subject.controllers);
+        let controllers = controllers.into_iter().map(|controller| ControllerHealth {
+            name: controller.name().to_owned(),
+            controller,
+            // A probe shows the state at its time.
+            call: BlockingCall::new(Duration::ZERO),
+        });
+        Self {
+            controllers: controllers.collect(),
+            subject,
         }
     }
-    for controller in &subject.controllers {
-        let name = controller.name();
-        match controller.health() {
-            Ok(health) => lines.extend(health.iter().map(|health| informer(name, health))),
-            Err(panic) => lines.push(Line::new(
-                &format!("controller {name}"),
-                Err(format!("its health function panicked: {panic}")),
-            )),
+
+    /// The lines about the operator, its election and its informers. Each health function has
+    /// the time `limit`.
+    pub(super) async fn lines(&self, limit: Duration) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if self.subject.stop.is_cancelled() {
+            lines.push(Line::new("operator", Err("is stopping".to_owned())));
         }
+        if let Some(election) = &self.subject.election {
+            let state = election.state();
+            lines.push(election_line(election, &state));
+            // Controllers run only while this replica leads.
+            if state != ElectionState::Leader {
+                return lines;
+            }
+        }
+        let controllers = self.controllers.iter().map(|it| it.lines(limit));
+        lines.extend(join_all(controllers).await.into_iter().flatten());
+        lines
     }
-    lines
+}
+
+// === impl ControllerHealth ===
+
+impl ControllerHealth {
+    async fn lines(&self, limit: Duration) -> Vec<Line> {
+        let (name, controller) = (self.name.clone(), Arc::clone(&self.controller));
+        let read = move || {
+            let health = controller.health();
+            health
+                .iter()
+                .map(|health| informer(&name, health))
+                .collect()
+        };
+        let failure = match self.call.get(limit, read).await {
+            Some(Ok(lines)) => return lines,
+            Some(Err(panic)) => format!("its health function panicked: {panic}"),
+            None => format!("its health function did not return within {limit:?}"),
+        };
+        vec![Line::new(
+            &format!("controller {}", self.name),
+            Err(failure),
+        )]
+    }
 }
 
 /// The line about the leader election.

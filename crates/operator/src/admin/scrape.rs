@@ -3,29 +3,15 @@
 //! Collectors are user code and may block. They run on a thread of their own, so that a collector
 //! that blocks delays no probe.
 
-use std::{
-    future,
-    net::IpAddr,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{net::IpAddr, time::Duration};
 
 use bytes::Bytes;
-use futures::{
-    FutureExt as _,
-    future::{BoxFuture, Shared},
-};
 use http::HeaderMap;
 use prometheus::{Encoder as _, Registry, TextEncoder};
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, timeout},
-};
-use windlass_controller::is_time_simulated;
-use windlass_informer::panic_message;
 
 use super::{
     authorize::Authorizer,
+    blocking::BlockingCall,
     page::{self, Answer},
 };
 
@@ -40,14 +26,11 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 pub(super) struct MetricsPage {
     registry: Registry,
     authorizer: Option<Authorizer>,
-    /// The last rendering, which may still run, and the time at which it began.
-    last: Mutex<Option<(Instant, Rendering)>>,
+    rendering: BlockingCall<Rendered>,
 }
 
 /// A page, or the reason why there is none.
 type Rendered = Result<Bytes, String>;
-
-type Rendering = Shared<BoxFuture<'static, Rendered>>;
 
 // === impl MetricsPage ===
 
@@ -56,7 +39,7 @@ impl MetricsPage {
         Self {
             registry,
             authorizer,
-            last: Mutex::default(),
+            rendering: BlockingCall::new(MAX_AGE),
         }
     }
 
@@ -72,40 +55,19 @@ impl MetricsPage {
 
     /// The page, at most a second old.
     async fn get(&self) -> Rendered {
-        let rendering = self.rendering();
-        let late = || {
-            let seconds = MAX_WAIT.as_secs();
-            format!("the collectors did not return within {seconds} s")
-        };
-        (timeout(MAX_WAIT, rendering).await).unwrap_or_else(|_| Err(late()))
-    }
-
-    /// The last rendering if it still runs or is new enough, otherwise another one.
-    fn rendering(&self) -> Rendering {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((began, rendering)) = &*last
-            && (rendering.peek().is_none() || began.elapsed() < MAX_AGE)
-        {
-            return rendering.clone();
-        }
         let registry = self.registry.clone();
-        let rendering = if is_time_simulated() {
-            // Another thread would be outside of the simulation.
-            future::ready(render(&registry)).boxed()
-        } else {
-            let task = spawn_blocking(move || render(&registry));
-            let ended = |ended: Result<Rendered, tokio::task::JoinError>| {
-                ended.unwrap_or_else(|error| {
-                    let panic = error.try_into_panic();
-                    let panic = panic.map_or_else(|error| error.to_string(), panic_message);
-                    Err(format!("a collector panicked: {panic}"))
-                })
-            };
-            task.map(ended).boxed()
-        };
-        let rendering = rendering.shared();
-        *last = Some((Instant::now(), rendering.clone()));
-        rendering
+        let rendered = self
+            .rendering
+            .get(MAX_WAIT, move || render(&registry))
+            .await;
+        match rendered {
+            Some(Ok(rendered)) => rendered,
+            Some(Err(panic)) => Err(format!("a collector panicked: {panic}")),
+            None => {
+                let seconds = MAX_WAIT.as_secs();
+                Err(format!("the collectors did not return within {seconds} s"))
+            }
+        }
     }
 }
 

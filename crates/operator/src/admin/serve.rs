@@ -36,7 +36,7 @@ use super::{
     check::ask,
     connections::ConnectionTable,
     page::{self, Answer, Page},
-    readiness,
+    readiness::Readiness,
     route::AnyRoute,
     scrape::MetricsPage,
     tls::Tls,
@@ -95,7 +95,7 @@ pub(super) enum Served {
 /// The state that all requests share.
 struct Shared {
     pages: Pages,
-    subject: Subject,
+    readiness: Readiness,
     metrics: MetricsPage,
     limits: AdminLimits,
     /// The runtime of the operator. The user's checks and routes run there, not on our thread.
@@ -134,7 +134,7 @@ impl Serving {
         }
         let shared = Arc::new(Shared {
             pages,
-            subject,
+            readiness: Readiness::new(subject),
             metrics,
             limits,
             users: Handle::current(),
@@ -374,7 +374,7 @@ impl Shared {
                 Page::Ready => {
                     let checks = ask(ready, *check_timeout, &self.users).await;
                     // Read the state after the checks, which take time, so that it is current.
-                    let mut lines = readiness::lines(&self.subject);
+                    let mut lines = self.readiness.lines(*check_timeout).await;
                     lines.extend(checks);
                     page::health(&lines, has_details)
                 }

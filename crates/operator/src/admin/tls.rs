@@ -41,11 +41,10 @@ mod enabled {
     use std::{
         fs, io,
         path::{Path, PathBuf},
-        sync::{Arc, Mutex, PoisonError},
+        sync::{Arc, Mutex, MutexGuard, PoisonError},
         time::Duration,
     };
 
-    use tokio::time::Instant;
     use tokio_rustls::{
         TlsAcceptor,
         rustls::{
@@ -56,32 +55,32 @@ mod enabled {
     };
 
     use super::{AdminError, Stream};
+    use crate::admin::blocking::BlockingCall;
 
     /// The time between two reads of the files. A certificate is renewed long before it expires.
     const MAX_AGE: Duration = Duration::from_secs(60);
 
     /// PEM files.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(in crate::admin) struct Files {
         pub(in crate::admin) certificate: PathBuf,
         pub(in crate::admin) key: PathBuf,
     }
 
+    /// How long a handshake waits for the files. It then uses the previous certificate.
+    const MAX_WAIT: Duration = Duration::from_secs(1);
+
     /// The certificate and the key as they were last read.
     pub(in crate::admin) struct Tls {
         files: Files,
-        loaded: Mutex<Loaded>,
-    }
-
-    struct Loaded {
-        acceptor: TlsAcceptor,
-        read: Instant,
+        acceptor: Arc<Mutex<TlsAcceptor>>,
+        reload: BlockingCall<()>,
     }
 
     // === impl Files ===
 
     impl Files {
-        fn load(&self) -> Result<Loaded, AdminError> {
+        fn load(&self) -> Result<TlsAcceptor, AdminError> {
             let unusable = |file: &Path, source| AdminError::Tls {
                 file: file.to_owned(),
                 source,
@@ -99,10 +98,7 @@ mod enabled {
             let mut config =
                 config.map_err(|error| unusable(&self.certificate, io::Error::other(error)))?;
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
-            Ok(Loaded {
-                acceptor: TlsAcceptor::from(Arc::new(config)),
-                read: Instant::now(),
-            })
+            Ok(TlsAcceptor::from(Arc::new(config)))
         }
     }
 
@@ -111,29 +107,39 @@ mod enabled {
     impl Tls {
         /// Reads `files`.
         pub(in crate::admin) fn load(files: Files) -> Result<Self, AdminError> {
-            let loaded = Mutex::new(files.load()?);
-            Ok(Self { files, loaded })
+            let acceptor = Arc::new(Mutex::new(files.load()?));
+            Ok(Self {
+                files,
+                acceptor,
+                reload: BlockingCall::new(MAX_AGE),
+            })
         }
 
         /// Runs the TLS handshake on `stream`, with the newest certificate.
         pub(in crate::admin) async fn accept(&self, stream: Stream) -> io::Result<Stream> {
-            let stream = self.acceptor().accept(stream).await?;
+            let stream = self.acceptor().await.accept(stream).await?;
             Ok(Box::pin(stream))
         }
 
-        fn acceptor(&self) -> TlsAcceptor {
-            let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-            if loaded.read.elapsed() >= MAX_AGE {
-                match self.files.load() {
-                    Ok(newer) => *loaded = newer,
-                    Err(error) => {
-                        loaded.read = Instant::now();
-                        let error = windlass_informer::ErrorChain::new(&error);
-                        tracing::warn!(%error, "cannot reload the TLS files, using the previous ones");
-                    }
+        /// Reloads the files if the last reload is too old. Files can block, such as those of a
+        /// network.
+        async fn acceptor(&self) -> TlsAcceptor {
+            let (files, acceptor) = (self.files.clone(), Arc::clone(&self.acceptor));
+            let reload = move || match files.load() {
+                Ok(newer) => *lock(&acceptor) = newer,
+                Err(error) => {
+                    let error = windlass_informer::ErrorChain::new(&error);
+                    tracing::warn!(%error, "cannot reload the TLS files, using the previous ones");
                 }
+            };
+            if self.reload.get(MAX_WAIT, reload).await.is_none() {
+                tracing::debug!("reading the TLS files takes long, using the previous ones");
             }
-            loaded.acceptor.clone()
+            lock(&self.acceptor).clone()
         }
+    }
+
+    fn lock(acceptor: &Mutex<TlsAcceptor>) -> MutexGuard<'_, TlsAcceptor> {
+        acceptor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,6 @@
 //! A type-erased controller, and the result of its run.
 
-use std::{
-    error::Error,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{error::Error, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
@@ -25,8 +21,7 @@ pub(crate) trait Run: Send + Sync {
 
     fn set_fence(&self, fence: &Fence);
 
-    /// The health of its informers, or the message of a panic.
-    fn health(&self) -> Result<Vec<InformerHealth>, String>;
+    fn health(&self) -> Vec<InformerHealth>;
 
     fn collectors(&self) -> Vec<Box<dyn Collector>>;
 }
@@ -80,9 +75,8 @@ impl<C: Controller> Run for C {
         Controller::set_fence(self, fence);
     }
 
-    fn health(&self) -> Result<Vec<InformerHealth>, String> {
-        let health = catch_unwind(AssertUnwindSafe(|| Controller::health(self)));
-        health.map_err(panic_message)
+    fn health(&self) -> Vec<InformerHealth> {
+        Controller::health(self)
     }
 
     fn collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::Definition;
 use crate::metadata::{self, NameRule};
-use crate::schema::{Limits, Schema};
+use crate::schema::{Limits, PatternMemory, Schema};
 use crate::status::FieldError;
 
 // === impl Definition ===
 
 impl<'a> Definition<'a> {
     /// What is wrong with a definition.
-    pub(crate) fn validate(object: &'a Value) -> Vec<FieldError> {
+    pub(crate) fn validate(object: &'a Value, memory: &PatternMemory) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let definition = Self { object };
         let expected = format!("{}.{}", definition.plural(), definition.group());
@@ -69,7 +69,7 @@ impl<'a> Definition<'a> {
                 ["None", "Webhook"],
             )),
         }
-        definition.validate_versions(&mut errors);
+        definition.validate_versions(memory, &mut errors);
         definition.validate_parts(&mut errors);
         errors
     }
@@ -91,7 +91,7 @@ impl<'a> Definition<'a> {
         }
     }
 
-    fn validate_versions(&self, errors: &mut Vec<FieldError>) {
+    fn validate_versions(&self, memory: &PatternMemory, errors: &mut Vec<FieldError>) {
         let versions = self.versions();
         let stored = versions
             .iter()
@@ -113,7 +113,7 @@ impl<'a> Definition<'a> {
             .first()
             .is_some_and(|first| versions.iter().all(|v| schema(v) == schema(first)));
         let mut names = Vec::new();
-        let mut limits = Limits::default();
+        let mut limits = Limits::new(memory.clone());
         for (at, version) in versions.iter().enumerate() {
             let path = format!("spec.versions[{at}]");
             let name = version["name"].as_str().unwrap_or_default();

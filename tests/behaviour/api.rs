@@ -7,6 +7,7 @@ mod raw;
 mod widget;
 
 mod apply;
+mod autoscalers;
 mod builtin;
 mod cluster_objects;
 mod definitions;
@@ -17,6 +18,7 @@ mod kinds;
 mod lists;
 mod metadata;
 mod namespaces;
+mod openapi;
 mod protobuf;
 mod requests;
 mod resources;

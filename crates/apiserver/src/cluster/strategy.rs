@@ -54,7 +54,7 @@ impl Cluster {
         }
         if resource.has_subresource("status")
             && let Some(status) = resource
-                .typed()
+                .stored_type()
                 .and_then(|kind| typed::empty(kind, "status"))
         {
             object["status"] = status;
@@ -66,7 +66,9 @@ impl Cluster {
             SIGNING_REQUESTS => {
                 let spec = object.get_mut("spec").and_then(Value::as_object_mut);
                 if let Some(spec) = spec {
-                    ["username", "uid", "groups", "extra"].map(|field| spec.remove(field));
+                    for field in ["username", "uid", "groups", "extra"] {
+                        spec.remove(field);
+                    }
                     spec.extend(options.user.clone());
                 }
             }

@@ -81,7 +81,9 @@ on_both_servers! {
             { "type": "Resource", "resource": { "name": "memory", "targetAverageUtilization": 70 } },
             { "type": "Pods", "pods": { "metricName": "m", "targetAverageValue": "7" } },
         ]));
-        assert_eq!(annotation(&shown, "behavior"), created["spec"]["behavior"]);
+        let behavior = annotation(&shown, "behavior");
+        assert_eq!(behavior["ScaleDown"]["StabilizationWindowSeconds"], 9, "the names of Go's fields");
+        assert_eq!(created["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 9);
 
         let status = json!({ "status": {
             "currentReplicas": 2, "desiredReplicas": 3,

@@ -98,6 +98,7 @@ pub(super) fn present(object: &mut Value) {
                 }
                 list.iter().map(|it| to_old(it, "current")).collect()
             }
+            ("behavior", content) => with_case(content, char::to_ascii_uppercase),
             (_, content) => content.clone(),
         };
         if text != json!([]) {
@@ -105,6 +106,28 @@ pub(super) fn present(object: &mut Value) {
         }
     }
     put_annotations(object, annotations);
+    // Go does not leave out this number of the old version.
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status.entry("currentReplicas").or_insert_with(|| 0.into());
+    }
+}
+
+/// The behavior with another case of the first letters of its members: the annotation has the names
+/// of Go's fields.
+fn with_case(value: &Value, case: fn(&char) -> char) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, value)| !value.is_null());
+            let members = members.map(|(name, value)| {
+                let mut letters = name.chars();
+                let first = letters.next().iter().map(case).collect::<String>();
+                (first + letters.as_str(), with_case(value, case))
+            });
+            Value::Object(members.collect())
+        }
+        Value::Array(items) => items.iter().map(|item| with_case(item, case)).collect(),
+        other => other.clone(),
+    }
 }
 
 /// An object of `v1` as `v2` stores it.
@@ -122,6 +145,7 @@ pub(super) fn store(object: &mut Value) {
             ("current-metrics", Value::Array(list)) => {
                 list.iter().map(|it| to_new(it, "current")).collect()
             }
+            ("behavior", content) => with_case(&content, char::to_ascii_lowercase),
             (_, content) => content,
         });
         if let Some(content) = content.filter(|it| it.is_array() || it.is_object()) {
@@ -269,6 +293,7 @@ mod tests {
             },
             "status": {
                 "conditions": [{ "type": "AbleToScale", "status": "True" }],
+                "currentReplicas": 1,
                 "currentMetrics": [{ "type": "Resource", "resource": { "name": "cpu",
                     "current": { "averageUtilization": 40, "averageValue": "4" } } }],
             },

@@ -8,6 +8,7 @@ mod recorded;
 mod widget;
 
 mod apply;
+mod autoscalers;
 mod builtin;
 mod cluster_objects;
 mod definitions;
@@ -18,6 +19,7 @@ mod kinds;
 mod lists;
 mod metadata;
 mod namespaces;
+mod openapi;
 mod protobuf;
 mod requests;
 mod resources;

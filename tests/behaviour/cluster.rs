@@ -233,14 +233,15 @@ impl Cluster {
                     .start();
                 Client::new(server.service(), &self.namespace)
             }
-            Server::Real(real) => {
-                let mut config = real.config().await;
-                config.auth_info = kube::config::AuthInfo {
-                    token: Some(real.powerless_token.clone().into()),
-                    ..Default::default()
-                };
-                Client::try_from(config).expect("a client")
-            }
+            Server::Real(real) => with_token(real, &real.powerless_token).await,
+        }
+    }
+
+    /// A client of the shared server with this token; nothing for the server in the process.
+    pub(crate) async fn with_token(&self, token: &str) -> Option<Client> {
+        match &self.server {
+            Server::Embedded(_) => None,
+            Server::Real(real) => Some(with_token(real, token).await),
         }
     }
 
@@ -271,4 +272,13 @@ impl Cluster {
             .await
             .expect("a fresh namespace");
     }
+}
+
+async fn with_token(real: &RealServer, token: &str) -> Client {
+    let mut config = real.config().await;
+    config.auth_info = kube::config::AuthInfo {
+        token: Some(token.to_owned().into()),
+        ..Default::default()
+    };
+    Client::try_from(config).expect("a client")
 }

@@ -11,14 +11,14 @@
 //! | `/api` and `/apis`, if asked for by [`AGGREGATED`] | [`aggregated()`], with its [`etag`] |
 //! | `/version` | [`version`] |
 //! | `/openapi/v3` and below | [`openapi_index()`], [`openapi()`] |
+//! | `/openapi/v2` | [`openapi_v2()`], [`openapi_v2_protobuf()`] |
 //!
 //! Each takes the resources in any order, every version of a resource as one of them.
 //!
 //! # Not yet
 //!
-//! `/openapi/v2` is protobuf, and kubectl has done without it since 1.30. The aggregated
-//! documents are those of `v2`; `v2beta1` was removed in 1.35, and a client that asks for
-//! nothing else gets the plain documents.
+//! The aggregated documents are those of `v2`; `v2beta1` was removed in 1.35, and a client that
+//! asks for nothing else gets the plain documents.
 
 use serde_json::{Map, Value, json};
 
@@ -34,7 +34,7 @@ mod tests;
 
 pub(crate) use aggregated::{AGGREGATED, aggregated};
 pub(crate) use hash::etag;
-pub(crate) use openapi::{openapi, openapi_index};
+pub(crate) use openapi::{openapi, openapi_index, openapi_v2, openapi_v2_protobuf};
 use order::{Rank, VersionRank};
 
 /// The document at `/api`; `address` is where the server can be reached, as `host:port`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::metadata::{Finalizers, NameRule};
 use crate::selector::SelectableField;
 
+mod autoscaler;
 mod builtin;
 mod definition;
 mod resource;
@@ -170,7 +171,9 @@ impl Registry {
             resources: BTreeMap::new(),
         };
         for resource in builtin::resources() {
-            registry.insert(vec![Arc::new(resource)]);
+            let key = (resource.info.group.clone(), resource.info.plural.clone());
+            let versions = registry.resources.entry(key).or_default();
+            versions.push(Arc::new(resource));
         }
         registry
     }
@@ -246,5 +249,10 @@ mod tests {
         }
         assert!(registry.find("apps", "v1", "deployments").is_some());
         assert!(registry.find("apps", "v2", "deployments").is_none());
+        let autoscalers = registry.versions("autoscaling", "horizontalpodautoscalers");
+        let versions = autoscalers
+            .iter()
+            .map(|it| (&*it.info.version, it.info.storage));
+        assert!(versions.eq([("v2", true), ("v1", false)]));
     }
 }

@@ -182,7 +182,7 @@ impl ApiService {
                 let accept = call.parts.headers.get(http::header::ACCEPT);
                 let accept = accept.and_then(|value| value.to_str().ok());
                 let as_protobuf = accept.is_some_and(|it| it.contains("proto-openapi"));
-                return reply::openapi_v2(as_protobuf);
+                return reply::openapi_v2(&discovery::openapi_v2(infos()), as_protobuf);
             }
             Target::OpenApi => Some(discovery::openapi_index(infos())),
             Target::OpenApiOf { group, version } => discovery::openapi(infos(), group, version),

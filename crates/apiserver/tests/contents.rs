@@ -176,3 +176,50 @@ async fn an_object_that_nests_deeply_is_listed_as_yaml() {
         assert!(String::from_utf8_lossy(&body).contains("name: w"));
     }
 }
+
+#[tokio::test]
+async fn a_body_in_yaml_that_nests_too_deeply_is_refused() {
+    let server = ApiServer::new();
+    let maps = format!("{NAMESPACES}/default/configmaps");
+    // A reader without a limit would take hours for the last one.
+    for depth in [200, 10_000, 500_000] {
+        for text in [
+            "[".repeat(depth),
+            format!("\n{}", "- ".repeat(depth)),
+            "{a: ".repeat(depth),
+        ] {
+            let post = Request::post(&maps)
+                .header("content-type", "application/yaml")
+                .body(Full::from(format!("metadata: {text}")))
+                .expect("a request");
+            let (parts, _) = answer(&server, post).await;
+            assert_eq!(parts.status, 400, "{depth}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_body_in_yaml_is_read() {
+    let server = ApiServer::new();
+    let filler = (0..2_000).fold(String::new(), |text, at| {
+        text + &format!("    k{at}: \"v\"\n")
+    });
+    let widget = format!(
+        "apiVersion: ex.io/v1\nkind: Widget\nmetadata:\n  name: w # [[[\n  annotations:\n    a: 'it''s'\n    \
+         b: |\n      [[[ {{{{{{ \"\n{filler}spec: {{size: 1}}\n"
+    );
+    support::register(&support::client(&server), support::widget_definition())
+        .await
+        .expect("a definition");
+    let post = Request::post("/apis/ex.io/v1/namespaces/default/widgets")
+        .header("content-type", "application/yaml")
+        .body(Full::from(widget))
+        .expect("a request");
+    let (parts, body) = answer(&server, post).await;
+    assert_eq!(parts.status, 201, "{body:?}");
+    let created: Value = serde_json::from_slice(&body).expect("JSON");
+    let annotations = &created["metadata"]["annotations"];
+    assert_eq!(annotations["a"], "it's");
+    assert_eq!(annotations["b"], "[[[ {{{ \"\n");
+    assert_eq!(annotations["k1999"], "v");
+}

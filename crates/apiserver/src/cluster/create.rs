@@ -97,7 +97,7 @@ impl Cluster {
         defaults::created(resource, &mut object);
         let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
         errors.extend(decode::check_schema(resource, Part::Main, &mut object));
-        if let Some(kind) = resource.typed() {
+        if let Some(kind) = resource.stored_type() {
             errors.extend(typed::validate_new(kind.name, &object));
         }
         let key = key_of(resource, &object);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Part, defaults};
 use crate::metadata;
-use crate::registry::Resource;
+use crate::registry::{Resource, View};
 use crate::status::{About, FieldError, Status};
 use crate::typed;
 use crate::wire::UnknownFields;
@@ -74,6 +74,12 @@ pub(super) fn decode(
         UnknownFields::Ignore | UnknownFields::Applied => {}
     }
     resource.view.store(&mut body);
+    if resource.view == View::Autoscaler
+        && let Some(kind) = resource.stored_type()
+    {
+        // The annotations of the other version fill fields, which have defaults.
+        typed::decode(kind, &mut body).map_err(|error| cannot_handle(resource, &error))?;
+    }
     defaults::decoded(resource, &mut body);
     if let Some(members) = body.as_object_mut() {
         members.remove("apiVersion");
@@ -88,7 +94,7 @@ pub(super) fn decode(
 /// What the schema of `resource` says of a decoded object.
 pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) -> Vec<FieldError> {
     let is_whole = matches!(part, Part::Main | Part::EphemeralContainers | Part::Resize);
-    if let Some(kind) = resource.typed().filter(|_| is_whole) {
+    if let Some(kind) = resource.stored_type().filter(|_| is_whole) {
         return typed::validate(kind.name, object);
     }
     let Some(schema) = &resource.schema else {

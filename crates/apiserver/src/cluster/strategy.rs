@@ -54,7 +54,7 @@ impl Cluster {
         }
         if resource.has_subresource("status")
             && let Some(status) = resource
-                .typed()
+                .stored_type()
                 .and_then(|kind| typed::empty(kind, "status"))
         {
             object["status"] = status;

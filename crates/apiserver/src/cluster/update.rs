@@ -189,7 +189,7 @@ impl Cluster {
             errors.extend(metadata::new_finalizers(&object, before));
         }
         errors.extend(decode::check_schema(resource, part, &mut object));
-        if let Some(kind) = resource.typed().filter(|_| part == Part::Main) {
+        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
             errors.extend(typed::validate_update(kind.name, before, &object));
         }
         if &*resource.table == DEFINITIONS && part == Part::Main {

@@ -17,6 +17,9 @@ use crate::registry::ResourceInfo;
 use crate::typed;
 
 mod builtin;
+mod v2;
+
+pub(crate) use v2::{openapi_v2, openapi_v2_protobuf};
 
 /// Where the schema of `metadata` stands in each document.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -66,7 +69,7 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for info in resources {
-        let name = definition(info);
+        let name = components(info, &mut schemas);
         let namespace = if info.namespaced {
             "/namespaces/{namespace}"
         } else {
@@ -75,15 +78,6 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
         let root = root(&info.group, &info.version);
         let path = format!("/{root}{namespace}/{}/{{name}}", info.plural);
         paths.insert(path, json!({ "patch": patch(info, &name) }));
-        if let Some(kind) = typed(info) {
-            builtin::add(kind, &mut schemas);
-            if let Some(schema) = schemas.get_mut(&name) {
-                schema["x-kubernetes-group-version-kind"] = json!([self::kind(info)]);
-            }
-        } else {
-            schemas.entry(OBJECT_META).or_insert_with(object_meta);
-            schemas.insert(name, schema(info));
-        }
     }
     json!({
         "openapi": "3.0.0",
@@ -91,6 +85,21 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
         "paths": paths,
         "components": { "schemas": schemas },
     })
+}
+
+/// Adds the schema of a kind, and those that it refers to, and returns its name.
+fn components(info: &ResourceInfo, schemas: &mut Map<String, Value>) -> String {
+    let name = definition(info);
+    if let Some(kind) = typed(info) {
+        builtin::add(kind, schemas);
+        if let Some(schema) = schemas.get_mut(&name) {
+            schema["x-kubernetes-group-version-kind"] = json!([self::kind(info)]);
+        }
+    } else {
+        schemas.entry(OBJECT_META).or_insert_with(object_meta);
+        schemas.insert(name.clone(), schema(info));
+    }
+    name
 }
 
 /// The name of a kind's schema: `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.

@@ -111,6 +111,11 @@ impl Builtin {
         self.traits.contains(&wanted)
     }
 
+    /// Whether this is the version of autoscalers that is stored as another.
+    fn is_old_autoscaler(&self) -> bool {
+        (self.group, self.version) == rows::OLD_AUTOSCALING
+    }
+
     fn resource(&self) -> Resource {
         let events = self.group == rows::EVENTS.0;
         let table = match self.group {
@@ -123,7 +128,13 @@ impl Builtin {
             info: self.info(),
             table: Arc::from(table),
             rules: self.rules(),
-            view: if events { View::Events } else { View::Same },
+            view: if events {
+                View::Events
+            } else if self.is_old_autoscaler() {
+                View::Autoscaler
+            } else {
+                View::Same
+            },
             schema: None,
             stored_schema: None,
             stored_schema_number: 0,
@@ -160,7 +171,7 @@ impl Builtin {
             namespaced: !self.is(Trait::Cluster),
             verbs,
             subresources: self.subresources(),
-            storage: self.group != rows::EVENTS.0,
+            storage: self.group != rows::EVENTS.0 && !self.is_old_autoscaler(),
             custom: false,
             deprecation: (self.kind == "Endpoints").then(|| {
                 "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"

@@ -59,6 +59,14 @@ impl Resource {
         typed::kind(&self.api_version(), &self.info.kind)
     }
 
+    /// The type of the stored objects of a built-in kind, where it is another.
+    pub(crate) fn stored_type(&self) -> Option<&'static typed::Struct> {
+        match self.view {
+            View::Autoscaler => typed::kind("autoscaling/v2", &self.info.kind),
+            View::Same | View::Events => self.typed(),
+        }
+    }
+
     /// How messages name an object of this kind.
     pub(crate) fn about<'a>(&'a self, name: &'a str) -> About<'a> {
         About {

@@ -2,16 +2,20 @@
 
 use serde_json::Value;
 
+use super::autoscaler;
+
 /// How an object in one version differs from the stored one.
 ///
 /// With conversion `None`, versions of a custom resource differ in `apiVersion` alone,
-/// and so do the built-in kinds here; but for events, which have two shapes.
+/// and so do the built-in kinds here; but for events and autoscalers, which have two shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     /// Not at all.
     Same,
     /// `events.k8s.io/v1`, stored as `v1`.
     Events,
+    /// `autoscaling/v1`, stored as `autoscaling/v2`.
+    Autoscaler,
 }
 
 /// The fields of an event that have two names: in `events.k8s.io/v1`, and in `v1`.
@@ -31,20 +35,28 @@ impl View {
     /// The stored object as this version shows it.
     pub(crate) fn present(self, stored: &Value) -> Value {
         let mut object = stored.clone();
-        if self == Self::Events {
-            for (here, there) in EVENT_FIELDS {
-                rename(&mut object, there, here);
+        match self {
+            Self::Same => {}
+            Self::Events => {
+                for (here, there) in EVENT_FIELDS {
+                    rename(&mut object, there, here);
+                }
             }
+            Self::Autoscaler => autoscaler::present(&mut object),
         }
         object
     }
 
     /// An object of this version as it is stored.
     pub(crate) fn store(self, object: &mut Value) {
-        if self == Self::Events {
-            for (here, there) in EVENT_FIELDS {
-                rename(object, here, there);
+        match self {
+            Self::Same => {}
+            Self::Events => {
+                for (here, there) in EVENT_FIELDS {
+                    rename(object, here, there);
+                }
             }
+            Self::Autoscaler => autoscaler::store(object),
         }
     }
 }

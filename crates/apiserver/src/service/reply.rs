@@ -162,21 +162,19 @@ pub(crate) fn discovery(headers: &HeaderMap, body: &Value) -> Response<ResponseB
     response
 }
 
-/// The `OpenAPI` v2 document, which describes no types. Without it kubectl takes no lists of
-/// manifests; with it, the server checks their items.
-pub(crate) fn openapi_v2(as_protobuf: bool) -> Response<ResponseBody> {
+/// The `OpenAPI` v2 document, as protobuf or JSON.
+pub(crate) fn openapi_v2(body: &Value, as_protobuf: bool) -> Response<ResponseBody> {
     const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-    /// `swagger: "2.0"` and `info: { title: "Kubernetes", version: "unversioned" }`, as fields 1
-    /// and 2 of gnostic's `Document`.
-    const DOCUMENT: &[u8] = b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned";
-    if as_protobuf {
-        return response(StatusCode::OK, PROTOBUF, ResponseBody::whole(DOCUMENT));
+    if !as_protobuf {
+        return document(body);
     }
-    document(&serde_json::json!({
-        "swagger": "2.0",
-        "info": { "title": "Kubernetes", "version": "unversioned" },
-        "paths": {},
-    }))
+    encoded(
+        StatusCode::OK,
+        Encoded {
+            bytes: discovery::openapi_v2_protobuf(body),
+            media_type: PROTOBUF,
+        },
+    )
 }
 
 /// A `Status` object: a refusal, or that something is gone.

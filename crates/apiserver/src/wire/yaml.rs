@@ -3,10 +3,14 @@
 //! An alias repeats what its anchor names, so a few kilobytes of aliases can describe
 //! gigabytes. Without aliases a document has no more values than bytes, and no longer texts
 //! than itself; a document that yields several times as many is refused.
+//!
+//! A document that nests deeply would take time by the square of its depth, before the reader of
+//! values refuses it. So its depth is checked first, event by event.
 
 use std::cell::Cell;
 use std::fmt;
 
+use granit_parser::{Event, Parser};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -16,18 +20,45 @@ const MAX_EXPANSION: usize = 8;
 /// What each document may yield, however short it is.
 const FREE: usize = 64 * 1024;
 
+/// How deep lists and objects may nest: as deep as the reader of values goes.
+const MAX_DEPTH: usize = 128;
+
+/// Documents of up to this length cannot nest so deep that reading them takes long: 4 KiB.
+const SHORT: usize = 4 * 1024;
+
 /// Reads one document.
 ///
 /// # Errors
 ///
-/// What is wrong with the document, in one line, also if its aliases repeat too much.
+/// What is wrong with the document, in one line, also if its aliases repeat too much or it nests too
+/// deeply.
 pub(crate) fn from_slice(body: &[u8]) -> Result<Value, serde_yaml_ng::Error> {
+    if body.len() > SHORT {
+        check_depth(body).map_err(serde_yaml_ng::Error::custom)?;
+    }
     let left = Cell::new(
         body.len()
             .saturating_mul(MAX_EXPANSION)
             .saturating_add(FREE),
     );
     Bounded { left: &left }.deserialize(serde_yaml_ng::Deserializer::from_slice(body))
+}
+
+/// Checks how deep a document nests, and stops where it nests too deeply.
+fn check_depth(body: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+    let mut depth: usize = 0;
+    for event in Parser::new_from_str(text) {
+        match event.map_err(|error| error.to_string())?.0 {
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Err(format!("the document nests deeper than {MAX_DEPTH} levels"));
+        }
+    }
+    Ok(())
 }
 
 /// Reads a value, and counts what it takes.

@@ -77,8 +77,7 @@ pub(in crate::cluster) fn check(
         if DECISIONS.contains(&kind) {
             if decided.is_some_and(|other| other != kind) {
                 let why = "Approved and Denied conditions are mutually exclusive";
-                let path = format!("{PATH}[{at}].type");
-                errors.push(FieldError::invalid(path, &kind.into(), why));
+                errors.push(FieldError::invalid(PATH, &kind.into(), why));
             }
             decided = Some(kind);
         }

@@ -14,6 +14,7 @@ const APPS: (&str, &str) = ("apps", "v1");
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const AUTOSCALING: (&str, &str) = ("autoscaling", "v2");
+pub(super) const OLD_AUTOSCALING: (&str, &str) = ("autoscaling", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
 const COORDINATION: (&str, &str) = ("coordination.k8s.io", "v1");
@@ -336,6 +337,14 @@ pub(super) const BUILTINS: &[Builtin] = &[
     ),
     row(
         AUTOSCALING,
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        &["hpa"],
+        &[Status, All],
+        &[],
+    ),
+    row(
+        OLD_AUTOSCALING,
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         &["hpa"],

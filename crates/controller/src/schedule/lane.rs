@@ -228,13 +228,9 @@ impl<E: ScheduleItem> Lane<E> {
         &self.slots
     }
 
-    /// Reads the data outside of the lane that a worker changes when it takes the lane.
-    pub(super) fn look_ahead(&self) -> (usize, Option<usize>) {
-        let event = self.first.as_ref();
-        (
-            Arc::strong_count(&self.name),
-            event.map(ScheduleItem::owners),
-        )
+    /// The first undispatched event.
+    pub(super) const fn first(&self) -> Option<&E> {
+        self.first.as_ref()
     }
 
     /// The priority of the lane, if it has work now.

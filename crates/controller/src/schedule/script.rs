@@ -198,6 +198,23 @@ fn an_object_of_the_first_list_that_changes_becomes_urgent() {
 }
 
 #[test]
+fn a_closed_kind_keeps_its_events() {
+    check(
+        "close x, update x/a, update y/b, take, take, open x, take",
+        "y/b1 - x/a1",
+    );
+    check("close, update x/a, take, open, take", "- x/a1");
+}
+
+#[test]
+fn a_kind_that_was_removed_has_no_work() {
+    check(
+        "update x/a, take, fail x/a 0 5, update x/b, update y/c, purge x, wait 5, take, take",
+        "x/a1 y/c1 -",
+    );
+}
+
+#[test]
 fn an_event_that_folds_is_told_once() {
     let mut play = ScriptRunner::folding(true);
     assert_eq!(

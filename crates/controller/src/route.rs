@@ -663,6 +663,12 @@ mod tests {
         fn wants(&self, _: &AnyEvent) -> bool {
             true
         }
+
+        fn finalizer(&self) -> Option<&str> {
+            None
+        }
+
+        fn history_went_back(&self, _: &str) {}
     }
 
     impl ErasedMapper for Inert {

@@ -238,7 +238,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             Work::Retry(pending)
         } else if let Some(offer) = self.lanes[id].pop() {
             let mut pendings = Vec::new();
-            if self.lanes[id].has_pendings() && !offer.pendings_checked {
+            if !offer.pendings_checked {
                 self.take_pendings(id, &offer.event, now, &mut pendings);
                 // An event does not affect calls of another uid with this name. Exception: for
                 // handlers that are keyed by name, a delete is obsolete once the next object
@@ -365,7 +365,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
         self.handlers.retain(|it| *it != handler);
         let ids: Vec<_> = (self.lanes.iter())
-            .filter(|(_, lane)| lane.has_pendings())
+            .filter(|(_, lane)| !lane.pendings().is_empty())
             .map(|(id, _)| id)
             .collect();
         let mut gone = 0;
@@ -463,8 +463,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
         let delete = (pending.action == Action::Deleted).then_some(pending.handler);
         if let Some(replaced) = self.lanes[lane].set(pending, &mut self.later, lane) {
+            self.note_taken(lane, &replaced);
             self.discarded.push(replaced);
-            return;
         }
         self.pending += 1;
         if let Some(handler) = delete {

@@ -298,13 +298,12 @@ impl<E: ScheduleItem> Lane<E> {
         match fold(last, offer.event) {
             Fold::Separate(event) => return Some(Offer { event, ..offer }),
             Fold::Merged => {
-                if priority < *urgency {
-                    if let Some(priorities) = priorities {
-                        priorities[*urgency as usize] -= 1;
-                        priorities[priority as usize] += 1;
-                    }
-                    *urgency = priority;
+                let highest = priority.min(*urgency);
+                if let Some(priorities) = priorities {
+                    priorities[*urgency as usize] -= 1;
+                    priorities[highest as usize] += 1;
                 }
+                *urgency = highest;
             }
             Fold::Cancelled => dropped.extend(self.pop_newest()),
         }
@@ -341,11 +340,6 @@ impl<E: ScheduleItem> Lane<E> {
             }
         }
         Some(offer)
-    }
-
-    /// Whether calls are pending.
-    pub(super) const fn has_pendings(&self) -> bool {
-        !self.slots.is_empty()
     }
 
     /// Removes the first pending call that is `wanted`.

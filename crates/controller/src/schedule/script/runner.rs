@@ -83,7 +83,7 @@ pub(super) struct ScriptEvent {
 
 /// The object that a pending call is about.
 #[derive(Clone, Debug)]
-pub(super) struct ScriptCall(Option<Uid>);
+pub(super) struct ScriptCall(pub(super) Option<Uid>);
 
 impl ScheduleItem for ScriptEvent {
     fn uid(&self) -> Option<&str> {
@@ -471,6 +471,9 @@ impl ScriptRunner {
     fn look(&mut self) {
         let pending: usize = self.slots.values().map(Vec::len).sum();
         assert_eq!(self.schedule.pending(), pending, "one slot each, none lost");
+        let deletes = self.slots.values().flatten();
+        let deletes = deletes.filter(|slot| slot.action == Action::Deleted);
+        assert_eq!(self.schedule.deletes.len(), deletes.count());
         assert_eq!(self.schedule.take_discarded().len(), self.discarded);
         self.discarded = 0;
         assert_eq!(self.schedule.held, self.taken.len());
@@ -508,7 +511,7 @@ impl Slot {
     }
 }
 
-fn key(name: &str) -> LaneKey {
+pub(super) fn key(name: &str) -> LaneKey {
     let (namespace, object) = match name.split_once('/') {
         Some((namespace, name)) => (namespace, ObjectKey::new(name).within(namespace)),
         None => ("", ObjectKey::new(name)),

@@ -14,8 +14,8 @@ use crate::support::config;
 
 const OWN: &str = "example.io/own";
 
-/// A handler with a finalizer, which needs deletes and remembers of which objects it was told that
-/// the history went back.
+/// A handler with a finalizer, which needs deletes and remembers the objects whose history went
+/// back.
 #[derive(Clone, Default)]
 struct Finalizing(Arc<Mutex<Vec<String>>>);
 

@@ -440,8 +440,8 @@ fn exact(rig: &Rig) -> impl Reconciler<Lease> + use<> {
     }
 }
 
-/// With the version from before the guard, whatever it writes would conflict. A create that was
-/// given up is a create, whatever event repeats it: there is no old state.
+/// With the version from before the guard, whatever it writes would conflict. A create whose
+/// retries are exhausted is a create, whatever event repeats it: there is no old state.
 #[tokio::test(start_paused = true)]
 async fn a_create_has_the_object_with_the_guard_and_no_old_state() {
     let rig = Rig::new();

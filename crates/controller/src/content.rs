@@ -43,3 +43,108 @@ fn parse(json: &str) -> Option<Value> {
     }
     Some(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{borrow::Cow, sync::Arc};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ObjectMeta;
+    use serde_json::json;
+    use windlass_informer::{DecodeError, ObjectIdentity, Stored};
+
+    use super::*;
+
+    /// Each row: a part that one write changes, and whether that differs: of a decoded object, of
+    /// one whose finalizers the same write has changed, and of one that is kept as JSON.
+    #[test]
+    fn the_content_is_all_but_the_status_the_finalizers_and_what_each_write_changes() {
+        let owner = json!([{ "apiVersion": "v1", "kind": "A", "name": "a", "uid": "1" }]);
+        let managed = json!([{ "manager": "kubectl" }]);
+        for (part, value, decoded, with_finalizers, as_json) in [
+            ("labels", json!({ "a": "b" }), true, true, true),
+            ("annotations", json!({ "a": "b" }), true, true, true),
+            ("ownerReferences", owner, true, true, true),
+            // Of a decoded object only the metadata are visible.
+            ("data", json!({ "a": "b" }), true, false, true),
+            ("status", json!({ "a": "b" }), true, false, false),
+            ("managedFields", managed, true, false, false),
+            ("generation", json!(7), true, false, false),
+            ("finalizers", json!(["a.io/b"]), false, false, false),
+        ] {
+            let (old, mut new) = (object("1"), object("2"));
+            match part {
+                "data" | "status" => new[part] = value,
+                _ => new["metadata"][part] = value,
+            }
+            let differ = |new: &Value| differs(&decode(&old), &decode(new));
+            assert_eq!(differ(&new), decoded, "{part}");
+            assert_eq!(differs(&kept(&old), &kept(&new)), as_json, "{part} in JSON");
+            new["metadata"]["finalizers"] = json!(["a.io/b"]);
+            assert_eq!(differ(&new), with_finalizers, "{part} and the finalizers");
+        }
+    }
+
+    #[test]
+    fn one_version_does_not_differ_from_itself() {
+        let object = decode(&object("1"));
+        assert!(!differs(&object, &object));
+    }
+
+    #[test]
+    fn json_that_is_no_object_differs() {
+        let broken = Kept("[".to_owned());
+        assert!(differs(&broken, &broken));
+        let list = Kept("[]".to_owned());
+        assert!(differs(&list, &list));
+    }
+
+    fn object(version: &str) -> Value {
+        json!({ "metadata": { "name": "web", "resourceVersion": version } })
+    }
+
+    fn decode(object: &Value) -> ConfigMap {
+        serde_json::from_value(object.clone()).expect("a config map")
+    }
+
+    fn kept(object: &Value) -> Kept {
+        Kept(object.to_string())
+    }
+
+    /// An object that is kept as JSON.
+    struct Kept(String);
+
+    impl ObjectIdentity for Kept {
+        fn namespace(&self) -> Option<&str> {
+            None
+        }
+
+        fn name(&self) -> &'static str {
+            "web"
+        }
+
+        fn uid(&self) -> Option<&str> {
+            None
+        }
+
+        fn resource_version(&self) -> Option<&str> {
+            None
+        }
+    }
+
+    impl Stored for Kept {
+        type Object = ();
+
+        fn metadata(&self) -> Cow<'_, ObjectMeta> {
+            Cow::Owned(ObjectMeta::default())
+        }
+
+        fn object(self: Arc<Self>) -> Result<Arc<()>, DecodeError> {
+            Ok(Arc::new(()))
+        }
+
+        fn raw_json(&self) -> Option<&str> {
+            Some(&self.0)
+        }
+    }
+}

@@ -156,7 +156,7 @@ impl Fence {
     #[must_use]
     pub fn is_open(&self) -> bool {
         let deadline = self.shared.deadline.load(Ordering::SeqCst);
-        deadline > 0 && nanos(self.now()) < deadline
+        nanos(self.now()) < deadline
     }
 
     /// Waits until the fence is open, and permits one call.

@@ -89,7 +89,7 @@ pub trait Mapper<K>: Send + Sync + 'static {
     /// The predicates that an event must pass. By default none; each [`filter`](Self::filter) adds
     /// one.
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        Vec::new()
+        vec![]
     }
 
     /// Calls this mapper only for events that pass `predicate`.

@@ -82,7 +82,7 @@ pub trait Reconciler<K>: Send + Sync + 'static {
     /// The predicates that an event must pass. By default none; each [`filter`](Self::filter) adds
     /// one.
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        Vec::new()
+        vec![]
     }
 
     /// The finalizer of a wrapper with a finalizer.
@@ -103,17 +103,14 @@ pub trait Reconciler<K>: Send + Sync + 'static {
     /// Whether a wrapper needs `event` for its finalizer, even if a predicate around it rejects the
     /// event: the object has to be cleaned up, or its finalizer has changed.
     #[doc(hidden)]
-    fn needs(&self, event: &windlass_informer::Event<K>) -> bool {
-        let _ = event;
+    fn needs(&self, _event: &windlass_informer::Event<K>) -> bool {
         false
     }
 
     /// The next event of the object with `uid` is from before what this handler may remember of it,
     /// because the API server was restored from a backup. For wrappers that remember versions.
     #[doc(hidden)]
-    fn history_went_back(&self, uid: &str) {
-        let _ = uid;
-    }
+    fn history_went_back(&self, _uid: &str) {}
 
     /// Calls this reconciler only for events that pass `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>

@@ -347,7 +347,7 @@ impl Route {
         });
         if let Some(kind) = self.kinds.get_mut(&kind) {
             let mut chain = kind.chain.to_vec();
-            let at = chain.partition_point(|it| it.place() < handler.place());
+            let at = chain.partition_point(|it| it.role <= role);
             chain.insert(at, handler);
             kind.chain = chain.into();
         }
@@ -629,6 +629,26 @@ mod tests {
         assert_eq!(route.without_informer(), named);
     }
 
+    #[test]
+    fn a_kind_that_only_a_mapper_names_needs_an_informer() {
+        let mut route = Route::default();
+        let of = ObjectType::of::<u8>();
+        let from = new_kind(&mut route, "from", of).expect("new");
+        let to = new_kind(&mut route, "to", of).expect("new");
+        let informer = FormUser::Informer;
+        route.form(from, of, informer).expect("its form");
+        assert_eq!(route.without_informer(), None);
+        route.add_mapper(from, to, Box::new(Inert));
+        let named = Some(("to".to_owned(), Some("from".to_owned())));
+        assert_eq!(route.without_informer(), named);
+        assert!(!route.has_informer(to));
+        route.form(to, of, informer).expect("its form");
+        assert_eq!(route.without_informer(), None);
+        assert!(route.has_informer(to));
+        route.remove_informer(to);
+        assert!(!route.has_informer(to));
+    }
+
     struct Inert;
 
     impl ErasedHandler for Inert {
@@ -643,6 +663,12 @@ mod tests {
         fn wants(&self, _: &AnyEvent) -> bool {
             true
         }
+
+        fn finalizer(&self) -> Option<&str> {
+            None
+        }
+
+        fn history_went_back(&self, _: &str) {}
     }
 
     impl ErasedMapper for Inert {

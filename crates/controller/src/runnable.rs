@@ -60,18 +60,16 @@ pub trait Controller: Send + Sync + 'static {
     /// A controller that wraps another one must pass it on. Other controllers should take a
     /// [permit](Fence::permit) for each unit of work, and write through a [fenced
     /// client](Fence::client).
-    fn set_fence(&self, fence: &Fence) {
-        _ = fence;
-    }
+    fn set_fence(&self, _fence: &Fence) {}
 
     /// The health of its informers, for the readiness of the operator. By default none.
     fn health(&self) -> Vec<InformerHealth> {
-        Vec::new()
+        vec![]
     }
 
     /// The collectors for a Prometheus registry. By default none.
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        Vec::new()
+        vec![]
     }
 }
 

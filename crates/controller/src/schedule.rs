@@ -94,9 +94,6 @@ pub(crate) struct Schedule<E, P> {
 
     /// The offers of the current call of `offer`. Kept to reuse its memory.
     located: Vec<LocatedOffer<E>>,
-
-    /// Memory for the pending calls of the next turn, to avoid an allocation for each.
-    spare: Vec<Pending<P>>,
 }
 
 /// A lane that a worker has taken, with its work.
@@ -164,7 +161,6 @@ impl<E, P> Default for Schedule<E, P> {
             evicted: Vec::new(),
             delete_retry: DeleteRetry::default(),
             located: Vec::new(),
-            spare: Vec::new(),
         }
     }
 }
@@ -242,8 +238,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             Work::Retry(pending)
         } else if let Some(offer) = self.lanes[id].pop() {
             let mut pendings = Vec::new();
-            if self.lanes[id].has_pendings() && !offer.pendings_checked {
-                pendings = std::mem::take(&mut self.spare);
+            if !offer.pendings_checked {
                 self.take_pendings(id, &offer.event, now, &mut pendings);
                 // An event does not affect calls of another uid with this name. Exception: for
                 // handlers that are keyed by name, a delete is obsolete once the next object
@@ -370,7 +365,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
         self.handlers.retain(|it| *it != handler);
         let ids: Vec<_> = (self.lanes.iter())
-            .filter(|(_, lane)| lane.has_pendings())
+            .filter(|(_, lane)| !lane.pendings().is_empty())
             .map(|(id, _)| id)
             .collect();
         let mut gone = 0;
@@ -384,13 +379,6 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
         self.pending -= gone;
         gone
-    }
-
-    /// Keeps the memory of a finished turn's pending calls.
-    pub(crate) fn reuse(&mut self, buffer: Vec<Pending<P>>) {
-        if buffer.is_empty() && buffer.capacity() > self.spare.capacity() {
-            self.spare = buffer;
-        }
     }
 
     /// Takes the folded events.
@@ -475,8 +463,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
         let delete = (pending.action == Action::Deleted).then_some(pending.handler);
         if let Some(replaced) = self.lanes[lane].set(pending, &mut self.later, lane) {
+            self.note_taken(lane, &replaced);
             self.discarded.push(replaced);
-            return;
         }
         self.pending += 1;
         if let Some(handler) = delete {
@@ -564,21 +552,29 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     fn look_ahead(&mut self) {
         /// About as many as a processor can load concurrently, with three or four loads for each.
         const TURNS: usize = 8;
+        if let Some(left) = self.prefetched.checked_sub(1) {
+            self.prefetched = left;
+            return;
+        }
         // The data of a single lane was just written.
-        if self.prefetched > 0 || self.ready.len() < 2 {
-            self.prefetched = self.prefetched.saturating_sub(1);
+        if self.ready.len() < 2 {
             return;
         }
         let mut located = [None; TURNS];
         for (at, id) in located.iter_mut().zip(self.ready.upcoming(TURNS)) {
             *at = Some(id);
-            self.prefetched += 1;
         }
         let lanes = || located.iter().flatten().map(|id| (*id, &self.lanes[*id]));
         black_box(lanes().map(|(_, lane)| lane.hash).max());
-        black_box(lanes().map(|(_, lane)| lane.look_ahead()).max());
+        let event = |lane: &Lane<E>| lane.first().map(ScheduleItem::owners);
+        black_box(
+            lanes()
+                .map(|(_, lane)| (Arc::strong_count(&lane.name), event(lane)))
+                .max(),
+        );
         black_box((lanes().map(|(id, lane)| self.index.find(lane.hash, |it| it == id))).max());
-        self.prefetched -= 1;
+        // This turn is one of them.
+        self.prefetched = lanes().count().saturating_sub(1);
     }
 
     /// Updates the phase of a lane after its work has changed, and removes it if it is empty.

@@ -33,14 +33,10 @@ pub(crate) trait ErasedHandler: Send + Sync {
     fn wants(&self, event: &AnyEvent) -> bool;
 
     /// The finalizer of the handler, if it has one.
-    fn finalizer(&self) -> Option<&str> {
-        None
-    }
+    fn finalizer(&self) -> Option<&str>;
 
     /// The next event of the object with `uid` is from before what the handler may remember of it.
-    fn history_went_back(&self, uid: &str) {
-        let _ = uid;
-    }
+    fn history_went_back(&self, uid: &str);
 }
 
 /// A mapper, with erased types.
@@ -377,6 +373,42 @@ mod tests {
     }
 
     /// A chain of one, which wants the actions that `wanted` holds.
+    #[test]
+    fn handlers_learn_that_the_history_went_back() {
+        #[derive(Clone, Default)]
+        struct Remembers(Arc<parking_lot::Mutex<Vec<String>>>);
+
+        impl Watcher<ConfigMap> for Remembers {
+            type Error = Failure;
+
+            fn history_went_back(&self, uid: &str) {
+                self.0.lock().push(uid.to_owned());
+            }
+        }
+
+        impl Reconciler<ConfigMap> for Remembers {
+            type Error = Failure;
+
+            async fn reconcile(&self, _: Request<ConfigMap>) -> Result<Outcome, Failure> {
+                Ok(Outcome::done())
+            }
+
+            fn history_went_back(&self, uid: &str) {
+                self.0.lock().push(uid.to_owned());
+            }
+        }
+
+        let handler = Remembers::default();
+        let handlers: [&dyn ErasedHandler; 2] = [
+            &WatcherAdapter::<ConfigMap, _>::new(handler.clone()),
+            &ReconcilerAdapter::<ConfigMap, _>::new(handler.clone()),
+        ];
+        for (adapter, uid) in handlers.iter().zip(["1", "2"]) {
+            adapter.history_went_back(uid);
+        }
+        assert_eq!(*handler.0.lock(), ["1", "2"]);
+    }
+
     fn chain(wanted: &'static str) -> crate::route::Chain {
         let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
         let wants = move |event: &Event<ConfigMap>| wanted.contains(event.action());

@@ -135,6 +135,32 @@ async fn a_permit_lives_as_long_as_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fence_is_idle_when_its_only_permit_is_dropped() {
+    let fence = TestClock::default().fence();
+    fence.open_until(MINUTE);
+    let permit = fence.try_permit().expect("it is open");
+    let idle = tokio::spawn({
+        let fence = fence.clone();
+        async move { timeout(MINUTE, fence.idle()).await }
+    });
+    sleep(MINUTE / 2).await;
+    assert!(!idle.is_finished());
+    drop(permit);
+    idle.await.expect("no panic").expect("it is idle");
+}
+
+#[test]
+fn a_fence_is_closed_at_its_deadline_and_until_it_is_opened() {
+    let clock = TestClock::default();
+    let fence = clock.fence();
+    assert!(!fence.is_open());
+    fence.open_until(MINUTE);
+    assert!(fence.is_open());
+    clock.advance(MINUTE);
+    assert!(!fence.is_open());
+}
+
+#[tokio::test(start_paused = true)]
 async fn waiting_for_the_end_of_a_fence_follows_a_deadline_that_is_moved() {
     let fence = Fence::new();
     let (began, minutes) = (fence.now(), |count: u32| count * MINUTE);

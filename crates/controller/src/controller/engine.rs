@@ -295,17 +295,12 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
             later,
         } = self;
         // The finished work is dropped without the lock.
-        let Some(mut done) = turn.take() else {
+        let Some(done) = turn.take() else {
             return false;
-        };
-        let buffer = match &mut done.work {
-            Work::Event { pendings, .. } => std::mem::take(pendings),
-            Work::Retry(_) => Vec::new(),
         };
         *since = now;
         engine.change(|schedule| {
             schedule.finish(done.lane, later.drain(..));
-            schedule.reuse(buffer);
             *turn = schedule.take(now);
         });
         turn.is_some()

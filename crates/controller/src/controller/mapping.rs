@@ -129,7 +129,7 @@ impl TriggeredKeys {
             stored.cloned().collect()
         };
         let triggered = stored.len();
-        if triggered > 0 {
+        if !stored.is_empty() {
             resync.request(stored);
         }
         triggered

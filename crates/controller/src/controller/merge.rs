@@ -105,11 +105,8 @@ impl Merge {
         let members = &self.members;
         let mut show_again = Vec::new();
         self.objects.retain(|uid, seen| {
-            let count = seen.holders.len();
             seen.holders.retain(|holder| *holder != informer);
-            let was_holder = seen.holders.len() < count;
-            if was_holder
-                && seen.emitted.is_none()
+            if seen.emitted.is_none()
                 && !seen.is_preceded(members)
                 && let Some(held_back) = &mut seen.held_back
                 && let Some(holder) = seen.holders.first()

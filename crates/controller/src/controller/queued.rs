@@ -241,7 +241,7 @@ impl HandlerPosition {
         const NUMBERS: u32 = 30;
         let number = u32::try_from(id.0).expect("a program has few handlers");
         debug_assert!(number < 1 << NUMBERS, "a program has few handlers");
-        Self(NonZeroU32::MIN.saturating_add((role as u32) << NUMBERS | number))
+        Self(NonZeroU32::MIN.saturating_add(((role as u32) << NUMBERS) + number))
     }
 }
 

@@ -343,6 +343,22 @@ mod tests {
         }
     }
 
+    /// It is stored in objects: another version of an operator has to find it again.
+    #[test]
+    fn the_name_in_progress_never_changes() {
+        let long = "n".repeat(63);
+        let cut = format!("{}x8213b529.in-progress", "n".repeat(42));
+        for domain in ["", "example.io/"] {
+            for (name, expected) in [("clean-up", "clean-up.in-progress"), (&*long, &*cut)] {
+                let name = FinalizerName::new(format!("{domain}{name}")).expect("a name");
+                assert_eq!(name.in_progress().as_str(), format!("{domain}{expected}"));
+            }
+        }
+        // The longest one that is not cut.
+        let name = FinalizerName::new(format!("example.io/{}", "n".repeat(51))).expect("a name");
+        assert_eq!(name.in_progress().as_str(), format!("{name}.in-progress"));
+    }
+
     #[test]
     fn long_names_that_begin_alike_stay_apart() {
         let long = |end| FinalizerName::new(format!("{}{end}", "n".repeat(62))).expect("a name");

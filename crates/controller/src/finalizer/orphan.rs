@@ -159,3 +159,43 @@ where
         Ok(!matches!(settled, SettleOutcome::Gone))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::Status;
+
+    use super::*;
+    use crate::{FinalizerName, FinalizerPatch, PatchClient};
+
+    /// A client whose server answers each request with this status.
+    struct Refusing(u16);
+
+    impl PatchClient<ConfigMap> for Refusing {
+        async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<ConfigMap, kube::Error> {
+            let status = Status::failure("no", "Refused").with_code(self.0);
+            Err(kube::Error::Api(Box::new(status)))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_object_is_no_error_and_a_refused_read_is_one() {
+        let orphan = Orphan {
+            key: ObjectKey::new("web"),
+            uid: None,
+            terminating: false,
+        };
+        for (code, expected) in [
+            (404, Ok(false)),
+            (403, Err("finalizer_forbidden")),
+            (429, Err("finalizer_read")),
+            (500, Err("finalizer_read")),
+        ] {
+            let name = FinalizerName::new("example.io/own").expect("a name");
+            let finalizers = Finalizers::new(Refusing(code), name).expect("a finalizer");
+            let released = finalizers.release_orphan(&orphan).await;
+            let released = released.map_err(|error| error.reason());
+            assert_eq!(released, expected, "{code}");
+        }
+    }
+}

@@ -105,6 +105,8 @@ impl<K: Resource> Mapper<K> for Owners {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use k8s_openapi::{
         api::{
             apps::v1::ReplicaSet,
@@ -165,5 +167,9 @@ mod tests {
             .map(|key| key.to_string())
             .collect();
         assert_eq!(named.join(" "), keys, "{pod}");
+        let before = mapper.keys_before(&LazyObject::from(Arc::new(object)));
+        let before = before.expect("it is decoded");
+        let before: Vec<_> = before.iter().map(ToString::to_string).collect();
+        assert_eq!(before, named, "{pod} as the old state");
     }
 }

@@ -78,9 +78,9 @@ impl Collector for Labelled {
             pair.set_name(self.name.to_owned());
             pair.set_value(self.value.clone());
             let mut labels = metric.take_label();
-            // Sorted by name, like the labels of all collectors.
-            let at = labels.partition_point(|label| label.name() < self.name);
-            labels.insert(at, pair);
+            labels.push(pair);
+            // Like the labels of all collectors.
+            labels.sort_by(|one, other| one.name().cmp(other.name()));
             metric.set_label(labels);
         }
         families

@@ -170,3 +170,43 @@ impl<K> Clone for UnfinishedCall<K> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_which_nothing_is_remembered_has_no_entry() {
+        let mut memories = Memories::<()>::default();
+        let uid = Some(Uid::from("a"));
+        memories.change(uid.clone(), |memory| memory.progress = Some(Progress::Held));
+        assert_eq!(memories.len(), 1);
+        memories.change(uid.clone(), |memory| memory.progress = None);
+        assert_eq!(memories.len(), 0);
+        memories.change(uid.clone(), |memory| memory.progress = Some(Progress::Held));
+        let forgotten = memories.forget(uid.as_ref()).expect("it is remembered");
+        assert_eq!(forgotten.progress, Some(Progress::Held));
+        assert_eq!(memories.len(), 0);
+    }
+
+    #[test]
+    fn released_objects_are_remembered_until_too_many_others_are() {
+        let mut memories = Memories::<()>::default();
+        let uid = |at: usize| Some(Uid::from(&*at.to_string()));
+        let mut retire = |at, progress| {
+            memories.change(uid(at), |memory| memory.progress = Some(progress));
+            memories.retire(uid(at));
+            memories.len()
+        };
+        for at in 0..Memories::<()>::RETIRED {
+            assert_eq!(retire(at, Progress::Released), at + 1);
+        }
+        assert_eq!(retire(1_000_000, Progress::Gone), Memories::<()>::RETIRED);
+        assert!(memories.get(uid(0).as_ref()).is_none(), "the oldest");
+        assert!(memories.get(uid(1).as_ref()).is_some());
+        // One that is held again is no longer released.
+        memories.change(uid(1), |memory| memory.progress = Some(Progress::Held));
+        memories.retire(uid(1_000_001));
+        assert!(memories.get(uid(1).as_ref()).is_some());
+    }
+}

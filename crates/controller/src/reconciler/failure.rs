@@ -117,3 +117,13 @@ impl fmt::Display for Failure {
         self.source.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_shows_its_error() {
+        assert_eq!(Failure::new("disk full").to_string(), "disk full");
+    }
+}

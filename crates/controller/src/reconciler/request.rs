@@ -245,11 +245,10 @@ impl Call {
     pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
         let (action, object, old) = match cast(self.event, &self.key)? {
             Event::Updated { old, new } => (self.action, new, Some(OldObject::new(old))),
-            // The old state does not decode, and the handler has not received it.
-            Event::Added(object) if self.action == Action::Updated => {
-                (Action::Created, object, None)
-            }
-            Event::Added(object) | Event::Resynced(object) => (self.action, object, None),
+            // Also of an update: then the old state does not decode, and the handler has not
+            // received it.
+            Event::Added(object) => (Action::Created, object, None),
+            Event::Resynced(object) => (self.action, object, None),
             Event::Deleted { last, .. } => (self.action, last, None),
             _ => return Err(cannot_cast::<K>(self.key).into()),
         };

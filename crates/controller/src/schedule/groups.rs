@@ -131,6 +131,40 @@ mod tests {
     }
 
     #[test]
+    fn each_of_many_namespaces_has_a_group() {
+        let mut groups = Groups::default();
+        let names: Vec<_> = (0..1_000).map(|at| format!("namespace-{at}")).collect();
+        for kind in [1, 2] {
+            for name in &names {
+                let group = join(&mut groups, kind, name);
+                let Group {
+                    kind: its,
+                    namespace,
+                    ..
+                } = &groups[group];
+                assert_eq!((its.0, namespace.as_deref()), (kind, Some(&**name)));
+            }
+        }
+        assert_eq!(groups.known.len(), 2_000);
+    }
+
+    /// A group with lanes does not take the place of an empty one that is kept.
+    #[test]
+    fn a_group_that_still_has_lanes_is_not_counted_as_empty() {
+        let mut groups = Groups::default();
+        let empty = join(&mut groups, 1, "empty");
+        groups.leave(empty);
+        for at in 0..2 * Groups::LEFT {
+            let name = format!("namespace-{at}");
+            let group = join(&mut groups, 1, &name);
+            join(&mut groups, 1, &name);
+            groups.leave(group);
+        }
+        groups.trim();
+        assert_eq!(groups.known.len(), 2 * Groups::LEFT + 1);
+    }
+
+    #[test]
     fn a_group_whose_last_lane_has_left_is_found_again() {
         let mut groups = Groups::default();
         let shop = join(&mut groups, 1, "shop");

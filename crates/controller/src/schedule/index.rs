@@ -78,7 +78,7 @@ impl Default for LaneIndex {
 
 /// Expands the hash to 64 bits with the hash in the lowest and the highest bits.
 fn spread(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
+    u64::from(hash).wrapping_mul(0x1_0000_0001)
 }
 
 #[cfg(test)]
@@ -108,6 +108,10 @@ mod tests {
         let mut index = LaneIndex::default();
         index.insert(7, SlabKey::at(1));
         index.insert(7, SlabKey::at(2));
+        for lane in [1, 2].map(SlabKey::at) {
+            assert_eq!(index.find(7, |it| it == lane), Some(lane));
+        }
+        assert_eq!(index.find(7, |it| it == SlabKey::at(3)), None);
         index.remove(7, SlabKey::at(1));
         assert_eq!(index.find(7, |_| true), Some(SlabKey::at(2)));
     }
@@ -118,14 +122,35 @@ mod tests {
         for at in 0..100_000 {
             index.insert(hash(at), SlabKey::at(at));
         }
+        let capacity =
+            |index: &LaneIndex| -> usize { index.shards.iter().map(HashTable::capacity).sum() };
+        let whole = capacity(&index);
         for at in 0..100_000 {
             index.remove(hash(at), SlabKey::at(at));
+            let left = index.len();
+            if left == whole / 4 {
+                assert_eq!(capacity(&index), whole, "a quarter of it is in use");
+            }
+            if left < whole / 4 && left % 1_000 == 0 {
+                assert!(capacity(&index) >= 2 * left, "it may double at once");
+            }
         }
-        let capacity: usize = index.shards.iter().map(HashTable::capacity).sum();
+        let capacity = capacity(&index);
         assert!(
             capacity <= LaneIndex::SHARDS * LaneIndex::SMALL * 2,
             "{capacity}"
         );
+    }
+
+    /// So that the shard that grows is a small part of all.
+    #[test]
+    fn lanes_are_in_all_shards_alike() {
+        let mut index = LaneIndex::default();
+        for at in 0..100 * LaneIndex::SHARDS {
+            index.insert(hash(at), SlabKey::at(at));
+        }
+        let lanes = index.shards.iter().map(HashTable::len);
+        assert!(lanes.max() < Some(300), "thrice the average");
     }
 
     fn hash(at: usize) -> u32 {

@@ -228,13 +228,9 @@ impl<E: ScheduleItem> Lane<E> {
         &self.slots
     }
 
-    /// Reads the data outside of the lane that a worker changes when it takes the lane.
-    pub(super) fn look_ahead(&self) -> (usize, Option<usize>) {
-        let event = self.first.as_ref();
-        (
-            Arc::strong_count(&self.name),
-            event.map(ScheduleItem::owners),
-        )
+    /// The first undispatched event.
+    pub(super) const fn first(&self) -> Option<&E> {
+        self.first.as_ref()
     }
 
     /// The priority of the lane, if it has work now.
@@ -302,13 +298,12 @@ impl<E: ScheduleItem> Lane<E> {
         match fold(last, offer.event) {
             Fold::Separate(event) => return Some(Offer { event, ..offer }),
             Fold::Merged => {
-                if priority < *urgency {
-                    if let Some(priorities) = priorities {
-                        priorities[*urgency as usize] -= 1;
-                        priorities[priority as usize] += 1;
-                    }
-                    *urgency = priority;
+                let highest = priority.min(*urgency);
+                if let Some(priorities) = priorities {
+                    priorities[*urgency as usize] -= 1;
+                    priorities[highest as usize] += 1;
                 }
+                *urgency = highest;
             }
             Fold::Cancelled => dropped.extend(self.pop_newest()),
         }
@@ -345,11 +340,6 @@ impl<E: ScheduleItem> Lane<E> {
             }
         }
         Some(offer)
-    }
-
-    /// Whether calls are pending.
-    pub(super) const fn has_pendings(&self) -> bool {
-        !self.slots.is_empty()
     }
 
     /// Removes the first pending call that is `wanted`.

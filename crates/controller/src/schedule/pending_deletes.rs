@@ -81,6 +81,12 @@ impl PendingDeletes {
         }
     }
 
+    /// The number of pending deletes of all kinds.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.kinds.values().map(|known| known.order.len()).sum()
+    }
+
     /// Removes all pending deletes of `kind`.
     pub(super) fn forget(&mut self, kind: KindId) {
         self.kinds.remove(&kind);

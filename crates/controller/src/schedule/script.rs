@@ -3,7 +3,9 @@
 mod random;
 mod runner;
 
-use self::runner::ScriptRunner;
+use self::runner::{ScriptCall, ScriptRunner, key};
+use super::{Moment, Pending, PendingDeletes, Reason};
+use crate::{Action, HandlerId};
 
 #[test]
 fn an_object_is_in_one_hand() {
@@ -198,6 +200,55 @@ fn an_object_of_the_first_list_that_changes_becomes_urgent() {
 }
 
 #[test]
+fn a_closed_kind_keeps_its_events() {
+    check(
+        "close x, update x/a, update y/b, take, take, open x, take",
+        "y/b1 - x/a1",
+    );
+    check("close, update x/a, take, open, take", "- x/a1");
+}
+
+#[test]
+fn a_kind_that_was_removed_has_no_work() {
+    check(
+        "update x/a, take, fail x/a 0 5, update x/b, update y/c, purge x, wait 5, take, take",
+        "x/a1 y/c1 -",
+    );
+}
+
+/// Only a delete goes, and not another call of the object or of the handler.
+#[test]
+fn the_oldest_pending_delete_goes_when_its_kind_has_too_many() {
+    let mut schedule = ScriptRunner::default().schedule;
+    let mut add = |at: usize, handler, action| {
+        let pending = Pending {
+            handler: HandlerId(handler),
+            action,
+            reason: Reason::Failed,
+            due: Moment::NEVER,
+            overtaken: false,
+            call: ScriptCall(None),
+        };
+        schedule.add_pending(key(&format!("x/{at}")), pending);
+        (schedule.has_evicted(), schedule.take_evicted())
+    };
+    add(0, 0, Action::Updated);
+    for at in 0..PendingDeletes::LIMIT {
+        let (has_evicted, evicted) = add(at, 0, Action::Deleted);
+        assert!(!has_evicted && evicted.is_empty());
+    }
+    add(0, 1, Action::Deleted);
+    let (has_evicted, evicted) = add(1, 1, Action::Deleted);
+    assert!(has_evicted);
+    let evicted: Vec<_> = (evicted.iter())
+        .map(|(key, pending)| (key.object.name(), pending.handler, pending.action))
+        .collect();
+    assert_eq!(evicted, [("1", HandlerId(0), Action::Deleted)]);
+    assert!(!schedule.has_evicted());
+    assert_eq!(schedule.pending(), PendingDeletes::LIMIT + 1);
+}
+
+#[test]
 fn an_event_that_folds_is_told_once() {
     let mut play = ScriptRunner::folding(true);
     assert_eq!(
@@ -208,6 +259,12 @@ fn an_event_that_folds_is_told_once() {
     assert_eq!(
         play.run("update a, update a#2, take, done a, take"),
         "a1 a2"
+    );
+    // In one batch: the lane of b has the memory of the first lane of a.
+    let mut play = ScriptRunner::folding(true);
+    assert_eq!(
+        play.run("create a, delete a create b update a, take, take, take"),
+        "b1 a3 -"
     );
 }
 

@@ -213,6 +213,8 @@ mod tests {
         let left: Vec<_> = pool.iter().map(|(_, value)| *value).collect();
         assert_eq!(left, (0..1_000).step_by(3).collect::<Vec<_>>());
         assert_eq!(pool.len(), left.len());
+        assert!((pool.iter()).all(|(number, value)| pool.get(number) == Some(value)));
+        assert!((pool.iter()).all(|(number, value)| numbers[*value] == number));
     }
 
     #[test]

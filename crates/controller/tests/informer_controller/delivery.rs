@@ -115,6 +115,31 @@ async fn no_more_objects_are_worked_on_at_once_than_asked_for() {
     running.stop().await.expect("it stops");
 }
 
+/// The periodic resyncs of many objects do not delay a change.
+#[tokio::test(start_paused = true)]
+async fn a_change_does_not_wait_for_resyncs() {
+    let (running, gate) = gated(Coalescing::Never, 100, 1).await;
+    let (script, source) = windlass_informer::Scripted::new();
+    let minute = Duration::from_secs(60);
+    let informer = windlass_informer::Informer::builder(source).resync(minute);
+    (running.rig.controller)
+        .add_informer(crate::support::KIND, &informer.build())
+        .expect("added");
+    let objects = ["r1", "r2", "r3"].map(|name| config(name, 1));
+    script.list(objects).await.expect("it runs");
+    gate.add_permits(3);
+    running.said().await;
+    // Each object is resynced once in a minute, and the first of these calls does not end.
+    tokio::time::sleep(2 * minute).await;
+    assert!(running.said().await.starts_with("resynced r"));
+    running.apply(config("web", 1)).await;
+    settle().await;
+    gate.add_permits(1);
+    assert_eq!(running.said().await, "created web=1");
+    gate.add_permits(100);
+    running.stop().await.expect("it stops");
+}
+
 /// What changes comes before what was there at the start.
 #[tokio::test(start_paused = true)]
 async fn a_change_does_not_wait_for_the_first_list() {

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{sync::Notify, task::yield_now};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    BuildError, Fence, InformerController, Outcome, Request, RunError, SimpleWatcher,
+    BuildError, Controller, Fence, InformerController, Outcome, Request, RunError, SimpleWatcher,
 };
 use windlass_informer::{HealthState, Informer, Source, WatchError};
 
@@ -55,6 +55,42 @@ async fn run_starts_all_informers_and_blocks_until_it_is_stopped() {
     for informer in [&first, &second] {
         assert!(matches!(informer.health().state, HealthState::Stopped));
     }
+}
+
+/// As an operator does it.
+#[tokio::test(start_paused = true)]
+async fn it_runs_through_the_trait_of_all_controllers() {
+    async fn run(
+        controller: impl Controller<Error = RunError>,
+        log: Log,
+        list: impl Future<Output = ()> + Send,
+    ) {
+        assert_eq!(controller.name(), "shop");
+        assert_eq!(&*controller.health()[0].kind, KIND);
+        assert!(!controller.prometheus_collectors().is_empty());
+        let fence = Fence::new();
+        controller.set_fence(&fence);
+        let stop = CancellationToken::new();
+        let test = async {
+            list.await;
+            assert_eq!(log.take().await, "", "the fence is closed");
+            fence.open_until(fence.now() + Duration::from_secs(60));
+            assert_eq!(log.take().await, "w add web=1");
+            stop.cancel();
+        };
+        let (ended, ()) = tokio::join!(controller.run(stop.clone()), test);
+        ended.expect("it stops");
+    }
+    let rig = Rig::new(InformerController::builder().name("shop"));
+    rig.watch(rig.log.watcher("w"));
+    let Rig {
+        controller,
+        script,
+        log,
+        ..
+    } = rig;
+    let list = async move { script.list([config("web", 1)]).await.expect("it runs") };
+    run(controller, log, list).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,3 +19,4 @@ mod retries;
 mod shared;
 mod threads;
 mod tracing;
+mod wrapping;

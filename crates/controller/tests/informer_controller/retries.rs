@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Action, Coalescing, ErrorReport, ExponentialBackoff, Failure, InformerController,
-    InformerControllerBuilder, NeverDequeue, Outcome, Request, RetryObject, State,
+    InformerControllerBuilder, NeverDequeue, NeverRetry, Outcome, Request, RetryObject, State,
 };
 use windlass_informer::{Informer, Scripted};
 
@@ -122,6 +122,21 @@ async fn the_last_attempt_is_told_that_it_is() {
     running.apply(config("web", 1)).await;
     pass(60).await;
     assert_eq!(running.said().await, "0 false, 1 false, 2 true");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_retries_the_first_attempt_is_the_last() {
+    let rig = Rig::new(quiet().retry_policy(NeverRetry));
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(request.last_attempt());
+        async { Err::<Outcome, _>(Refused("no")) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    assert_eq!(running.said().await, "true");
     running.stop().await.expect("it stops");
 }
 

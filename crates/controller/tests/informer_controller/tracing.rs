@@ -9,11 +9,12 @@ use ::tracing::{
     Dispatch,
     subscriber::{DefaultGuard, NoSubscriber, set_default},
 };
+use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
-use windlass_controller::InformerController;
+use windlass_controller::{Coalescing, InformerController, NeverRetry, Outcome, Request};
 
-use crate::support::{Rig, config, pass};
+use crate::support::{KIND, Refused, Rig, config, pass, secs};
 
 /// What is logged on this thread while it lives, as lines.
 #[derive(Clone, Default)]
@@ -125,6 +126,82 @@ async fn a_call_that_is_given_up_is_logged_as_not_retried_or_exhausted() {
             "{all:#?}"
         );
     }
+}
+
+/// How a call ended, and which events were folded into others, is in their spans.
+#[tokio::test(start_paused = true)]
+async fn spans_have_the_outcomes() {
+    let (lines, _guard) = Lines::listen(FmtSpan::CLOSE);
+    let rig = Rig::new(
+        InformerController::builder()
+            .on_error(|_| {})
+            .retry_policy(NeverRetry)
+            .coalescing(Coalescing::Always)
+            .timeout(secs(10)),
+    );
+    rig.reconcile(|request: Request<ConfigMap>| async move {
+        match request.key().name() {
+            "slow" => std::future::pending().await,
+            "bad" => panic!("bad"),
+            "refused" => Err(Refused("no")),
+            "again" => Ok(Outcome::requeue_after(secs(3600))),
+            _ => Ok(Outcome::done()),
+        }
+    });
+    let refuses = |object: &ConfigMap| {
+        assert_ne!(object.metadata.name.as_deref(), Some("bad"));
+        None
+    };
+    (rig.controller.add_mapper(KIND, KIND, refuses)).expect("the kind is there");
+    let running = rig.start_empty().await;
+    for name in ["slow", "bad", "refused", "again", "web"] {
+        running.apply(config(name, 1)).await;
+    }
+    pass(1).await;
+    // While the first one is processed, the third event is folded into the second.
+    running.apply(config("slow", 2)).await;
+    running.apply(config("slow", 3)).await;
+    pass(60).await;
+    running.stop().await.expect("it stops");
+
+    let all = lines.all();
+    let said = |span: &str, name: &str| {
+        let lines = all.iter().filter(|line| line.ends_with(": close"));
+        let span = format!(":{span}{{");
+        let object = format!("object=shop/{name} ");
+        let its = lines.filter(|line| line.contains(&span) && line.contains(&object));
+        its.cloned().collect::<Vec<_>>()
+    };
+    for (name, outcome, mapped) in [
+        ("slow", "timed_out", "done"),
+        ("bad", "panicked", "panicked"),
+        ("refused", "failed", "done"),
+        ("again", "requeued", "done"),
+        ("web", "done", "done"),
+    ] {
+        for (span, outcome) in [("reconciler", outcome), ("mapper", mapped)] {
+            let said = said(span, name);
+            assert!(!said.is_empty(), "no {span} of {name} in {all:#?}");
+            let failed = !["done", "requeued"].contains(&outcome);
+            for line in said {
+                let shown = line.contains(&format!(r#"outcome="{outcome}""#));
+                assert!(shown, "not {outcome}: {line}");
+                assert_eq!(
+                    line.contains(r#"otel.status_code="ERROR""#),
+                    failed,
+                    "{line}"
+                );
+            }
+        }
+    }
+    let folded = all
+        .iter()
+        .filter(|line| line.contains(r#"outcome="folded""#));
+    // The span of the event, and not that of the mapper in it.
+    let ended = "}: windlass_informer::trace: close";
+    let folded: Vec<_> = folded.filter(|line| line.ends_with(ended)).collect();
+    assert_eq!(folded.len(), 1, "{all:#?}");
+    assert!(folded[0].contains("shop/slow") && folded[0].contains(r#"resource_version="3""#));
 }
 
 #[tokio::test(start_paused = true)]

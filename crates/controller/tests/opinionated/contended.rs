@@ -154,3 +154,33 @@ async fn a_recreated_object_with_the_same_finalizers_is_another_all_the_same() {
     assert_eq!(rig.world.finalizers("web").await, "own");
     running.stop(&rig).await;
 }
+
+/// The clean-up was of an object that exists again: its finalizer stays.
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_of_an_object_that_a_restore_brought_back_stays() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.plan(Fault::Restored(3)).await;
+    rig.world.delete("web").await;
+    let said = rig.said().await;
+    assert!(said.starts_with("delete web=1"), "{said}");
+    assert!(!said.contains("web []"), "{said}");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    running.stop(&rig).await;
+}
+
+/// Whatever the conflict was: no event shows it.
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_removed_after_a_conflict() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.plan(Fault::Conflicts(3)).await;
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+    running.stop(&rig).await;
+}

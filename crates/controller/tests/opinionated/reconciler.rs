@@ -1,10 +1,12 @@
 //! The calls that `OpinionatedReconciler` passes to its reconciler.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use tokio::sync::Mutex;
 use windlass_controller::{
-    DeleteOrder, Failure, NeverDequeue, NeverRetry, OpinionatedReconciler, Outcome, Request, State,
+    DeleteOrder, Failure, NeverDequeue, NeverRetry, OpinionatedReconciler, Outcome, Reconciler,
+    Request, SimpleWatcher, State,
 };
 
 use crate::{
@@ -414,6 +416,93 @@ async fn an_update_that_failed_is_not_forgotten_for_an_echo() {
         "web [wip], created web=1, web [own], updated web=2"
     );
     pass(6).await;
+    assert_eq!(rig.said().await, "updated web=2");
+    running.stop(&rig).await;
+}
+
+/// What a reconciler receives: the action, the object with its version, and the old state.
+fn exact(rig: &Rig) -> impl Reconciler<Lease> + use<> {
+    let log = rig.log.clone();
+    move |request: Request<Lease>| {
+        let object = request.object();
+        let version = object.metadata.resource_version.as_deref();
+        let word = word(request.action());
+        let line = format!(
+            "{word} {} at {} from {}",
+            show(object),
+            version.unwrap_or("none"),
+            request
+                .old()
+                .map_or_else(|| "none".to_owned(), |old| show(old))
+        );
+        let done = log.call(word, line);
+        async move { done.map(|()| Outcome::done()) }
+    }
+}
+
+/// With the version from before the guard, whatever it writes would conflict. A create whose
+/// retries are exhausted is a create, whatever event repeats it: there is no old state.
+#[tokio::test(start_paused = true)]
+async fn a_create_has_the_object_with_the_guard_and_no_old_state() {
+    let rig = Rig::new();
+    let controller = builder().retry_policy(NeverRetry).build();
+    let controller = controller.expect("good settings");
+    let reconciler = OpinionatedReconciler::new(rig.finalizers(), exact(&rig));
+    let added = controller.add_reconciler("leases", reconciler);
+    added.expect("added");
+    let running = rig.start(controller, None).await;
+    rig.log.fail("created");
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.said().await, "web [wip], created web=1 at 2 from none");
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.said().await, "created web=2 at 3 from none, web [own]");
+    running.stop(&rig).await;
+}
+
+/// The informer shows two changes as one, after the reconciler has received the first of them.
+#[tokio::test(start_paused = true)]
+async fn an_update_is_from_the_last_state_that_the_reconciler_received() {
+    let rig = Rig::new();
+    let controller = builder().build().expect("good settings");
+    let script = Arc::new(Mutex::new(None));
+    let (world, later) = (rig.world.clone(), Arc::clone(&script));
+    let writer = SimpleWatcher::new().on_add(move |_: Arc<Lease>| {
+        let (world, later) = (world.clone(), Arc::clone(&later));
+        async move {
+            *later.lock().await = Some(world.pause().await);
+            world.update("web", 2).await;
+            Ok::<_, Refused>(())
+        }
+    });
+    controller.add_watcher("leases", writer).expect("added");
+    let reconciler = OpinionatedReconciler::new(rig.finalizers(), exact(&rig));
+    let added = controller.add_reconciler("leases", reconciler);
+    added.expect("added");
+    let running = rig.start(controller, None).await;
+    rig.world.create("web", 1).await;
+    assert_eq!(
+        rig.said().await,
+        "web [wip], created web=2 at 3 from none, web [own]"
+    );
+    rig.world.update("web", 3).await;
+    let script = script.lock().await.take().expect("it is paused");
+    rig.world.tell(script).await;
+    assert_eq!(rig.said().await, "updated web=3 at 5 from web=2");
+    running.stop(&rig).await;
+}
+
+/// A failed resync that a newer event replaces is not repeated as a resync.
+#[tokio::test(start_paused = true)]
+async fn an_update_that_replaces_a_failed_resync_is_an_update() {
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    running.stop(&rig).await;
+    rig.log.fail("resynced");
+    let running = rig.reconcile(rig.reconciler()).await;
+    assert_eq!(rig.said().await, "resynced web=1");
+    rig.world.update("web", 2).await;
     assert_eq!(rig.said().await, "updated web=2");
     running.stop(&rig).await;
 }

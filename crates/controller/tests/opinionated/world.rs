@@ -67,6 +67,8 @@ pub(crate) enum Fault {
     Conflicts(u32),
     /// Before it, another writer removes all finalizers and deletes the object: 404.
     Vanishes(u32),
+    /// Before it, the server is restored from a backup, in which the object is not being deleted.
+    Restored(u32),
 }
 
 // === impl World ===
@@ -214,6 +216,7 @@ impl PatchClient<Lease> for World {
                 Fault::Vanishes(n) if n == number => state.vanish(name).await,
                 Fault::LosesReply(n) if n == number => fate = Err(false),
                 Fault::CrashAfter(n) if n == number => fate = Err(true),
+                Fault::Restored(n) if n == number => state.restored(name).await,
                 Fault::Races(n, theirs) if n == number => state.race(name, theirs).await,
                 Fault::RacesUntil(n) if number <= n => {
                     let theirs = format!("test.windlass.dev/x{number}");
@@ -293,6 +296,12 @@ impl State {
         let mut lease = self.objects[name].clone();
         lease.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         lease.metadata.finalizers = None;
+        self.write(lease).await;
+    }
+
+    async fn restored(&mut self, name: &str) {
+        let mut lease = self.objects[name].clone();
+        lease.metadata.deletion_timestamp = None;
         self.write(lease).await;
     }
 

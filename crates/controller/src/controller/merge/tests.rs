@@ -210,6 +210,55 @@ fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes(
     }
 }
 
+/// Also without a list, when its watch shows something newer.
+#[test]
+fn what_is_withheld_is_released_when_the_watch_has_passed_the_deletes() {
+    let mut merge = merge(false);
+    let lookup = |_: InformerId, _: &ObjectKey, uid: &str| (uid == "u").then(|| object("5"));
+    for uid in 0..=Tombstones::MAX {
+        let version = Version {
+            epoch: 0,
+            number: Some(10),
+        };
+        merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version);
+    }
+    let mut listed = sighting(1, event("+", "5"), 0);
+    listed.live = false;
+    assert!(merge.apply(listed, &lookup).is_none());
+    for (version, emitted) in [("9", ""), ("10", "+5")] {
+        let mut newer = ConfigMap::default();
+        newer.metadata.name = Some("newer".to_owned());
+        newer.metadata.uid = Some(format!("newer-{version}"));
+        newer.metadata.resource_version = Some(version.to_owned());
+        merge.apply(sighting(1, Event::Added(Arc::new(newer)), 0), &lookup);
+        let released = merge.take_released();
+        let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
+        assert_eq!(released.join(" "), emitted, "{version}");
+    }
+}
+
+#[test]
+fn only_what_waits_for_the_events_of_a_removed_informer_is_resynced() {
+    // The events of a were passed on before b was there; its store has version 3.
+    let lookup =
+        |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(0)).then(|| object("3"));
+    let mut merge = merge(true);
+    merge.apply(sighting(1, event("+", "4"), 0), &lookup);
+    let resynced = merge.remove(id(0), &lookup);
+    assert_eq!(resynced, [(id(1), object("3").key())]);
+
+    // Its next event was passed on: nothing waits.
+    let mut merge = self::merge(true);
+    merge.apply(sighting(1, event("+", "4"), 0), &lookup);
+    merge.apply(sighting(0, event("~", "4"), 0), &lookup);
+    assert!(merge.remove(id(0), &lookup).is_empty());
+
+    // The one that waits for it is removed, and then nothing does.
+    let mut merge = self::merge(true);
+    merge.apply(sighting(1, event("+", "4"), 0), &lookup);
+    assert!(merge.remove(id(1), &lookup).is_empty());
+}
+
 #[test]
 fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_its_list() {
     for counted in [0, 1] {

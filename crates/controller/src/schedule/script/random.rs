@@ -7,16 +7,20 @@ use proptest::prelude::*;
 use super::ScriptRunner;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     /// [`ScriptRunner`] asserts the contract at each step; here every step is possible.
     #[test]
     fn the_contract_holds_in_any_order_of_events(
         steps in prop::collection::vec(step(), 1..60),
         folding: bool,
+        until_successor: bool,
     ) {
         let script: Vec<_> = steps.iter().map(ToString::to_string).collect();
         let mut play = ScriptRunner::folding(folding);
+        if until_successor {
+            play = play.until_successor();
+        }
         play.run(&script.join(", "));
         play.run_out();
     }
@@ -42,6 +46,8 @@ fn step() -> impl Strategy<Value = Step> {
         }),
         3 => (0..9_u8).prop_map(Step::Wait),
         1 => (0..3_u8).prop_map(Step::Cancel),
+        1 => (0..3_usize, any::<bool>()).prop_map(|(kind, open)| Step::Gate(kind, open)),
+        1 => (1..3_usize).prop_map(Step::Purge),
     ]
 }
 
@@ -55,12 +61,17 @@ enum Step {
     Owe(&'static str, u8, u8, u8),
     Wait(u8),
     Cancel(u8),
+    /// Opens or closes a kind, or all.
+    Gate(usize, bool),
+    Purge(usize),
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Two objects in each of two namespaces.
         const NAMES: [&str; 4] = ["x/a", "x/b", "y/c", "y/d"];
+        /// All kinds, and those of the two namespaces.
+        const KINDS: [&str; 3] = ["", " x", " y"];
         let name = |at: &u8| NAMES[usize::from(*at)];
         match self {
             Self::Offer(offers) => {
@@ -77,6 +88,9 @@ impl fmt::Display for Step {
             }
             Self::Wait(seconds) => write!(f, "wait {seconds}"),
             Self::Cancel(handler) => write!(f, "cancel {handler}"),
+            Self::Gate(kind, true) => write!(f, "open{}", KINDS[*kind]),
+            Self::Gate(kind, false) => write!(f, "close{}", KINDS[*kind]),
+            Self::Purge(kind) => write!(f, "purge{}", KINDS[*kind]),
         }
     }
 }

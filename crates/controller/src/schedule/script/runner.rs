@@ -12,21 +12,30 @@
 //! half a 0 5    … and the turn is interrupted after handler 0 failed
 //! wait 5        5 s pass
 //! cancel 0      handler 0 is removed
+//! close x       no lane of the namespace x is taken, or of any namespace without one
+//! open x        … and they are again
+//! purge x       the kind of the namespace x is removed
 //! ```
+//!
+//! Each namespace is a kind of its own.
 //!
 //! A take gives `a1` for the first thing that happened to a, `a1?0` if the retry of handler 0
 //! is to be asked about, `a!0` for a call of handler 0 alone, and `-` for nothing.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use windlass_informer::{ObjectKey, Uid};
 
 use crate::{
     Action, HandlerId,
+    retry::DeleteRetry,
     route::KindId,
     schedule::{
-        Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, Schedule, ScheduleItem, TakenLane,
-        Work,
+        Fold, LaneKey, Moment, Offer, Pending, Phase, Priority, Reason, Schedule, ScheduleItem,
+        TakenLane, Work,
     },
 };
 
@@ -36,20 +45,37 @@ pub(super) struct ScriptRunner {
     now: Moment,
     /// Whether events of one object fold.
     folding: bool,
+    /// Whether a new object of the same name ends the retries of a delete.
+    until_successor: bool,
     taken: HashMap<String, TakenLane<ScriptEvent, ScriptCall>>,
-    /// The undispatched events, by object.
-    untold: HashMap<String, Vec<u32>>,
+    /// The undispatched events, by object: their numbers and priorities.
+    untold: HashMap<String, Vec<(u32, Priority)>>,
     offered: HashMap<String, u32>,
-    /// Which calls are pending, by object: handler, uid, reason, action.
+    /// Which calls are pending, by object.
     slots: HashMap<String, Vec<Slot>>,
+    /// The number of calls that were replaced or cancelled and not dropped yet.
+    discarded: usize,
+    /// The kinds that are closed; `None` closes all.
+    closed: HashSet<Option<KindId>>,
 }
 
-/// Which call is pending: whose, for which object, why, and for what.
-type Slot = (u64, Option<Uid>, Reason, Action);
+/// A pending call.
+#[derive(Clone, Debug)]
+struct Slot {
+    handler: HandlerId,
+    uid: Option<Uid>,
+    reason: Reason,
+    action: Action,
+    due: Moment,
+    overtaken: bool,
+    /// Whether its timer has fired.
+    fired: bool,
+}
 
 /// The numbers of what happened, by object; what was folded holds more than one.
 #[derive(Debug)]
 pub(super) struct ScriptEvent {
+    name: String,
     uid: Option<Uid>,
     action: Action,
     numbers: Vec<u32>,
@@ -57,11 +83,15 @@ pub(super) struct ScriptEvent {
 
 /// The object that a pending call is about.
 #[derive(Clone, Debug)]
-pub(super) struct ScriptCall(Option<Uid>);
+pub(super) struct ScriptCall(pub(super) Option<Uid>);
 
 impl ScheduleItem for ScriptEvent {
     fn uid(&self) -> Option<&str> {
         self.uid.as_ref().map(Uid::as_str)
+    }
+
+    fn action(&self) -> Option<Action> {
+        Some(self.action)
     }
 }
 
@@ -81,10 +111,13 @@ impl Default for ScriptRunner {
             schedule,
             now: Moment::default(),
             folding: false,
+            until_successor: false,
             taken: HashMap::new(),
             untold: HashMap::new(),
             offered: HashMap::new(),
             slots: HashMap::new(),
+            discarded: 0,
+            closed: HashSet::new(),
         }
     }
 }
@@ -98,6 +131,13 @@ impl ScriptRunner {
         }
     }
 
+    /// The retries of a delete end when a new object has its name.
+    pub(super) fn until_successor(mut self) -> Self {
+        self.until_successor = true;
+        self.schedule.set_delete_retry(DeleteRetry::UntilSuccessor);
+        self
+    }
+
     /// Plays `script`; steps that make no sense (to finish what no worker holds) are left
     /// out. Returns what the takes gave.
     pub(super) fn run(&mut self, script: &str) -> String {
@@ -108,6 +148,10 @@ impl ScriptRunner {
                 ["take"] => taken.push(self.take()),
                 ["wait", seconds] => self.now = self.now + secs(seconds),
                 ["cancel", handler] => self.cancel(handler),
+                ["close" | "open", ref kind @ ..] => {
+                    self.set_gate(kind.first().copied(), words[0] == "open");
+                }
+                ["purge", namespace] => self.purge(namespace),
                 ["done" | "drop", name] => self.end(name, words[0] == "done", None),
                 ["break", name] => self.give_back(name, None),
                 ["half", name, handler, after] => self.give_back(name, Some((handler, after))),
@@ -126,6 +170,9 @@ impl ScriptRunner {
 
     /// Runs until there is no work left.
     pub(super) fn run_out(&mut self) {
+        for kind in std::mem::take(&mut self.closed) {
+            self.schedule.set_gate(kind, true);
+        }
         for _ in 0..1_000 {
             for name in self.taken.keys().cloned().collect::<Vec<_>>() {
                 self.end(&name, true, None);
@@ -145,15 +192,27 @@ impl ScriptRunner {
 
     fn offer(&mut self, words: &[&str]) {
         let offers: Vec<_> = words.chunks(2).map(|words| self.happen(words)).collect();
+        let mut dropped = Vec::new();
         let folding = self.folding;
         self.schedule.offer(offers, |older, newer| {
             if !folding {
                 return Fold::Separate(newer);
             }
+            if (older.action, newer.action) == (Action::Created, Action::Deleted) {
+                dropped.push(newer);
+                return Fold::Cancelled;
+            }
             older.numbers.extend(newer.numbers);
             older.action = newer.action;
             Fold::Merged
         });
+        // Each of these cancelled the event before it.
+        assert_eq!(self.schedule.dropped.len(), dropped.len());
+        dropped.extend(self.schedule.take_dropped());
+        for ScriptEvent { name, numbers, .. } in dropped {
+            let untold = self.untold.get_mut(&name).expect("it was offered");
+            untold.retain(|(number, _)| !numbers.contains(number));
+        }
     }
 
     fn happen(&mut self, words: &[&str]) -> (LaneKey, Offer<ScriptEvent>) {
@@ -174,11 +233,12 @@ impl ScriptRunner {
         self.untold
             .entry(name.to_owned())
             .or_default()
-            .push(*number);
+            .push((*number, priority));
         let offer = Offer {
             priority,
             pendings_checked: false,
             event: ScriptEvent {
+                name: name.to_owned(),
                 uid: Some(Uid::from(uid)),
                 action,
                 numbers: vec![*number],
@@ -188,23 +248,44 @@ impl ScriptRunner {
     }
 
     fn take(&mut self) -> String {
-        let Some(turn) = self.schedule.take(self.now) else {
+        let taken = self.schedule.take(self.now);
+        for slot in self.slots.values_mut().flatten() {
+            slot.fired |= slot.due <= self.now;
+        }
+        let Some(turn) = taken else {
             assert_eq!(self.schedule.ready(), 0);
+            for name in self.untold.keys() {
+                let waits = self.taken.contains_key(name) || !self.is_open(name);
+                assert!(waits || self.urgency(name).is_none(), "{name} has work");
+            }
             return "-".to_owned();
         };
         let name = turn.key.object.to_string();
+        assert_eq!(turn.key, key(&name));
+        assert!(self.is_open(&name), "{name} is closed");
         let slots = self.slots.entry(name.clone()).or_default();
+        let overtaken = |slot: &Slot| slot.fired && slot.overtaken;
         let told = match &turn.work {
             Work::Event { offer, pendings } => {
                 // Nothing doubled, nothing out of order: it is the oldest untold.
                 let untold = self.untold.get_mut(&name).expect("it was offered");
-                let oldest: Vec<_> = untold.drain(..offer.event.numbers.len()).collect();
+                let oldest = untold.drain(..offer.event.numbers.len());
+                let oldest: Vec<_> = oldest.map(|(number, _)| number).collect();
                 assert_eq!(offer.event.numbers, oldest, "dispatched in order");
+                assert!(!slots.iter().any(overtaken), "an overtaken call goes first");
                 for pending in pendings {
                     assert!(pending.call.0 == offer.event.uid, "of the same uid");
+                    assert_eq!(pending.overtaken, pending.due <= self.now);
                 }
                 if !offer.pendings_checked {
-                    slots.retain(|slot| slot.1 != offer.event.uid);
+                    let before = slots.len();
+                    slots.retain(|slot| slot.uid != offer.event.uid);
+                    assert_eq!(before - slots.len(), pendings.len(), "each is asked about");
+                    if self.until_successor && offer.event.action == Action::Created {
+                        let before = slots.len();
+                        slots.retain(|slot| slot.action != Action::Deleted);
+                        self.discarded += before - slots.len();
+                    }
                 }
                 let numbers: Vec<_> = (oldest.iter())
                     .map(|number| format!("{name}{number}"))
@@ -218,14 +299,24 @@ impl ScriptRunner {
             }
             Work::Retry(pending) => {
                 assert!(pending.due <= self.now, "not before it is due");
-                let slot = slot(pending);
-                let at = slots.iter().position(|it| *it == slot);
-                slots.remove(at.expect("what is retried was pending"));
+                let at = slots.iter().position(|it| it.is(pending));
+                let slot = slots.remove(at.expect("what is retried was pending"));
+                assert_eq!((slot.due, slot.overtaken), (pending.due, pending.overtaken));
+                let is_first = |other: &Slot| !other.fired || slot.due <= other.due;
+                if slot.overtaken {
+                    assert!(slots.iter().filter(|it| it.overtaken).all(is_first));
+                } else {
+                    assert!(!slots.iter().any(overtaken) && slots.iter().all(is_first));
+                    assert!(self.untold[&name].is_empty(), "an event goes first");
+                }
                 format!("{name}!{}", pending.handler.0)
             }
         };
         assert!(!self.taken.contains_key(&name), "exclusive");
         self.taken.insert(name, turn);
+        let later = self.slots.values().flatten().filter(|it| !it.fired);
+        let next = later.map(|slot| slot.due).min();
+        assert_eq!(self.schedule.next_due(), next, "the next timer");
         told
     }
 
@@ -260,7 +351,8 @@ impl ScriptRunner {
         match &mut turn.work {
             Work::Event { offer, pendings } => {
                 let untold = self.untold.get_mut(name).expect("it was offered");
-                untold.splice(..0, offer.event.numbers.iter().copied());
+                let numbers = offer.event.numbers.iter();
+                untold.splice(..0, numbers.map(|number| (*number, offer.priority)));
                 if let Some((handler, after)) = failed {
                     // Its pending calls were asked about, and kept.
                     offer.pendings_checked = true;
@@ -287,32 +379,103 @@ impl ScriptRunner {
 
     fn cancel(&mut self, handler: &str) {
         let handler = id(handler);
-        self.schedule.cancel(handler);
+        let mut gone = 0;
         for slots in self.slots.values_mut() {
-            slots.retain(|slot| slot.0 != handler.0);
+            let before = slots.len();
+            slots.retain(|slot| slot.handler != handler);
+            gone += before - slots.len();
         }
+        assert_eq!(self.schedule.cancel(handler), gone);
+        self.discarded += gone;
+    }
+
+    fn set_gate(&mut self, namespace: Option<&str>, open: bool) {
+        let kind = namespace.map(kind);
+        self.schedule.set_gate(kind, open);
+        if open {
+            self.closed.remove(&kind);
+        } else {
+            self.closed.insert(kind);
+        }
+    }
+
+    fn purge(&mut self, namespace: &str) {
+        let kind = kind(namespace);
+        let mut gone = 0;
+        for (_, untold) in self
+            .untold
+            .iter_mut()
+            .filter(|(name, _)| key(name).kind == kind)
+        {
+            gone += std::mem::take(untold).len();
+        }
+        for (_, slots) in self
+            .slots
+            .iter_mut()
+            .filter(|(name, _)| key(name).kind == kind)
+        {
+            self.discarded += std::mem::take(slots).len();
+        }
+        let purged = self.schedule.purge(kind);
+        let purged = purged.iter().map(|offer| offer.event.numbers.len());
+        assert_eq!(purged.sum::<usize>(), gone);
     }
 
     /// Writes down what is pending from now on.
     fn note<'a>(&mut self, name: &str, all: impl IntoIterator<Item = &'a Pending<ScriptCall>>) {
         let slots = self.slots.entry(name.to_owned()).or_default();
         for pending in all {
-            let new = slot(pending);
             if !self.schedule.handlers.contains(&pending.handler) {
+                self.discarded += 1;
                 continue;
             }
-            slots.retain(|old| {
-                (old.0, &old.1, old.2) != (new.0, &new.1, new.2)
-                    || (new.2 == Reason::Failed && old.3 != new.3)
-            });
+            let mut new = Slot {
+                handler: pending.handler,
+                uid: pending.call.0.clone(),
+                reason: pending.reason,
+                action: pending.action,
+                due: pending.due,
+                overtaken: pending.overtaken,
+                fired: false,
+            };
+            if let Some(at) = slots.iter().position(|old| old.is(pending)) {
+                let old = slots.remove(at);
+                if old.reason == Reason::Requeued {
+                    new.due = new.due.min(old.due);
+                }
+                self.discarded += 1;
+            }
             slots.push(new);
         }
     }
 
+    fn is_open(&self, name: &str) -> bool {
+        !self.closed.contains(&None) && !self.closed.contains(&Some(key(name).kind))
+    }
+
+    /// The priority of an object that no worker has, if it has work.
+    fn urgency(&self, name: &str) -> Option<Priority> {
+        let event = self.untold[name]
+            .iter()
+            .map(|(_, priority)| *priority)
+            .min();
+        let mut slots = self.slots.get(name).into_iter().flatten();
+        match event {
+            Some(Priority::Live) => event,
+            _ if slots.any(|slot| slot.fired) => Some(Priority::Retry),
+            _ => event,
+        }
+    }
+
     /// What must be true after each step.
-    fn look(&self) {
+    fn look(&mut self) {
         let pending: usize = self.slots.values().map(Vec::len).sum();
         assert_eq!(self.schedule.pending(), pending, "one slot each, none lost");
+        let deletes = self.slots.values().flatten();
+        let deletes = deletes.filter(|slot| slot.action == Action::Deleted);
+        assert_eq!(self.schedule.deletes.len(), deletes.count());
+        assert_eq!(self.schedule.take_discarded().len(), self.discarded);
+        self.discarded = 0;
         assert_eq!(self.schedule.held, self.taken.len());
         let owed = |name: &String| {
             self.taken.contains_key(name)
@@ -322,29 +485,46 @@ impl ScriptRunner {
         let owed = self.untold.keys().filter(|name| owed(name)).count();
         assert_eq!(self.schedule.lanes(), owed, "a lane that has work");
         assert_eq!(self.schedule.index.len(), owed);
+        let mut ready = 0;
+        for (_, lane) in self.schedule.lanes.iter() {
+            let key = lane.key(&self.schedule.groups[lane.group]);
+            let name = key.object.to_string();
+            if self.taken.contains_key(&name) {
+                assert_eq!(lane.phase, Phase::Held);
+            } else {
+                let priority = self.urgency(&name);
+                assert_eq!(lane.phase, priority.map_or(Phase::Idle, Phase::Ready));
+                ready += usize::from(priority.is_some() && self.is_open(&name));
+            }
+        }
+        assert_eq!(self.schedule.ready(), ready, "lanes of open kinds");
     }
 }
 
-fn slot(pending: &Pending<ScriptCall>) -> Slot {
-    let Pending {
-        handler,
-        action,
-        reason,
-        call,
-        ..
-    } = pending;
-    (handler.0, call.0.clone(), *reason, *action)
+// === impl Slot ===
+
+impl Slot {
+    /// Whether `pending` has this slot.
+    fn is(&self, pending: &Pending<ScriptCall>) -> bool {
+        (self.handler, &self.uid, self.reason) == (pending.handler, &pending.call.0, pending.reason)
+            && (self.reason == Reason::Requeued || self.action == pending.action)
+    }
 }
 
-fn key(name: &str) -> LaneKey {
-    let object = match name.split_once('/') {
-        Some((namespace, name)) => ObjectKey::new(name).within(namespace),
-        None => ObjectKey::new(name),
+pub(super) fn key(name: &str) -> LaneKey {
+    let (namespace, object) = match name.split_once('/') {
+        Some((namespace, name)) => (namespace, ObjectKey::new(name).within(namespace)),
+        None => ("", ObjectKey::new(name)),
     };
     LaneKey {
-        kind: KindId(0),
+        kind: kind(namespace),
         object,
     }
+}
+
+/// The kind of the objects in this namespace.
+fn kind(namespace: &str) -> KindId {
+    KindId(namespace.bytes().next().map_or(0, u32::from))
 }
 
 fn id(handler: &str) -> HandlerId {

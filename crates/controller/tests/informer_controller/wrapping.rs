@@ -1,0 +1,139 @@
+//! Wrappers of handlers pass on all that the handlers say about themselves.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
+use windlass_controller::{
+    Failure, Outcome, Predicate, Reconciler, Request, TypedReconciler, Watcher,
+};
+use windlass_informer::{Event, LazyObject};
+
+use crate::support::config;
+
+const OWN: &str = "example.io/own";
+
+/// A handler with a finalizer, which needs deletes and remembers the objects whose history went
+/// back.
+#[derive(Clone, Default)]
+struct Finalizing(Arc<Mutex<Vec<String>>>);
+
+impl Reconciler<ConfigMap> for Finalizing {
+    type Error = Failure;
+
+    async fn reconcile(&self, _: Request<ConfigMap>) -> Result<Outcome, Failure> {
+        Ok(Outcome::done())
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        Some(OWN)
+    }
+
+    fn needs(&self, event: &Event<ConfigMap>) -> bool {
+        matches!(event, Event::Deleted { .. })
+    }
+
+    fn history_went_back(&self, uid: &str) {
+        self.0.lock().push(uid.to_owned());
+    }
+}
+
+impl Watcher<ConfigMap> for Finalizing {
+    type Error = Failure;
+
+    fn finalizer(&self) -> Option<&str> {
+        Some(OWN)
+    }
+
+    fn needs(&self, event: &Event<ConfigMap>) -> bool {
+        matches!(event, Event::Deleted { .. })
+    }
+
+    fn history_went_back(&self, uid: &str) {
+        self.0.lock().push(uid.to_owned());
+    }
+}
+
+#[test]
+fn wrappers_have_the_finalizer_and_the_needs_of_their_handler() {
+    fn nothing<K>(_: &Event<K>) -> bool {
+        false
+    }
+    let handler = Finalizing::default();
+    let reconciler = Reconciler::filter(handler.clone(), nothing::<ConfigMap>);
+    let watcher = Watcher::filter(handler.clone(), nothing::<ConfigMap>);
+    let typed = TypedReconciler::<ConfigMap, _>::new(handler.clone());
+    let finalizers = [
+        Reconciler::finalizer(&reconciler),
+        Watcher::finalizer(&watcher),
+        Reconciler::finalizer(&typed),
+    ];
+    assert_eq!(finalizers, [Some(OWN); 3]);
+    for event in events(|value| Arc::new(config("web", value))) {
+        let is_needed = matches!(event, Event::Deleted { .. });
+        assert_eq!(Reconciler::needs(&reconciler, &event), is_needed);
+        assert_eq!(Watcher::needs(&watcher, &event), is_needed);
+        // Whatever the predicate says.
+        assert_eq!(Reconciler::receives(&reconciler, &event), is_needed);
+        assert_eq!(Watcher::receives(&watcher, &event), is_needed);
+    }
+    for event in events(dynamic) {
+        let is_needed = matches!(event, Event::Deleted { .. });
+        assert_eq!(Reconciler::needs(&typed, &event), is_needed);
+    }
+    Reconciler::history_went_back(&reconciler, "1");
+    Watcher::history_went_back(&watcher, "2");
+    Reconciler::history_went_back(&typed, "3");
+    assert_eq!(*handler.0.lock(), ["1", "2", "3"]);
+}
+
+/// A handler without a finalizer needs no event that its predicates refuse.
+#[test]
+fn most_handlers_need_no_event() {
+    let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+    let watcher = windlass_controller::SimpleWatcher::<ConfigMap>::new();
+    for event in events(|value| Arc::new(config("web", value))) {
+        assert!(!Reconciler::needs(&handler, &event));
+        assert!(!Watcher::needs(&watcher, &event));
+    }
+    assert_eq!(Reconciler::finalizer(&handler), None);
+    assert_eq!(Watcher::<ConfigMap>::finalizer(&watcher), None);
+}
+
+#[test]
+fn a_typed_reconciler_has_the_predicates_of_its_handler() {
+    for wanted in ["CREATE", "UPDATE", "DELETE", "RESYNC"] {
+        let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+        let filtered = handler.filter(move |event: &Event<ConfigMap>| event.action() == wanted);
+        let typed = TypedReconciler::<ConfigMap, _>::new(filtered);
+        for event in events(dynamic) {
+            let action = event.action();
+            assert_eq!(typed.passes(&event), action == wanted, "{action}, {wanted}");
+        }
+    }
+}
+
+/// An event of each kind.
+fn events<K: Send + Sync + 'static>(object: impl Fn(u32) -> Arc<K>) -> [Event<K>; 4]
+where
+    LazyObject<K>: From<Arc<K>>,
+{
+    [
+        Event::Added(object(1)),
+        Event::Updated {
+            old: LazyObject::from(object(1)),
+            new: object(2),
+        },
+        Event::Deleted {
+            last: object(2),
+            missed: false,
+        },
+        Event::Resynced(object(2)),
+    ]
+}
+
+fn dynamic(value: u32) -> Arc<DynamicObject> {
+    let object = serde_json::to_value(config("web", value)).expect("plain JSON");
+    Arc::new(serde_json::from_value(object).expect("an object"))
+}

@@ -392,12 +392,12 @@ on_both_servers! {
                 (201, 201) => taken += 1,
                 (400, 400) => refused += 1,
                 // A rule, of which either server may have more.
-                (201 | 403 | 422 | 500, 403 | 422) | (403 | 422 | 500, 201) => {
-                    if pair.differences.len() > before {
-                        lacking += 1;
-                        pair.differences.truncate(before);
-                        pair.recorded.forget_last();
-                    }
+                (201 | 403 | 422 | 500, 403 | 422) | (403 | 422 | 500, 201)
+                    if pair.differences.len() > before =>
+                {
+                    lacking += 1;
+                    pair.differences.truncate(before);
+                    pair.recorded.forget_last();
                 }
                 _ => {}
             }

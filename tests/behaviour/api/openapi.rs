@@ -77,10 +77,10 @@ on_both_servers! {
         let kinds = &definitions["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"];
         assert_eq!(*kinds, json!([{ "group": "apps", "kind": "Deployment", "version": "v1" }]));
         let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
-        let patch = &document["paths"][path]["patch"];
-        assert_eq!(patch["x-kubernetes-action"], "patch");
-        assert_eq!(patch["x-kubernetes-group-version-kind"], kinds[0]);
-        let parameters = patch["parameters"].as_array().expect("a list");
+        let operation = &document["paths"][path]["patch"];
+        assert_eq!(operation["x-kubernetes-action"], "patch");
+        assert_eq!(operation["x-kubernetes-group-version-kind"], kinds[0]);
+        let parameters = operation["parameters"].as_array().expect("a list");
         let names: Vec<_> = parameters.iter().filter_map(|it| it["name"].as_str()).collect();
         for name in ["dryRun", "fieldValidation"] {
             assert!(names.contains(&name), "{names:?}");

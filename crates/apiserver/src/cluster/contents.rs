@@ -1,5 +1,5 @@
-//! What controllers of a cluster put into each namespace: the service account `default`, and the
-//! config map `kube-root-ca.crt`. Both come back when they are deleted, and the config map when it
+//! Objects that the controllers of a cluster put into each namespace: the service account
+//! `default`, and the config map `kube-root-ca.crt`. Both come back when they are deleted, and the config map when it
 //! is changed.
 //!
 //! Source: kube-controller-manager `pkg/controller/serviceaccount` and

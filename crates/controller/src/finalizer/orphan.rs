@@ -33,7 +33,7 @@ pub struct Orphan {
     pub terminating: bool,
 }
 
-/// A list was given up.
+/// A list that does not come to an end.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot list {resource} for orphans: the list does not come to an end; check whether a proxy \

@@ -24,6 +24,10 @@ mod load;
 /// SIGINT and SIGTERM.
 #[derive(Debug, Parser)]
 #[command(version)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent option"
+)]
 struct Arguments {
     /// The loopback address and the port; port 0 lets the system choose.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]

@@ -18,13 +18,18 @@ use serde::{
 use serde_json::Number;
 use tokio::time::{Instant, timeout};
 
-/// The largest body of a successful response, in bytes: ten times the largest object that etcd
-/// stores by default.
-const MAX_BODY: usize = 16 * 1024 * 1024;
-
 /// The largest body of any other response, in bytes. A `Status` is shorter; a longer body is a page
 /// of a proxy.
 const MAX_STATUS: usize = 64 * 1024;
+
+/// The limits of one response.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseLimits {
+    /// The time from the start of the request to the end of its response.
+    pub time: Duration,
+    /// The largest body of a successful response, in bytes.
+    pub bytes: usize,
+}
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -58,27 +63,29 @@ pub struct ServerStatus {
 ///
 /// # Errors
 ///
-/// [`RequestError`], after `limit` at the latest.
+/// [`RequestError`], after the time of `limits` at the latest.
 pub async fn send(
     client: &Client,
     request: http::Request<Vec<u8>>,
-    limit: Duration,
+    limits: ResponseLimits,
 ) -> Result<Bytes, RequestError> {
     let began = Instant::now();
     let (head, body) = request.into_parts();
-    let received = timeout(limit, async {
+    let received = timeout(limits.time, async {
         let body = sent_once(body).await?;
         let response = (client.send(http::Request::from_parts(head, body))).await?;
         if !response.status().is_success() {
             return Ok(Err(response));
         }
-        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+        let body = Limited::new(response.into_body(), limits.bytes)
+            .collect()
+            .await;
         Ok(Ok(body.map_err(kube::Error::Service)?.to_bytes()))
     });
     match received.await {
         Ok(Ok(Ok(body))) => Ok(body),
         Ok(Ok(Err(response))) => {
-            let limit = limit.saturating_sub(began.elapsed());
+            let limit = limits.time.saturating_sub(began.elapsed());
             Err(RequestError::Status(
                 ServerStatus::of(response, limit).await,
             ))

@@ -70,8 +70,9 @@ pub use self::{
 /// that busy handlers do not delay probes, and its clients do not delay handlers. It closes the
 /// connection of a client that sends an incomplete request or does not read, after the timeouts of
 /// [`AdminLimits`]. It always accepts new connections; above the limits a new connection replaces
-/// an old one. Checks and the health functions of controllers run concurrently,
-/// each with a timeout. One that fails, panics or times out affects only its own line. A probe sends no request to the API server.
+/// an old one. Checks and the health functions of controllers run concurrently, each with a
+/// timeout. One that fails, panics or times out affects only its own line. A probe sends no request
+/// to the API server.
 ///
 /// *Required.* Only clients that may read the pages must be able to reach the port. Health pages
 /// have no authentication. Metrics have it with [`authorize_metrics`](Self::authorize_metrics), and

@@ -15,7 +15,7 @@ mod signal;
 // Leader election.
 mod election;
 
-// A limit of the request rate, and responses of the API server.
+// A limit of the request rate.
 mod budget;
 
 // Health, metrics and spans.
@@ -30,6 +30,10 @@ mod isolated;
 mod error;
 
 pub use windlass_controller::{Fence, FenceClosed};
+
+/// The largest response to a request for a lease or a review, in bytes. By default etcd stores no
+/// object of more than 1.5 MiB.
+const MAX_RESPONSE: usize = 3 * 1024 * 1024;
 
 pub use crate::{
     admin::{

@@ -196,7 +196,7 @@ impl Log {
     }
 }
 
-/// What a replica is, is logged when it changes, and not with each renewal or read.
+/// Logs each change of the state of a replica once, and no renewal and no read.
 #[tokio::test(start_paused = true)]
 async fn each_change_of_a_replica_is_logged_once() {
     let log = Log::default();

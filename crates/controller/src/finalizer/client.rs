@@ -15,13 +15,20 @@ use kube::{
 use serde::de::DeserializeOwned;
 use windlass_informer::{
     ObjectKey,
-    api_request::{self, RequestError, ServerStatus},
+    api_request::{self, RequestError, ResponseLimits, ServerStatus},
 };
 
 use super::FinalizerPatch;
 
 /// The timeout of a request and its complete response.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The limits of a response. Its body can have ten times the size of the largest object that etcd
+/// stores by default, because lists of metadata are also read.
+const LIMITS: ResponseLimits = ResponseLimits {
+    time: TIMEOUT,
+    bytes: 16 * 1024 * 1024,
+};
 
 /// The longest wait that a server can demand.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -167,7 +174,7 @@ pub(super) async fn send<T: DeserializeOwned>(
     client: &Client,
     request: http::Request<Vec<u8>>,
 ) -> Result<T, kube::Error> {
-    match api_request::send(client, request, TIMEOUT).await {
+    match api_request::send(client, request, LIMITS).await {
         Ok(body) => api_request::decode(&body),
         Err(RequestError::Status(status)) => Err(kube::Error::Api(Box::new(refusal(status)))),
         Err(RequestError::Connection(error)) => Err(error),

@@ -11,9 +11,10 @@ use kube::Client;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
-use windlass_informer::api_request::{self, RequestError};
+use windlass_informer::api_request::{self, RequestError, ResponseLimits};
 
 use super::decisions::{Decision, Decisions, Next, TokenHash};
+use crate::MAX_RESPONSE;
 
 /// The timeout of one decision of the API server.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -116,8 +117,12 @@ impl Authorizer {
             .header(header::CONTENT_TYPE, "application/json")
             .body(review.to_string().into_bytes())
             .map_err(|error| error.to_string())?;
+        let limits = ResponseLimits {
+            time: LIMIT,
+            bytes: MAX_RESPONSE,
+        };
         let body =
-            (api_request::send(&self.client, request, LIMIT).await).map_err(
+            (api_request::send(&self.client, request, limits).await).map_err(
                 |error| match error {
                     RequestError::Status(status) => {
                         format!("the API server responded with {}", status.code)

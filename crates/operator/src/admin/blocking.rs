@@ -4,7 +4,6 @@
 //! its probes.
 
 use std::{
-    future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -12,7 +11,7 @@ use std::{
 
 use futures::{
     FutureExt as _,
-    future::{BoxFuture, Shared},
+    future::{self, BoxFuture, Shared},
 };
 use tokio::{
     task::spawn_blocking,
@@ -24,7 +23,7 @@ use windlass_informer::panic_message;
 
 /// Calls that may block, at most one at a time, so that a call that never returns takes one thread.
 pub(super) struct BlockingCall<T: Clone> {
-    /// How long an output is used again, counted from the begin of its call.
+    /// How long an output is used again, counted from the start of its call.
     max_age: Duration,
     /// The last call, which may still run, and the time at which it began.
     last: Mutex<Option<(Instant, Running<T>)>>,
@@ -70,8 +69,9 @@ impl<T: Clone + Send + Sync + 'static> BlockingCall<T> {
         };
         let began = Instant::now();
         let running = if is_time_simulated() {
-            // Another thread would be outside of the simulation.
-            future::ready(call()).boxed()
+            // Another thread would be outside of the simulation. The first poll calls it, without
+            // the lock.
+            future::lazy(|_| call()).boxed()
         } else {
             let ended = |ended: Result<_, tokio::task::JoinError>| {
                 ended.unwrap_or_else(|error| Err(error.to_string()))
@@ -115,7 +115,8 @@ mod tests {
         drop(free);
         end.recv().expect("the call returns");
         // The thread reports the output a moment later.
-        while call.running(|| 3).await != Ok(3) {}
+        let reported = async { while call.running(|| 3).await != Ok(3) {} };
+        timeout(LIMIT, reported).await.expect("it is reported");
     }
 
     #[tokio::test]

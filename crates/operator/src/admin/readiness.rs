@@ -39,9 +39,19 @@ impl Readiness {
         }
     }
 
-    /// The lines about the operator, its election and its informers. Each health function has
-    /// the time `limit`.
-    pub(super) async fn lines(&self, limit: Duration) -> Vec<Line> {
+    /// The lines about the informers. `None` while this replica does not lead, because then no
+    /// controllers run. Each health function has the time `limit`.
+    pub(super) async fn health(&self, limit: Duration) -> Option<Vec<Line>> {
+        let election = self.subject.election.as_ref();
+        if election.is_some_and(|it| it.state() != ElectionState::Leader) {
+            return None;
+        }
+        let controllers = self.controllers.iter().map(|it| it.lines(limit));
+        Some(join_all(controllers).await.into_iter().flatten().collect())
+    }
+
+    /// The lines about the operator, its election and its informers. `health` was read just before.
+    pub(super) async fn lines(&self, health: Option<Vec<Line>>, limit: Duration) -> Vec<Line> {
         let mut lines = Vec::new();
         if self.subject.stop.is_cancelled() {
             lines.push(Line::new("operator", Err("is stopping".to_owned())));
@@ -49,13 +59,16 @@ impl Readiness {
         if let Some(election) = &self.subject.election {
             let state = election.state();
             lines.push(election_line(election, &state));
-            // Controllers run only while this replica leads.
             if state != ElectionState::Leader {
                 return lines;
             }
         }
-        let controllers = self.controllers.iter().map(|it| it.lines(limit));
-        lines.extend(join_all(controllers).await.into_iter().flatten());
+        let health = match health {
+            Some(health) => Some(health),
+            // This replica began to lead in the meantime.
+            None => self.health(limit).await,
+        };
+        lines.extend(health.into_iter().flatten());
         lines
     }
 }

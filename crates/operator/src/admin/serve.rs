@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{FutureExt as _, future::join_all};
+use futures::{FutureExt as _, future::join_all, join};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -372,9 +372,12 @@ impl Shared {
                     page::health(&ask(live, *check_timeout, &self.users).await, has_details)
                 }
                 Page::Ready => {
-                    let checks = ask(ready, *check_timeout, &self.users).await;
-                    // Read the state after the checks, which take time, so that it is current.
-                    let mut lines = self.readiness.lines(*check_timeout).await;
+                    let (checks, health) = join!(
+                        ask(ready, *check_timeout, &self.users),
+                        self.readiness.health(*check_timeout),
+                    );
+                    // Reads the state after these, which take time, so that it is current.
+                    let mut lines = self.readiness.lines(health, *check_timeout).await;
                     lines.extend(checks);
                     page::health(&lines, has_details)
                 }

@@ -67,8 +67,9 @@ mod enabled {
         pub(in crate::admin) key: PathBuf,
     }
 
-    /// How long a handshake waits for the files. It then uses the previous certificate.
-    const MAX_WAIT: Duration = Duration::from_secs(1);
+    /// How long a handshake waits for the files. It then uses the previous certificate. A kubelet
+    /// waits one second for the response to a probe.
+    const MAX_WAIT: Duration = Duration::from_millis(100);
 
     /// The certificate and the key as they were last read.
     pub(in crate::admin) struct Tls {

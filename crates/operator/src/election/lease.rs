@@ -12,7 +12,7 @@ use kube::{
     core::{Request, params::GetParams, request::Error as BuildError},
 };
 use windlass_informer::{
-    api_request::{self, RequestError, ServerStatus},
+    api_request::{self, RequestError, ResponseLimits, ServerStatus},
     one_line,
 };
 
@@ -20,6 +20,7 @@ use super::{
     LeaseError, Settings,
     campaign::{Answer, LeaseRequest, Record},
 };
+use crate::MAX_RESPONSE;
 
 /// A client of one lease. It keeps the lease as last read or written.
 pub(super) struct LeaseApi {
@@ -141,7 +142,11 @@ impl LeaseApi {
             })
         };
         let request = request.map_err(|error| connection(kube::Error::BuildRequest(error)))?;
-        match api_request::send(&self.client, request, limit).await {
+        let limits = ResponseLimits {
+            time: limit,
+            bytes: MAX_RESPONSE,
+        };
+        match api_request::send(&self.client, request, limits).await {
             Ok(body) => api_request::decode(&body).map_err(connection),
             Err(RequestError::Status(status)) => Err(Failure::refused(verb, lease, &status)),
             Err(RequestError::Connection(error)) => Err(connection(error)),

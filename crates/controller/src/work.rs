@@ -16,7 +16,7 @@ use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, panic_message
 use crate::{
     ErasedObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
     event::AnyEvent,
-    reconciler::{Call, Retry, cast, of_kind},
+    reconciler::{Call, Retry, cast, of_kind, of_kind_uncached},
     route::Handler,
 };
 
@@ -296,7 +296,8 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> ErasedMapper for MapperAdapter<K, M
     }
 
     fn keys(&self, object: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError> {
-        let object = Arc::clone(object).into_typed_for_handler::<K>()?;
+        // Not pinned: the event may already be released.
+        let object = Arc::clone(object).into_typed_uncached::<K>()?;
         Ok(object.map_or_else(Vec::new, |object| {
             self.0.keys(&object).into_iter().collect()
         }))
@@ -315,7 +316,11 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> ErasedMapper for MapperAdapter<K, M
 /// Whether `event` passes all `predicates`. Without predicates the object is not decoded.
 fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &AnyEvent) -> bool {
     let all = |event| predicates.iter().all(|it| it.passes(&event));
-    predicates.is_empty() || typed(event).is_none_or(all)
+    predicates.is_empty()
+        || of_kind_uncached(event.clone())
+            .ok()
+            .flatten()
+            .is_none_or(all)
 }
 
 /// Converts the event for predicates. `None` if it does not decode; then it is accepted, so that

@@ -15,7 +15,7 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, Error as _},
 };
-use serde_json::Number;
+use serde_json::{Number, Value};
 use tokio::time::{Instant, timeout};
 
 /// The largest body of any other response, in bytes. A `Status` is shorter; a longer body is a page
@@ -171,7 +171,7 @@ impl ServerStatus {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Details {
-            causes: Option<Vec<StatusCause>>,
+            causes: Option<Value>,
             retry_after_seconds: Option<Number>,
         }
 
@@ -183,7 +183,9 @@ impl ServerStatus {
             reason: status.reason.unwrap_or_default(),
             message: status.message.unwrap_or_default(),
             retry_after: retry_after.or_else(in_body),
-            causes: details.causes.unwrap_or_default(),
+            causes: (details.causes)
+                .and_then(|causes| serde_json::from_value(causes).ok())
+                .unwrap_or_default(),
         }
     }
 }

@@ -26,11 +26,12 @@ pub trait DecodedForm {
     /// Returns the decoded form, if there is one.
     fn decoded(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
-    /// Caches `object`, the decoded form.
+    /// Caches `object`, the decoded form, unless this state was evicted.
     fn cache(&self, object: Arc<dyn Any + Send + Sync>);
 
-    /// Removes the object from the cache. Returns whether it was cached.
-    fn evict(&self) -> bool;
+    /// Removes the object from the cache and returns it. Later reads of this state do not cache it:
+    /// the store has another state, or no object.
+    fn evict(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
     /// Whether an attempt to decode the object has failed.
     fn has_failed(&self) -> bool;
@@ -42,6 +43,7 @@ pub(crate) struct DecodedSlot<K>(Mutex<SlotState<K>>);
 struct SlotState<K> {
     object: Option<Arc<K>>,
     failed: bool,
+    evicted: bool,
 }
 
 // === impl DecodedSlot ===
@@ -51,6 +53,7 @@ impl<K> DecodedSlot<K> {
         Self(Mutex::new(SlotState {
             object: None,
             failed: false,
+            evicted: false,
         }))
     }
 
@@ -67,6 +70,15 @@ impl<K> DecodedSlot<K> {
     /// Notes that decoding failed.
     pub(crate) fn fail(&self) {
         self.0.lock().failed = true;
+    }
+
+    /// Notes that the store has another state.
+    pub(crate) fn evict(&self) {
+        self.0.lock().evicted = true;
+    }
+
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.0.lock().evicted
     }
 
     pub(crate) fn has_failed(&self) -> bool {

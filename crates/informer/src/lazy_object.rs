@@ -113,7 +113,8 @@ impl<K: Any + Send + Sync> LazyObject<K> {
     /// Like [`get`](Self::get). Calls `count` with whether an object that is kept as JSON was
     /// decoded before.
     pub(crate) fn read(&self, count: impl FnOnce(bool)) -> Result<Arc<K>, DecodeError> {
-        if let Some(form) = self.object.decoded_form() {
+        let any: &dyn Any = &*self.object;
+        if let Some(form) = self.object.decoded_form().filter(|_| !any.is::<K>()) {
             let known = form.decoded().map(Arc::downcast);
             count(known.is_some());
             if let Some(Ok(object)) = known {
@@ -125,10 +126,7 @@ impl<K: Any + Send + Sync> LazyObject<K> {
 
     /// Like [`get`](Self::get), for an event: a decoded object is not cached.
     fn decode(&self) -> Result<Arc<K>, DecodeError> {
-        match self.object.decoded_form() {
-            Some(form) => typed(form.decode()?.downcast().ok()),
-            None => self.get(),
-        }
+        typed(Arc::clone(&self.object).into_typed_uncached()?)
     }
 
     /// Keeps `object`, the decoded form, until a handler has processed it.
@@ -203,10 +201,22 @@ impl<K: Stored> IncomingObject<K> {
     /// Replaces `old`, the state before this one, in the cache of decoded objects.
     pub(crate) fn replace_in_cache(&self, old: &LazyObject<K>) {
         if let Some(old) = old.object.decoded_form()
-            && old.evict()
+            && old.evict().is_some()
             && let (Some(form), Some(object)) = (self.lazy.object.decoded_form(), &self.object)
         {
             form.cache(Arc::clone(object) as _);
+        }
+    }
+}
+
+impl<K: Any + Send + Sync> IncomingObject<K> {
+    /// The last state of an object that was removed from the store, and so leaves the cache of
+    /// decoded objects.
+    pub(crate) fn removed(last: LazyObject<K>) -> Self {
+        let cached = last.object.decoded_form().and_then(DecodedForm::evict);
+        Self {
+            object: cached.and_then(|object| object.downcast().ok()),
+            lazy: last,
         }
     }
 }

@@ -109,13 +109,25 @@ impl dyn ErasedObject {
     pub fn into_typed_for_handler<K: Any + Send + Sync>(
         self: Arc<Self>,
     ) -> Result<Option<Arc<K>>, DecodeError> {
+        let object = Arc::clone(&self).into_typed_uncached::<K>()?;
+        if let (Some(form), Some(object)) = (self.decoded_form(), &object) {
+            form.pin(Arc::clone(object) as _);
+        }
+        Ok(object)
+    }
+
+    /// Like `into_typed`, but an object that is decoded is not cached.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
+    #[doc(hidden)]
+    pub fn into_typed_uncached<K: Any + Send + Sync>(
+        self: Arc<Self>,
+    ) -> Result<Option<Arc<K>>, DecodeError> {
         let any: &dyn Any = &*self;
         match self.decoded_form() {
-            Some(form) if !any.is::<K>() => {
-                let object = form.decode()?;
-                form.pin(Arc::clone(&object));
-                Ok(object.downcast().ok())
-            }
+            Some(form) if !any.is::<K>() => Ok(form.decode()?.downcast().ok()),
             _ => self.into_typed(),
         }
     }

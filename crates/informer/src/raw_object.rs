@@ -107,7 +107,9 @@ impl<K: Resource + DeserializeOwned> RawObject<K> {
     }
 
     fn put(&self, object: Arc<K>) {
-        (self.decoder.cache).put(self.number, object, self.json().len());
+        if !self.slot.is_evicted() {
+            (self.decoder.cache).put(self.number, object, self.json().len());
+        }
     }
 }
 
@@ -186,8 +188,9 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> DecodedForm for Raw
         }
     }
 
-    fn evict(&self) -> bool {
-        self.decoder.cache.remove(self.number)
+    fn evict(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.slot.evict();
+        Some(self.decoder.cache.remove(self.number)?)
     }
 
     fn has_failed(&self) -> bool {
@@ -276,8 +279,10 @@ mod tests {
             }
             erased.release_decoded();
             assert_eq!(pinned.upgrade().is_some(), is_read);
-            assert_eq!(map.evict(), is_read);
+            assert_eq!(map.evict().is_some(), is_read);
             assert!(pinned.upgrade().is_none());
+            let later = Arc::downgrade(&map.get().expect("a config map"));
+            assert!(later.upgrade().is_none(), "a state that the store replaced");
         }
     }
 

@@ -40,7 +40,7 @@ const DECODED_WITHOUT_YIELD: usize = 32;
 ///
 /// An object that is kept as JSON is decoded when it is read, without a lock.
 /// [`get_lazy`](Self::get_lazy) does not decode it. Objects that are read stay decoded in a cache,
-/// and so do their later states, until the cache is full and others are read more often. So
+/// and so do their later states if the informer has subscribers, until the cache is full. So
 /// repeated reads of few objects do not decode them again, and no reader makes the store larger
 /// than the cache allows: [`ListWatch::decode_cache`](crate::ListWatch::decode_cache).
 /// [`ListWatch::decoded`](crate::ListWatch::decoded) keeps all objects decoded.

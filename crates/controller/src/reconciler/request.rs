@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
+use windlass_informer::{DecodeError, ErasedObject, Event, LazyObject, ObjectKey};
 
 use super::{Failure, State};
 use crate::{
@@ -283,13 +283,28 @@ pub(crate) fn cast<K: Any + Send + Sync>(
 }
 
 /// Converts the event, if its object is a `K`. An update whose old state is known not to decode
-/// becomes an add, because no handler has received that state.
+/// becomes an add, because no handler has received that state. The object stays decoded until its
+/// event is released.
 pub(crate) fn of_kind<K: Any + Send + Sync>(
     event: AnyEvent,
 ) -> Result<Option<Event<K>>, DecodeError> {
+    converted(event, <dyn ErasedObject>::into_typed_for_handler)
+}
+
+/// Like [`of_kind`], but the object does not stay decoded.
+pub(crate) fn of_kind_uncached<K: Any + Send + Sync>(
+    event: AnyEvent,
+) -> Result<Option<Event<K>>, DecodeError> {
+    converted(event, <dyn ErasedObject>::into_typed_uncached)
+}
+
+fn converted<K: Any + Send + Sync>(
+    event: AnyEvent,
+    decode: impl Fn(Arc<dyn ErasedObject>) -> Result<Option<Arc<K>>, DecodeError>,
+) -> Result<Option<Event<K>>, DecodeError> {
     Ok(match event {
-        Event::Added(object) => object.into_typed_for_handler()?.map(Event::Added),
-        Event::Updated { old, new } => new.into_typed_for_handler()?.map(|new| {
+        Event::Added(object) => decode(object)?.map(Event::Added),
+        Event::Updated { old, new } => decode(new)?.map(|new| {
             let old = old.into_erased();
             if old.is_undecodable() {
                 return Event::Added(new);
@@ -298,10 +313,10 @@ pub(crate) fn of_kind<K: Any + Send + Sync>(
             Event::Updated { old, new }
         }),
         Event::Deleted { last, missed } => {
-            let last = last.into_typed_for_handler()?;
+            let last = decode(last)?;
             last.map(|last| Event::Deleted { last, missed })
         }
-        Event::Resynced(object) => object.into_typed_for_handler()?.map(Event::Resynced),
+        Event::Resynced(object) => decode(object)?.map(Event::Resynced),
         _ => None,
     })
 }

@@ -5,25 +5,24 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use quick_cache::{
-    DefaultHashBuilder, OptionsBuilder, Weighter,
-    sync::{Cache, DefaultLifecycle},
-};
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 
 /// The decoded objects that were read last, of one informer that keeps JSON.
 ///
 /// An object has a number that no other object of the cache and no other state of the object has.
-/// The cache evicts what is read least. A single read of many objects does not evict objects that
+/// The cache evicts the objects that are read least. A single read of many objects does not evict objects that
 /// are read repeatedly.
 pub(crate) struct DecodeCache<K> {
     max_bytes: u64,
 
     /// Created at the first insertion: most informers have no readers.
-    objects: OnceLock<Cache<u64, Cached<K>, ByBytes>>,
+    objects: OnceLock<Objects<K>>,
 
     /// The next free number.
     next: AtomicU64,
 }
+
+type Objects<K> = Cache<u64, Cached<K>, ByBytes, DefaultHashBuilder, DropUnlocked>;
 
 struct Cached<K> {
     object: Arc<K>,
@@ -34,6 +33,11 @@ struct Cached<K> {
 
 #[derive(Clone)]
 struct ByBytes;
+
+/// Drops evicted objects without the lock of the cache, because destructors of types can be user
+/// code.
+#[derive(Clone)]
+struct DropUnlocked;
 
 // === impl DecodeCache ===
 
@@ -75,13 +79,13 @@ impl<K> DecodeCache<K> {
         self.objects().insert(number, Cached { object, bytes });
     }
 
-    /// Removes the object with this number. Returns whether it was cached.
-    pub(crate) fn remove(&self, number: u64) -> bool {
-        let objects = self.objects.get();
-        objects.is_some_and(|objects| objects.remove(&number).is_some())
+    /// Removes the object with this number.
+    pub(crate) fn remove(&self, number: u64) -> Option<Arc<K>> {
+        let (_, cached) = self.objects.get()?.remove(&number)?;
+        Some(cached.object)
     }
 
-    fn objects(&self) -> &Cache<u64, Cached<K>, ByBytes> {
+    fn objects(&self) -> &Objects<K> {
         self.objects.get_or_init(|| {
             let expected = self.max_bytes / Self::EXPECTED_BYTES;
             let options = OptionsBuilder::new()
@@ -94,7 +98,7 @@ impl<K> DecodeCache<K> {
                 options,
                 ByBytes,
                 DefaultHashBuilder::default(),
-                DefaultLifecycle::default(),
+                DropUnlocked,
             )
         })
     }
@@ -106,6 +110,14 @@ impl<K> Clone for Cached<K> {
             object: Arc::clone(&self.object),
             bytes: self.bytes,
         }
+    }
+}
+
+impl<K> Lifecycle<u64, Cached<K>> for DropUnlocked {
+    type RequestState = Vec<Cached<K>>;
+
+    fn on_evict(&self, evicted: &mut Self::RequestState, _: u64, cached: Cached<K>) {
+        evicted.push(cached);
     }
 }
 
@@ -146,6 +158,16 @@ mod tests {
         assert!((50..=100).contains(&kept), "{kept}");
     }
 
+    /// Large enough for all shards.
+    #[test]
+    fn a_cache_of_several_shards_is_used_and_bounded() {
+        const OBJECTS: usize = 4096;
+        let cache = DecodeCache::new(OBJECTS * size());
+        put(&cache, 0..20_000);
+        let kept = cached(&cache, 0..20_000);
+        assert!((OBJECTS * 3 / 4..=OBJECTS).contains(&kept), "{kept}");
+    }
+
     #[test]
     fn objects_that_are_read_repeatedly_survive_one_read_of_many_others() {
         let cache = DecodeCache::new(400 * size());
@@ -176,8 +198,8 @@ mod tests {
     fn a_removed_object_is_not_cached() {
         let cache = DecodeCache::new(100 * size());
         put(&cache, 0..2);
-        assert!(cache.remove(0));
-        assert!(!cache.remove(0));
+        assert!(cache.remove(0).is_some());
+        assert!(cache.remove(0).is_none());
         assert_eq!((cached(&cache, 0..1), cached(&cache, 1..2)), (0, 1));
     }
 }

@@ -120,7 +120,7 @@ impl<K: Stored> Writer<K> {
             Some(last) => {
                 let missed = DeltaType::Deleted { missed: true };
                 deltas(
-                    delta(key.clone(), missed, last.into(), false),
+                    delta(key.clone(), missed, IncomingObject::removed(last), false),
                     delta(key, DeltaType::Added, incoming, restored),
                 )
             }
@@ -193,7 +193,7 @@ impl<K: Stored> Writer<K> {
         Some(Delta {
             key: entry.key,
             change: DeltaType::Deleted { missed },
-            object: last.unwrap_or_else(|| entry.lazy.into()),
+            object: last.unwrap_or_else(|| IncomingObject::removed(entry.lazy)),
             restored: false,
         })
     }

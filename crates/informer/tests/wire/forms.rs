@@ -6,11 +6,15 @@ use std::{
         Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use windlass_informer::{Event, ListWatch, ObjectIdentity as _, ObjectKey};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_informer::{
+    Event, Index, Informer, ListWatch, ObjectIdentity as _, ObjectKey, RawObject,
+};
 
 use crate::{
     server::{Answer, Server},
@@ -85,6 +89,97 @@ async fn a_later_state_of_a_cached_object_is_cached() {
     );
     assert_eq!(value(&wire.get("o-0")), "2");
     assert!(objects[1].upgrade().is_none(), "it was not read");
+}
+
+/// Rows: BO-45
+#[tokio::test(start_paused = true)]
+async fn a_state_that_was_replaced_or_deleted_leaves_the_cache() {
+    let changes = [modified("o-0", 1000, "2"), deleted("o-0", 1001)];
+    let version = Answer::json(200, &list("999", &[]));
+    let mut wire = many([version, Answer::lines(changes).then_hang()]).await;
+    wire.read("o-0");
+    let Event::Updated { old, new } = wire.next().await else {
+        panic!("not an update");
+    };
+    let before = Arc::downgrade(&old.get().expect("it has decoded"));
+    assert!(before.upgrade().is_none(), "no reader of the store gets it");
+    drop(new);
+    let Event::Deleted { last, .. } = wire.next().await else {
+        panic!("not a delete");
+    };
+    let last = Arc::downgrade(&last);
+    assert!(last.upgrade().is_none(), "it is in no store");
+}
+
+/// All events of a [`RawObject`](windlass_informer::RawObject), those that the store repeats too.
+#[tokio::test(start_paused = true)]
+async fn raw_objects_are_replayed_resynced_indexed_and_reported_as_missed() {
+    let server = Server::new([
+        Answer::lines([added("a", 1, "7"), added("b", 2, "8"), END.to_owned()]),
+        Answer::lines([crate::text::error(410, "Expired")]),
+        Answer::lines([added("a", 1, "7"), END.replace("10", "20")]).then_hang_for_good(),
+    ]);
+    let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
+    let by_value = Index::new(|raw: &RawObject<ConfigMap>| {
+        let object = raw.get().ok()?;
+        object.data.as_ref()?.get("value").cloned()
+    });
+    let informer = Informer::builder(ListWatch::new(api).seed(7).raw())
+        .resync(Duration::from_secs(100))
+        .index(&by_value)
+        .build();
+    let mut events = informer.subscribe();
+    let _running = AbortOnDropHandle::new(tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    }));
+    let mut seen = Vec::new();
+    while seen.len() < 5 {
+        seen.push(text(events.next().await));
+    }
+    let expected = ["added a", "added b", "synced", "missed b", "resynced a"];
+    assert_eq!(seen, expected);
+    let mut late = informer.subscribe();
+    assert_eq!(text(late.next().await), "added a");
+    assert_eq!(text(late.next().await), "synced");
+    let found = informer.store().by(&by_value, "7").expect("declared");
+    assert_eq!(found.len(), 1);
+    assert!(
+        informer
+            .store()
+            .by(&by_value, "8")
+            .expect("declared")
+            .is_empty()
+    );
+}
+
+/// Without subscribers no decoded object is kept for them.
+#[tokio::test(start_paused = true)]
+async fn raw_objects_are_indexed_without_subscribers() {
+    let server = Server::new([Answer::lines(first_list(2)).then_hang_for_good()]);
+    let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
+    let by_name = Index::new(|raw: &RawObject<ConfigMap>| raw.get().ok()?.metadata.name.clone());
+    let informer = Informer::builder(ListWatch::new(api).seed(7).raw())
+        .index(&by_name)
+        .build();
+    let _running = AbortOnDropHandle::new(tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    }));
+    informer.synced().await.expect("it runs");
+    let found = informer.store().by(&by_name, "o-1").expect("declared");
+    assert_eq!(found.len(), 1);
+}
+
+fn text(event: Option<Event<RawObject<ConfigMap>>>) -> String {
+    match event.expect("the informer runs") {
+        Event::Added(object) => format!("added {}", object.name()),
+        Event::Updated { new, .. } => format!("updated {}", new.name()),
+        Event::Deleted { last, missed: true } => format!("missed {}", last.name()),
+        Event::Deleted { last, .. } => format!("deleted {}", last.name()),
+        Event::Resynced(object) => format!("resynced {}", object.name()),
+        _ => "synced".to_owned(),
+    }
 }
 
 /// A long list must not stop the other tasks of its thread.

@@ -192,7 +192,9 @@ where
                 let raw = RawJson::of(&body);
                 // Any other object may be outside of the selector, and no event would remove it.
                 let is_requested = (self.decoder.identity(&body)).is_ok_and(|it| it.key == *key);
-                if is_requested && self.read(raw).is_ok() {
+                if !is_requested {
+                    tracing::debug!(resource = %self.requests.resource, %key, "received another object than the requested one, retrying later");
+                } else if self.read(raw).is_ok() {
                     self.present(Verb::Watch, raw).await?;
                 }
             }

@@ -316,18 +316,19 @@ impl Store {
         if revision < oldest {
             return Err(Expired { oldest });
         }
-        // What has changed since, as it was: nothing where there was no object.
+        let range = (start, Bound::Unbounded);
+        // The earlier states of the objects that have changed since; `None` for a new object.
         let mut changed: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
         let log = drawer
             .into_iter()
             .flat_map(|drawer| drawer.log.iter().rev());
         for event in log.take_while(|event| event.revision > revision) {
-            changed.insert(&event.key, event.previous.as_ref());
+            if range.contains(&event.key) {
+                changed.insert(&event.key, event.previous.as_ref());
+            }
         }
-        let range = (start, Bound::Unbounded);
         let restored: Vec<_> = changed
             .iter()
-            .filter(|(key, _)| range.contains(**key))
             .filter_map(|(key, object)| object.map(|object| (*key, object)))
             .collect();
         let same = drawer

@@ -83,6 +83,13 @@ on_both_servers! {
         assert_eq!(approved["status"].get("certificate"), None, "only the conditions change");
         assert_eq!(approved["spec"]["signerName"], "kubernetes.io/kube-apiserver-client");
 
+        let mut stolen = approved.clone();
+        stolen["spec"]["username"] = json!("another");
+        stolen["metadata"]["labels"] = json!({ "a": "b" });
+        let updated = raw.put(&path, &stolen).await.ok();
+        assert_eq!(updated["spec"], approved["spec"]);
+        assert_eq!(updated["metadata"]["labels"]["a"], "b");
+
         let why = decide(&raw, &approval, &[]).await.refused(422, "Invalid");
         let expected = "status.conditions: Forbidden: updates may not remove a condition of type \"Approved\"";
         assert!(why.ends_with(expected), "{why}");

@@ -83,14 +83,20 @@ impl Cluster {
         let mut new = old.clone();
         for (kind, is_true, reason, message) in self.conditions(&key.name) {
             let status = if is_true { "True" } else { "False" };
-            let condition = json!({
+            let mut condition = json!({
                 "type": kind, "status": status, "reason": reason, "message": message,
                 "lastTransitionTime": now,
             });
             let same = |it: &Value| it["message"] == message && it["status"] == status;
             match new.iter_mut().find(|it| it["type"] == kind) {
                 Some(there) if same(there) => {}
-                Some(there) => *there = condition,
+                Some(there) => {
+                    // The time is that of the last change of the status.
+                    if there["status"] == status {
+                        condition["lastTransitionTime"] = there["lastTransitionTime"].take();
+                    }
+                    *there = condition;
+                }
                 None => new.push(condition),
             }
         }

@@ -268,7 +268,9 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             if resource.has_subresource("status") {
                 copy(before, &mut object, "status");
             }
-            if &*resource.table == NAMESPACES {
+            // Only a subresource changes the spec of a namespace, and no request that of a
+            // certificate request, which names its creator.
+            if [NAMESPACES, strategy::SIGNING_REQUESTS].contains(&&*resource.table) {
                 copy(before, &mut object, "spec");
             }
             object

@@ -4,7 +4,9 @@ use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored};
+use crate::{
+    DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored, decoded_slot::DecodedForm,
+};
 
 /// A `K` in the form in which the store keeps it: decoded, or as JSON that is decoded at the first
 /// read.

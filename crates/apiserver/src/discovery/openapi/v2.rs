@@ -82,9 +82,8 @@ fn simple(schema: Value) -> Value {
         }
     }
     // A number or a text has the type of a text, except in custom resources, where it has none.
-    let is_alternative = schema.contains_key("oneOf")
-        && !schema.contains_key("type")
-        && !(is_open || is_nullable);
+    let is_alternative =
+        schema.contains_key("oneOf") && !schema.contains_key("type") && !(is_open || is_nullable);
     schema.retain(|word, _| !LEFT_OUT.contains(&word.as_str()));
     if is_alternative {
         schema.insert("type".to_owned(), "string".into());

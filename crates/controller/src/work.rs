@@ -316,11 +316,8 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> ErasedMapper for MapperAdapter<K, M
 /// Whether `event` passes all `predicates`. Without predicates the object is not decoded.
 fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &AnyEvent) -> bool {
     let all = |event| predicates.iter().all(|it| it.passes(&event));
-    predicates.is_empty()
-        || of_kind_uncached(event.clone())
-            .ok()
-            .flatten()
-            .is_none_or(all)
+    let event = || of_kind_uncached(event.clone()).ok().flatten();
+    predicates.is_empty() || event().is_none_or(all)
 }
 
 /// Converts the event for predicates. `None` if it does not decode; then it is accepted, so that

@@ -190,10 +190,11 @@ impl<K: Stored> Writer<K> {
         for index in &self.store.contents.indexes {
             index.update(key, None);
         }
+        let stored = IncomingObject::removed(entry.lazy);
         Some(Delta {
             key: entry.key,
             change: DeltaType::Deleted { missed },
-            object: last.unwrap_or_else(|| IncomingObject::removed(entry.lazy)),
+            object: last.unwrap_or(stored),
             restored: false,
         })
     }

@@ -103,12 +103,13 @@ async fn a_state_that_was_replaced_or_deleted_leaves_the_cache() {
     };
     let before = Arc::downgrade(&old.get().expect("it has decoded"));
     assert!(before.upgrade().is_none(), "no reader of the store gets it");
+    let cached = Arc::downgrade(&new);
     drop(new);
     let Event::Deleted { last, .. } = wire.next().await else {
         panic!("not a delete");
     };
-    let last = Arc::downgrade(&last);
-    assert!(last.upgrade().is_none(), "it is in no store");
+    assert!(cached.upgrade().is_none(), "the store has no object");
+    drop(last);
 }
 
 /// All events of a [`RawObject`](windlass_informer::RawObject), those that the store repeats too.

@@ -8,8 +8,8 @@
 //! clients achieved is printed too: connections, requests, bytes of responses, and CPU time.
 //!
 //! Of the 500 connections, 200 pipeline requests for `/metrics`, 100 never read, 100 send an
-//! incomplete request, and 100 send an incomplete body. A closed connection is opened again after
-//! 100 ms.
+//! incomplete request, and 100 send an incomplete body. They come from five addresses, because the
+//! server limits the connections of each one. A closed connection is opened again after 100 ms.
 
 use std::{
     convert::Infallible,
@@ -31,6 +31,7 @@ use http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpSocket,
     runtime::Runtime,
     time::{Instant, sleep},
 };
@@ -235,8 +236,16 @@ fn attack(target: &str) -> Result<(), Error> {
 
 /// One connection, until it is closed.
 async fn hold(address: SocketAddr, number: u32, counters: &Counters) -> std::io::Result<()> {
-    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let socket = TcpSocket::new_v4()?;
+    if cfg!(target_os = "linux") {
+        // Five clients, because an admin server limits the connections of each address.
+        let host = u8::try_from(number % 5).unwrap_or_default();
+        socket.bind(([127, 0, 0, 2 + host], 0).into())?;
+    }
+    let mut stream = socket.connect(address).await?;
     counters.connections.fetch_add(1, Ordering::Relaxed);
+    counters.open.fetch_add(1, Ordering::Relaxed);
+    let _open = scopeguard(counters);
     let sent = |requests| counters.requests.fetch_add(requests, Ordering::Relaxed);
     let received = |bytes: usize| {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);

@@ -55,6 +55,8 @@ const OBJECTS: usize = 500;
 #[derive(Clone, Copy, Default)]
 struct Achieved {
     connections: u64,
+    /// The connections that are open now.
+    open: u64,
     requests: u64,
     /// Bytes of responses.
     received: u64,
@@ -66,6 +68,7 @@ struct Achieved {
 #[derive(Default)]
 struct Counters {
     connections: AtomicU64,
+    open: AtomicU64,
     requests: AtomicU64,
     received: AtomicU64,
 }
@@ -242,10 +245,20 @@ async fn hold(address: SocketAddr, number: u32, counters: &Counters) -> std::io:
         let host = u8::try_from(number % 5).unwrap_or_default();
         socket.bind(([127, 0, 0, 2 + host], 0).into())?;
     }
-    let mut stream = socket.connect(address).await?;
+    let stream = socket.connect(address).await?;
     counters.connections.fetch_add(1, Ordering::Relaxed);
     counters.open.fetch_add(1, Ordering::Relaxed);
-    let _open = scopeguard(counters);
+    let ended = use_connection(stream, number, counters).await;
+    counters.open.fetch_sub(1, Ordering::Relaxed);
+    ended
+}
+
+/// Sends what the client with this `number` sends, until the server closes the connection.
+async fn use_connection(
+    mut stream: tokio::net::TcpStream,
+    number: u32,
+    counters: &Counters,
+) -> std::io::Result<()> {
     let sent = |requests| counters.requests.fetch_add(requests, Ordering::Relaxed);
     let received = |bytes: usize| {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -287,14 +300,19 @@ async fn hold(address: SocketAddr, number: u32, counters: &Counters) -> std::io:
 impl Counters {
     /// A line for [`Achieved::parse`].
     fn line(&self) -> String {
-        let [connections, requests, received] = [&self.connections, &self.requests, &self.received]
-            .map(|it| it.load(Ordering::Relaxed));
+        let [connections, open, requests, received] = [
+            &self.connections,
+            &self.open,
+            &self.requests,
+            &self.received,
+        ]
+        .map(|it| it.load(Ordering::Relaxed));
         // The user and system time are fields 14 and 15; the name before them may contain spaces.
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let times = fields.split_whitespace().skip(11).take(2);
         let cpu: u64 = times.filter_map(|it| it.parse::<u64>().ok()).sum();
-        format!("{connections} {requests} {received} {cpu}")
+        format!("{connections} {open} {requests} {received} {cpu}")
     }
 }
 
@@ -306,6 +324,7 @@ impl Achieved {
         let mut next = || numbers.next().unwrap_or_default();
         Self {
             connections: next(),
+            open: next(),
             requests: next(),
             received: next(),
             cpu: next(),
@@ -318,7 +337,8 @@ impl Achieved {
             f64::from(count) / time.as_secs_f64()
         };
         println!(
-            "clients: {:.0} connections/s, {:.0} requests/s, {:.0} KB/s received, {:.0} % of a core",
+            "clients: {} connections open, {:.0} new ones/s, {:.0} requests/s, {:.0} KB/s received, {:.0} % of a core",
+            self.open,
             rate(self.connections, before.connections),
             rate(self.requests, before.requests),
             rate(self.received / 1000, before.received / 1000),

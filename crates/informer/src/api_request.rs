@@ -109,7 +109,12 @@ pub async fn sent_once(bytes: Vec<u8>) -> Result<Body, kube::Error> {
         Ok::<_, Infallible>(Response::new(request.into_body()))
     });
     let echo = Client::new(echo, "default");
-    let response = echo.send(http::Request::new(Body::from(bytes))).await?;
+    let body = if bytes.is_empty() {
+        Body::empty()
+    } else {
+        Body::from(bytes)
+    };
+    let response = echo.send(http::Request::new(body)).await?;
     Ok(response.into_body())
 }
 

@@ -2,27 +2,14 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use windlass_apiserver::ApiServer;
 
-use super::raw::{Answer, Raw};
+use super::{
+    raw::{Answer, Raw},
+    roles::{RBAC, server},
+};
 use crate::cluster::Cluster;
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-
-/// The server of the test, whose roles decide.
-async fn server(cluster: &Cluster) -> Raw {
-    if !cluster.is_embedded() {
-        return Raw::new(cluster).await;
-    }
-    let server = ApiServer::builder().rbac(true).start();
-    let client = kube::Client::new(server.service(), "default");
-    let raw = Raw::of(client, cluster.namespace());
-    let namespace = json!({ "metadata": { "name": cluster.namespace() } });
-    raw.post("/api/v1/namespaces", &namespace).await.ok();
-    raw
-}
 
 /// A token of a new service account that may do what `rules` say in the whole cluster.
 async fn token(raw: &Raw, rules: &Value) -> String {

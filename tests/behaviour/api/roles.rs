@@ -7,10 +7,10 @@ use windlass_apiserver::ApiServer;
 use super::raw::{Answer, Raw};
 use crate::cluster::Cluster;
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(super) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// The server of the test, whose roles decide.
-async fn server(cluster: &Cluster) -> Raw {
+pub(super) async fn server(cluster: &Cluster) -> Raw {
     if !cluster.is_embedded() {
         return Raw::new(cluster).await;
     }

@@ -66,6 +66,21 @@ fn root(group: &str, version: &str) -> String {
 }
 
 fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
+    let (paths, schemas) = paths_and_schemas(resources, patch);
+    json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Kubernetes", "version": "unversioned" },
+        "paths": paths,
+        "components": { "schemas": schemas },
+    })
+}
+
+/// The path of one object of each resource, whose `patch` is the operation of it and of the name of
+/// its schema; and the schemas.
+fn paths_and_schemas<'a>(
+    resources: impl IntoIterator<Item = &'a ResourceInfo>,
+    patch: impl Fn(&ResourceInfo, &str) -> Value,
+) -> (Map<String, Value>, Map<String, Value>) {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for info in resources {
@@ -79,12 +94,7 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
         let path = format!("/{root}{namespace}/{}/{{name}}", info.plural);
         paths.insert(path, json!({ "patch": patch(info, &name) }));
     }
-    json!({
-        "openapi": "3.0.0",
-        "info": { "title": "Kubernetes", "version": "unversioned" },
-        "paths": paths,
-        "components": { "schemas": schemas },
-    })
+    (paths, schemas)
 }
 
 /// Adds the schema of a kind, and those that it refers to, and returns its name.

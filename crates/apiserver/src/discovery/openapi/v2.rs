@@ -6,24 +6,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{components, kind, root};
+use super::{kind, paths_and_schemas};
 use crate::registry::ResourceInfo;
 
 /// The document at `/openapi/v2`.
 pub(crate) fn openapi_v2<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
-    let mut schemas = Map::new();
-    let mut paths = Map::new();
-    for info in resources {
-        let name = components(info, &mut schemas);
-        let namespace = if info.namespaced {
-            "/namespaces/{namespace}"
-        } else {
-            ""
-        };
-        let root = root(&info.group, &info.version);
-        let path = format!("/{root}{namespace}/{}/{{name}}", info.plural);
-        paths.insert(path, json!({ "patch": patch(info, &name) }));
-    }
+    let (paths, schemas) = paths_and_schemas(resources, patch);
     let definitions = schemas
         .into_iter()
         .map(|(name, schema)| (name, simple(schema)));

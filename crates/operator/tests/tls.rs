@@ -101,22 +101,24 @@ async fn a_renewed_certificate_is_used_and_an_invalid_one_is_ignored() {
 /// A file that blocks: a named pipe that no process writes to.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_probe_is_answered_while_a_tls_file_blocks() {
+async fn handshakes_and_probes_are_answered_while_a_tls_file_blocks() {
     let folder = std::env::temp_dir().join(format!("windlass-tls-pipe-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let certificate = folder.join("tls.crt");
     fs::copy(file("first.pem"), &certificate).expect("a copy");
-    let listener = listener();
-    let address = address(&listener);
-    // Shorter than the default timeout of a kubelet, and a limit of the handshake.
+    let (probes, metrics) = (listener(), listener());
+    let (probe, scrape) = (address(&probes), address(&metrics));
+    // A limit of the handshake, shorter than the default timeout of a kubelet.
     let limits = AdminLimits {
         read_timeout: std::time::Duration::from_millis(900),
         ..AdminLimits::default()
     };
-    let server = AdminServer::new(listener)
+    let server = AdminServer::new(probes)
+        .metrics_on(metrics)
         .limits(limits)
         .tls(&certificate, file("first-key.pem"));
     let (stop, run) = start(server);
+    assert_eq!(get(probe, "/live").await, Some(200), "the files were read");
     fs::remove_file(&certificate).expect("a file");
     let pipe = std::process::Command::new("mkfifo")
         .arg(&certificate)
@@ -124,8 +126,9 @@ async fn a_probe_is_answered_while_a_tls_file_blocks() {
     assert!(pipe.expect("mkfifo runs").success());
 
     for _ in 0..3 {
-        let probe = get_over_tls(address, "/live", "first.pem").await;
-        assert_eq!(probe.expect("the previous certificate"), 200);
+        let status = get_over_tls(scrape, "/metrics", "first.pem").await;
+        assert_eq!(status.expect("the previous certificate"), 200);
+        assert_eq!(get(probe, "/live").await, Some(200));
     }
     stop.cancel();
     run.await.expect("no panic").expect("no error");

@@ -7,7 +7,6 @@ use super::{
     raw::{Answer, Raw},
     roles::{RBAC, server},
 };
-use crate::cluster::Cluster;
 
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 

@@ -75,11 +75,11 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
     })
 }
 
-/// The path of one object of each resource, whose `patch` is the operation of it and of the name of
-/// its schema; and the schemas.
+/// The path of one object of each resource, with the `operation` of a patch, which gets the name of
+/// the schema; and the schemas.
 fn paths_and_schemas<'a>(
     resources: impl IntoIterator<Item = &'a ResourceInfo>,
-    patch: impl Fn(&ResourceInfo, &str) -> Value,
+    operation: impl Fn(&ResourceInfo, &str) -> Value,
 ) -> (Map<String, Value>, Map<String, Value>) {
     let mut paths = Map::new();
     let mut schemas = Map::new();
@@ -92,7 +92,7 @@ fn paths_and_schemas<'a>(
         };
         let root = root(&info.group, &info.version);
         let path = format!("/{root}{namespace}/{}/{{name}}", info.plural);
-        paths.insert(path, json!({ "patch": patch(info, &name) }));
+        paths.insert(path, json!({ "patch": operation(info, &name) }));
     }
     (paths, schemas)
 }

@@ -19,7 +19,7 @@ use windlass_informer::{
 use crate::{
     server::{Answer, Server},
     text::{END, added, deleted, list, modified},
-    wire::Wire,
+    wire::{Wire, within_a_day},
 };
 
 /// Rows: BO-45
@@ -136,13 +136,13 @@ async fn raw_objects_are_replayed_resynced_indexed_and_reported_as_missed() {
     }));
     let mut seen = Vec::new();
     while seen.len() < 5 {
-        seen.push(text(events.next().await));
+        seen.push(text(within_a_day(events.next()).await));
     }
     let expected = ["added a", "added b", "synced", "missed b", "resynced a"];
     assert_eq!(seen, expected);
     let mut late = informer.subscribe();
-    assert_eq!(text(late.next().await), "added a");
-    assert_eq!(text(late.next().await), "synced");
+    assert_eq!(text(within_a_day(late.next()).await), "added a");
+    assert_eq!(text(within_a_day(late.next()).await), "synced");
     let found = informer.store().by(&by_value, "7").expect("declared");
     assert_eq!(found.len(), 1);
     assert!(

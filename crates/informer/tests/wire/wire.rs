@@ -120,7 +120,7 @@ impl Wire {
 
 /// Time is paused, and so a day is nothing; but a test that waits for what never comes must
 /// end.
-async fn within_a_day<T>(waiting: impl Future<Output = T>) -> T {
+pub(crate) async fn within_a_day<T>(waiting: impl Future<Output = T>) -> T {
     let day = Duration::from_secs(24 * 3600);
     let waited = tokio::time::timeout(day, waiting).await;
     waited.expect("what the test waits for does not come")

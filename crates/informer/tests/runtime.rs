@@ -96,6 +96,7 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
     assert!(!watching(&informer.health().state), "{}", informer.health());
     send(Err(broken()));
     send(Ok(RuntimeEvent::InitApply(config("b", "1"))));
+    // On paused time: until it was taken.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!watching(&informer.health().state), "{}", informer.health());
     send(Ok(RuntimeEvent::InitDone));

@@ -214,8 +214,10 @@ async fn each_change_of_a_replica_is_logged_once() {
         let stop = stop.clone();
         async move { first.run_until(stop).await }
     });
+    // On paused time: until the first one leads.
     sleep(Duration::from_secs(10)).await;
     let _run = run(&second);
+    // On paused time: many renewals and reads.
     sleep(Duration::from_secs(60)).await;
     assert_eq!(
         log.count(r#"leading lease=default/web identity="first""#),
@@ -227,6 +229,7 @@ async fn each_change_of_a_replica_is_logged_once() {
     );
     stop.cancel();
     run_first.await.expect("no panic").expect("no error");
+    // On paused time: until the second one leads.
     sleep(Duration::from_secs(60)).await;
     assert_eq!(log.count("released the lease lease=default/web"), 1);
     assert_eq!(log.count("could not release the lease"), 0);

@@ -212,6 +212,7 @@ async fn a_list_makes_progress_with_each_object_more_than_before() {
     let (script, running) = start();
     let informer = &running.informer;
     let wait = || async {
+        // On paused time: until the informer has nothing else to do.
         tokio::time::sleep(Duration::from_secs(1)).await;
         Instant::now()
     };

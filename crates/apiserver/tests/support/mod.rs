@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, response};
 use http_body_util::{BodyExt as _, Full};
@@ -9,6 +11,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
 use tower::ServiceExt as _;
 use windlass_apiserver::{ApiServer, ResponseBody};
 
@@ -184,4 +188,25 @@ impl Events {
             .map_or_else(|| what.to_string(), str::to_owned);
         format!("{} {what}", event["type"].as_str().unwrap_or_default())
     }
+}
+
+/// The resident memory of this process, in bytes; nothing where the system does not say.
+pub(crate) fn resident() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+/// Opens the watch at `path` and reads only its first byte.
+pub(crate) async fn open_unread(address: SocketAddr, path: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    // The kernel is to take little, so that the server has to keep the rest.
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    let mut stream = socket.connect(address).await.expect("a connection");
+    let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("it listens");
+    // The first byte says that the watch runs.
+    let mut first = [0];
+    stream.read_exact(&mut first).await.expect("an answer");
+    stream
 }

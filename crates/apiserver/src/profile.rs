@@ -8,6 +8,8 @@ pub enum Profile {
     V1_31,
     /// Kubernetes 1.33: no watch-list.
     V1_33,
+    /// Kubernetes 1.34: watch-list, also for a watch that names no resourceVersion.
+    V1_34,
     /// Kubernetes 1.36: watch-list, also for a watch that names no resourceVersion.
     #[default]
     V1_36,
@@ -30,12 +32,13 @@ impl Profile {
         match self {
             Self::V1_31 => "v1.31.0",
             Self::V1_33 => "v1.33.0",
+            Self::V1_34 => "v1.34.4",
             Self::V1_36 => "v1.36.3",
         }
     }
 
     /// Whether a watch may begin with the objects that are there.
     pub(crate) const fn has_watch_list(self) -> bool {
-        matches!(self, Self::V1_36)
+        matches!(self, Self::V1_34 | Self::V1_36)
     }
 }

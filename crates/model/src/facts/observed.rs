@@ -1,122 +1,123 @@
-//! One object as the informers showed it.
+//! One object as the informers observed it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use crate::{InformerId, Seen, Shown, Snapshot, Version};
+use crate::{AddedBy, InformerEvent, InformerId, Snapshot, Version};
 
-/// One object as the informers of its kind showed it, in one process.
+/// One object as the informers of its kind observed it, in one process.
 #[derive(Debug)]
-pub(crate) struct Sighted {
+pub(crate) struct ObservedObject {
     pub(crate) kind: Arc<str>,
     pub(crate) key: Arc<str>,
-    /// Its newest state, as of any informer.
+    /// Its newest state of all informers.
     pub(crate) newest: Arc<Snapshot>,
-    /// When it was first shown in each version, merged over all informers.
+    /// When any informer first published each version.
     pub(crate) versions: BTreeMap<Version, Moment>,
-    /// The times in which at least one informer had it, oldest first.
-    pub(crate) lives: Vec<Life>,
-    /// The informers that have it, and since when.
+    /// The periods in which at least one informer had it, oldest first.
+    pub(crate) presences: Vec<Presence>,
+    /// The informers that have it, with the time since which they have it.
     pub(crate) holders: BTreeMap<InformerId, Moment>,
-    /// When no informer had it, or when it can have looked so.
+    /// The moments in which no informer had it, or in which the engine could not see that one had it.
     absences: Vec<Absence>,
-    /// The newest version of its deletes: what is older and comes later is from an informer that
-    /// lags.
-    buried: Option<Version>,
-    /// Whether two informers disagreed in one instant, so that the engine may have read either
-    /// first.
-    pub(crate) unsure: bool,
-    /// Whether an informer showed it while another one had not noticed that the server was
-    /// restored: no version tells the engine which of the two is right.
-    pub(crate) doubtful: bool,
-    /// When each informer last showed it.
+    /// The newest version of its deletes. Later events with an older version are from an informer
+    /// that lags.
+    deleted_version: Option<Version>,
+    /// Whether two informers disagreed at the same time, so that the engine may have read either
+    /// event first.
+    pub(crate) ambiguous_order: bool,
+    /// Whether an informer published it while another one had not detected that the server was
+    /// restored: versions do not show the engine which of the two is newer.
+    pub(crate) ambiguous_epoch: bool,
+    /// When each informer last published an event of it.
     shown: BTreeMap<InformerId, Moment>,
-    /// Whether an informer was removed in the instant in which it showed something: that need
-    /// not have been read.
+    /// Whether an informer was removed at the same time at which it published an event, which the
+    /// engine may not have read.
     pub(crate) unread: bool,
-    /// When it was last shown as a resync.
+    /// The last resync.
     pub(crate) resynced: Option<Moment>,
 }
 
-/// An entry and its time.
+/// The index of an entry and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) at: usize,
     pub(crate) time: Duration,
 }
 
-/// A time in which at least one informer had an object.
+/// A period in which at least one informer had an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Life {
+pub(crate) struct Presence {
     pub(crate) from: Moment,
     pub(crate) until: Option<Moment>,
-    /// Whether a list showed it first to an informer in that time.
+    /// Whether an informer received it from a list in this period.
     pub(crate) listed: bool,
-    /// Whether the first list of an informer did.
+    /// Whether an informer received it from its first list in this period.
     pub(crate) listed_first: bool,
-    /// Whether it ended because the last informer that had it was removed.
+    /// Whether the period ended because the last informer that had the object was removed.
     pub(crate) forgotten: bool,
 }
 
 /// A moment in which no informer had an object.
 ///
-/// Informers are tasks of their own: of what two of them show in one instant, the engine may
-/// read either first.
+/// Informers are separate tasks: of two events at the same time, the engine may read either first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absence {
     pub(crate) from: Moment,
-    /// Whether an informer had it, which the engine need not have known.
+    /// Whether an informer had the object, which the engine may not have read yet.
     pub(crate) apparent: bool,
 }
 
-// === impl Sighted ===
+// === impl ObservedObject ===
 
-impl Sighted {
-    pub(super) fn new(kind: Arc<str>, shown: &Shown) -> Self {
+impl ObservedObject {
+    pub(super) fn new(kind: Arc<str>, shown: &InformerEvent) -> Self {
         let object = shown.object();
         Self {
             kind,
             key: Arc::clone(&object.key),
             newest: Arc::clone(object),
             versions: BTreeMap::new(),
-            lives: Vec::new(),
+            presences: Vec::new(),
             holders: BTreeMap::new(),
             absences: Vec::new(),
-            buried: None,
-            unsure: false,
-            doubtful: false,
+            deleted_version: None,
+            ambiguous_order: false,
+            ambiguous_epoch: false,
             shown: BTreeMap::new(),
             unread: false,
             resynced: None,
         }
     }
 
-    pub(super) fn show(&mut self, informer: InformerId, shown: &Shown, now: Moment) {
+    pub(super) fn show(&mut self, informer: InformerId, shown: &InformerEvent, now: Moment) {
         let object = shown.object();
         self.shown.insert(informer, now);
         match shown {
-            Shown::Deleted(_) => {
-                self.buried = self.buried.max(Some(object.version));
+            InformerEvent::Deleted(_) => {
+                self.deleted_version = self.deleted_version.max(Some(object.version));
                 if self.holders.remove(&informer).is_some() {
                     self.end(now, false);
                 }
                 return;
             }
-            Shown::Resynced(_) => self.resynced = Some(now),
-            Shown::Added { .. } | Shown::Updated(_) => {}
+            InformerEvent::Resynced(_) => self.resynced = Some(now),
+            InformerEvent::Added { .. } | InformerEvent::Updated(_) => {}
         }
         self.versions.entry(object.version).or_insert(now);
-        let lags = self.buried.is_some_and(|buried| object.version < buried);
+        let lags = self
+            .deleted_version
+            .is_some_and(|deleted_version| object.version < deleted_version);
         if lags && self.holders.is_empty() {
-            let ended = self.life().and_then(|it| it.until);
-            self.unsure |= ended.is_some_and(|it| it.time == now.time);
+            let ended = self.last_presence().and_then(|it| it.until);
+            self.ambiguous_order |= ended.is_some_and(|it| it.time == now.time);
             return;
         }
         let seen = match shown {
-            Shown::Added { from, .. } => *from,
-            _ => Seen::Watch,
+            InformerEvent::Added { from, .. } => *from,
+            _ => AddedBy::Watch,
         };
         if self.holders.is_empty() {
-            self.lives.push(Life {
+            self.presences.push(Presence {
                 from: now,
                 until: None,
                 listed: false,
@@ -124,21 +125,21 @@ impl Sighted {
                 forgotten: false,
             });
         }
-        if let Some(life) = self.lives.last_mut() {
-            life.listed |= seen != Seen::Watch;
-            life.listed_first |= seen == Seen::FirstList;
+        if let Some(presence) = self.presences.last_mut() {
+            presence.listed |= seen != AddedBy::Watch;
+            presence.listed_first |= seen == AddedBy::FirstList;
         }
         self.holders.entry(informer).or_insert(now);
         self.advance(object);
     }
 
-    /// Whether an informer other than `informer` showed it at `time`.
+    /// Whether another informer than `informer` published an event of it at `time`.
     pub(super) fn was_shown_by_others(&self, informer: InformerId, time: Duration) -> bool {
         let mut others = self.shown.iter().filter(|(other, _)| **other != informer);
         others.any(|(_, shown)| shown.time == time)
     }
 
-    /// An informer was removed. Returns whether no other has it.
+    /// Removes an informer. Returns whether no other informer has the object.
     pub(super) fn forget(&mut self, informer: InformerId, now: Moment) -> bool {
         let shown = self.shown.remove(&informer);
         self.unread |= shown.is_some_and(|it| it.time == now.time);
@@ -152,15 +153,15 @@ impl Sighted {
     fn end(&mut self, now: Moment, forgotten: bool) {
         let apparent = !self.holders.is_empty();
         if self.holders.values().all(|since| since.time == now.time) {
-            self.unsure |= apparent;
+            self.ambiguous_order |= apparent;
             self.absences.push(Absence {
                 from: now,
                 apparent,
             });
         }
-        if let (false, Some(life)) = (apparent, self.lives.last_mut()) {
-            life.until.get_or_insert(now);
-            life.forgotten |= forgotten;
+        if let (false, Some(presence)) = (apparent, self.presences.last_mut()) {
+            presence.until.get_or_insert(now);
+            presence.forgotten |= forgotten;
         }
     }
 
@@ -175,20 +176,20 @@ impl Sighted {
         !self.holders.is_empty()
     }
 
-    /// The newest time in which an informer had it.
-    pub(crate) fn life(&self) -> Option<&Life> {
-        self.lives.last()
+    /// The newest period in which an informer had it.
+    pub(crate) fn last_presence(&self) -> Option<&Presence> {
+        self.presences.last()
     }
 
-    /// When it came, for a handler that has heard of all absences up to the entry `closed`.
+    /// When it appeared, for a handler that has been called for all absences up to the entry `closed`.
     pub(crate) fn came_after(&self, closed: Option<usize>) -> Option<Moment> {
-        let mut lives = self.lives.iter().map(|it| it.from);
-        lives.find(|from| closed.is_none_or(|closed| from.at > closed))
+        let mut presences = self.presences.iter().map(|it| it.from);
+        presences.find(|from| closed.is_none_or(|closed| from.at > closed))
     }
 
     /// How often its last informer was removed.
     pub(crate) fn times_forgotten(&self) -> usize {
-        self.lives.iter().filter(|it| it.forgotten).count()
+        self.presences.iter().filter(|it| it.forgotten).count()
     }
 
     /// The first absence after the entry `after`.
@@ -199,12 +200,12 @@ impl Sighted {
             .copied()
     }
 
-    /// Whether it was shown again after an absence.
+    /// Whether an informer had it again after an absence.
     pub(crate) fn is_back_after(&self, absence: Absence) -> bool {
         (absence.apparent && self.is_held())
-            || self.lives.iter().any(|it| it.from > absence.from)
+            || self.presences.iter().any(|it| it.from > absence.from)
             || (self.holders.values()).any(|it| it.time == absence.from.time)
-            // Of what several informers showed in that instant, any can have been read first.
-            || (absence.apparent && self.lives.iter().any(|it| it.from.time == absence.from.time))
+            // Of several events at the same time, the engine may have read any first.
+            || (absence.apparent && self.presences.iter().any(|it| it.from.time == absence.from.time))
     }
 }

@@ -1,6 +1,6 @@
 //! Profiles: the Kubernetes version that the server behaves like.
 
-/// Which Kubernetes the server behaves like, where versions differ.
+/// The Kubernetes version that the server behaves like where versions differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Profile {
@@ -18,7 +18,7 @@ pub enum Profile {
 // === impl Profile ===
 
 impl Profile {
-    /// The version as `/version` says it, such as `v1.36.3`.
+    /// The version that `/version` returns, such as `v1.36.3`.
     ///
     /// # Example
     ///
@@ -37,7 +37,7 @@ impl Profile {
         }
     }
 
-    /// Whether a watch may begin with the objects that are there.
+    /// Whether a watch may begin with the current objects (`sendInitialEvents`).
     pub(crate) const fn has_watch_list(self) -> bool {
         matches!(self, Self::V1_34 | Self::V1_36)
     }

@@ -241,7 +241,7 @@ on_both_servers! {
         // The real server remembers for ten seconds that a token was good.
         if cluster.is_embedded() {
             let review = raw.post(reviews, &json!({ "spec": { "token": token } })).await.ok();
-            assert!(review["status"].get("authenticated").is_none(), "it is gone: {review}");
+            assert!(review["status"].get("authenticated").is_none(), "the account was deleted: {review}");
         }
         // The client of the real server sends a token of its own.
         if !cluster.is_embedded() {

@@ -97,7 +97,8 @@ impl Cluster {
         let (server, aside) = match kind {
             Kind::Embedded => {
                 // No controllers run beside the real server either.
-                let server = ApiServer::builder().garbage_collection(false).start();
+                let server = ApiServer::builder();
+                let server = server.garbage_collection(false).quota_status(false).start();
                 let aside = Client::new(server.service(), "default");
                 (Server::Embedded(server), aside)
             }

@@ -20,6 +20,7 @@ use crate::status::Status;
 use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
 
+mod admission;
 mod apply;
 mod contents;
 mod create;
@@ -72,6 +73,8 @@ pub(crate) struct Cluster {
     /// The revision at which the contents of namespaces were last looked at; nothing if no
     /// namespace has any of its own.
     contents_seen: Option<u64>,
+    /// The revision at which the status of quotas was last written; nothing if clients write it.
+    quotas_seen: Option<u64>,
     /// Resources that are served no longer, since this was last asked.
     retired: Vec<Table>,
 }
@@ -87,6 +90,8 @@ pub(crate) struct ClusterOptions {
     pub(crate) evaluates_roles: bool,
     /// Whether each namespace has the objects that controllers create in it.
     pub(crate) fills_namespaces: bool,
+    /// Whether the status of resource quotas is filled in.
+    pub(crate) counts_quotas: bool,
 }
 
 /// What a write led to.
@@ -113,6 +118,7 @@ impl Cluster {
             dying_namespaces: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),
             contents_seen: options.fills_namespaces.then_some(0),
+            quotas_seen: options.counts_quotas.then_some(0),
             retired: Vec::new(),
         };
         if options.collects_garbage {
@@ -188,6 +194,8 @@ impl Cluster {
             self.settle_definitions();
             self.settle_namespaces(now);
             if !self.fill_namespaces(now) && !self.collect_garbage(now) {
+                // Counts what the other controllers have left.
+                self.count_quotas(now);
                 return;
             }
         }

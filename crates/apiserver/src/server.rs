@@ -131,6 +131,7 @@ impl ApiServer {
                 collects_garbage: true,
                 evaluates_roles: false,
                 fills_namespaces: false,
+                counts_quotas: true,
             },
             authorizer: None,
         }
@@ -330,6 +331,11 @@ impl ApiServerBuilder {
     /// Both are created with the namespace, come back when they are deleted, and go with the
     /// namespace. The certificate signs nothing, because the server speaks plain HTTP.
     ///
+    /// The admission plugin for service accounts is then on, too: a new pod gets
+    /// `serviceAccountName: default` if it names no account, the secrets for images of its account,
+    /// and a volume `kube-api-access-xxxxx` with a token. A pod of an account that does not exist is
+    /// refused with 403.
+    ///
     /// # Example
     ///
     /// ```
@@ -348,6 +354,26 @@ impl ApiServerBuilder {
     /// ```
     pub fn namespace_contents(mut self, enabled: bool) -> Self {
         self.cluster.fills_namespaces = enabled;
+        self
+    }
+
+    /// Sets whether the server fills in the status of each `ResourceQuota`, as the quota controller
+    /// of a cluster does. The default is that it does.
+    ///
+    /// A request is checked against `status.hard` and `status.used` of the quotas of its namespace.
+    /// Without a controller they stay empty until a client writes them, so that a quota limits
+    /// nothing, as on envtest's kube-apiserver.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().quota_status(false).start();
+    /// # drop(server);
+    /// ```
+    pub fn quota_status(mut self, enabled: bool) -> Self {
+        self.cluster.counts_quotas = enabled;
         self
     }
 

@@ -41,9 +41,9 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 403 for a pod of a priority class that there is not.
+    /// 403 for a pod of a priority class or service account that there is not.
     pub(super) fn prepare_create(
-        &self,
+        &mut self,
         resource: &Resource,
         object: &mut Value,
         options: &WriteOptions,
@@ -75,6 +75,10 @@ impl Cluster {
             "nodes" => taint(object),
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {
+                self.default_limits(object);
+                if self.contents_seen.is_some() {
+                    self.admit_account(resource, object)?;
+                }
                 self.admit_pod(resource, object)?;
                 pod::prepare(object, now);
             }

@@ -64,6 +64,8 @@ pub(crate) struct Cluster {
     random: StdRng,
     /// Signs the tokens of service accounts; nothing until there is the first one.
     token_key: Option<[u8; 32]>,
+    /// The token of the administrator, once a kubeconfig needs one.
+    admin_token: Option<String>,
     /// How many schemas there have been; each stored object knows which it has followed.
     schemas: u64,
     /// Namespaces whose contents are being deleted.
@@ -81,6 +83,10 @@ pub(crate) struct Cluster {
 
 /// What a cluster does beside answering requests.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent option"
+)]
 pub(crate) struct ClusterOptions {
     /// How much history it keeps.
     pub(crate) history: HistoryLimits,
@@ -114,6 +120,7 @@ impl Cluster {
             pattern_memory: PatternMemory::default(),
             random: seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64),
             token_key: None,
+            admin_token: None,
             schemas: 0,
             dying_namespaces: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),

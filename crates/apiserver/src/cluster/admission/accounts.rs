@@ -23,8 +23,8 @@ const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The annotation of a pod that mirrors one of a kubelet.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// For how long a token in a volume is valid, in seconds: an hour and a few seconds, by which
-/// Kubernetes recognizes tokens that nobody asked for by their time.
+/// For how long a token in a volume is valid, in seconds. The seconds beyond an hour tell Kubernetes
+/// that this plugin asked for the token, and no user.
 const TOKEN_SECONDS: u32 = 3607;
 
 // === impl Cluster ===

@@ -170,11 +170,11 @@ fn container(spec: &Value, pod: &str, wanted: &str) -> Result<String, Status> {
         let list = spec[list].as_array().into_iter().flatten();
         list.filter_map(|it| it["name"].as_str()).collect()
     };
-    let (containers, first) = (names("containers"), names("initContainers"));
+    let containers = names("containers");
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let all: Vec<_> = lists.into_iter().flat_map(names).collect();
     if !wanted.is_empty() {
-        let ephemeral = names("ephemeralContainers");
-        let mut all = containers.iter().chain(&first).chain(&ephemeral);
-        if all.any(|name| *name == wanted) {
+        if all.contains(&wanted) {
             return Ok(wanted.to_owned());
         }
         let message = format!("container {wanted} is not valid for pod {pod}");
@@ -184,13 +184,10 @@ fn container(spec: &Value, pod: &str, wanted: &str) -> Result<String, Status> {
         return Ok((*only).to_owned());
     }
     let message = format!("a container name must be specified for pod {pod}");
-    let (containers, first) = (containers.join(" "), first.join(" "));
-    Err(Status::bad_request(match (&*containers, &*first) {
-        ("", _) => message,
-        (_, "") => format!("{message}, choose one of: [{containers}]"),
-        _ => format!(
-            "{message}, choose one of: [{containers}] or one of the init containers: [{first}]"
-        ),
+    Err(Status::bad_request(if containers.is_empty() {
+        message
+    } else {
+        format!("{message}, choose one of: [{}]", all.join(" "))
     }))
 }
 

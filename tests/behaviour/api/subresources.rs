@@ -253,7 +253,7 @@ on_both_servers! {
         // The real server remembers for ten seconds that a token was good.
         if cluster.is_embedded() {
             let review = raw.post(reviews, &json!({ "spec": { "token": token } })).await.ok();
-            assert!(review["status"].get("authenticated").is_none(), "it is gone: {review}");
+            assert!(review["status"].get("authenticated").is_none(), "the account was deleted: {review}");
         }
         // The client of the real server sends a token of its own.
         if !cluster.is_embedded() {
@@ -290,7 +290,10 @@ on_both_servers! {
         ]);
         assert_eq!(account["status"]["userInfo"]["groups"], groups);
         let nameless = post_as(&raw, selves, &[("impersonate-group", "a")], &json!({})).await;
-        nameless.refused(400, "BadRequest");
+        // Kubernetes 1.34 answers 500.
+        if cluster.has_the_default_version() {
+            nameless.refused(400, "BadRequest");
+        }
 
         let access = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
         let attributes = json!({ "verb": "get", "resource": "pods", "namespace": raw.namespace });

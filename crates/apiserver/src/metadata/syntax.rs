@@ -1,6 +1,6 @@
-//! The syntax of names, labels and the like. *(pure)*
+//! The syntax of names, labels and similar strings. *(pure)*
 //!
-//! Each function gives what is wrong with a text, in the words of Kubernetes, or nothing.
+//! Each function returns the errors of a string with the messages of Kubernetes.
 
 /// What is wrong with the last part of a qualified name.
 pub(crate) const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \

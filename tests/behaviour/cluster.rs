@@ -110,6 +110,7 @@ impl Cluster {
                 let server = ApiServer::builder()
                     .profile(profile())
                     .garbage_collection(false)
+                    .quota_status(false)
                     .start();
                 let aside = Client::new(server.service(), "default");
                 (Server::Embedded(server), aside)

@@ -203,7 +203,8 @@ async fn check(cluster: &Cluster, name: &str) {
     };
     let (program, namespace) = (Path::new(&program), cluster.namespace());
     let first = Kubectl::new(program, namespace, "first", cluster.kubeconfig().await).await;
-    let beside = ApiServer::builder().garbage_collection(false).start();
+    let beside = ApiServer::builder();
+    let beside = beside.garbage_collection(false).quota_status(false).start();
     let second = if cluster.is_embedded() {
         None
     } else {

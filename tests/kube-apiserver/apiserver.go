@@ -38,7 +38,7 @@ type exit struct {
 	err  error
 }
 
-func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver, error) {
+func newAPIServer(dir, etcd string, watchCache, accounts bool, extra []string) (*apiserver, error) {
 	keys, err := newCredentials(dir)
 	if err != nil {
 		return nil, err
@@ -58,6 +58,10 @@ func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver
 		return nil, err
 	}
 
+	if !accounts {
+		// Pods would wait for service accounts, which a controller makes that does not run here.
+		extra = append([]string{"--disable-admission-plugins=ServiceAccount"}, extra...)
+	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(keys.ca))
 	return &apiserver{
@@ -85,9 +89,6 @@ func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver
 			"--service-account-signing-key-file=" + keys.serviceAccountKey,
 			"--service-cluster-ip-range=10.0.0.0/24",
 			"--endpoint-reconciler-type=none",
-			// Pods would wait for service accounts, which a controller makes that does not
-			// run here.
-			"--disable-admission-plugins=ServiceAccount",
 			// What one test does must not slow down another.
 			"--enable-priority-and-fairness=false",
 			"--max-requests-inflight=0",

@@ -49,6 +49,7 @@ func main() {
 		return
 	}
 	watchCache := flag.Bool("watch-cache", true, "serve watches from kube-apiserver's cache; without it they come from etcd")
+	accounts := flag.Bool("service-accounts", false, "turn the admission plugin for service accounts on: a pod then needs its account, which no controller creates")
 	showVersion := flag.Bool("version", false, "print the version of kube-apiserver and exit")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: %s [flags] [-- flags of kube-apiserver]\n", os.Args[0])
@@ -59,14 +60,14 @@ func main() {
 		fmt.Println(version.Get().GitVersion)
 		return
 	}
-	if err := run(*watchCache, flag.Args()); err != nil {
+	if err := run(*watchCache, *accounts, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "kube-apiserver:", err)
 		os.Exit(1)
 	}
 }
 
 // run serves until stdin closes or a signal comes, and leaves nothing behind.
-func run(watchCache bool, extra []string) error {
+func run(watchCache, accounts bool, extra []string) error {
 	dir, err := os.MkdirTemp("", "windlass-kube-apiserver-")
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func run(watchCache bool, extra []string) error {
 		return fmt.Errorf("cannot start etcd: %w", err)
 	}
 	defer history.stop()
-	server, err := newAPIServer(dir, history.endpoint, watchCache, extra)
+	server, err := newAPIServer(dir, history.endpoint, watchCache, accounts, extra)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,8 @@ impl Pair {
     /// `name`: of the file with the recorded answers.
     async fn new(name: &'static str, cluster: &Cluster) -> Self {
         let theirs = Raw::new(cluster).await;
-        let server = ApiServer::builder().garbage_collection(false).start();
+        let server = ApiServer::builder();
+        let server = server.garbage_collection(false).quota_status(false).start();
         let ours = Raw::of(
             kube::Client::new(server.service(), "default"),
             &theirs.namespace,

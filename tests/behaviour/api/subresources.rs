@@ -199,6 +199,18 @@ on_both_servers! {
             let why = raw.get(&format!("{path}/{part}")).await.refused(400, "BadRequest");
             assert_eq!(why, "pod a does not have a host assigned");
         }
+        let mut pair = named("pair");
+        let container = |name: &str| json!({ "name": name, "image": "i:1" });
+        pair["spec"] = json!({
+            "containers": [container("x"), container("y")], "initContainers": [container("z")],
+        });
+        raw.post(&raw.at("/api/v1", "pods"), &pair).await.ok();
+        for part in ["log", "exec?command=true", "attach"] {
+            let path = raw.at("/api/v1", &format!("pods/pair/{part}"));
+            let why = raw.get(&path).await.refused(400, "BadRequest");
+            let expected = "a container name must be specified for pod pair, choose one of: [z x y]";
+            assert_eq!(why, expected);
+        }
         let nowhere = raw.at("/api/v1", "pods/none/log");
         raw.get(&nowhere).await.refused(404, "NotFound");
     }

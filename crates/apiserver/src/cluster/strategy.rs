@@ -41,9 +41,9 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 403 for a pod whose priority class does not exist.
+    /// 403 for a pod whose priority class or service account does not exist.
     pub(super) fn prepare_create(
-        &self,
+        &mut self,
         resource: &Resource,
         object: &mut Value,
         options: &WriteOptions,
@@ -75,6 +75,10 @@ impl Cluster {
             "nodes" => taint(object),
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {
+                self.default_limits(object);
+                if self.contents_seen.is_some() {
+                    self.admit_account(resource, object)?;
+                }
                 self.admit_pod(resource, object)?;
                 pod::prepare(object, now);
             }

@@ -118,11 +118,10 @@ impl Server {
         }
     }
 
-    /// Restores the state `back` writes before. Returns whether there were writes.
-    pub(super) fn restore(&mut self, back: usize) -> bool {
-        let kept = self.states.len().saturating_sub(back).max(1);
-        let is_older = kept < self.states.len();
-        self.states.truncate(kept);
+    /// Restores the state `head`. Returns whether there were later ones.
+    pub(super) fn restore(&mut self, head: usize) -> bool {
+        let is_older = head < self.head();
+        self.states.truncate(head + 1);
         is_older
     }
 

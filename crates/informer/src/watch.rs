@@ -12,7 +12,7 @@ mod version;
 
 pub use self::{
     backoff::{Backoff, InvalidBackoff},
-    error::{Verb, WatchError},
+    error::{Verb, WatchError, WatchErrorCause},
     message::one_line,
 };
 pub(crate) use self::{

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    ErasedEventEnvelope, Event, EventEnvelope, Health, Informer, InformerError, InformerId,
-    InformerMetrics, InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored,
+    Event, EventEnvelope, Health, Informer, InformerError, InformerId, InformerMetrics,
+    InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored,
 };
 
 use super::{
@@ -338,13 +338,13 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// informer's event, before the merge.
     fn prepare(
         &self,
-        envelope: ErasedEventEnvelope,
+        envelope: EventEnvelope<dyn ErasedObject>,
         action: Option<Action>,
         synced: bool,
         permits: &mut Permits,
     ) -> Option<Enqueued> {
         let feed = self.feed;
-        let ErasedEventEnvelope {
+        let EventEnvelope {
             key,
             event,
             span,
@@ -418,7 +418,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     }
 
     /// Merges the event with those of the other informers. Returns whether to dispatch it.
-    fn merge(&self, merge: &mut Merge, envelope: &mut ErasedEventEnvelope) -> bool {
+    fn merge(&self, merge: &mut Merge, envelope: &mut EventEnvelope<dyn ErasedObject>) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
             let feeds = self.into.feeds.read();
             let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);

@@ -80,5 +80,5 @@ pub use crate::{
     lazy_object::IncomingObject,
     panics::panic_message,
     subscription::ResyncHandle,
-    watch::one_line,
+    watch::{is_older, one_line},
 };

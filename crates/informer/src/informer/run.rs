@@ -34,7 +34,7 @@ pub(super) struct Ingest<K: Stored> {
 
 /// How many changes the source may be ahead. Decoding and storing alternate on one task, so a
 /// larger channel only saves task switches.
-const AHEAD: usize = 4;
+const CHANGE_BUFFER: usize = 4;
 
 struct Run<'r, K: Stored> {
     shared: &'r Shared<K>,
@@ -100,7 +100,7 @@ impl<K: Stored> Run<'_, K> {
         shared.status.send_modify(InformerStatus::start);
         // A run begins with a list, so earlier requests are obsolete.
         _ = shared.relist.notified().now_or_never();
-        let (sender, mut changes) = mpsc::channel(AHEAD);
+        let (sender, mut changes) = mpsc::channel(CHANGE_BUFFER);
         loop {
             let count = shared.new_subscribers.count().clone();
             let version = shared.status.borrow().resource_version.clone();
@@ -161,7 +161,7 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// Applies `first` and the changes that wait, at most [`AHEAD`], because the source waits
+    /// Applies `first` and the changes that wait, at most [`CHANGE_BUFFER`], because the source waits
     /// meanwhile.
     async fn changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
         let mut next = Some(first);

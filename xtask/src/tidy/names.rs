@@ -10,7 +10,6 @@ const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
 const INTERNAL: [&str; 10] = [
-    "ErasedEventEnvelope",
     "Decoder",
     "StoredForm",
     "IncomingObject",

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     BuildError, Controller, Fence, InformerController, Outcome, Request, RunError, SimpleWatcher,
 };
-use windlass_informer::{HealthState, Informer, Source, WatchError};
+use windlass_informer::{HealthState, Informer, Source, WatchError, WatchErrorCause};
 
 use crate::support::{KIND, Log, Refused, Rig, config, settle, show};
 
@@ -175,11 +175,13 @@ impl Source<ConfigMap> for Hopeless {
 
     async fn run(&mut self, _: windlass_informer::Changes<ConfigMap>) -> Result<(), WatchError> {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        Err(WatchError::Silent {
-            resource: Arc::from("hopeless"),
-            verb: windlass_informer::Verb::Watch,
-            limit: Duration::from_secs(5),
-        })
+        Err(WatchError::new(
+            "hopeless",
+            windlass_informer::Verb::Watch,
+            WatchErrorCause::Silent {
+                limit: Duration::from_secs(5),
+            },
+        ))
     }
 }
 

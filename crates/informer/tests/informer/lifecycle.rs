@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Change, DecodeError, HealthState, Identity, Informer, ObjectKey, Scripted, Uid, WatchError,
+    WatchErrorCause,
 };
 
 use crate::running::{config, run, start, told};
@@ -93,11 +94,13 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
     };
     let bad = Change::Undecodable { identity, error };
     script.change(bad).await.expect("runs");
-    let forbidden = WatchError::Forbidden {
-        resource: Arc::from("configmaps"),
-        verb: windlass_informer::Verb::Watch,
-        message: "no".to_owned(),
-    };
+    let forbidden = WatchError::new(
+        "configmaps",
+        windlass_informer::Verb::Watch,
+        WatchErrorCause::Forbidden {
+            message: "no".to_owned(),
+        },
+    );
     script
         .interrupt(forbidden, Duration::from_secs(3))
         .await

@@ -67,11 +67,13 @@ async fn a_list_that_breaks_off_is_a_list() {
     let (script, mut running) = start();
     script.change(Change::ListStarted).await.expect("runs");
     script.apply(config("a", "1")).await.expect("runs");
-    let broke = windlass_informer::WatchError::Silent {
-        resource: std::sync::Arc::from("configmaps"),
-        verb: windlass_informer::Verb::List,
-        limit: std::time::Duration::from_secs(30),
-    };
+    let broke = windlass_informer::WatchError::new(
+        "configmaps",
+        windlass_informer::Verb::List,
+        windlass_informer::WatchErrorCause::Silent {
+            limit: std::time::Duration::from_secs(30),
+        },
+    );
     let wait = std::time::Duration::from_secs(1);
     script.interrupt(broke, wait).await.expect("runs");
     let list = [config("a", "1"), config("b", "1")];
@@ -269,11 +271,13 @@ async fn a_script_that_is_run_again_skips_objects_before_its_list_and_no_error()
         let run = tokio::spawn(informer.run(stop.clone()));
         if !is_first {
             script.apply(config("old", "1")).await.expect("runs");
-            let broke = windlass_informer::WatchError::Silent {
-                resource: std::sync::Arc::from("configmaps"),
-                verb: windlass_informer::Verb::List,
-                limit: Duration::from_secs(30),
-            };
+            let broke = windlass_informer::WatchError::new(
+                "configmaps",
+                windlass_informer::Verb::List,
+                windlass_informer::WatchErrorCause::Silent {
+                    limit: Duration::from_secs(30),
+                },
+            );
             let wait = Duration::from_secs(1);
             script.interrupt(broke, wait).await.expect("runs");
             let down = |state: &HealthState| matches!(state, HealthState::Down { .. });

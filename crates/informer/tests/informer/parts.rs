@@ -282,7 +282,7 @@ async fn debug_output_names_what_it_is_and_shows_no_content() {
         ),
         (
             format!("{:?}", told.into_erased()),
-            r#"action: "CREATE", from_list: true, "#,
+            "EventEnvelope { event: CREATE web, from_list: true, ",
         ),
         (format!("{erased:?}"), "ErasedObject(web)"),
         (format!("{lazy:?}"), "LazyObject(web)"),

@@ -14,7 +14,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Change, Changes, HealthState, Informer, InformerError, ObjectKey, Script, Scripted, Source,
-    Subscription, Verb, WatchError,
+    Subscription, Verb, WatchError, WatchErrorCause,
 };
 
 use crate::running::{config, told};
@@ -283,14 +283,21 @@ async fn failure(ends: impl FnOnce() -> WatchError + Send + 'static) -> Informer
 /// Rows: GA-22
 #[tokio::test(start_paused = true)]
 async fn a_permanent_error_is_returned_to_every_caller() {
-    let failed = failure(|| WatchError::Invalid {
-        resource: Arc::from("configmaps"),
-        verb: Verb::List,
-        message: "no such selector".to_owned(),
+    let failed = failure(|| {
+        WatchError::new(
+            "configmaps",
+            Verb::List,
+            WatchErrorCause::Invalid {
+                message: "no such selector".to_owned(),
+            },
+        )
     });
     match failed.await {
         InformerError::Source { source, .. } => {
-            assert!(matches!(*source, WatchError::Invalid { .. }), "{source:?}");
+            assert!(
+                matches!(source.cause, WatchErrorCause::Invalid { .. }),
+                "{source:?}"
+            );
         }
         other => panic!("{other:?}"),
     }

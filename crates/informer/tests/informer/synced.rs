@@ -1,12 +1,13 @@
 //! Waiting for the first list: a result in any case.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Changes, Informer, InformerError, Scripted, Source, SyncError, Verb, WatchError,
+    WatchErrorCause,
 };
 
 use crate::running::{config, within_a_day};
@@ -159,11 +160,13 @@ async fn an_informer_that_fails_is_an_error_with_the_reason() {
 
         async fn run(&mut self, _: Changes<ConfigMap>) -> Result<(), WatchError> {
             sleep(Duration::from_secs(30)).await;
-            Err(WatchError::Invalid {
-                resource: Arc::from("configmaps"),
-                verb: Verb::List,
-                message: "no such field".to_owned(),
-            })
+            Err(WatchError::new(
+                "configmaps",
+                Verb::List,
+                WatchErrorCause::Invalid {
+                    message: "no such field".to_owned(),
+                },
+            ))
         }
     }
 

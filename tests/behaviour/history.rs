@@ -39,7 +39,7 @@ on_both_servers! {
     }
 
     /// D21. An informer that lags behind others of its kind is asked for another list.
-    async fn a_list_that_is_requested_is_taken_and_the_watch_goes_on(cluster: Cluster) {
+    async fn a_requested_list_is_applied_and_the_watch_continues(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         create(&others, "a", "1").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -59,7 +59,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-01, BO-02, CK-29
-    async fn what_a_gap_hid_is_made_good_by_a_list(cluster: Cluster) {
+    async fn changes_during_a_gap_are_found_by_a_list(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         for name in ["a", "b", "c"] {
             create(&others, name, "1").await;
@@ -91,7 +91,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn the_last_state_of_what_a_gap_hid_is_told(cluster: Cluster) {
+    async fn an_object_deleted_during_a_gap_is_reported_with_its_last_state(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         create(&others, "a", "known").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -111,7 +111,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn an_object_that_was_recreated_is_told_as_a_delete_and_an_add(cluster: Cluster) {
+    async fn a_recreated_object_is_reported_as_a_delete_and_an_add(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let first = create(&others, "a", "first").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -136,7 +136,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn a_delete_shows_the_last_state_and_the_version_of_the_delete(cluster: Cluster) {
+    async fn a_delete_event_has_the_last_state_and_the_version_of_the_delete(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let created = create(&others, "a", "last").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -158,7 +158,7 @@ on_both_servers! {
     }
 
     /// Rows: CK-09
-    async fn the_place_to_resume_from_moves_with_each_event(cluster: Cluster) {
+    async fn a_watch_resumes_after_the_last_received_event(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -181,7 +181,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn what_is_told_is_in_the_store_already(cluster: Cluster) {
+    async fn an_object_is_in_the_store_before_its_event_is_delivered(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
         watched.first_list().await;

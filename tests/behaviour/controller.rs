@@ -1,4 +1,4 @@
-//! Watchers and reconcilers, at work on a server.
+//! Watchers and reconcilers on a server.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! Finalizers: what keeps an object, and how it goes.
+//! Finalizers: how they are added, how they keep an object, and how they are removed.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

@@ -1,4 +1,4 @@
-//! A watch that breaks: what is resumed, what is relisted, and the deletes that a gap hid.
+//! Watches that break: resuming, relisting, and deletes during a gap.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -24,12 +24,12 @@ on_both_servers! {
         watched.following().await;
         let lists = lists(&cluster);
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         set(&others, "a", "2").await;
         create(&others, "b", "1").await;
         others.delete("a", &DeleteParams::default()).await.expect("there");
-        cluster.line().release();
+        cluster.connection().release();
 
         assert_eq!(watched.next().await, "updated a");
         assert_eq!(watched.next().await, "added b");
@@ -68,13 +68,13 @@ on_both_servers! {
         assert_eq!(watched.first_list().await, ["added a", "added b", "added c"]);
         watched.following().await;
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         others.delete("a", &DeleteParams::default()).await.expect("there");
         set(&others, "b", "2").await;
         create(&others, "d", "1").await;
         cluster.forget_history().await;
-        cluster.line().release();
+        cluster.connection().release();
 
         let mut told = Vec::new();
         for _ in 0..3 {
@@ -98,11 +98,11 @@ on_both_servers! {
         watched.first_list().await;
         watched.following().await;
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         others.delete("a", &DeleteParams::default()).await.expect("there");
         cluster.forget_history().await;
-        cluster.line().release();
+        cluster.connection().release();
 
         match watched.events.next().await {
             Some(Event::Deleted { last, missed: true }) => assert_eq!(value(&last), "known"),
@@ -118,12 +118,12 @@ on_both_servers! {
         watched.first_list().await;
         watched.following().await;
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         others.delete("a", &DeleteParams::default()).await.expect("there");
         let second = create(&others, "a", "second").await;
         cluster.forget_history().await;
-        cluster.line().release();
+        cluster.connection().release();
 
         match watched.events.next().await {
             Some(Event::Deleted { last, .. }) => assert_eq!(last.uid(), first.uid()),
@@ -170,11 +170,11 @@ on_both_servers! {
         let place = place(&watched);
         assert!(place >= version(&created), "{place}");
 
-        cluster.line().cut();
+        cluster.connection().cut();
         let updated = set(&others, "a", "2").await;
         assert_eq!(watched.next().await, "updated a");
         assert!(self::place(&watched) >= version(&updated));
-        let resumed = cluster.line().heard().pop().expect("a watch");
+        let resumed = cluster.connection().requests().pop().expect("a watch");
         let (_, after) = resumed.split_once("resourceVersion=").expect("it resumes");
         let after: u64 = after.split('&').next().expect("a version").parse().expect("a number");
         assert!(after >= version(&created), "{resumed}");
@@ -234,7 +234,7 @@ fn place(watched: &Watched<ConfigMap>) -> u64 {
 
 /// How many pictures were asked for.
 fn lists(cluster: &crate::cluster::Cluster) -> usize {
-    let heard = cluster.line().heard();
+    let requests = cluster.connection().requests();
     let resumes = |url: &&String| url.contains("watch=true") && url.contains("resourceVersion=");
-    heard.len() - heard.iter().filter(resumes).count()
+    requests.len() - requests.iter().filter(resumes).count()
 }

@@ -1,4 +1,4 @@
-//! Replicas of one operator: which of them works, and when another one does.
+//! Leader election: which replica runs its controllers, and when another one takes over.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! Objects as they are written: conflicts, what is no change, status, generations.
+//! Writes of objects: conflicts, writes without a change, status, generations.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

@@ -1,4 +1,4 @@
-//! Selectors: objects that begin to match, and cease to.
+//! Selectors: objects that start and stop matching.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};

@@ -1,4 +1,4 @@
-//! What the settings of a server change, and what a server shows of itself in the process.
+//! The settings of a server, and the state that it returns in the process.
 
 use std::time::{Duration, UNIX_EPOCH};
 

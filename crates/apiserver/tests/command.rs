@@ -1,4 +1,4 @@
-//! The command `windlass-apiserver`, as a test in another language uses it.
+//! The command `windlass-apiserver`, used like by a test in another language.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,5 @@
-//! What each namespace has of its own, what its deletion waits for, and how deep a list may nest.
+//! The initial objects of namespaces, the conditions during their deletion, and deeply nested
+//! lists.
 
 mod support;
 

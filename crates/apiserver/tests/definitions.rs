@@ -1,4 +1,4 @@
-//! Custom resource definitions: accepted, served in versions, changed, gone.
+//! Custom resource definitions: established, served in versions, changed, deleted.
 
 use http::Method;
 use serde_json::{Value, json};

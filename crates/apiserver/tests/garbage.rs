@@ -1,4 +1,4 @@
-//! Garbage collection by owner references, in the background, in the foreground, or not.
+//! Garbage collection by owner references: background, foreground and orphan deletion.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

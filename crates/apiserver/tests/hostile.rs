@@ -1,5 +1,4 @@
-//! Requests that are small and ask for much: the server refuses them, or bounds what they
-//! take.
+//! Small requests with a high cost: the server rejects them, or bounds their cost.
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc;

@@ -1,4 +1,4 @@
-//! Lists: selectors, pages, versions and forms.
+//! Lists: selectors, pages, versions and media types.
 
 use http::{Method, Request};
 use http_body_util::Full;

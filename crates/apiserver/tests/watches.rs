@@ -1,4 +1,4 @@
-//! Watches: what they tell, in which order, and how they end.
+//! Watches: their events, the order of events, and their end.
 
 use std::time::Duration;
 

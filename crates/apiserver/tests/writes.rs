@@ -1,4 +1,4 @@
-//! Writes past kube's client: what is refused, what is answered, what is left alone.
+//! Raw write requests: rejected writes, responses, and unchanged fields.
 
 use std::sync::{Arc, OnceLock};
 

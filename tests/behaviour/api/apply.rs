@@ -1,4 +1,4 @@
-//! Server-side apply and `managedFields`: ownership, conflicts, and what goes.
+//! Server-side apply and `managedFields`: ownership, conflicts, and removed fields.
 
 use http::Method;
 use serde_json::{Value, json};

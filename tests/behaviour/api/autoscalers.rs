@@ -1,4 +1,4 @@
-//! Autoscalers, of which one stored object is served in two versions.
+//! Autoscalers: one stored object is served in two versions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Namespaces and events, which have rules of their own.
+//! The special rules of namespaces and events.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Definitions of kinds: how they come to be served, and how they go.
+//! Custom resource definitions: validation, registration and deletion.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Deletions: what they answer, what they ask for, and what they spare.
+//! Deletions: responses, options, preconditions and finalizers.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! How a client finds out what there is.
+//! Discovery documents, version and health.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! Objects of every built-in kind, right and wrong: what the real server answers, the embedded
-//! one answers.
+//! Valid and invalid objects of every built-in kind: both servers must send equal responses.
 
 use std::collections::HashMap;
 

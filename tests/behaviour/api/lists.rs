@@ -1,4 +1,4 @@
-//! Lists: pages of one state, versions, selectors and forms.
+//! Lists: pages, versions, selectors and media types.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What the server says about an object, and what a client may say.
+//! The metadata of objects: which fields the server sets, and which ones a client may set.
 
 use serde_json::json;
 

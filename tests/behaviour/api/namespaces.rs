@@ -1,4 +1,4 @@
-//! Several namespaces: what is listed, watched and deleted in one, and in all.
+//! Lists, watches and deletions in one namespace and in all namespaces.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Objects in the form that client-go, controller-runtime and Helm send and read.
+//! Objects in the protobuf form of client-go, controller-runtime and Helm.
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;

@@ -1,4 +1,4 @@
-//! Requests to unknown paths, bodies that do not fit, and how a refusal looks.
+//! Unknown paths, invalid bodies, content negotiation, and the form of errors.
 
 use http::Method;
 use serde_json::json;

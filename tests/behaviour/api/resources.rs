@@ -1,4 +1,4 @@
-//! Custom resources, where they differ from built-in kinds.
+//! The rules of custom resources that differ from those of built-in kinds.
 
 use serde_json::{Value, json};
 

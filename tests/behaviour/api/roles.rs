@@ -1,4 +1,4 @@
-//! Roles: what they allow is done, and everything else is refused.
+//! Roles: allowed requests succeed, and all others are rejected.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a schema does to an object: it refuses, fills in, and prunes.
+//! Schemas of custom resources: validation, defaults and pruning.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Watches: where they begin, what they tell, and how they end.
+//! Watches: their start, their events and their end.
 
 use serde_json::{Value, json};
 

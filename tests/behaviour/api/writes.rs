@@ -1,4 +1,4 @@
-//! Updates and patches: on which condition, of which part, and for show.
+//! Updates, patches and dry runs.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What happens while the operator is down, and where it crashes between two writes.
+//! Deletes during downtime, and crashes between two writes.
 
 use std::future::Future;
 

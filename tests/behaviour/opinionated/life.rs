@@ -1,4 +1,4 @@
-//! An object under one operator: from its finalizer to its end, and what a patch says of it.
+//! The lifecycle of an object under one operator: from its finalizer to its removal.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What others do to an object: a second operator, a faster writer, labels, forced deletes.
+//! Writes of other clients: a second operator, a concurrent writer, labels, forced deletes.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

@@ -1,4 +1,4 @@
-//! Definitions: accepted or refused, found, served in versions, gone with their objects.
+//! Definitions: validated, discovered, served in versions, deleted with their objects.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};

@@ -1,4 +1,4 @@
-//! Objects against the schema of their kind: validated, pruned, defaulted.
+//! Validation, pruning and defaults of objects by the schema of their kind.
 
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};

@@ -1,5 +1,5 @@
-//! Stores that keep JSON, metadata alone or what a type declares, behind the same events and
-//! handlers.
+//! Stores that keep JSON, only metadata, or the form of a user-defined type, with the same events
+//! and handlers.
 
 use std::{
     convert::Infallible,

@@ -32,9 +32,9 @@ on_both_servers! {
         assert_eq!(watched.first_list().await, ["added a", "added b"]);
         others.create(&PostParams::default(), &config("c", "1")).await.expect("new");
         assert_eq!(watched.next().await, "added c");
-        let heard = cluster.line().heard();
-        assert_eq!(heard.len(), 1, "one request is list and watch: {heard:?}");
-        assert!(heard[0].contains("sendInitialEvents=true"), "{heard:?}");
+        let requests = cluster.connection().requests();
+        assert_eq!(requests.len(), 1, "one request is list and watch: {requests:?}");
+        assert!(requests[0].contains("sendInitialEvents=true"), "{requests:?}");
         assert!(watched.informer.last_sync_resource_version().is_some());
         watched.stop().await;
     }
@@ -61,8 +61,8 @@ on_both_servers! {
         let list = watched.first_list().await;
         assert_eq!(list.len(), 1000);
         assert_eq!(list[999], "added c-0999");
-        assert_eq!(cluster.line().count("limit=100"), 10);
-        assert_eq!(cluster.line().count("continue="), 9);
+        assert_eq!(cluster.connection().count("limit=100"), 10);
+        assert_eq!(cluster.connection().count("continue="), 9);
         assert_eq!(watched.informer.store().len(), 1000);
         watched.stop().await;
     }
@@ -76,12 +76,12 @@ on_both_servers! {
         let pages = quick(cluster.api::<ConfigMap>().await)
             .streamed_lists(false)
             .page_size(NonZeroU32::new(1).expect("not zero"));
-        cluster.line().pause_at("continue=");
+        cluster.connection().pause_at("continue=");
         let mut watched = Watched::start(pages);
         assert_eq!(watched.next().await, "added a");
         others.delete("a", &kube::api::DeleteParams::default()).await.expect("there");
         cluster.forget_history().await;
-        cluster.line().resume();
+        cluster.connection().resume();
         let mut told = watched.first_list().await;
         told.sort();
         assert_eq!(told, ["added b", "added c", "missed a"]);
@@ -284,7 +284,7 @@ on_both_servers! {
         assert_eq!(list, ["added a", "added b", "synced"]);
         others.create(&PostParams::default(), &config("c", "1")).await.expect("new");
         assert_eq!(say(&events.next().await.expect("it is run")), "added c");
-        assert_eq!(cluster.line().heard().len(), 1, "one list and watch for both");
+        assert_eq!(cluster.connection().requests().len(), 1, "one list and watch for both");
         stop.cancel();
         second.await.expect("no panic").expect("stopped");
         assert!(events.next().await.is_none());
@@ -301,7 +301,7 @@ on_both_servers! {
         list.sort();
         assert_eq!(list, ["added a", "added c", "added d", "synced"]);
         assert_eq!(informer.store().len(), 3);
-        assert_eq!(cluster.line().heard().len(), 2, "it lists once more");
+        assert_eq!(cluster.connection().requests().len(), 2, "it lists once more");
         stop.cancel();
         third.await.expect("no panic").expect("stopped");
     }

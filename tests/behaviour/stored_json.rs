@@ -1,4 +1,4 @@
-//! Stores that keep JSON, and are read as if they kept objects.
+//! Stores that keep JSON: reads return decoded objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

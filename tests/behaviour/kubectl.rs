@@ -244,7 +244,7 @@ on_both_servers! {
         check(&cluster, "create").await;
     }
 
-    async fn kubectl_shows_objects(cluster: Cluster) {
+    async fn kubectl_prints_objects(cluster: Cluster) {
         check(&cluster, "get").await;
     }
 
@@ -264,7 +264,7 @@ on_both_servers! {
         check(&cluster, "wait").await;
     }
 
-    async fn kubectl_learns_what_the_server_serves(cluster: Cluster) {
+    async fn kubectl_discovers_the_resources_of_the_server(cluster: Cluster) {
         check(&cluster, "server").await;
     }
 

@@ -1,4 +1,4 @@
-//! The real kube-apiserver, one for all tests of this process.
+//! The real kube-apiserver, shared by all tests of this process.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

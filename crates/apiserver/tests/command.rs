@@ -1,4 +1,4 @@
-//! The command `windlass-apiserver`, as a test in another language uses it.
+//! The command `windlass-apiserver`, used like by a test in another language.
 
 use std::error::Error;
 use std::fs;
@@ -86,7 +86,7 @@ async fn the_command_loads_manifests_writes_a_kubeconfig_and_ends_with_its_input
 }
 
 #[test]
-fn a_manifest_that_the_server_refuses_is_named() -> TestResult {
+fn a_rejected_manifest_is_named_in_the_error() -> TestResult {
     let folder = Folder::new("windlass-refused")?;
     let file = folder.0.join("a.yaml");
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n";

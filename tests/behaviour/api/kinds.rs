@@ -1,5 +1,4 @@
-//! Objects of every built-in kind, right and wrong: what the real server answers, the embedded
-//! one answers.
+//! Valid and invalid objects of every built-in kind: both servers must send equal responses.
 
 use std::collections::HashMap;
 
@@ -432,7 +431,7 @@ on_both_servers! {
     /// Wrong types, unknown fields, values that are not allowed, and changes that are not.
     ///
     /// docs/apiserver.md: "built-in kinds".
-    async fn wrong_objects_are_refused_as_by_the_embedded_server(cluster: Cluster) {
+    async fn invalid_objects_are_rejected_as_by_the_embedded_server(cluster: Cluster) {
         if !cluster.has_the_default_version() {
             return;
         }
@@ -470,7 +469,7 @@ on_both_servers! {
     /// Values of fields: quantities, times, names, formats and the limits of schemas.
     ///
     /// docs/apiserver.md: "built-in kinds", rows 8, 108.
-    async fn values_of_fields_are_taken_and_refused_as_by_the_embedded_server(cluster: Cluster) {
+    async fn values_of_fields_are_accepted_and_rejected_as_by_the_embedded_server(cluster: Cluster) {
         if !cluster.has_the_default_version() {
             return;
         }

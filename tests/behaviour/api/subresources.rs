@@ -216,7 +216,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 104, 124.
-    async fn a_service_account_is_known_by_its_token(cluster: Cluster) {
+    async fn a_token_authenticates_its_service_account(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let accounts = raw.at("/api/v1", "serviceaccounts");
         let uid = raw.post(&accounts, &named("robot")).await.ok()["metadata"]["uid"].clone();
@@ -266,7 +266,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 104, 126.
-    async fn a_user_asks_who_it_is_and_what_it_may(cluster: Cluster) {
+    async fn reviews_return_the_user_and_its_permissions(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let selves = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
         let headers = [

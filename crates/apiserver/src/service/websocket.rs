@@ -259,14 +259,14 @@ mod tests {
     use super::{Streamed, accept, is_own_origin, split};
 
     #[test]
-    fn the_answer_to_a_key_is_that_of_the_standard() {
+    fn the_accept_key_is_that_of_the_standard() {
         // The example of RFC 6455, section 1.3.
         let answer = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]
-    fn only_the_server_itself_is_its_own_origin() {
+    fn only_the_origin_of_the_server_is_accepted() {
         for (host, origin, expected) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080", true),
             ("localhost:8080", "http://LOCALHOST:8080", true),

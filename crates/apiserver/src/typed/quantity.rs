@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_rejected() {
         for text in [
             "", "zz", "1.2.3", "Mi", "1Q", "1 Gi", "1kk", "--1", "1e", "1m3x",
         ] {

@@ -6,7 +6,7 @@
 //! the future, which ends the run. The next call begins another run.
 //!
 //! Not a spawned task: an aborted task ends later, possibly while it runs on another thread. Here the
-//! run has ended when its last caller is gone, so that two runs never write to one store.
+//! run has ended when its last caller was dropped, so that two runs never write to one store.
 
 use std::{
     pin::pin,

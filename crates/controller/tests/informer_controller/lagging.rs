@@ -79,6 +79,37 @@ async fn informers_that_do_not_lag_do_not_list_again() {
     running.stop().await.expect("it stops");
 }
 
+/// The first informer lags behind one that was added later. The handlers get the newest state with
+/// its next event, or when it is removed.
+///
+/// Rows: GA-28
+#[tokio::test(start_paused = true)]
+async fn a_newer_state_follows_the_next_event_of_the_first_informer_or_its_removal() {
+    for is_removed in [false, true] {
+        let rig = Rig::new(InformerController::builder());
+        let watcher = rig.log.watcher("w");
+        rig.watch(watcher);
+        let running = rig.start();
+        list(&running.rig.script, [config("web", 1)]).await;
+        assert_eq!(running.said().await, "w add web=1");
+
+        let (ahead, source) = Scripted::<ConfigMap>::new();
+        let informer = Informer::new(source);
+        let controller = &running.rig.controller;
+        (controller.add_informer(KIND, &informer)).expect("another one of the kind");
+        list(&ahead, [config("web", 3)]).await;
+        assert_eq!(running.said().await, "");
+        if is_removed {
+            assert!(controller.remove_informer(&running.rig.informer));
+            assert_eq!(running.said().await, "w add web=3");
+        } else {
+            running.apply(config("web", 2)).await;
+            assert_eq!(running.said().await, "w update web=1 web=3");
+        }
+        running.stop().await.expect("it stops");
+    }
+}
+
 async fn list(script: &Script<ConfigMap>, objects: impl IntoIterator<Item = ConfigMap>) {
     script.list(objects).await.expect("it runs");
     settle().await;

@@ -242,7 +242,7 @@ impl World {
             Step::Delete(name) => self.server.lock().delete(name),
             Step::Watch(informer, count) => {
                 self.change(informer, |it, head| {
-                    it.target = (it.position + count).min(head)
+                    it.target = (it.position + count).min(head);
                 });
             }
             Step::Expire(informer) => self.change(informer, |it, _| it.expired = true),

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use windlass_controller::{
-    Failure, Outcome, Predicate, Reconciler, Request, TypedReconciler, Watcher,
+    Failure, GenerationChanged, LabelsChanged, Outcome, Predicate, Reconciler, Request,
+    SimpleWatcher, TypedReconciler, Watcher,
 };
 use windlass_informer::{Event, LazyObject};
 
@@ -16,7 +17,7 @@ const OWN: &str = "example.io/own";
 
 /// A handler with a finalizer, which needs deletes and remembers the objects whose history went
 /// back.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Finalizing(Arc<Mutex<Vec<String>>>);
 
 impl Reconciler<ConfigMap> for Finalizing {
@@ -92,7 +93,7 @@ fn wrappers_have_the_finalizer_and_the_needs_of_their_handler() {
 #[test]
 fn most_handlers_need_no_event() {
     let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
-    let watcher = windlass_controller::SimpleWatcher::<ConfigMap>::new();
+    let watcher = SimpleWatcher::<ConfigMap>::new();
     for event in events(|value| Arc::new(config("web", value))) {
         assert!(!Reconciler::needs(&handler, &event));
         assert!(!Watcher::needs(&watcher, &event));
@@ -111,6 +112,28 @@ fn a_typed_reconciler_has_the_predicates_of_its_handler() {
             let action = event.action();
             assert_eq!(typed.passes(&event), action == wanted, "{action}, {wanted}");
         }
+    }
+}
+
+#[test]
+fn debug_output_names_what_is_wrapped() {
+    let both = Predicate::<ConfigMap>::and(GenerationChanged, LabelsChanged);
+    let any = LabelsChanged.or(both);
+    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing::default());
+    let watcher = SimpleWatcher::<ConfigMap>::new()
+        .on_delete(|_: Arc<ConfigMap>| std::future::ready(Ok::<_, Failure>(())));
+    for (shown, expected) in [
+        (
+            format!("{any:?}"),
+            "Or(LabelsChanged, And(GenerationChanged, LabelsChanged))",
+        ),
+        (format!("{typed:?}"), "TypedReconciler(Finalizing("),
+        (
+            format!("{watcher:?}"),
+            "SimpleWatcher { add: false, update: false, delete: true }",
+        ),
+    ] {
+        assert!(shown.starts_with(expected), "{shown}");
     }
 }
 

@@ -40,6 +40,10 @@ pub(super) struct Replica {
 
 /// How far a source is.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a step of the test changes each by itself"
+)]
 pub(super) struct Follower {
     /// The state that it has sent.
     pub(super) position: usize,

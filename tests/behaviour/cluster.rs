@@ -16,9 +16,9 @@ use kube::{
 use rand::Rng as _;
 use tokio::{sync::RwLock, time::timeout};
 use tower::Layer as _;
-use windlass_apiserver::{ApiServer, Listening};
+use windlass_apiserver::{ApiServer, Listening, Profile};
 
-use crate::{line::Line, real::RealServer};
+use crate::{connection::Connection, real::RealServer};
 
 /// Which of the two servers.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ static HISTORY: RwLock<()> = RwLock::const_new(());
 pub(crate) struct Cluster {
     server: Server,
     namespace: String,
-    line: Line,
+    connection: Connection,
     /// Reaches the server by another way than the one a test cuts.
     aside: Client,
 }
@@ -88,16 +88,30 @@ pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
     });
 }
 
+/// The profile of the embedded server: that of the minor version in `WINDLASS_KUBERNETES_MINOR`,
+/// which `cargo xtask test --minor` sets.
+fn profile() -> Profile {
+    match std::env::var("WINDLASS_KUBERNETES_MINOR").as_deref() {
+        Err(_) | Ok("1.36") => Profile::V1_36,
+        Ok("1.34") => Profile::V1_34,
+        Ok(other) => panic!("WINDLASS_KUBERNETES_MINOR is {other}, not 1.34 or 1.36"),
+    }
+}
+
 // === impl Cluster ===
 
 impl Cluster {
     async fn of(kind: Kind) -> Option<Self> {
         let namespace = format!("test-{:08x}", rand::rng().random::<u32>());
-        let line = Line::new();
+        let connection = Connection::new();
         let (server, aside) = match kind {
             Kind::Embedded => {
                 // No controllers run beside the real server either.
-                let server = ApiServer::builder().garbage_collection(false).start();
+                let server = ApiServer::builder()
+                    .profile(profile())
+                    .garbage_collection(false)
+                    .quota_status(false)
+                    .start();
                 let aside = Client::new(server.service(), "default");
                 (Server::Embedded(server), aside)
             }
@@ -110,27 +124,27 @@ impl Cluster {
         let cluster = Self {
             server,
             namespace,
-            line,
+            connection,
             aside,
         };
         cluster.create_namespace(&cluster.namespace).await;
         Some(cluster)
     }
 
-    /// A client whose list and watch requests pass the [`line`](Self::line).
+    /// A client whose list and watch requests pass the [`connection`](Self::connection).
     pub(crate) async fn client(&self) -> Client {
         match &self.server {
             Server::Embedded(server) => {
-                Client::new(self.line.layer(server.service()), &self.namespace)
+                Client::new(self.connection.layer(server.service()), &self.namespace)
             }
             Server::Real(real) => ClientBuilder::try_from(real.config().await)
                 .expect("a client")
-                .with_layer(&self.line)
+                .with_layer(&self.connection)
                 .build(),
         }
     }
 
-    /// A client that nothing the test does to the line concerns.
+    /// A client without the test connection: cuts and pauses do not affect it.
     pub(crate) fn aside(&self) -> Client {
         self.aside.clone()
     }
@@ -147,15 +161,15 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn line(&self) -> &Line {
-        &self.line
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The objects of kind `K` in this test's namespace, through the [`line`](Self::line).
+    /// The objects of kind `K` in this test's namespace, through the [`connection`](Self::connection).
     pub(crate) async fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -199,6 +213,25 @@ impl Cluster {
     /// Whether this is the server in the process.
     pub(crate) const fn is_embedded(&self) -> bool {
         matches!(self.server, Server::Embedded(_))
+    }
+
+    /// Whether a real server has the minor version of the embedded server's default profile. Only
+    /// then a test can compare the messages and fields of both in detail; otherwise this prints
+    /// that the test is skipped.
+    pub(crate) fn has_the_default_version(&self) -> bool {
+        let Server::Real(real) = &self.server else {
+            return true;
+        };
+        let minor = |version: &str| version.split('.').nth(1).map(str::to_owned);
+        let embedded = Profile::default().git_version();
+        let same = minor(&real.version) == minor(embedded);
+        if !same {
+            println!(
+                "skipped: the real server is {}, the embedded one {embedded}",
+                real.version
+            );
+        }
+        same
     }
 
     /// Whether other tests use the same server. An embedded one has a history of its own: a test

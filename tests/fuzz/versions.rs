@@ -1,5 +1,4 @@
-//! Watches whose versions go anywhere: in the end the store is what the last list says, and the
-//! events lead to it.
+//! Watches with random versions: in the end, the store and the events must equal the last list.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -42,7 +41,7 @@ pub(crate) fn check(input: &Input) {
     let mut watches: VecDeque<String> = (input.watches.iter())
         .map(|lines| lines.iter().map(Line::text).collect())
         .collect();
-    // After the random watches the history is gone. The list after that may be refused once.
+    // After the random watches the history is compacted. The next list may be rejected once.
     for _ in 0..4 {
         watches.push_back(Line::Expired.text());
     }

@@ -1,5 +1,5 @@
-//! Changes that a server makes to an object of a built-in kind at creation and update, beyond
-//! what its type says.
+//! Changes that the server makes to objects of built-in kinds at creation and update, in addition
+//! to the defaults of their types.
 //!
 //! Source: the strategies of the registry (`pkg/registry`) and the admission plugins that are
 //! on by default (`plugin/pkg/admission`) of Kubernetes v1.36.3.
@@ -37,13 +37,13 @@ const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
 // === impl Cluster ===
 
 impl Cluster {
-    /// Gives a new object what only the server may give it.
+    /// Sets the fields of a new object that only the server may set.
     ///
     /// # Errors
     ///
-    /// 403 for a pod of a priority class that there is not.
+    /// 403 for a pod whose priority class or service account does not exist.
     pub(super) fn prepare_create(
-        &self,
+        &mut self,
         resource: &Resource,
         object: &mut Value,
         options: &WriteOptions,
@@ -75,6 +75,10 @@ impl Cluster {
             "nodes" => taint(object),
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {
+                self.default_limits(object);
+                if self.contents_seen.is_some() {
+                    self.admit_account(resource, object)?;
+                }
                 self.admit_pod(resource, object)?;
                 pod::prepare(object, now);
             }
@@ -83,8 +87,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives a new object numbers that no other has. Nothing is set aside: the next write
-    /// sees them in the object.
+    /// Allocates addresses and ports for a new object. They are not reserved: the next write finds
+    /// them in the stored object.
     pub(super) fn allocate(
         &mut self,
         resource: &Resource,
@@ -164,7 +168,7 @@ impl Cluster {
     }
 }
 
-/// Takes over from the object before what a change may not take away, or leaves out.
+/// Copies fields from the old object that an update may not remove, or omits.
 pub(super) fn prepare_update(
     resource: &Resource,
     part: Part,

@@ -1,6 +1,6 @@
-//! The syntax of names, labels and the like. *(pure)*
+//! The syntax of names, labels and similar strings. *(pure)*
 //!
-//! Each function gives what is wrong with a text, in the words of Kubernetes, or nothing.
+//! Each function returns the errors of a string with the messages of Kubernetes.
 
 /// What is wrong with the last part of a qualified name.
 pub(crate) const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_spelt_by_the_rules() {
+    fn names_follow_the_syntax_rules() {
         let bad = ["", "/a", "a/", "a/b/c", "-a", "A_/b", "a b", "EX.io/a"];
         check(qualified_name, &["a", "A.b_c-9", "ex.io/A"], &bad);
         check(

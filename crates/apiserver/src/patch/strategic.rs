@@ -1,6 +1,6 @@
-//! Strategic merge patches: merge patches that know which lists are maps in disguise.
+//! Strategic merge patches: merge patches that merge some lists by a key.
 //!
-//! The type of an object says of each list whether a patch replaces it or merges it, and by
+//! The type of an object defines for each list whether a patch replaces it or merges it, and by
 //! which key.
 //!
 //! Source: apimachinery `pkg/util/strategicpatch`, for what the directives mean.
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_named_things_are_merged_by_name() {
+    fn lists_with_a_merge_key_are_merged_by_it() {
         let before = || {
             json!({ "containers": [
                 { "name": "web", "image": "a", "ports": [{ "containerPort": 80 }] },

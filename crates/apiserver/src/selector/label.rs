@@ -30,7 +30,7 @@ enum Operator {
     Below(i64),
 }
 
-/// The text that is yet to be read.
+/// The remaining text.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -58,12 +58,12 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether every object is meant.
+    /// Whether it matches every object.
     pub(crate) fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether `object` is meant.
+    /// Whether it matches `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");
         self.requirements.iter().all(|requirement| {
@@ -228,7 +228,7 @@ mod tests {
     use super::LabelSelector;
 
     #[test]
-    fn every_operator_selects_what_it_says() {
+    fn every_operator_selects_the_expected_objects() {
         let object = json!({ "metadata": { "labels": { "app": "web", "n": "5", "e": "" } } });
         for (text, meant) in [
             ("", true),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn malformed_selectors_are_rejected() {
         for text in [
             "app web",
             "=web",

@@ -1,23 +1,23 @@
-//! Field errors: what is wrong with one field of an object.
+//! Field errors: the error of one field of an object.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What is wrong with one field of an object, in the words of Kubernetes.
+/// The error of one field of an object, with the message of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct FieldError {
-    /// Where: `spec.ports[0].name`.
+    /// The path of the field, such as `spec.ports[0].name`.
     pub path: String,
-    /// In which way it is wrong.
+    /// The type of the error.
     pub kind: FieldErrorKind,
-    /// What to do about it, or nothing.
+    /// The details, or an empty text.
     pub detail: String,
 }
 
-/// In which way a field is wrong.
+/// The type of a field error.
 ///
 /// A `value` is written as Kubernetes writes it: strings in quotes, numbers and booleans
 /// plain, everything else as JSON.
@@ -273,7 +273,7 @@ mod tests {
     use super::FieldError;
 
     #[test]
-    fn a_field_error_reads_as_kubernetes_writes_it() {
+    fn a_field_error_has_the_message_of_kubernetes() {
         for (error, text) in [
             (FieldError::required("spec.x", ""), "spec.x: Required value"),
             (

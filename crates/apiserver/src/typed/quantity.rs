@@ -80,6 +80,54 @@ impl Quantity {
     pub(crate) fn nanos(self) -> i128 {
         self.nanos
     }
+
+    /// A number of objects.
+    pub(crate) fn count(count: usize) -> Self {
+        let count = i128::try_from(count).unwrap_or(MAX);
+        Self {
+            nanos: count.saturating_mul(NANOS).min(MAX),
+            form: Form::Decimal,
+        }
+    }
+
+    /// The sum, in the form of the first quantity that is not zero.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_add(other.nanos).min(MAX),
+            form: if self.nanos == 0 {
+                other.form
+            } else {
+                self.form
+            },
+        }
+    }
+
+    /// The difference, or zero if `other` is larger.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_sub(other.nanos).max(0),
+            ..self
+        }
+    }
+
+    /// The larger of both.
+    pub(crate) fn max(self, other: Self) -> Self {
+        if other.nanos > self.nanos {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// The next whole number that is not smaller.
+    pub(crate) fn rounded_up(self) -> Self {
+        let rest = self.nanos.rem_euclid(NANOS);
+        let missing = if rest == 0 { 0 } else { NANOS - rest };
+        Self {
+            nanos: self.nanos.saturating_add(missing),
+            ..self
+        }
+    }
 }
 
 impl fmt::Display for Quantity {
@@ -207,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_rejected() {
         for text in [
             "", "zz", "1.2.3", "Mi", "1Q", "1 Gi", "1kk", "--1", "1e", "1m3x",
         ] {

@@ -36,7 +36,7 @@ pub(crate) struct Struct {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) shape: Shape,
-    /// What becomes of it when it is empty.
+    /// What Go writes if the field is empty.
     pub(crate) empty: Empty,
     pub(crate) is_pointer: bool,
     /// The inline struct of Go that it is in, with a dot behind it; errors name it.
@@ -58,7 +58,7 @@ pub(crate) struct Field {
     pub(crate) merge_key: &'static str,
 }
 
-/// What becomes of a field when it is empty.
+/// What Go writes if a field is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Empty {
     /// It stays: `""`, `0`, `false`, an empty object or `null`.
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_has_what_the_table_says_of_it() {
+    fn a_field_has_the_properties_of_the_table() {
         let container = named("core.v1.Container").expect("it is there");
         let ports = &container.fields["ports"];
         assert_eq!(ports.list, ListKind::Map(vec!["containerPort", "protocol"]));

@@ -361,7 +361,7 @@ fn port_name(name: &str) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// A quantity in a map, which is well formed.
+/// A valid quantity in a map.
 fn quantity(value: &Value) -> Option<Quantity> {
     Quantity::parse(value.as_str()?).ok()
 }

@@ -19,7 +19,7 @@ use crate::running::{config, run, start, told};
 ///
 /// Rows: GA-19, GA-45, GA-46, CK-10
 #[tokio::test(start_paused = true)]
-async fn every_handler_is_told_and_the_informer_runs_until_it_is_stopped() {
+async fn every_handler_receives_events_until_the_informer_is_stopped() {
     let (script, source) = Scripted::new();
     let informer = Informer::new(source);
     let (mut first, mut second) = (informer.subscribe(), informer.subscribe());
@@ -46,7 +46,7 @@ async fn every_handler_is_told_and_the_informer_runs_until_it_is_stopped() {
 
 /// Rows: CK-08, CK-09
 #[tokio::test(start_paused = true)]
-async fn synced_is_said_after_the_first_whole_list_and_not_before() {
+async fn synced_is_published_after_the_first_complete_list() {
     let (script, mut running) = start();
     assert!(!running.informer.has_synced());
     assert_eq!(running.informer.last_sync_resource_version(), None);
@@ -72,7 +72,7 @@ async fn synced_is_said_after_the_first_whole_list_and_not_before() {
 
 /// Rows: GA-22, GA-43, BO-27
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_health() {
+async fn problems_reach_the_error_handler_and_the_health() {
     let problems = Arc::new(Mutex::new(Vec::new()));
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::builder(source)
@@ -134,7 +134,7 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
 
 /// Clones are one informer; two of the same kind are two.
 #[tokio::test(start_paused = true)]
-async fn an_informer_is_told_apart_from_others_of_its_kind() {
+async fn an_informer_is_distinguished_from_others_of_its_kind() {
     let (_script, source) = Scripted::<ConfigMap>::new();
     let (_other_script, other) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);

@@ -30,7 +30,7 @@ async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String>
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_says_whether_it_comes_from_a_list() {
+async fn an_event_states_whether_it_is_from_a_list() {
     let (script, mut running) = start();
     script.list([config("a", "1")]).await.expect("runs");
     script.apply(config("b", "2")).await.expect("runs");
@@ -111,7 +111,7 @@ async fn an_object_that_decodes_late_counts_as_from_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_replayed_after_a_restart_comes_from_a_list() {
+async fn events_replayed_after_a_restart_are_from_a_list() {
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
     let stop = CancellationToken::new();
@@ -148,7 +148,7 @@ async fn what_is_replayed_after_a_restart_comes_from_a_list() {
 /// After the history went back, versions compare only with later ones, until all objects have a
 /// state of the new history.
 #[tokio::test(start_paused = true)]
-async fn an_event_says_to_which_history_its_version_belongs() {
+async fn an_event_states_the_epoch_of_its_version() {
     let (script, mut running) = start();
     let list = [config("a", "10"), config("b", "10")];
     script.list(list).await.expect("runs");

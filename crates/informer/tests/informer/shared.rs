@@ -219,7 +219,7 @@ async fn a_subscription_ends_with_its_run() {
 
 /// An informer is freed when its users have left: no reference cycle keeps it.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_nobody_runs_is_freed() {
+async fn an_informer_that_is_not_run_is_freed() {
     let (_script, informer, runs) = counted();
     let first = Caller::of(&informer);
     let second = informer.run(CancellationToken::new());

@@ -15,7 +15,7 @@ use crate::running::{config, within_a_day};
 const GRACE: Duration = Informer::<ConfigMap>::RUN_GRACE;
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_nobody_runs_is_an_error_after_a_grace_period() {
+async fn an_informer_that_is_not_run_is_an_error_after_a_grace_period() {
     let (_script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
     let began = Instant::now();
@@ -54,7 +54,7 @@ async fn an_informer_that_is_run_within_the_grace_period_is_waited_for() {
 
 /// A driver that hands over is not the end, and the grace period begins with each gap.
 #[tokio::test(start_paused = true)]
-async fn a_handover_is_no_end() {
+async fn a_handover_between_callers_does_not_end_the_run() {
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
     let mut waiting = tokio::spawn({

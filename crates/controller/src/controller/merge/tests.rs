@@ -59,6 +59,18 @@ fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
 }
 
 #[test]
+fn a_newer_state_that_another_informer_showed_before_is_emitted_after_that_of_the_first() {
+    check("@3 b+4 a~3 ?a", "~2>3 ~3>4");
+    check("@3 b+4 a=3 ?a", "=3 ~3>4");
+    check("@3 b+4 a~3 a-4 b-4", "~2>3 ~3>4 -4");
+}
+
+#[test]
+fn what_the_first_informer_shows_after_a_delete_is_added() {
+    check("@- b+4 b-5 a~4 a~5", "+4 -5 +5");
+}
+
+#[test]
 fn an_informer_goes_on_with_what_a_removed_one_held_first() {
     check("@3 b+3 ?a b=3 b~4", "+3 ~3>4");
     check("@3 b+3 ?a b~4", "+4");
@@ -291,6 +303,34 @@ fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_it
     }
 }
 
+/// It may have begun before the delete that the informer has to pass. Nothing else requests another
+/// one, and the watch of the old history never passes that delete.
+#[test]
+fn after_a_restore_a_list_from_before_a_dropped_tombstone_is_requested_again() {
+    let mut merge = merge(false);
+    let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
+    merge.synced(id(0), 1, Some(50), &lookup);
+    assert_eq!(merge.take_lagging(), [id(1)]);
+    let version = Version {
+        epoch: 1,
+        number: Some(10),
+    };
+    for uid in 0..=Tombstones::MAX {
+        merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version);
+    }
+    let mut listed = informer_event(1, event("+", "5"), 0);
+    listed.live = false;
+    assert!(merge.apply(listed, &lookup).is_none());
+    merge.synced(id(1), 0, Some(9), &lookup);
+    assert!(merge.take_released().is_empty());
+    assert_eq!(merge.take_lagging(), [id(1)]);
+    merge.synced(id(1), 0, Some(10), &lookup);
+    let released = merge.take_released();
+    let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
+    assert_eq!(released, ["+5"]);
+    assert!(merge.take_lagging().is_empty());
+}
+
 #[test]
 fn an_informer_that_was_withheld_holds_what_another_one_shows() {
     let mut merge = merge(false);
@@ -337,6 +377,7 @@ fn check(script: &str, emitted: &str) {
         let informer = usize::from(step.starts_with('b'));
         let event = event(&step[1..2], &step[2..]);
         all.extend(merge.apply(informer_event(informer, event, 0), &lookup));
+        all.extend(merge.take_released());
     }
     let all: Vec<_> = all.iter().map(|it| show(&it.event)).collect();
     assert_eq!(all.join(" "), emitted, "{script}");

@@ -5,12 +5,13 @@
 //! otherwise grow by doubling, and a container of a Pod takes two kilobytes.) `serde_json` does not
 //! expose its position, and tracking it from outside took a fifth of the instructions for a Pod.
 //!
-//! With `serde_json::from_str` over the trimmed text in its place, an event of a Pod takes 17 % more
-//! instructions (241,700 instead of 206,600) and one of a ConfigMap 8 % more (36,300 instead of
-//! 33,800), and the CPU time of P3 for a Pod is 31 % higher (`docs/performance.md`). Its errors also
-//! quote values of the object, which may be secret; those of this reader never do. To decode a Pod
-//! takes 185,000 instructions with `simd-json`, which writes into the text, and 220,000 with
-//! `sonic-rs`, 174,000 with this reader. None of them can skip fields.
+//! It guarantees what `serde_json` does not: no error quotes a value of the object, which may be
+//! secret. With `serde_json::from_str` over the trimmed text in its place, an event of a Pod takes 11 %
+//! more instructions (241,700 instead of 218,400) and one of a ConfigMap 5 % more (36,300 instead of
+//! 34,700). When this reader still used a second crate for SIMD (206,600), the CPU time of P3 for a
+//! Pod was 31 % higher with `serde_json` (`docs/performance.md`). To decode a Pod takes 185,000
+//! instructions with `simd-json`, which writes into the text, and 220,000 with `sonic-rs`, 174,000
+//! with this reader. None of them can skip fields.
 //!
 //! Rare values are parsed by `serde_json`: fractions, numbers of more than eighteen digits, bytes
 //! and raw values. So the two agree on them.

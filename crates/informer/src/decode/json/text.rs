@@ -1,6 +1,8 @@
 //! Strings. *(pure)*
-
-use wide::u8x16;
+//!
+//! The end of plain text is searched eight bytes at a time, without SIMD: most strings are short.
+//! The crate `wide`, with sixteen bytes, took 5 % fewer instructions for an event of a Pod (206,600
+//! instead of 218,400), which is not worth a second crate for SIMD.
 
 use super::{JsonError, Reader};
 
@@ -17,22 +19,30 @@ pub(in crate::decode) enum Text<'de> {
 /// control character, or the end.
 #[inline]
 pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
-    // 16 bytes: most strings are short, so wider vectors gain little.
     let mut rest = bytes.get(at..).unwrap_or_default();
-    while let Some((chunk, behind)) = rest.split_first_chunk::<16>() {
-        let chunk = u8x16::new(*chunk);
-        let stops = chunk.simd_eq(u8x16::splat(b'"'))
-            | chunk.simd_eq(u8x16::splat(b'\\'))
-            | chunk.min(u8x16::splat(0x1f)).simd_eq(chunk);
-        let stops = stops.to_bitmask();
+    while let Some((chunk, behind)) = rest.split_first_chunk::<8>() {
+        let stops = stops(u64::from_le_bytes(*chunk));
         if stops != 0 {
-            return at + stops.trailing_zeros() as usize;
+            return at + stops.trailing_zeros() as usize / 8;
         }
-        at += 16;
+        at += 8;
         rest = behind;
     }
     let stop = |byte: &u8| matches!(byte, b'"' | b'\\' | ..=0x1f);
     at + rest.iter().position(stop).unwrap_or(rest.len())
+}
+
+/// Marks the highest bit of each byte of `word` that ends plain text. The lowest mark is exact; a
+/// carry can set others above it.
+#[inline]
+const fn stops(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    let quote = quote.wrapping_sub(ONES) & !quote;
+    let backslash = backslash.wrapping_sub(ONES) & !backslash;
+    (control | quote | backslash) & (ONES << 7)
 }
 
 /// The end of the string that begins at `at`, after its quote.

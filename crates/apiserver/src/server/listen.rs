@@ -275,11 +275,11 @@ async fn greet(
     _ = stream.set_nodelay(true);
     #[cfg(feature = "tls")]
     if let Some(acceptor) = acceptor {
-        /// A client that has not said who it is by then is given up, so that it holds no memory.
-        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+        /// The longest time of a handshake, so that silent clients hold no memory.
+        const HANDSHAKE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
-            accepted = tokio::time::timeout(PATIENCE, acceptor.accept(stream)) => accepted,
+            accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => accepted,
         };
         match accepted {
             Ok(Ok(stream)) => serve(stream, service, stop).await,

@@ -49,7 +49,7 @@ fn raise(sum: &mut Amounts, other: &Amounts) {
 /// What a pod needs as a whole of `field`, which is `requests` or `limits`, without its overhead.
 ///
 /// Init containers run one after the other, and before the containers. Those that restart always
-/// go on running.
+/// continue to run.
 pub(super) fn of_pod(spec: &Value, field: &str) -> Amounts {
     let mut sum = Amounts::new();
     for container in containers(spec, "containers") {

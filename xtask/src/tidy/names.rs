@@ -9,11 +9,12 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 9] = [
+const INTERNAL: [&str; 10] = [
     "Decoder",
     "StoredForm",
     "IncomingObject",
     "InformerId",
+    "is_older",
     "ResyncHandle",
     "is_time_simulated",
     "panic_message",

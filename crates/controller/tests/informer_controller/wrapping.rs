@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use windlass_controller::{
-    Failure, GenerationChanged, LabelsChanged, Outcome, Predicate, Reconciler, Request,
-    SimpleWatcher, TypedReconciler, Watcher,
+    Failure, Outcome, Predicate, Reconciler, Request, SimpleWatcher, TypedReconciler, Watcher,
 };
 use windlass_informer::{Event, LazyObject};
 
@@ -117,16 +116,10 @@ fn a_typed_reconciler_has_the_predicates_of_its_handler() {
 
 #[test]
 fn debug_output_names_what_is_wrapped() {
-    let both = Predicate::<ConfigMap>::and(GenerationChanged, LabelsChanged);
-    let any = LabelsChanged.or(both);
     let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing::default());
     let watcher = SimpleWatcher::<ConfigMap>::new()
         .on_delete(|_: Arc<ConfigMap>| std::future::ready(Ok::<_, Failure>(())));
     for (shown, expected) in [
-        (
-            format!("{any:?}"),
-            "Or(LabelsChanged, And(GenerationChanged, LabelsChanged))",
-        ),
         (format!("{typed:?}"), "TypedReconciler(Finalizing("),
         (
             format!("{watcher:?}"),

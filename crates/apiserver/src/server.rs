@@ -496,9 +496,9 @@ impl ApiServerBuilder {
     /// # let pods = "/api/v1/namespaces/default/pods";
     /// # let pod = r#"{"metadata":{"name":"web"},"spec":{"containers":[{"name":"main","image":"i"}]}}"#;
     /// # let request = http::Request::post(pods).header("content-type", "application/json");
-    /// # server.service().oneshot(request.body(Full::from(pod))?).await?;
+    /// # server.service().oneshot(request.body(Full::new(pod.as_bytes()))?).await?;
     /// let log = http::Request::get("/api/v1/namespaces/default/pods/web/log");
-    /// let response = server.service().oneshot(log.body(Full::from(""))?).await?;
+    /// let response = server.service().oneshot(log.body(Full::new(&b""[..]))?).await?;
     /// assert_eq!(response.into_body().collect().await?.to_bytes(), "main started\n");
     /// # Ok(())
     /// # }

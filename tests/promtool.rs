@@ -6,7 +6,6 @@
 use std::{
     io::{ErrorKind, Write as _},
     process::{Command, Output, Stdio},
-    sync::Arc,
     time::Duration,
 };
 

@@ -17,6 +17,7 @@ use super::{
 use crate::cluster::Cluster;
 
 mod sequences;
+mod tables;
 
 /// What stands before the uids in a message.
 const UIDS: &str = "UID in precondition: ";

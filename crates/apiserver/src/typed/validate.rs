@@ -104,6 +104,12 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
                 let class = root.text("storageClassName");
                 faults.invalid("storageClassName", &class.into(), why);
             }
+            if let Some(capacity) = root.get("capacity")
+                && quantity(capacity).is_some_and(Quantity::is_negative)
+            {
+                let why = "must be greater than or equal to 0";
+                faults.invalid("capacity", capacity, why);
+            }
         }
         "storage.v1.VolumeAttachment" => storage::attachment(root, &mut faults),
         "storage.v1.StorageClass" => storage::class(root, &mut faults),

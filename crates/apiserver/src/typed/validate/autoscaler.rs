@@ -15,9 +15,11 @@ pub(super) fn autoscaler(root: At<'_>, faults: &mut Faults) {
             faults.invalid(at.path("minReplicas"), &least.into(), why);
         }
         let most = at.number("maxReplicas").unwrap_or_default();
-        if most < 1 {
+        if most == 0 {
             let why = "must be set and greater than 0";
             faults.required(at.path("maxReplicas"), why);
+        } else {
+            faults.at_least(at, "maxReplicas", 1);
         }
         if least.is_some_and(|least| most < least) {
             let why = "must be greater than or equal to `minReplicas`";
@@ -114,19 +116,20 @@ fn metric(at: At<'_>, faults: &mut Faults) {
     ];
     let kind = at.text("type");
     let field = match kind {
-        "" => {
-            faults.required(at.path("type"), "must specify a metric source type");
-            return;
-        }
         "ContainerResource" => "containerResource",
         "External" => "external",
         "Object" => "object",
         "Pods" => "pods",
         "Resource" => "resource",
         _ => {
+            if kind.is_empty() {
+                faults.required(at.path("type"), "must specify a metric source type");
+            }
             // The real server says it twice.
-            faults.one_of(at, "type", &KINDS);
-            faults.one_of(at, "type", &KINDS);
+            for _ in 0..2 {
+                let path = at.path("type");
+                faults.add(FieldError::not_supported(path, &kind.into(), KINDS));
+            }
             return;
         }
     };

@@ -232,9 +232,15 @@ fn scope(at: At<'_>, spec: At<'_>, faults: &mut Faults) {
 
 pub(super) fn priority_class(at: At<'_>, faults: &mut Faults) {
     const MOST: i64 = 1_000_000_000;
-    let is_system = at.value["metadata"]["name"]
-        .as_str()
-        .is_some_and(|name| name.starts_with("system-"));
+    let name = at.value["metadata"]["name"].as_str().unwrap_or_default();
+    let is_system = name.starts_with("system-");
+    if is_system && !matches!(name, "system-cluster-critical" | "system-node-critical") {
+        let why = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: \
+             {name} is not a known system priority class"
+        );
+        faults.forbidden("metadata.name", &why);
+    }
     if at.number("value").is_some_and(|value| value > MOST) && !is_system {
         let why = format!("maximum allowed value of a user defined priority is {MOST}");
         faults.forbidden(at.path("value"), &why);
@@ -248,7 +254,8 @@ pub(super) fn limit_range(root: At<'_>, faults: &mut Faults) {
             let kind = at.text("type");
             faults.qualified(at.path("type"), kind);
             let known = ["Container", "PersistentVolumeClaim", "Pod"];
-            if !kind.is_empty() && !kind.contains('/') && !known.contains(&kind) {
+            let is_name = syntax::qualified_name(kind).is_empty();
+            if is_name && !kind.contains('/') && !known.contains(&kind) {
                 let why = "must be a standard limit type or fully qualified";
                 faults.invalid(at.path("type"), &kind.into(), why);
             }

@@ -223,13 +223,14 @@ fn start(address: IpAddr, bits: u8) -> (bool, u128) {
 pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
     root.each("subsets", |at| {
         at.each("ports", |at| {
+            faults.follows(at, "name", syntax::label);
             faults.port(at.path("port"), at.get("port").unwrap_or(&Value::Null));
         });
         for list in ["addresses", "notReadyAddresses"] {
             at.each(list, |at| {
                 let address = at.text("ip");
+                faults.endpoint(at.path("ip"), &address.into());
                 if address.parse::<IpAddr>().is_err() {
-                    faults.address(at.path("ip"), &address.into());
                     let why = "must be a valid IP address";
                     faults.invalid(at.path("ip"), &address.into(), why);
                 }
@@ -241,17 +242,33 @@ pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
 pub(super) fn ingress_class(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         if faults.needs(at, "controller") {
-            faults.follows(at, "controller", |path| {
-                let is_path = path.split_once('/').is_some_and(|(domain, rest)| {
-                    syntax::subdomain(domain).is_none() && !rest.is_empty()
-                });
-                let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-                (!is_path).then(|| why.to_owned())
-            });
+            let controller = at.text("controller");
+            match controller.split_once('/') {
+                Some((host, rest)) if !host.is_empty() && !rest.is_empty() => {
+                    let wrong = syntax::subdomain(host);
+                    faults.wrong(at.path("controller"), &host.into(), wrong);
+                }
+                _ => {
+                    let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+                    faults.invalid(at.path("controller"), &controller.into(), why);
+                }
+            }
         }
         at.inner("parameters", |at| {
-            faults.needs(at, "kind");
-            faults.needs(at, "name");
+            for field in ["kind", "name"] {
+                if faults.needs(at, field) {
+                    faults.follows(at, field, syntax::path_segment);
+                }
+            }
+            faults.must_be_one_of(at, "scope", &["Cluster", "Namespace"]);
+            let has_namespace = at.get("namespace").is_some();
+            let (path, scope) = (at.path("namespace"), at.text("scope"));
+            let why = format!("`parameters.scope` is set to '{scope}'");
+            match scope {
+                "Namespace" if !has_namespace => faults.required(path, &why),
+                "Cluster" if has_namespace => faults.forbidden(path, &why),
+                _ => {}
+            }
         });
     });
 }

@@ -153,7 +153,11 @@ pub(super) fn attachment(root: At<'_>, faults: &mut Faults) {
         faults.needs(at, "attacher");
         subdomain(at, "nodeName", faults);
         at.inner("source", |at| {
-            if at.get("persistentVolumeName").is_some() || at.get("inlineVolumeSpec").is_none() {
+            let has = |field: &str| at.get(field).is_some();
+            if has("persistentVolumeName") == has("inlineVolumeSpec") {
+                let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+                faults.required(at.path, why);
+            } else if has("persistentVolumeName") {
                 if at.text("persistentVolumeName").is_empty() {
                     let why = "must specify non empty persistentVolumeName";
                     faults.required(at.path("persistentVolumeName"), why);

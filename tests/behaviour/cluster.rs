@@ -16,7 +16,7 @@ use kube::{
 use rand::Rng as _;
 use tokio::{sync::RwLock, time::timeout};
 use tower::Layer as _;
-use windlass_apiserver::{ApiServer, Listening};
+use windlass_apiserver::{ApiServer, Listening, Profile};
 
 use crate::{line::Line, real::RealServer};
 
@@ -88,6 +88,16 @@ pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
     });
 }
 
+/// The profile of the embedded server: that of the minor version in `WINDLASS_KUBERNETES_MINOR`,
+/// which `cargo xtask test --minor` sets.
+fn profile() -> Profile {
+    match std::env::var("WINDLASS_KUBERNETES_MINOR").as_deref() {
+        Err(_) | Ok("1.36") => Profile::V1_36,
+        Ok("1.34") => Profile::V1_34,
+        Ok(other) => panic!("WINDLASS_KUBERNETES_MINOR is {other}, not 1.34 or 1.36"),
+    }
+}
+
 // === impl Cluster ===
 
 impl Cluster {
@@ -97,7 +107,10 @@ impl Cluster {
         let (server, aside) = match kind {
             Kind::Embedded => {
                 // No controllers run beside the real server either.
-                let server = ApiServer::builder().garbage_collection(false).start();
+                let server = ApiServer::builder()
+                    .profile(profile())
+                    .garbage_collection(false)
+                    .start();
                 let aside = Client::new(server.service(), "default");
                 (Server::Embedded(server), aside)
             }
@@ -199,6 +212,25 @@ impl Cluster {
     /// Whether this is the server in the process.
     pub(crate) const fn is_embedded(&self) -> bool {
         matches!(self.server, Server::Embedded(_))
+    }
+
+    /// Whether a real server has the minor version of the embedded server's default profile. Only
+    /// then a test can compare the messages and fields of both in detail; otherwise this prints
+    /// that the test is skipped.
+    pub(crate) fn has_the_default_version(&self) -> bool {
+        let Server::Real(real) = &self.server else {
+            return true;
+        };
+        let minor = |version: &str| version.split('.').nth(1).map(str::to_owned);
+        let embedded = Profile::default().git_version();
+        let same = minor(&real.version) == minor(embedded);
+        if !same {
+            println!(
+                "skipped: the real server is {}, the embedded one {embedded}",
+                real.version
+            );
+        }
+        same
     }
 
     /// Whether other tests use the same server. An embedded one has a history of its own: a test

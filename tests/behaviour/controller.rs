@@ -36,7 +36,7 @@ on_both_servers! {
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         controller.add_informer("configs", &informer).expect("new");
         let (tell, mut told) = mpsc::channel(64);
-        // The reconciler first, to show that watchers come first all the same.
+        // The reconciler is added first, to show that watchers are called first nevertheless.
         controller.add_reconciler("configs", reconciler("r1", &tell)).expect("a name");
         controller.add_watcher("configs", watcher("w1", &tell)).expect("a name");
         controller.add_watcher("configs", watcher("w2", &tell)).expect("a name");

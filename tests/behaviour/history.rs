@@ -191,7 +191,7 @@ on_both_servers! {
 
         create(&others, "a", "1").await;
         assert_eq!(watched.next().await, "added a");
-        assert_eq!(value(&store.get(&key).expect("told")), "1");
+        assert_eq!(value(&store.get(&key).expect("in the store")), "1");
         set(&others, "a", "2").await;
         match watched.events.next().await {
             Some(Event::Updated { old, new }) => {
@@ -200,7 +200,7 @@ on_both_servers! {
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(value(&store.get(&key).expect("told")), "2");
+        assert_eq!(value(&store.get(&key).expect("in the store")), "2");
         watched.stop().await;
     }
 }

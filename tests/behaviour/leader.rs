@@ -157,7 +157,7 @@ on_both_servers! {
         let replica = Replica::of(patient(&cluster, "us"), vec![controller]);
         began.notified().await;
         replica.stop.cancel();
-        // It goes on to renew while the call goes on.
+        // The replica continues to renew the lease during the call.
         let before = lease(&cluster).await.spec.expect("a spec");
         assert_eq!(before.holder_identity.as_deref(), Some("us"));
         loop {
@@ -224,8 +224,8 @@ impl Log {
             .clone()
     }
 
-    /// What one controller of whatever replica wrote; a write may be made again before its
-    /// event comes.
+    /// The values that one controller wrote, in any replica. A write can be repeated before its
+    /// event arrives.
     fn of(&self, controller: &str) -> Vec<String> {
         let mut lines = self.all();
         lines.retain(|line| line.contains(&format!(" {controller}=")));

@@ -182,8 +182,8 @@ impl Running {
     }
 }
 
-/// Runs a controller whose reconciler of what `informer` tells is heard, and that `add` adds
-/// another kind to.
+/// Runs a controller with a reconciler for the kind of `informer`, whose calls are received, and
+/// with another kind that `add` adds.
 async fn start(
     cluster: &Cluster,
     informer: &Informer<ConfigMap>,
@@ -217,7 +217,7 @@ fn reconciler<K: Send + Sync + 'static>(
     }
 }
 
-/// The next that are delivered, sorted: objects are reconciled side by side.
+/// The next calls, sorted: different objects are reconciled concurrently.
 async fn next(told: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     while lines.len() < count {

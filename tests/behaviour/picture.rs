@@ -67,8 +67,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    /// A page that is asked for after its history is gone: the list begins anew, and is
-    /// whole.
+    /// If the history of a page was compacted, the informer lists again, and the list is complete.
     async fn a_list_whose_pages_expire_is_whole_all_the_same(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         for name in ["a", "b", "c"] {
@@ -260,8 +259,8 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    /// A second call of `run` shares the list and watch of the first, and goes on with it; when
-    /// the last one has left, the next one lists again.
+    /// A second call of `run` shares the list and watch of the first, and continues with it. After
+    /// the last call has ended, the next call lists again.
     ///
     /// Rows: CK-11
     async fn an_informer_is_run_by_several_callers_and_again(cluster: Cluster) {

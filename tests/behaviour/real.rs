@@ -15,6 +15,8 @@ use serde_json::Value;
 pub(crate) struct RealServer {
     pub(crate) kubeconfig: Kubeconfig,
     pub(crate) powerless_token: String,
+    /// Such as `v1.36.3`.
+    pub(crate) version: String,
     talk: Mutex<Talk>,
     _child: Child,
 }
@@ -59,6 +61,7 @@ impl RealServer {
                 .as_str()
                 .expect("a token")
                 .to_owned(),
+            version: ready["version"].as_str().expect("a version").to_owned(),
             talk: Mutex::new(Talk { say, hear }),
             _child: child,
         }

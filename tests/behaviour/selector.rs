@@ -38,7 +38,7 @@ on_both_servers! {
         }
         others.patch("web", &params, &relabel("db", "3")).await.expect("there");
         others.patch("db", &params, &relabel("web", "3")).await.expect("there");
-        assert_eq!(watched.next().await, "updated db", "what is outside is not told");
+        assert_eq!(watched.next().await, "updated db", "changes outside of the selector are not reported");
         watched.stop().await;
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Watched<K: Stored> {
     pub(crate) informer: Informer<K>,
     pub(crate) events: Subscription<K>,
 
-    /// What went wrong, as the error handler was told it.
+    /// The problems that the error handler received.
     pub(crate) problems: Arc<Mutex<Vec<String>>>,
 
     stop: CancellationToken,

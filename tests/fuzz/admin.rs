@@ -1,4 +1,4 @@
-//! Bytes to the admin server: it goes on answering.
+//! Random bytes as requests to the admin server: it continues to respond.
 
 use std::{
     io::{Read as _, Write as _},

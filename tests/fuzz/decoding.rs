@@ -125,7 +125,7 @@ fn identified(text: &str) -> Option<(String, Value)> {
     let text_of = |field| Some(metadata.get(field)?.as_str()?.to_owned());
     text_of("uid")?;
     text_of("resourceVersion")?.parse::<u64>().ok()?;
-    // Members that come twice are not told apart here; a server sends none.
+    // Duplicate members are not compared here, because a server sends none.
     let is_once = |member| text.matches(member).count() <= 1;
     if !is_once("\"metadata\"") || !is_once("\"managedFields\"") {
         return None;

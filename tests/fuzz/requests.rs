@@ -1,5 +1,5 @@
-//! Requests to the embedded API server: each is answered as the real server answers, nothing
-//! is a failure of the server, and it goes on.
+//! Random requests to the embedded API server: each response is valid, none is an internal error,
+//! and the server continues to run.
 
 use bolero::TypeGenerator;
 use bytes::Bytes;

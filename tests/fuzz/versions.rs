@@ -42,7 +42,7 @@ pub(crate) fn check(input: &Input) {
     let mut watches: VecDeque<String> = (input.watches.iter())
         .map(|lines| lines.iter().map(Line::text).collect())
         .collect();
-    // After the random watches the history is gone. The list after that may be refused once.
+    // After the random watches the history is compacted. The next list may be rejected once.
     for _ in 0..4 {
         watches.push_back(Line::Expired.text());
     }

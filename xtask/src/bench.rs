@@ -11,7 +11,7 @@ use clap::Args;
 use crate::{
     Result,
     go::Program,
-    kube_apiserver::{self, Found},
+    kube_apiserver::{self, Found, Minor},
     progress,
     repository::{Repository, cargo},
 };
@@ -135,7 +135,7 @@ fn real_server(repository: &Repository) -> Result<PathBuf> {
     if let Some(program) = env::var_os(REAL_SERVER) {
         return Ok(program.into());
     }
-    match kube_apiserver::find(repository)? {
+    match kube_apiserver::find(repository, Minor::default())? {
         Found::Server(server) => Ok(server.program),
         Found::Nothing(reason) => Err(reason.into()),
     }

@@ -15,6 +15,8 @@ pub(crate) struct Program {
     /// The path from the root of the repository, with slashes.
     name: &'static str,
     folder: PathBuf,
+    /// The path of its `go.mod`, which may have another name.
+    mod_file: PathBuf,
     go_mod: String,
     binary: PathBuf,
 
@@ -32,10 +34,22 @@ impl Program {
         folder: &'static str,
         binary: &str,
     ) -> Result<Self> {
+        Self::with_modules(repository, folder, "go.mod", binary)
+    }
+
+    /// Reads the program in `folder` with the modules that `mod_file` in the same folder names.
+    pub(crate) fn with_modules(
+        repository: &Repository,
+        folder: &'static str,
+        mod_file: &str,
+        binary: &str,
+    ) -> Result<Self> {
+        let folder_path = repository.join(folder);
         let mut program = Self {
             name: folder,
-            folder: repository.join(folder),
-            go_mod: repository.read(&format!("{folder}/go.mod"))?,
+            mod_file: folder_path.join(mod_file),
+            folder: folder_path,
+            go_mod: repository.read(&format!("{folder}/{mod_file}"))?,
             binary: repository.target()?.join(binary),
             go: String::new(),
         };
@@ -48,7 +62,7 @@ impl Program {
         let mut lines = self.go_mod.lines();
         let value = lines.find_map(|line| line.trim().strip_prefix(name));
         let value = value.map(|it| it.trim().to_owned());
-        Ok(value.ok_or(format!("{}/go.mod has no {name:?}", self.name))?)
+        Ok(value.ok_or(format!("{} has no {name:?}", self.mod_file.display()))?)
     }
 
     /// Why the program cannot be built. None if it can be built, or is built already.
@@ -97,6 +111,8 @@ impl Program {
         command
             .args(["build", "-v", "-trimpath", "-ldflags", linker_flags, "-o"])
             .arg(output)
+            .arg("-modfile")
+            .arg(&self.mod_file)
             .arg(".")
             .current_dir(&self.folder);
         command

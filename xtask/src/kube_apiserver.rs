@@ -7,7 +7,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::{Result, go::Program, repository::Repository};
@@ -30,6 +30,23 @@ pub(crate) struct KubeApiserver {
     /// Serves watches from etcd instead of the cache, so that `compact` expires them.
     #[arg(long)]
     without_watch_cache: bool,
+
+    /// The minor version of Kubernetes.
+    #[arg(long, value_enum, default_value_t)]
+    minor: Minor,
+}
+
+/// A minor version of Kubernetes whose real server can be built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Minor {
+    /// The oldest one that streams lists by default.
+    #[value(name = "1.34")]
+    V1_34,
+
+    /// The one that the embedded server behaves like.
+    #[default]
+    #[value(name = "1.36")]
+    V1_36,
 }
 
 /// A program that starts a real server and prints its address, like tests/kube-apiserver.
@@ -57,11 +74,14 @@ const ASSETS: &str = "KUBEBUILDER_ASSETS";
 /// The environment variable with the path of a built server. The behaviour suite reads it too.
 pub(crate) const BUILT: &str = "WINDLASS_KUBE_APISERVER";
 
+/// The environment variable with the minor version of the embedded server in the behaviour suite.
+pub(crate) const MINOR: &str = "WINDLASS_KUBERNETES_MINOR";
+
 // === impl KubeApiserver ===
 
 impl KubeApiserver {
     pub(crate) fn run(&self) -> Result {
-        let server = match find(&Repository::here())? {
+        let server = match find(&Repository::here(), self.minor)? {
             Found::Server(server) => server,
             Found::Nothing(reason) => return Err(reason.into()),
         };
@@ -101,8 +121,36 @@ impl KubeApiserver {
     }
 }
 
-/// Finds a real server, and builds it if necessary.
-pub(crate) fn find(repository: &Repository) -> Result<Found> {
+// === impl Minor ===
+
+impl Minor {
+    /// Its number, as in the environment variable of the behaviour suite.
+    pub(crate) const fn number(self) -> &'static str {
+        match self {
+            Self::V1_34 => "1.34",
+            Self::V1_36 => "1.36",
+        }
+    }
+
+    /// The file in [`FOLDER`] that names its modules.
+    const fn mod_file(self) -> &'static str {
+        match self {
+            Self::V1_34 => "go.1.34.mod",
+            Self::V1_36 => "go.mod",
+        }
+    }
+
+    /// The path of its binary in the target directory.
+    const fn binary(self) -> &'static str {
+        match self {
+            Self::V1_34 => "kube-apiserver/kube-apiserver-1.34",
+            Self::V1_36 => "kube-apiserver/kube-apiserver",
+        }
+    }
+}
+
+/// Finds a real server, and builds that of version `minor` if necessary.
+pub(crate) fn find(repository: &Repository, minor: Minor) -> Result<Found> {
     if let Some(program) = env::var_os(BUILT).filter(|program| !program.is_empty()) {
         let version = Command::new(&program).arg("--version").output()?;
         return Ok(Found::Server(RealServer {
@@ -113,7 +161,7 @@ pub(crate) fn find(repository: &Repository) -> Result<Found> {
     if let Some(assets) = env::var_os(ASSETS).filter(|assets| !assets.is_empty()) {
         return envtest::find(repository, Path::new(&assets)).map(Found::Server);
     }
-    let program = Program::read(repository, FOLDER, "kube-apiserver/kube-apiserver")?;
+    let program = Program::with_modules(repository, FOLDER, minor.mod_file(), minor.binary())?;
     match program.missing("kube-apiserver") {
         Some(reason) => Ok(Found::Nothing(format!("{reason}, and {ASSETS} is not set"))),
         None => build(program).map(Found::Server),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Result,
-    kube_apiserver::{self, Found},
+    kube_apiserver::{self, Found, Minor},
     protobuf_tables,
     repository::Repository,
 };
@@ -48,7 +48,7 @@ struct Running {
 impl Openapi {
     pub(crate) fn run(&self) -> Result {
         let repository = Repository::here();
-        let server = match kube_apiserver::find(&repository)? {
+        let server = match kube_apiserver::find(&repository, Minor::default())? {
             Found::Server(server) => server,
             Found::Nothing(reason) => return Err(reason.into()),
         };

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     Result,
-    kube_apiserver::{self, Found},
+    kube_apiserver::{self, Found, Minor},
     repository::{Repository, cargo},
 };
 
@@ -37,7 +37,7 @@ impl Soak {
             .env("WINDLASS_SOAK_MINUTES", self.minutes.to_string())
             .env_remove("WINDLASS_KUBE_APISERVER");
         if !self.without_kube_apiserver {
-            match kube_apiserver::find(&repository)? {
+            match kube_apiserver::find(&repository, Minor::default())? {
                 Found::Server(server) => {
                     command.env("WINDLASS_KUBE_APISERVER", server.program);
                 }

@@ -15,7 +15,7 @@ use crate::{
     features::is_published,
     fuzz,
     go_clients::{GoClient, KUBECTL, LIBRARIES},
-    kube_apiserver::{self, Found},
+    kube_apiserver::{self, Found, Minor},
     progress,
     repository::{Repository, cargo},
     tools,
@@ -35,6 +35,10 @@ pub(crate) struct Test {
     /// Does not use the real kube-apiserver.
     #[arg(long)]
     without_kube_apiserver: bool,
+
+    /// The minor version of the real kube-apiserver, and of the embedded one in the tests on both.
+    #[arg(long, value_enum, default_value_t)]
+    minor: Minor,
 
     /// Prints the output of all steps, not only of failed ones.
     #[arg(long)]
@@ -100,6 +104,7 @@ impl Test {
         let found = self.server(&repository, &mut outcome);
         for test in ON_BOTH_SERVERS {
             let mut step = on_both_servers(test, &found);
+            step.command.env(kube_apiserver::MINOR, self.minor.number());
             step.tell(&clients);
             self.check(&repository, step, &mut outcome)?;
         }
@@ -173,7 +178,7 @@ impl Test {
         }
         let stopwatch = Stopwatch::start();
         let name = "kube-apiserver, real";
-        match kube_apiserver::find(repository) {
+        match kube_apiserver::find(repository, self.minor) {
             Ok(found) => {
                 if let Found::Server(server) = &found {
                     println!(

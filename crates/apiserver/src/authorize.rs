@@ -1,17 +1,17 @@
-//! The authorization hook: refuses requests in tests of what clients do then.
+//! The authorization hook: a function that allows or denies each request, for tests of clients.
 
 use std::fmt;
 
 use crate::status::{About, Status};
 
-/// What a request is about to do, as an authorizer sees it.
+/// The attributes of a request that an authorizer decides about.
 ///
 /// The fields and their words are those of Kubernetes' RBAC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Attributes {
-    /// The user who asks: [`Attributes::USER`], the service account of a token, or the user
-    /// that a request impersonates.
+    /// The user of the request: [`Attributes::USER`], the service account of a token, or the user
+    /// that the request impersonates.
     pub user: String,
     /// The groups of the user, such as `system:masters`.
     pub groups: Vec<String>,
@@ -26,19 +26,19 @@ pub struct Attributes {
     pub resource: String,
     /// Such as `status`; empty for the object itself.
     pub subresource: String,
-    /// Empty for what lives in no namespace, and for all namespaces together.
+    /// Empty for cluster-scoped resources, and for requests to all namespaces.
     pub namespace: String,
     /// Empty for a collection.
     pub name: String,
 }
 
-/// What an authorizer says to a request.
+/// The decision of an authorizer about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// It may go on.
+    /// The request is executed.
     Allow,
-    /// It is answered with 403.
+    /// The response is 403.
     Deny,
 }
 
@@ -51,7 +51,7 @@ impl Attributes {
     /// The name of the user of a request without a token.
     pub const USER: &'static str = "system:admin";
 
-    /// The refusal of this request.
+    /// The response to a denied request.
     pub(crate) fn forbidden(&self) -> Status {
         let about = About {
             group: &self.group,
@@ -62,7 +62,7 @@ impl Attributes {
         Status::forbidden(&about, &self.refusal())
     }
 
-    /// The sentence in which the refusal is explained.
+    /// The message of the response to a denied request.
     fn refusal(&self) -> String {
         let resource = if self.subresource.is_empty() {
             self.resource.clone()

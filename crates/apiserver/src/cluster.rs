@@ -1,9 +1,8 @@
 //! The state of the server, and the verbs that read and write it. *(pure)*
 //!
-//! Nothing here waits, locks or looks at a clock: the time is an argument, and randomness
-//! comes from a generator that the builder may seed. One request is one call; what
-//! follows from it (a namespace that is empty now, a definition that is served now)
-//! happens within the same call, as further writes.
+//! No function here waits, locks or reads a clock: the time is an argument, and random numbers
+//! come from a generator that the builder can seed. One request is one call. Its effects, such as
+//! the removal of a namespace that is empty now, happen within the same call, as further writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,50 +50,50 @@ const NAMESPACES: &str = "namespaces";
 /// Where custom resource definitions are stored.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// All that the server knows.
+/// The state of the server.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     /// The kinds that are served.
     pub(crate) registry: Registry,
     /// The objects, and their history.
     pub(crate) store: Store,
-    /// What the patterns of all definitions take.
+    /// The memory of the patterns of all definitions.
     pattern_memory: PatternMemory,
     random: StdRng,
-    /// Signs the tokens of service accounts; nothing until there is the first one.
+    /// Signs the tokens of service accounts. `None` until the first token is requested.
     token_key: Option<[u8; 32]>,
-    /// How many schemas there have been; each stored object knows which it has followed.
+    /// The number of schemas so far. Each stored object has the number of its schema.
     schemas: u64,
     /// Namespaces whose contents are being deleted.
     dying_namespaces: BTreeSet<Key>,
     /// Definitions whose objects are being deleted.
     dying_definitions: BTreeSet<Key>,
-    /// The revision at which the contents of namespaces were last looked at; nothing if no
-    /// namespace has any of its own.
+    /// The revision at which the initial contents of namespaces were last checked. `None` if
+    /// namespaces have no initial contents.
     contents_seen: Option<u64>,
-    /// Resources that are served no longer, since this was last asked.
+    /// Resources that are not served any more, since the last call of `take_retired`.
     retired: Vec<Table>,
 }
 
-/// What a cluster does beside answering requests.
+/// The settings of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterOptions {
-    /// How much history it keeps.
+    /// The limits of its history.
     pub(crate) history: HistoryLimits,
-    /// Whether objects go with their owners.
+    /// Whether garbage collection deletes objects whose owners were deleted.
     pub(crate) collects_garbage: bool,
-    /// Whether roles decide what a user may do, and the initial ones are there.
+    /// Whether roles authorize requests, and the initial roles exist.
     pub(crate) evaluates_roles: bool,
-    /// Whether each namespace has the objects that controllers create in it.
+    /// Whether each namespace gets the objects that controllers create in a cluster.
     pub(crate) fills_namespaces: bool,
 }
 
-/// What a write led to.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
     /// The object after the write.
     pub(crate) object: Arc<Stored>,
-    /// What the client should know about it.
+    /// The warnings for the client.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -133,7 +132,7 @@ impl Cluster {
         self.random.random_range(1.0..2.0)
     }
 
-    /// The resources that are served no longer, each told once.
+    /// Returns the resources that are not served any more since the last call.
     pub(crate) fn take_retired(&mut self) -> Vec<Table> {
         std::mem::take(&mut self.retired)
     }
@@ -154,7 +153,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 404 if it is served no longer.
+    /// 404 if it is not served any more.
     pub(crate) fn served(&self, resource: &Arc<Resource>) -> Result<Arc<Resource>, Status> {
         let info = &resource.info;
         if !info.custom {
@@ -164,7 +163,7 @@ impl Cluster {
         found.cloned().ok_or_else(Status::no_such_resource)
     }
 
-    /// The object at `key`, in the form of today's schema: what a write begins with.
+    /// The object at `key`, converted to the current schema: the starting point of a write.
     ///
     /// # Errors
     ///
@@ -181,10 +180,10 @@ impl Cluster {
         Ok(Arc::new(stored.rewritten(object)))
     }
 
-    /// Does what follows from earlier writes, until nothing more follows.
+    /// Executes the effects of earlier writes, until no effect remains.
     pub(crate) fn settle(&mut self, now: &str) {
         loop {
-            // Last, since the end of a namespace or a definition leaves garbage too.
+            // Last, because the removal of a namespace or a definition also leaves garbage.
             self.settle_definitions();
             self.settle_namespaces(now);
             if !self.fill_namespaces(now) && !self.collect_garbage(now) {
@@ -208,7 +207,7 @@ pub(crate) fn selector(resource: &Resource, options: &ListOptions) -> Result<Sel
     }
 }
 
-/// Where an object of `resource` is.
+/// The key of an object of `resource`.
 fn key_of(resource: &Resource, object: &Value) -> Key {
     let namespace = if resource.info.namespaced {
         metadata::text(object, "namespace")

@@ -1,24 +1,24 @@
 //! Discovery: the kinds, the version and the schemas of the server.
 //!
-//! Clients find their way by these documents, and kubectl does nothing before it has read
-//! them. All are pure functions of the resources that are served:
+//! Clients read these documents to find the resources of the server; kubectl reads them before
+//! each command. All are pure functions of the resources that are served:
 //!
 //! | path | document |
 //! |--|--|
 //! | `/api` | [`api_versions`] |
 //! | `/apis`, `/apis/{group}` | [`group_list`], [`group`] |
 //! | `/api/v1`, `/apis/{group}/{version}` | [`resource_list`] |
-//! | `/api` and `/apis`, if asked for by [`AGGREGATED`] | [`aggregated()`], with its [`etag`] |
+//! | `/api` and `/apis`, with the media type [`AGGREGATED`] | [`aggregated()`], with its [`etag`] |
 //! | `/version` | [`version`] |
 //! | `/openapi/v3` and below | [`openapi_index()`], [`openapi()`] |
 //! | `/openapi/v2` | [`openapi_v2()`], [`openapi_v2_protobuf()`] |
 //!
-//! Each takes the resources in any order, every version of a resource as one of them.
+//! Each function takes all versions of all resources, in any order.
 //!
 //! # Not yet
 //!
 //! The aggregated documents are those of `v2`; `v2beta1` was removed in 1.35, and a client that
-//! asks for nothing else gets the plain documents.
+//! accepts only this version gets the plain documents.
 
 use serde_json::{Map, Value, json};
 
@@ -129,7 +129,7 @@ pub(crate) fn version(git_version: &str) -> Value {
     })
 }
 
-/// Where the server runs, in the words of Go: `linux/amd64`.
+/// The platform of the server in Go's notation, such as `linux/amd64`.
 fn platform() -> String {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",

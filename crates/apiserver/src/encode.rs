@@ -1,4 +1,4 @@
-//! From stored objects to the bytes of an answer. *(pure)*
+//! Encodes stored objects as response bodies. *(pure)*
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ mod protobuf;
 
 pub(crate) use protobuf::has_protobuf;
 
-/// The members `apiVersion` and `kind` of an object that shows its metadata alone.
+/// The members `apiVersion` and `kind` of a `PartialObjectMetadata`.
 const PARTIAL: &str = r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1""#;
 
 /// The media type of YAML.
@@ -29,14 +29,14 @@ pub(crate) fn yaml_of(value: &Value) -> Option<Vec<u8>> {
     serde_yaml_ng::to_string(value).ok().map(String::into_bytes)
 }
 
-/// The bytes of an answer.
+/// The bytes of a response.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
     pub(crate) media_type: &'static str,
 }
 
-/// Turns what a watch has to say into lines or frames.
+/// Encodes the events of a watch as lines or frames.
 #[derive(Debug)]
 pub(crate) struct EventEncoder {
     resource: Arc<Resource>,
@@ -45,9 +45,9 @@ pub(crate) struct EventEncoder {
     has_sent_columns: bool,
 }
 
-/// One object, as the answer to a request.
+/// Encodes one object as a response.
 ///
-/// Tables tell ages, as seen at `now`.
+/// The ages in tables are relative to `now`.
 ///
 /// # Errors
 ///
@@ -295,16 +295,16 @@ impl EventEncoder {
         close(out);
     }
 
-    /// Appends the beginning of the line of an event about a large object, and gives what
-    /// follows: the bytes of the object, which all watches share. Then comes
-    /// [`close_shared`]. Nothing if the object is small, or is not sent as it is stored.
+    /// Appends the beginning of the line of an event with a large object, and returns the bytes of
+    /// the object, which all watches share. The caller sends them, and then calls
+    /// [`close_shared`]. Returns `None` if the object is small, or not sent in its stored form.
     pub(crate) fn shared_event(
         &self,
         out: &mut Vec<u8>,
         kind: &str,
         stored: &Stored,
     ) -> Option<Bytes> {
-        /// Smaller objects are copied: sending a piece of its own costs more than that.
+        /// Smaller objects are copied, which costs less than a separate write.
         const LARGE: usize = 4 * 1024;
         let resource = &*self.resource;
         let as_stored = self.format.encoding == Encoding::Json
@@ -320,7 +320,7 @@ impl EventEncoder {
         Some(body)
     }
 
-    /// Appends the line or frame of a bookmark; `initial` says that it ends the initial events.
+    /// Appends the line or frame of a bookmark. `initial` marks the end of the initial events.
     pub(crate) fn bookmark(
         &mut self,
         out: &mut Vec<u8>,
@@ -373,7 +373,7 @@ pub(crate) fn close_shared(out: &mut Vec<u8>) {
     close(out);
 }
 
-/// The line or frame that tells a watcher what went wrong.
+/// The line or frame of an `ERROR` event.
 pub(crate) fn error_line(status: &Status, encoding: Encoding) -> Bytes {
     let mut out = Vec::new();
     if encoding != Encoding::Json {

@@ -44,10 +44,10 @@ pub(crate) use types::{Shape, Types, builtin};
 
 use set::Set;
 
-/// A write, as far as ownership is concerned.
+/// The properties of a write that decide about ownership.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Write<'a> {
-    /// Who writes: the `fieldManager`, or the first part of the `User-Agent`.
+    /// The manager: the `fieldManager`, or the first part of the `User-Agent`.
     pub(crate) manager: &'a str,
     /// The version in which the object is written, such as `apps/v1`.
     pub(crate) api_version: &'a str,
@@ -69,7 +69,7 @@ pub(crate) trait Versions {
 }
 
 impl Write<'_> {
-    /// What this write cannot change, as a set.
+    /// The fields that this write cannot change, as a set.
     fn ignored(&self) -> Set {
         let mut set = Set::default();
         for path in self.ignored {

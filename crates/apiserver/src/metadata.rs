@@ -34,7 +34,7 @@ const ENTRY_FIELDS: &[&str] = &[
     "time",
 ];
 
-/// The fields of `ObjectMeta`; what else a client sends is dropped.
+/// The fields of `ObjectMeta`. Other fields are dropped.
 const FIELDS: &[&str] = &[
     "name",
     "generateName",
@@ -77,7 +77,7 @@ pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// Whether every finalizer is gone.
+/// Whether the object has no finalizers.
 pub(crate) fn is_unfinalized(object: &Value) -> bool {
     object
         .pointer("/metadata/finalizers")
@@ -85,8 +85,8 @@ pub(crate) fn is_unfinalized(object: &Value) -> bool {
         .is_none_or(Vec::is_empty)
 }
 
-/// Brings `metadata` into the form in which it is stored: known fields of the right type,
-/// nothing empty. Returns the paths of the unknown fields, which are dropped, sorted.
+/// Converts `metadata` into the form in which it is stored: only known fields of the right type
+/// that are not empty. Returns the sorted paths of the unknown fields, which are dropped.
 ///
 /// # Errors
 ///
@@ -194,7 +194,7 @@ fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
 }
 
-/// Gives a new object what only the server may give it.
+/// Sets the fields of a new object that only the server may set.
 pub(crate) fn stamp(object: &mut Value, uid: &str, now: &str) {
     let metadata = of(object);
     for field in [
@@ -211,7 +211,7 @@ pub(crate) fn stamp(object: &mut Value, uid: &str, now: &str) {
 
 /// A name made of `base` and five random letters.
 pub(crate) fn generated_name(base: &str, random: &mut impl rand::Rng) -> String {
-    /// No vowels, so that no words come about, and none that look like another.
+    /// Without vowels, so that no words are formed, and without similar characters.
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let end = (0..=MAX_GENERATED_BASE.min(base.len()))
         .rev()
@@ -222,7 +222,7 @@ pub(crate) fn generated_name(base: &str, random: &mut impl rand::Rng) -> String 
     name
 }
 
-/// Takes over from `old` what an update may leave out, and gives what it may not change.
+/// Copies the fields from `old` that an update may omit, and returns the errors of immutable fields.
 pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
     /// Left out means kept; anything else is a change.
     const KEPT: &[&str] = &[
@@ -264,7 +264,7 @@ pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Refuses finalizers that are added to a dying object.
+/// Rejects finalizers that are added to a terminating object.
 pub(crate) fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     let list = |object: &Value| {
         object
@@ -292,7 +292,7 @@ pub(crate) fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> 
     ))
 }
 
-/// Marks an object as dying, once; says whether this changed it.
+/// Marks an object for deletion. Returns whether this changed it.
 pub(crate) fn mark_dying(object: &mut Value, now: &str) -> bool {
     let metadata = of(object);
     if metadata.contains_key("deletionTimestamp") {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dying_object_gets_no_new_finalizers() {
+    fn a_terminating_object_gets_no_new_finalizers() {
         let old = json!({ "metadata": { "finalizers": ["a", "b"] } });
         assert_eq!(
             new_finalizers(&json!({ "metadata": { "finalizers": ["b"] } }), &old),

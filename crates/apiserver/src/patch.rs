@@ -25,9 +25,9 @@ const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(crate) enum Patch {
     /// Operations, one after the other (RFC 6902).
     Json(json_patch::Patch),
-    /// What to put in, with `null` for what to take out (RFC 7386).
+    /// Members to set, and members to remove as `null` (RFC 7386).
     Merge(Value),
-    /// The same, but lists of named things are merged by name.
+    /// Like a merge patch, but lists are merged by key.
     Strategic(Map<String, Value>),
     /// Server-side apply: the fields that a manager wants, and no others.
     Apply(Value),
@@ -64,7 +64,7 @@ impl Patch {
     ///
     /// # Errors
     ///
-    /// 415 for a format that isn't spoken here, 400 for a body that isn't in that format.
+    /// 415 for a format that is not supported, 400 for a body that is not in that format.
     pub(crate) fn parse(content_type: &str, body: &[u8], custom: bool) -> Result<Self, Status> {
         match essence(content_type) {
             JSON_PATCH => {
@@ -127,7 +127,8 @@ impl Patch {
         }
     }
 
-    /// Changes `object`, which is of type `kind` if that is built in. A configuration is not applied by this: it depends on who owns what.
+    /// Changes `object`, which is of type `kind` if it is built in. Does not apply configurations,
+    /// because they depend on the owners of fields.
     ///
     /// # Errors
     ///

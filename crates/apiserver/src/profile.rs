@@ -1,6 +1,6 @@
 //! Profiles: the Kubernetes version that the server behaves like.
 
-/// Which Kubernetes the server behaves like, where versions differ.
+/// The Kubernetes version that the server behaves like where versions differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Profile {
@@ -8,6 +8,8 @@ pub enum Profile {
     V1_31,
     /// Kubernetes 1.33: no watch-list.
     V1_33,
+    /// Kubernetes 1.34: watch-list, also for a watch that names no resourceVersion.
+    V1_34,
     /// Kubernetes 1.36: watch-list, also for a watch that names no resourceVersion.
     #[default]
     V1_36,
@@ -16,7 +18,7 @@ pub enum Profile {
 // === impl Profile ===
 
 impl Profile {
-    /// The version as `/version` says it, such as `v1.36.3`.
+    /// The version that `/version` returns, such as `v1.36.3`.
     ///
     /// # Example
     ///
@@ -30,12 +32,13 @@ impl Profile {
         match self {
             Self::V1_31 => "v1.31.0",
             Self::V1_33 => "v1.33.0",
+            Self::V1_34 => "v1.34.4",
             Self::V1_36 => "v1.36.3",
         }
     }
 
-    /// Whether a watch may begin with the objects that are there.
+    /// Whether a watch may begin with the current objects (`sendInitialEvents`).
     pub(crate) const fn has_watch_list(self) -> bool {
-        matches!(self, Self::V1_36)
+        matches!(self, Self::V1_34 | Self::V1_36)
     }
 }

@@ -1,4 +1,4 @@
-//! The kinds of objects, and where their rules differ. *(pure)*
+//! The registry: all kinds that are served, and the rules that differ between them. *(pure)*
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Registry {
     resources: BTreeMap<(String, String), Vec<Arc<Resource>>>,
 }
 
-/// Where the rules of a kind differ from those of others.
+/// The rules of a kind that differ between kinds.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -33,19 +33,19 @@ pub(crate) struct Registry {
 pub(crate) struct Rules {
     /// How objects are named.
     pub(crate) names: NameRule,
-    /// Which finalizers they take.
+    /// Which finalizers are allowed.
     pub(crate) finalizers: Finalizers,
-    /// What counts as a new generation.
+    /// Which changes increase the generation.
     pub(crate) generation: Generation,
-    /// Which field of the metadata counts too.
+    /// The field of the metadata whose changes also increase the generation.
     pub(crate) counted_metadata: Option<&'static str>,
-    /// Whether an update may leave the resourceVersion out.
+    /// Whether an update may omit the resourceVersion.
     pub(crate) unconditional_update: bool,
     /// Whether an update of a missing object creates it.
     pub(crate) creates_on_update: bool,
-    /// Whether a write to the status changes none of the metadata.
+    /// Whether a write to the status cannot change the metadata.
     pub(crate) status_alone: bool,
-    /// Whether the answer to a deletion is the object rather than a `Status`.
+    /// Whether the response to a deletion is the object instead of a `Status`.
     pub(crate) returns_deleted: bool,
     /// What a deletion without a propagation policy does to the dependents.
     pub(crate) default_propagation: DefaultPropagation,
@@ -71,15 +71,15 @@ pub(crate) struct ScalePaths {
 /// What a deletion without a propagation policy does to the dependents of an object of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DefaultPropagation {
-    /// They are deleted when it is gone.
+    /// They are deleted after the object.
     Background,
-    /// They stay, without an owner: kinds that are older than garbage collection.
+    /// They stay without an owner, for kinds that are older than garbage collection.
     Orphan,
-    /// A deletion never waits for dependents, whatever policy it names.
+    /// A deletion never waits for dependents, with any policy.
     Unsupported,
 }
 
-/// What counts as a new generation of an object.
+/// Which changes increase the generation of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// Nothing: these kinds have no generation.
@@ -186,7 +186,7 @@ impl Registry {
         }
     }
 
-    /// Serves a resource no longer.
+    /// Stops serving a resource.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
         self.resources
             .remove(&(group.to_owned(), plural.to_owned()));

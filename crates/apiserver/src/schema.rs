@@ -2,22 +2,21 @@
 //! what is invalid.
 //!
 //! A CRD's `openAPIV3Schema` is compiled once, when the CRD is registered, into a tree of
-//! nodes with their patterns and formats ready; each write then walks the tree and the
-//! object side by side. An object takes three steps, in the order in which a real API
-//! server takes them:
+//! nodes with compiled patterns and formats. Each write then walks the tree and the object
+//! together. An object is processed in three steps, in the order of a real API server:
 //!
-//! | step | does | in |
+//! | step | effect | module |
 //! |--|--|--|
-//! | [`prune`](Schema::prune) | drops unknown fields, and says which | `schema/prune` |
+//! | [`prune`](Schema::prune) | drops unknown fields, and returns their paths | `schema/prune` |
 //! | [`default`](Schema::default) | drops stray nulls, fills in defaults | `schema/defaults` |
-//! | [`validate`](Schema::validate) | tells every fault, worded as Kubernetes words it | `schema/validate`, `schema/lists`, `schema/embedded` |
+//! | [`validate`](Schema::validate) | returns every error with the message of Kubernetes | `schema/validate`, `schema/lists`, `schema/embedded` |
 //!
-//! What a schema itself may say is in `schema/vocabulary` and `schema/structural`.
+//! `schema/vocabulary` and `schema/structural` validate a schema itself.
 //!
 //! # Not yet
 //!
 //! The CEL rules of `x-kubernetes-validations` are kept in the compiled schema, and not
-//! evaluated: an object that only breaks such a rule is taken. Unchanged invalid values
+//! evaluated: an object that only violates such a rule is accepted. Unchanged invalid values
 //! are not tolerated on update ("ratcheting"), as Kubernetes has done since 1.30.
 
 use std::sync::Arc;
@@ -68,8 +67,8 @@ struct PatternBytes {
     memory: PatternMemory,
 }
 
-/// What the schemas of one definition may take together: a definition of a few kilobytes
-/// must not take gigabytes, or hold up other requests for seconds.
+/// The limits of the schemas of one definition together: a definition of a few kilobytes must not
+/// take gigabytes of memory, or block other requests for seconds.
 #[derive(Debug)]
 pub(crate) struct Limits {
     /// Where compiled patterns take their bytes from, while they exist.
@@ -192,7 +191,7 @@ impl Schema {
     /// stay as they are. Pruning twice does no more than pruning once.
     ///
     /// Returns the paths of the dropped fields, such as `spec.rules[0].colour`, sorted:
-    /// what `fieldValidation` `Strict` and `Warn` have to tell.
+    /// `fieldValidation` `Strict` and `Warn` report them.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         prune::prune_object(&self.root, object)
     }
@@ -213,20 +212,20 @@ impl Schema {
         defaults::fill(&self.root, object);
     }
 
-    /// Tells everything in `object` that the schema does not allow.
+    /// Returns every violation of the schema in `object`.
     ///
-    /// The faults stand in the order of the fields. Faults of `anyOf`, `oneOf`, `allOf`,
-    /// `not` and of number ranges have the path `<nil>`: that is how Kubernetes tells them.
+    /// The errors are in the order of the fields. Errors of `anyOf`, `oneOf`, `allOf`, `not` and of
+    /// number ranges have the path `<nil>`, as in Kubernetes.
     pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut faults = validate::validate(&self.root, object, "");
         self.check_shapes(object, &mut faults);
         faults
     }
 
-    /// Tells everything in the `status` of `object` that the schema does not allow.
+    /// Returns every violation of the schema in the `status` of `object`.
     ///
-    /// This is what a write to the `status` subresource has to satisfy: the rest of the
-    /// object is not looked at.
+    /// A write to the `status` subresource is validated with this. The rest of the object is not
+    /// checked.
     pub(crate) fn validate_status(&self, object: &Value) -> Vec<FieldError> {
         let (Some(status), Some(node)) = (object.get("status"), self.root.field("status")) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Label and field selectors: which objects of a list or watch are meant. *(pure)*
+//! Label and field selectors of lists and watches. *(pure)*
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,24 @@ mod label;
 
 pub(crate) use label::LabelSelector;
 
-/// A selector that doesn't parse, or asks for what the resource can't tell.
+/// A selector that cannot be parsed, or that uses a field that the resource does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SelectorError {
-    /// A label selector that doesn't parse.
+    /// The label selector cannot be parsed.
     #[error("unable to parse requirement: {0}")]
     Label(String),
-    /// A field selector that doesn't parse.
+    /// The field selector cannot be parsed.
     #[error("invalid selector: '{selector}'; can't understand '{part}'")]
     Field {
         /// The whole selector.
         selector: String,
-        /// The part in which it went wrong.
+        /// The part that cannot be parsed.
         part: String,
     },
-    /// A field by which this resource can't be selected.
+    /// This resource cannot be selected by the field.
     #[error("field label not supported: {0}")]
     Unsupported(String),
-    /// A field by which no resource but this one's own can be selected.
+    /// Only the other kinds of this group can be selected by the field.
     #[error("{0:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")]
     Unknown(String),
 }
@@ -33,11 +33,11 @@ pub(crate) enum SelectorError {
 /// A field by which a resource can be selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SelectableField {
-    /// What it is called in a selector, such as `spec.nodeName`.
+    /// Its name in a selector, such as `spec.nodeName`.
     pub(crate) label: String,
-    /// Where its value is, as a JSON pointer.
+    /// The JSON pointer to its value.
     pub(crate) pointer: String,
-    /// What counts as its value where it is absent.
+    /// Its value if it is absent.
     pub(crate) default: &'static str,
 }
 
@@ -66,12 +66,12 @@ pub(crate) struct Selector {
 // === impl Selector ===
 
 impl Selector {
-    /// Whether every object is meant.
+    /// Whether it matches every object.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.terms.is_empty()
     }
 
-    /// Whether `object` is meant.
+    /// Whether it matches `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
@@ -111,7 +111,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// The name that is asked for, if exactly one is.
+    /// The selected name, if the selector selects exactly one.
     pub(crate) fn name(&self) -> Option<&str> {
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for term in &self.terms {
@@ -126,7 +126,7 @@ impl FieldSelector {
         }
     }
 
-    /// Whether `object` is meant.
+    /// Whether it matches `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.terms
             .iter()
@@ -156,7 +156,7 @@ impl SelectableField {
     }
 }
 
-/// Kinds that have no fields of their own are refused in other words than those that do.
+/// The error of kinds without own selectable fields has another message than that of other kinds.
 fn unsupported(label: &str, known: &[SelectableField]) -> SelectorError {
     if known
         .iter()

@@ -93,7 +93,7 @@ pub struct ApiServerBuilder {
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// The counter, for those who wait for a version from the future.
+    /// The version counter, for requests that wait for a future version.
     revision: watch::Sender<u64>,
     clock: Clock,
     pub(crate) profile: Profile,
@@ -210,8 +210,7 @@ impl ApiServer {
 
     /// Forgets the history before `resource_version`.
     ///
-    /// A list or watch that asks for it afterwards gets `410 Expired`. Watches that run
-    /// already go on.
+    /// A list or watch that requests it afterwards gets `410 Expired`. Running watches continue.
     pub fn compact(&self, resource_version: u64) {
         self.shared
             .write(|cluster, _| cluster.store.compact(resource_version));
@@ -462,7 +461,7 @@ impl Shared {
         self.authorizer.is_none() && self.evaluates_roles
     }
 
-    /// Whether a request may go on.
+    /// Whether a request is allowed.
     pub(crate) fn allows(&self, attributes: &Attributes) -> bool {
         let by_roles = !self.evaluates_roles || self.read(|cluster| cluster.permits(attributes));
         let authorizer = self.authorizer.as_ref();
@@ -471,7 +470,7 @@ impl Shared {
 
     /// # Errors
     ///
-    /// 403 if a request may not go on.
+    /// 403 if a request is denied.
     pub(crate) fn authorize(&self, attributes: &Attributes) -> Result<(), Status> {
         if self.allows(attributes) {
             Ok(())
@@ -522,7 +521,7 @@ impl Shared {
         (seen, written.subscribe(), self.cut.lock().clone())
     }
 
-    /// Waits until the counter has reached `revision`, or gives up after three seconds.
+    /// Waits until the counter has reached `revision`, for at most three seconds.
     pub(crate) async fn reach(&self, revision: u64) {
         /// As long as kube-apiserver waits.
         const PATIENCE: Duration = Duration::from_secs(3);

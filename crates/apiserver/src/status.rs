@@ -1,6 +1,6 @@
-//! The `Status` object, with which the server refuses, and the field errors in it.
+//! Error responses: the `Status` object and its field errors.
 //!
-//! The wording is that of Kubernetes, because clients and people read it.
+//! The messages are those of Kubernetes, because clients and users read them.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ mod tests;
 pub(crate) use about::About;
 pub use field::{FieldError, FieldErrorKind};
 
-/// An answer that is not an object: usually a refusal.
+/// A response without an object: usually an error.
 ///
 /// It becomes the `Status` object of `meta/v1`, with its code as the code of the HTTP
 /// response.
@@ -39,13 +39,13 @@ impl Status {
         self.code.as_u16()
     }
 
-    /// One word for a program, such as `NotFound`; empty where Kubernetes gives none.
+    /// The machine-readable reason, such as `NotFound`. Empty where Kubernetes has none.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// A sentence for a person.
+    /// The human-readable message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -79,7 +79,7 @@ impl Status {
         status
     }
 
-    /// A refusal of any kind, without details.
+    /// An error without details.
     #[must_use]
     pub fn failure(
         code: StatusCode,
@@ -95,13 +95,13 @@ impl Status {
         }
     }
 
-    /// After how many seconds the client may try again.
+    /// Sets the delay after which the client may retry, in seconds.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         self.detail("retryAfterSeconds", seconds.into())
     }
 
-    /// How long the client was told to wait, if it was.
+    /// The delay after which the client may retry, in seconds, if it is set.
     pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
@@ -137,7 +137,7 @@ impl Status {
         Self::about(StatusCode::NOT_FOUND, "NotFound", message, about)
     }
 
-    /// 409: there is an object of this name.
+    /// 409: an object with this name exists.
     pub(crate) fn already_exists(about: &About<'_>, terminating: bool) -> Self {
         let prefix = if terminating {
             "object is being deleted: "
@@ -162,7 +162,7 @@ impl Status {
         Self::about(StatusCode::CONFLICT, "AlreadyExists", message, about).retry_after(1)
     }
 
-    /// 409: the write is not allowed on what is there.
+    /// 409: the current state of the object does not allow the write.
     pub(crate) fn conflict(about: &About<'_>, detail: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} {:?}: {detail}",
@@ -177,7 +177,7 @@ impl Status {
         Self::failure(StatusCode::CONFLICT, "Conflict", message).detail("causes", causes.into())
     }
 
-    /// 409: another client wrote first.
+    /// 409: another client changed the object first.
     pub(crate) fn modified(about: &About<'_>) -> Self {
         Self::conflict(
             about,
@@ -237,7 +237,7 @@ impl Status {
         Self::invalid(&about, errors)
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
@@ -253,7 +253,7 @@ impl Status {
         Self::about(StatusCode::FORBIDDEN, "Forbidden", message, about)
     }
 
-    /// 403: the namespace is going away.
+    /// 403: the namespace is being deleted.
     pub(crate) fn namespace_terminating(about: &About<'_>, namespace: &str) -> Self {
         let detail = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
@@ -265,7 +265,7 @@ impl Status {
         )
     }
 
-    /// 405: the resource doesn't do this.
+    /// 405: the resource does not support the verb.
     pub(crate) fn method_not_allowed(about: &About<'_>, verb: &str) -> Self {
         let message = format!(
             "{verb} is not supported on resources of kind {:?}",
@@ -294,7 +294,7 @@ impl Status {
         Self::generic(StatusCode::NOT_FOUND, "NotFound", message)
     }
 
-    /// 406: nothing that the client accepts can be sent.
+    /// 406: the server supports no media type that the client accepts.
     pub(crate) fn not_acceptable() -> Self {
         let message = "only the following media types are accepted: application/json, \
                        application/vnd.kubernetes.protobuf";
@@ -329,14 +329,14 @@ impl Status {
         Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
-    /// 500 with a reason: the server cannot do what it should.
+    /// 500 with a reason: an internal error.
     pub(crate) fn internal(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
             .cause("", why, "")
     }
 
-    /// 401: the credentials are not known.
+    /// 401: the credentials are invalid.
     pub(crate) fn unauthorized() -> Self {
         Self::failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
@@ -352,7 +352,7 @@ impl Status {
         }
     }
 
-    /// 422: the result of a patch does not fit its type. It is of no kind, as in Kubernetes.
+    /// 422: the result of a patch has a field of the wrong type. It names no kind, as in Kubernetes.
     pub(crate) fn patch_invalid(patch: &str, why: &str) -> Self {
         let about = About {
             group: "",
@@ -371,7 +371,7 @@ impl Status {
         }
     }
 
-    /// 504: the version asked for lies in the future.
+    /// 504: the requested version lies in the future.
     pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         Self::failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
@@ -379,12 +379,12 @@ impl Status {
             .retry_after(1)
     }
 
-    /// 410: the history needed is no longer there.
+    /// 410: the required history has been dropped.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::failure(StatusCode::GONE, "Expired", message)
     }
 
-    /// 410 to a list that goes on too late; `token` goes on from the newest state.
+    /// 410: the continue token has expired. A list with `token` continues from the newest state.
     pub(crate) fn continue_expired(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list \
                        result. You can start a new list without the continue parameter, or use \
@@ -408,12 +408,12 @@ impl Status {
         .retry_after(1)
     }
 
-    /// 201: what was sent to a subresource is done.
+    /// 201: the request to a subresource succeeded.
     pub(crate) fn done() -> Self {
         Self::failure(StatusCode::CREATED, "", "")
     }
 
-    /// 200: the object is gone.
+    /// 200: the object was deleted.
     pub(crate) fn deleted(about: &About<'_>, uid: &str) -> Self {
         let mut status = Self::about(StatusCode::OK, "", String::new(), about);
         if !uid.is_empty() {

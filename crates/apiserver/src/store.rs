@@ -1,8 +1,8 @@
-//! Every object, under one counter, and the history of its writes. *(pure)*
+//! The store: all objects, one version counter, and the history of writes. *(pure)*
 //!
 //! One counter serves all resources, as etcd's does: a resourceVersion orders any two
 //! writes to the server. Each resource keeps its own log of events, so that a watch of
-//! one resource never reads through the writes to another.
+//! one resource does not read the writes to other resources.
 //!
 //! The history is bounded by the number of writes of a resource, and by age and bytes over
 //! all resources: the oldest writes of the server are dropped first.
@@ -34,11 +34,11 @@ pub(crate) type Table = Arc<str>;
 /// The objects of one resource, in the order of lists.
 pub(crate) type Objects = BTreeMap<Key, Arc<Stored>>;
 
-/// Where an object is. The order is that of lists: of the texts `namespace/name`, as etcd
+/// The key of an object. The order is that of lists: of the strings `namespace/name`, as etcd
 /// orders its keys. So `a-b` comes before `a`, as a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// Empty for what lives in no namespace.
+    /// Empty for cluster-scoped objects.
     pub(crate) namespace: Arc<str>,
     /// Unique within resource and namespace.
     pub(crate) name: Arc<str>,
@@ -49,44 +49,44 @@ pub(crate) struct Key {
 pub(crate) struct Event {
     /// The value of the counter after this write.
     pub(crate) revision: u64,
-    /// What the write did.
+    /// The kind of change.
     pub(crate) change: Change,
-    /// Which object.
+    /// The key of the object.
     pub(crate) key: Key,
     /// The object as written; of a deleted one the last state, with the revision of the
     /// deletion.
     pub(crate) object: Arc<Stored>,
-    /// The object before this write; nothing if it is new.
+    /// The object before this write. `None` if it is new.
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
-/// What a write did to an object.
+/// The kind of change of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It is new.
+    /// The object was created.
     Added,
-    /// It was there before.
+    /// The object was changed.
     Modified,
-    /// It is gone.
+    /// The object was removed.
     Deleted,
 }
 
-/// The history asked for is no longer there; it begins after `oldest`.
+/// The requested history has been dropped. The kept history begins after `oldest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expired {
-    /// The oldest revision from which history can still be told.
+    /// The oldest revision after which all events are kept.
     pub(crate) oldest: u64,
 }
 
-/// Every object, and the log of writes.
+/// All objects, and the logs of writes.
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
     compacted: u64,
     limits: HistoryLimits,
-    /// The time since the start, as far as the store was told.
+    /// The time since the start, as last set.
     now: Duration,
-    /// What the logs hold beside the current objects, in bytes.
+    /// The size of the states in the logs that are not current, in bytes.
     history: usize,
     /// How many events the logs hold.
     events: usize,
@@ -102,7 +102,7 @@ pub(crate) struct Store {
 struct Drawer {
     objects: Objects,
     log: VecDeque<Event>,
-    /// The revision of the last event that the log has let go.
+    /// The revision of the last event that the log has dropped.
     floor: u64,
     /// The revision of the last event.
     last: u64,
@@ -161,12 +161,12 @@ impl Store {
         }
     }
 
-    /// Notes from now on what garbage collection has to look at.
+    /// Starts to record the objects that garbage collection has to check.
     pub(crate) fn track_owners(&mut self) {
         self.owners.is_tracked = true;
     }
 
-    /// The next thing that garbage collection has to look at.
+    /// The next change that garbage collection has to check.
     pub(crate) fn next_garbage(&mut self) -> Option<Garbage> {
         self.owners.next()
     }
@@ -176,7 +176,7 @@ impl Store {
         self.owners.dependents(uid).cloned().collect()
     }
 
-    /// Where the object with this uid is, if its deletion waits for its dependents.
+    /// The location of the object with this uid, if its deletion waits for its dependents.
     pub(crate) fn waiting_owner(&self, uid: &str) -> Option<Location> {
         self.owners.waiting(uid).cloned()
     }
@@ -225,7 +225,7 @@ impl Store {
         })
     }
 
-    /// Writes `value`, whose form is that of the schema numbered `schema`.
+    /// Writes `value`, which conforms to the schema with the number `schema`.
     pub(crate) fn put(
         &mut self,
         table: &Table,
@@ -255,7 +255,7 @@ impl Store {
         object
     }
 
-    /// Takes the object at `key` away, and gives its last state.
+    /// Removes the object at `key`, and returns its last state.
     pub(crate) fn remove(&mut self, table: &Table, key: &Key) -> Option<Arc<Stored>> {
         let drawer = self.stock.get_mut(table)?;
         let previous = drawer.objects.remove(key)?;
@@ -274,18 +274,18 @@ impl Store {
         Some(object)
     }
 
-    /// Forgets the history before `revision`, for everything that starts from now on.
+    /// Compacts the history before `revision`, for all lists and watches that start afterwards.
     ///
-    /// Watches that run already are not cut: they have been told what was before.
+    /// Running watches are not closed.
     pub(crate) fn compact(&mut self, revision: u64) {
         self.compacted = self.compacted.max(revision.min(self.revision));
     }
 
-    /// Whether everything that came after `revision` can still be told.
+    /// Checks that all events after `revision` are kept.
     ///
     /// # Errors
     ///
-    /// [`Expired`] if some of it is forgotten.
+    /// [`Expired`] if some of them were dropped or compacted.
     pub(crate) fn remembers(&self, table: &str, revision: u64) -> Result<(), Expired> {
         let floor = self.stock.get(table).map_or(0, |drawer| drawer.floor);
         let oldest = floor.max(self.compacted);
@@ -296,15 +296,15 @@ impl Store {
         }
     }
 
-    /// The objects of a resource as they were when the counter stood at `revision`, from the key
-    /// `start` on, in order. Costs what has been written since, and not what there is.
+    /// The objects of a resource at `revision`, from the key `start` on, in order. The cost is
+    /// proportional to the writes since then, not to the number of objects.
     ///
-    /// Compaction does not matter to it, only what the log still has: a request that names a
-    /// revision asks [`remembers`](Self::remembers) first.
+    /// Compaction has no effect on it, only dropped events have: a request that names a revision
+    /// calls [`remembers`](Self::remembers) first.
     ///
     /// # Errors
     ///
-    /// [`Expired`] if the log has let some events since `revision` go.
+    /// [`Expired`] if the log has dropped some events since `revision`.
     pub(crate) fn objects_at(
         &self,
         table: &str,
@@ -317,7 +317,7 @@ impl Store {
             return Err(Expired { oldest });
         }
         let range = (start, Bound::Unbounded);
-        // The earlier states of the objects that have changed since; `None` for a new object.
+        // The earlier states of the objects that have changed since. `None` for a new object.
         let mut changed: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
         let log = drawer
             .into_iter()
@@ -340,12 +340,11 @@ impl Store {
 
     /// Up to `limit` events of a resource after `revision`, oldest first.
     ///
-    /// For a watch that runs: compaction does not matter to it, only what the log still
-    /// has.
+    /// For running watches: compaction has no effect, only dropped events have.
     ///
     /// # Errors
     ///
-    /// [`Expired`] if the log has let some of them go.
+    /// [`Expired`] if the log has dropped some of them.
     pub(crate) fn events_after(
         &self,
         table: &str,
@@ -367,7 +366,7 @@ impl Store {
     }
 }
 
-/// Two sequences that are in order, as one.
+/// Merges two ordered sequences.
 fn in_order<'a>(
     first: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
     second: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,

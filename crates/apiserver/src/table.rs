@@ -1,4 +1,4 @@
-//! Objects as rows, for people who read terminals.
+//! The `Table` form of objects, which kubectl prints.
 //!
 //! The server, not kubectl, knows the columns of a kind: those of a CRD's
 //! `additionalPrinterColumns`, or those that Kubernetes has for its own kinds. A
@@ -24,7 +24,7 @@ pub(crate) struct Columns {
     columns: Vec<Column>,
 }
 
-/// What of an object goes into a row beside its cells (`includeObject`).
+/// The part of an object that a row has in addition to its cells (`includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     /// Nothing.
@@ -38,7 +38,7 @@ pub(crate) enum IncludeObject {
     Object,
 }
 
-/// One column: how it is called and where its cells come from.
+/// One column: its name and the source of its cells.
 #[derive(Clone, Debug)]
 struct Column {
     name: String,
@@ -49,7 +49,7 @@ struct Column {
     cell: Cell,
 }
 
-/// Where the cells of a column come from.
+/// The source of the cells of a column.
 #[derive(Clone, Debug)]
 enum Cell {
     /// A field, as the column's type says; `None` if the path is not one we support.

@@ -18,7 +18,7 @@ pub(crate) struct User {
 /// The group of all users but [`ANONYMOUS`].
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
-/// The user of requests without credentials, where a server takes them.
+/// The user of requests without credentials, if a server accepts them.
 const ANONYMOUS: &str = "system:anonymous";
 
 // === impl User ===
@@ -33,7 +33,7 @@ impl User {
         }
     }
 
-    /// The user that a service account is.
+    /// The user of a service account.
     pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
         let mut user = Self {
             name: format!("system:serviceaccount:{namespace}:{name}"),
@@ -44,8 +44,8 @@ impl User {
         user
     }
 
-    /// Adds the groups that a user has by its name: those of service accounts, if it names no
-    /// others, and the one of all users.
+    /// Adds the groups that follow from the name of a user: the groups of service accounts, if the
+    /// user has no other groups, and the group of all authenticated users.
     pub(crate) fn join_groups(&mut self) {
         let account = self.name.strip_prefix("system:serviceaccount:");
         if let Some((namespace, _)) = account.and_then(|it| it.split_once(':'))

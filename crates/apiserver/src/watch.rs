@@ -1,10 +1,10 @@
 //! One watch: the current objects, then the writes to them, as lines.
 //!
-//! A watch keeps no queue. It remembers how far it has sent the history and reads on from the
-//! log of its resource. The objects at its start are read in the same way: the current ones,
-//! with what the log says that has changed since. What it holds is bounded: one chunk of lines
-//! of its own, and references to large objects whose bytes all watches share. A watch that is so
-//! slow that the log has dropped events which it has not sent is closed.
+//! A watch has no queue. It keeps its position in the history, and reads the next events from the
+//! log of its resource. The initial objects are read in the same way: the current objects, with
+//! the changes since its start reverted. Its memory is bounded: one chunk of lines, and references
+//! to large objects whose bytes all watches share. A slow watch is closed when the log has dropped
+//! events that it has not sent.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -24,63 +24,63 @@ use crate::selector::Selector;
 use crate::server::Shared;
 use crate::store::{Change, Event, Expired, Key, Stored};
 
-/// How often a quiet watch says how far it is.
+/// The interval of periodic bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// How long before its end a watch says how far it is.
+/// The time between the last bookmark and the end of a watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// How many events, or objects of the start, are read at once.
+/// The number of events, or of initial objects, that are read at once.
 const BATCH: usize = 128;
 
-/// How many bytes of lines are sent at once, if there are so many. A watch that is not read
-/// holds one such chunk, and its connection a few.
+/// The target size of a chunk of lines, in bytes. A watch whose client does not read holds one such
+/// chunk, and its connection holds a few.
 const CHUNK: usize = 16 * 1024;
 
-/// What a watch was asked for.
+/// The parameters of a watch.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) resource: Arc<Resource>,
     pub(crate) namespace: Option<String>,
     pub(crate) selector: Selector,
     pub(crate) encoder: EventEncoder,
-    /// Where the objects at the start go on, as they were at `told`; nothing after the last
+    /// The key of the next initial object, in the state of revision `sent`. `None` after the last
     /// one, and if the watch begins at a resourceVersion.
     pub(crate) initial: Option<Bound<Key>>,
     /// Whether a bookmark ends the initial objects.
     pub(crate) marks_initial_end: bool,
-    /// How far the history has been told.
-    pub(crate) told: u64,
+    /// The revision up to which events have been sent.
+    pub(crate) sent: u64,
     /// Whether bookmarks may be sent.
     pub(crate) bookmarks: bool,
     /// When the watch ends.
     pub(crate) deadline: Instant,
 }
 
-/// A watch that runs.
+/// A running watch.
 struct Watch {
     subscription: Subscription,
     shared: Arc<Shared>,
-    /// Moves with each write to the resource; closed when it is served no longer.
+    /// Changes with each write to the resource. Closed when the resource is not served any more.
     written: watch::Receiver<u64>,
-    /// Cut when all watches are.
+    /// Cancelled when all watches are closed.
     cut: CancellationToken,
-    /// Cut when the port is closed through which the watch was asked for.
+    /// Cancelled when the port of the watch is closed.
     stop: CancellationToken,
     next_bookmark: Instant,
-    /// Pieces of lines that are ready to be sent.
+    /// Parts of lines that are ready to send.
     ready: VecDeque<Bytes>,
-    /// Whether the deadline has passed: what is ready is sent, after one more look at the log, and
-    /// then the watch ends.
+    /// Whether the deadline has passed. Then the log is read once more, the ready lines are sent,
+    /// and the watch ends.
     is_over: bool,
 }
 
-/// Lines that are sent together: own bytes, and between them the bytes of large objects.
+/// A chunk of lines: owned bytes, and between them shared bytes of large objects.
 #[derive(Default)]
 struct Chunk {
     sent: VecDeque<Bytes>,
     own: Vec<u8>,
-    /// How many bytes both have.
+    /// The total number of bytes.
     size: usize,
 }
 
@@ -158,8 +158,8 @@ impl Watch {
                 biased;
                 () = self.cut.cancelled() => return None,
                 () = self.stop.cancelled() => return None,
-                // An error says that the resource is served no longer: what is left in
-                // the log is sent, and then the watch ends.
+                // An error means that the resource is not served any more: the remaining events
+                // in the log are sent, and then the watch ends.
                 _ = self.written.changed() => {}
                 () = sleep_until(deadline) => {}
                 () = sleep_until(self.next_bookmark), if self.subscription.bookmarks => {}
@@ -167,8 +167,8 @@ impl Watch {
         }
     }
 
-    /// Encodes a part of the objects that were there at the start; nothing if the log has dropped
-    /// what has changed since.
+    /// Encodes a batch of the initial objects. `None` if the log has dropped changes since the
+    /// start.
     fn initial(&mut self) -> Option<()> {
         let now = self.shared.now();
         let subscription = &mut self.subscription;
@@ -176,12 +176,12 @@ impl Watch {
         while chunk.size < CHUNK
             && let Some(start) = subscription.initial.take()
         {
-            let (table, told) = (&subscription.resource.table, subscription.told);
+            let (table, sent) = (&subscription.resource.table, subscription.sent);
             let namespace = subscription.namespace.as_deref();
             let objects: Vec<_> = self
                 .shared
                 .read(|cluster| {
-                    let objects = cluster.store.objects_at(table, told, start)?;
+                    let objects = cluster.store.objects_at(table, sent, start)?;
                     let objects = objects
                         .take_while(|(key, _)| namespace.is_none_or(|it| *key.namespace == *it))
                         .map(|(key, object)| (key.clone(), object.clone()));
@@ -194,7 +194,7 @@ impl Watch {
                 if subscription.selects(&object) {
                     chunk.event(&mut subscription.encoder, "ADDED", &object, now);
                 }
-                // What is left of the batch is read again.
+                // The rest of the batch is read again.
                 if chunk.size >= CHUNK {
                     break;
                 }
@@ -203,33 +203,33 @@ impl Watch {
         if subscription.initial.is_none() && std::mem::take(&mut subscription.marks_initial_end) {
             subscription
                 .encoder
-                .bookmark(&mut chunk.own, subscription.told, true, now);
+                .bookmark(&mut chunk.own, subscription.sent, true, now);
         }
         self.ready.extend(chunk.pieces());
         Some(())
     }
 
-    /// Encodes events that have not been sent; nothing if the log has dropped some of them.
+    /// Encodes events that have not been sent. `None` if the log has dropped some of them.
     fn read(&mut self) -> Option<()> {
         let now = self.shared.now();
         let subscription = &mut self.subscription;
         let mut chunk = Chunk::default();
         while chunk.is_empty() {
-            let (table, told) = (&subscription.resource.table, subscription.told);
+            let (table, sent) = (&subscription.resource.table, subscription.sent);
             let events = self
                 .shared
-                .read(|cluster| cluster.store.events_after(table, told, BATCH))
+                .read(|cluster| cluster.store.events_after(table, sent, BATCH))
                 .inspect_err(|_| tracing::debug!(resource = %table, "closed a slow watch"))
                 .ok()?;
             if events.is_empty() {
                 break;
             }
             for event in events {
-                subscription.told = event.revision;
+                subscription.sent = event.revision;
                 if let Some((kind, object)) = subscription.tell(&event) {
                     chunk.event(&mut subscription.encoder, kind, &object, now);
                 }
-                // What is left of the batch is read again from the log.
+                // The rest of the batch is read again from the log.
                 if chunk.size >= CHUNK {
                     break;
                 }
@@ -239,29 +239,29 @@ impl Watch {
         Some(())
     }
 
-    /// How far the watch is: at the newest revision, if everything before has been sent.
+    /// Advances the position of the watch to the newest revision if all earlier events were sent.
     fn bookmark(&mut self) -> Option<Bytes> {
         self.next_bookmark = next_bookmark(self.subscription.deadline);
         let subscription = &mut self.subscription;
-        let (table, told) = (&subscription.resource.table, subscription.told);
+        let (table, sent) = (&subscription.resource.table, subscription.sent);
         let revision = self.shared.read(|cluster| {
-            let news = cluster.store.events_after(table, told, 1);
+            let news = cluster.store.events_after(table, sent, 1);
             let is_quiet = news.is_ok_and(|events| events.is_empty());
             if is_quiet {
                 cluster.store.revision()
             } else {
-                told
+                sent
             }
         });
-        // A watch from the future has nothing to say before then.
-        if told > revision {
+        // A watch from a future version sends nothing before that version.
+        if sent > revision {
             return None;
         }
-        subscription.told = revision;
+        subscription.sent = revision;
         let mut out = Vec::new();
         subscription
             .encoder
-            .bookmark(&mut out, subscription.told, false, self.shared.now());
+            .bookmark(&mut out, subscription.sent, false, self.shared.now());
         Some(out.into())
     }
 }
@@ -298,7 +298,7 @@ impl Chunk {
 // === impl Subscription ===
 
 impl Subscription {
-    /// Whether the watch is about `object`.
+    /// Whether the watch selects `object`.
     fn selects(&self, object: &Stored) -> bool {
         let namespace = object.metadata("namespace").and_then(|it| it.as_str());
         let wanted = self.namespace.as_deref();
@@ -306,10 +306,10 @@ impl Subscription {
             && self.selector.matches(object.value())
     }
 
-    /// What this watch says of an event: nothing, or its type and its object.
+    /// The type and the object of an event for this watch. `None` if it is not selected.
     ///
-    /// A change that brings an object into the selection adds it, and one that takes it
-    /// out deletes it.
+    /// A change after which the selector matches is an `ADDED` event, and a change after which it
+    /// does not match any more is a `DELETED` event.
     fn tell(&self, event: &Event) -> Option<(&'static str, Arc<Stored>)> {
         if self
             .namespace
@@ -328,7 +328,7 @@ impl Subscription {
             (Some(_), false) if event.change == Change::Deleted => {
                 Some(("DELETED", event.object.clone()))
             }
-            // The last state that was in the selection, at the time at which it left.
+            // The last state that the selector matched, with the version of the change.
             (Some(before), false) => Some(("DELETED", Arc::new(before.at(event.revision)))),
         }
     }

@@ -1,5 +1,4 @@
-//! A request, before anything is known about kinds: its URL, its query, its headers and
-//! its body.
+//! A parsed request before its kind is resolved: its URL, query, headers and body.
 
 mod accept;
 mod options;

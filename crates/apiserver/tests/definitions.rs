@@ -319,10 +319,13 @@ async fn a_definition_named_like_a_built_in_resource_leaves_that_alone() {
         assert_eq!(code, 404, "{created}");
         request(&server, Method::DELETE, &path, None).await;
         let (code, _) = request(&server, Method::GET, &path, None).await;
-        assert_eq!(code, 404, "it is gone at once: it has no objects");
+        assert_eq!(
+            code, 404,
+            "it is removed immediately, because it has no objects"
+        );
     }
     let (code, _) = request(&server, Method::GET, &format!("{leases}/a"), None).await;
     assert_eq!(code, 200, "the leases are still there");
     post(&server, leases, &named("b")).await;
-    assert_eq!(events.told().await, "ADDED b", "the watch goes on");
+    assert_eq!(events.told().await, "ADDED b", "the watch continues");
 }

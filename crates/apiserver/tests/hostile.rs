@@ -51,7 +51,7 @@ async fn a_json_patch_of_copies_that_double_the_object_is_refused() {
         "{message}"
     );
     let (code, _) = request(&server, Method::GET, &format!("{MAPS}/a"), None).await;
-    assert_eq!(code, 200, "the server goes on");
+    assert_eq!(code, 200, "the server continues to run");
 }
 
 #[tokio::test(start_paused = true)]

@@ -148,7 +148,7 @@ async fn every_page_shows_the_state_of_the_first() {
     assert_eq!((code, &gone["reason"]), (410, &json!("Expired")));
     let fresh = gone["metadata"]["continue"]
         .as_str()
-        .expect("a way to go on");
+        .expect("a token to continue");
     let (_, _, names) = list(&server, &format!("{MAPS}?limit=2&continue={fresh}")).await;
     assert_eq!(names, "bb c", "from the newest state, behind b");
 }

@@ -1,4 +1,4 @@
-//! Whatever a client sends, the server answers, and goes on.
+//! The server responds to any malformed request, and continues to run.
 
 use http::{Method, Request};
 use http_body_util::Full;

@@ -75,7 +75,9 @@ async fn the_port_speaks_both_versions_of_http() -> TestResult {
 async fn the_port_is_for_this_machine_alone() -> TestResult {
     let server = ApiServer::new();
     let everywhere = server.listen(([0, 0, 0, 0], 0)).await;
-    let error = everywhere.map(drop).expect_err("anybody could come in");
+    let error = everywhere
+        .map(drop)
+        .expect_err("every machine could connect");
     assert_eq!(error.reason(), "not_loopback");
     assert!(
         error

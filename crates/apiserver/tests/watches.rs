@@ -173,7 +173,7 @@ async fn a_change_may_bring_an_object_into_a_selection_or_out_of_it() {
         "what is outside goes unseen"
     );
     delete(&server, "b").await;
-    let event = events.next().await.expect("b is gone");
+    let event = events.next().await.expect("b was deleted");
     let version = server.resource_version().to_string();
     assert_eq!(
         event["object"]["metadata"]["resourceVersion"], version,
@@ -364,7 +364,7 @@ async fn the_last_finalizer_goes_unseen() {
         (code.as_u16(), answer["metadata"].get("finalizers")),
         (200, None)
     );
-    let event = events.next().await.expect("a is gone");
+    let event = events.next().await.expect("a was deleted");
     assert_eq!(event["type"], "DELETED", "without a MODIFIED before it");
     assert_eq!(
         event["object"]["metadata"]["finalizers"],
@@ -411,7 +411,7 @@ async fn a_watch_with_a_backlog_ends_in_time_and_marks_how_far_it_is() {
     while events.told().await != "end" {
         after += 1;
         write_more().await;
-        assert!(after < 200, "it goes on after its end");
+        assert!(after < 200, "it continues after its end");
     }
 }
 

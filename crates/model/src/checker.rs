@@ -1,18 +1,18 @@
-//! Reads a log, and says which rule it breaks first.
+//! The checker: reads the log of a run and returns the violated rules.
 
 use std::sync::Arc;
 
 use crate::{
     Entry, Record, Settings, Violation,
     facts::{Facts, Uid},
-    rules::{Broken, Check, Checked, RULES},
+    rules::{BrokenRule, Check, CheckedRule, RULES},
 };
 
-/// Reads the log of a run, and says which rule it breaks first.
+/// Reads the log of a run entry by entry, and returns the violated rules.
 ///
 /// # Example
 ///
-/// A handler is called for an object that no informer showed:
+/// A handler is called for an object that no informer had:
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -33,7 +33,7 @@ use crate::{
 ///     uid: Arc::from("u1"),
 ///     version: Version { epoch: 0, number: 1 },
 ///     generation: Some(1),
-///     dying: false,
+///     terminating: false,
 ///     finalizers: Vec::new(),
 ///     content: Arc::from("{}"),
 /// });
@@ -48,7 +48,7 @@ use crate::{
 /// let log = [Entry::HandlerAdded(handler), Entry::Started, Entry::Began(call)];
 /// let log = log.map(|entry| Record { at: Duration::ZERO, entry });
 /// let violation = check(Settings::default(), log).unwrap_err();
-/// assert_eq!(violation.rule.name, "an_object_is_shown_before_it_is_handled");
+/// assert_eq!(violation.rule.name, "an_informer_has_an_object_before_it_is_handled");
 /// ```
 #[derive(Debug)]
 pub struct Checker {
@@ -59,7 +59,7 @@ pub struct Checker {
 // === impl Checker ===
 
 impl Checker {
-    /// A checker of a run that has not begun.
+    /// Creates a checker for a new run.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Checker {
         }
     }
 
-    /// Reads one entry. Returns the rules that it breaks, one violation for each.
+    /// Reads one entry. Returns one violation for each rule that it breaks.
     pub fn observe(&mut self, record: Record) -> Vec<Violation> {
         let rules = || RULES.iter().flat_map(|it| it.iter());
         let mut violations = Vec::new();
@@ -82,18 +82,18 @@ impl Checker {
         let record = &self.log[self.facts.at];
         let broken = rules().filter_map(|it| Some((it, self.verdict(it, &record.entry).err()?)));
         violations.extend(broken.map(|(checked, broken)| self.violation(checked, broken)));
-        self.facts.note(record);
+        self.facts.apply(record);
         violations
     }
 
-    fn verdict(&self, checked: &Checked, entry: &Entry) -> Result<(), Broken> {
+    fn verdict(&self, checked: &CheckedRule, entry: &Entry) -> Result<(), BrokenRule> {
         let facts = &self.facts;
         match (&checked.check, entry) {
             (Check::Call(check), Entry::Began(began)) => check(facts, began),
             (Check::Write(check), Entry::Committed { by, object }) => {
                 check(facts, *by, Some(object), &object.uid)
             }
-            (Check::Write(check), Entry::Erased { by, object }) => {
+            (Check::Write(check), Entry::Removed { by, object }) => {
                 check(facts, *by, None, &object.uid)
             }
             (Check::Settled(check), Entry::Settled) => check(facts),
@@ -101,14 +101,14 @@ impl Checker {
         }
     }
 
-    fn idle(&self, checked: &Checked) -> Result<(), Broken> {
+    fn idle(&self, checked: &CheckedRule) -> Result<(), BrokenRule> {
         match &checked.check {
             Check::Idle(check) => check(&self.facts),
             _ => Ok(()),
         }
     }
 
-    fn violation(&self, checked: &Checked, broken: Broken) -> Violation {
+    fn violation(&self, checked: &CheckedRule, broken: BrokenRule) -> Violation {
         let concerned = self.log.iter().enumerate();
         let concerned = concerned.filter(|(_, it)| self.concerns(&it.entry, &broken.uid));
         Violation {
@@ -119,11 +119,11 @@ impl Checker {
         }
     }
 
-    /// Whether an entry is about an object, its name, or no object.
+    /// Whether an entry concerns the object, another object with its name, or no object.
     fn concerns(&self, entry: &Entry, uid: &Uid) -> bool {
         let key = |uid: &Uid| {
-            let sighted = self.facts.sighted.get(uid).map(|it| Arc::clone(&it.key));
-            sighted.or_else(|| {
+            let observed = self.facts.observed.get(uid).map(|it| Arc::clone(&it.key));
+            observed.or_else(|| {
                 let changes = &self.facts.server.get(uid)?.changes;
                 Some(Arc::clone(&changes.first()?.after.as_ref()?.key))
             })
@@ -133,8 +133,8 @@ impl Checker {
             other.uid == *uid || own.as_ref().is_some_and(|own| *own == other.key)
         };
         match entry {
-            Entry::Shown { shown, .. } => is_own(shown.object()),
-            Entry::Committed { object, .. } | Entry::Erased { object, .. } => is_own(object),
+            Entry::InformerEvent { shown, .. } => is_own(shown.object()),
+            Entry::Committed { object, .. } | Entry::Removed { object, .. } => is_own(object),
             Entry::Began(began) => is_own(&began.object),
             Entry::Ended { call, .. } => self.log.iter().any(|it| match &it.entry {
                 Entry::Began(began) => began.call == *call && is_own(&began.object),
@@ -149,7 +149,7 @@ impl Checker {
 ///
 /// # Errors
 ///
-/// [`Violation`] of the first rule that it breaks.
+/// [`Violation`] of the first broken rule.
 pub fn check(
     settings: Settings,
     log: impl IntoIterator<Item = Record>,
@@ -163,7 +163,7 @@ pub fn check(
     Ok(())
 }
 
-/// Reads a whole log, and returns the first violation of each rule that it breaks.
+/// Reads a whole log, and returns the first violation of each broken rule.
 pub fn check_all(settings: Settings, log: impl IntoIterator<Item = Record>) -> Vec<Violation> {
     let mut checker = Checker::new(settings);
     let mut all: Vec<Violation> = Vec::new();

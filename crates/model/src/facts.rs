@@ -1,81 +1,81 @@
-//! The facts that rules are checked against: what is known at a point of a log.
+//! The facts that rules are checked against: the state after the entries of a log so far.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    Action, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record, Settings, Shown,
-    Snapshot,
+    Action, Began, CallId, Entry, Handler, HandlerId, InformerEvent, InformerId, Outcome, Record,
+    Settings, Snapshot,
 };
 
+mod observed;
 mod server;
-mod sight;
 mod work;
 
 pub(crate) use self::{
-    server::OnServer,
-    sight::{Absence, Moment, Sighted},
+    observed::{Absence, Moment, ObservedObject},
+    server::ServerObject,
     work::{Pending, Work},
 };
 
 /// A uid.
 pub(crate) type Uid = Arc<str>;
 
-/// What is known at a point of a log.
+/// The state after the entries of a log so far.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) settings: Settings,
-    /// The number of the entry that is read.
+    /// The index of the current entry.
     pub(crate) at: usize,
     pub(crate) now: Duration,
     pub(crate) is_quiet: bool,
     pub(crate) is_settled: bool,
 
-    /// The server's objects, those that are erased too.
-    pub(crate) server: BTreeMap<Uid, OnServer>,
-    /// What each wrapper has cleaned up, in whichever process.
+    /// The objects of the server, including removed objects.
+    pub(crate) server: BTreeMap<Uid, ServerObject>,
+    /// The entry of the last successful clean-up of each wrapper and object, in all processes.
     pub(crate) cleaned: BTreeMap<(HandlerId, Uid), usize>,
 
-    /// Everything below is of one process.
+    /// When the current process started. The fields below refer to this process.
     pub(crate) started: Option<usize>,
-    pub(crate) informers: BTreeMap<InformerId, Showing>,
-    pub(crate) handlers: BTreeMap<HandlerId, Handling>,
-    pub(crate) sighted: BTreeMap<Uid, Sighted>,
+    pub(crate) informers: BTreeMap<InformerId, InformerState>,
+    pub(crate) handlers: BTreeMap<HandlerId, HandlerState>,
+    pub(crate) observed: BTreeMap<Uid, ObservedObject>,
     pub(crate) work: BTreeMap<(HandlerId, Uid), Work>,
-    pub(crate) open: BTreeMap<CallId, Open>,
-    /// How many patches have no answer yet.
+    pub(crate) open: BTreeMap<CallId, OpenCall>,
+    /// The number of patches without a response.
     pub(crate) patches: usize,
 }
 
-/// An informer of the controller.
+/// The state of an informer of the controller.
 #[derive(Debug)]
-pub(crate) struct Showing {
+pub(crate) struct InformerState {
     pub(crate) kind: Arc<str>,
     pub(crate) synced: bool,
     /// Whether it was added before the controller ran.
     pub(crate) initial: bool,
-    /// Whether the server was restored since its first list, and it has not noticed.
+    /// Whether the server was restored after the first list, and the informer has not detected it.
     behind: bool,
-    /// When it last noticed that.
+    /// When the informer last detected a restored server.
     noticed: Option<Duration>,
 }
 
-/// A handler of the controller.
+/// The state of a handler of the controller.
 #[derive(Debug)]
-pub(crate) struct Handling {
+pub(crate) struct HandlerState {
     pub(crate) handler: Handler,
     pub(crate) added: usize,
     pub(crate) removed: Option<usize>,
-    /// Whether a wrapper waited for the answer to a patch when it was removed: it goes on.
-    pub(crate) goes_on: bool,
-    /// Its place in add order.
+    /// Whether a wrapper waited for the response to a patch when it was removed: it continues then.
+    pub(crate) continues: bool,
+    /// Its position in add order.
     pub(crate) place: usize,
-    /// How many patches of its wrapper failed.
+    /// The number of failed patches of its wrapper.
     pub(crate) failed_patches: u32,
 }
 
 /// A call that has not ended.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenCall {
     pub(crate) began: Began,
     pub(crate) at: Duration,
 }
@@ -95,32 +95,32 @@ impl Facts {
             started: None,
             informers: BTreeMap::new(),
             handlers: BTreeMap::new(),
-            sighted: BTreeMap::new(),
+            observed: BTreeMap::new(),
             work: BTreeMap::new(),
             open: BTreeMap::new(),
             patches: 0,
         }
     }
 
-    /// Takes note of an entry, after the rules have been checked at it.
-    pub(crate) fn note(&mut self, record: &Record) {
+    /// Applies an entry, after the rules have been checked at it.
+    pub(crate) fn apply(&mut self, record: &Record) {
         match &record.entry {
             Entry::Started => self.started = Some(self.at),
             Entry::Stopped => {
                 self.started = None;
                 self.informers.clear();
                 self.handlers.clear();
-                self.sighted.clear();
+                self.observed.clear();
                 self.work.clear();
                 self.open.clear();
                 self.patches = 0;
             }
             Entry::HandlerAdded(handler) => {
-                let handling = Handling {
+                let handling = HandlerState {
                     handler: handler.clone(),
                     added: self.at,
                     removed: None,
-                    goes_on: false,
+                    continues: false,
                     place: self.handlers.len(),
                     failed_patches: 0,
                 };
@@ -129,11 +129,11 @@ impl Facts {
             Entry::HandlerRemoved(handler) => {
                 if let Some(handling) = self.handlers.get_mut(handler) {
                     handling.removed = Some(self.at);
-                    handling.goes_on = handling.is_wrapped() && self.patches > 0;
+                    handling.continues = handling.is_wrapped() && self.patches > 0;
                 }
             }
             Entry::InformerAdded { informer, kind } => {
-                let showing = Showing {
+                let showing = InformerState {
                     kind: Arc::clone(kind),
                     synced: false,
                     initial: self.started.is_none(),
@@ -145,8 +145,8 @@ impl Facts {
             Entry::InformerRemoved(informer) => {
                 let now = self.moment();
                 self.informers.remove(informer);
-                for (uid, sighted) in &mut self.sighted {
-                    if sighted.forget(*informer, now) {
+                for (uid, observed) in &mut self.observed {
+                    if observed.forget(*informer, now) {
                         let works = self.work.iter_mut().filter(|((_, its), _)| its == uid);
                         works.for_each(|(_, work)| work.forget());
                     }
@@ -157,25 +157,25 @@ impl Facts {
                     showing.synced = true;
                 }
             }
-            Entry::WentBack(informer) => {
+            Entry::HistoryWentBack(informer) => {
                 let now = self.now;
                 if let Some(showing) = self.informers.get_mut(informer) {
                     showing.behind = false;
                     showing.noticed = Some(now);
                 }
-                // What the others showed in this instant may be read after that.
-                for sighted in self.sighted.values_mut() {
-                    sighted.doubtful |= sighted.was_shown_by_others(*informer, now);
+                // Events of other informers at the same time may be read after this one.
+                for observed in self.observed.values_mut() {
+                    observed.ambiguous_epoch |= observed.was_shown_by_others(*informer, now);
                 }
             }
-            Entry::Shown { informer, shown } => self.shown(*informer, shown),
+            Entry::InformerEvent { informer, shown } => self.shown(*informer, shown),
             Entry::Committed { by, object } => {
-                let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
-                on_server.commit(*by, object);
+                let server_object = self.server.entry(Arc::clone(&object.uid)).or_default();
+                server_object.commit(*by, object);
             }
-            Entry::Erased { by, object } => {
-                let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
-                on_server.erase(*by, object, self.at);
+            Entry::Removed { by, object } => {
+                let server_object = self.server.entry(Arc::clone(&object.uid)).or_default();
+                server_object.erase(*by, object, self.at);
             }
             Entry::Restored => {
                 self.server.clear();
@@ -197,46 +197,47 @@ impl Facts {
         }
     }
 
-    fn shown(&mut self, informer: InformerId, shown: &Shown) {
+    fn shown(&mut self, informer: InformerId, shown: &InformerEvent) {
         let Some(kind) = self.informers.get(&informer).map(|it| Arc::clone(&it.kind)) else {
             return;
         };
         let now = self.moment();
-        let doubtful = self.informers.iter().any(|(other, it)| {
+        let ambiguous_epoch = self.informers.iter().any(|(other, it)| {
             *other != informer && it.kind == kind && (it.behind || it.noticed == Some(now.time))
         });
         let uid = Arc::clone(&shown.object().uid);
-        let sighted = (self.sighted.entry(uid)).or_insert_with(|| Sighted::new(kind, shown));
-        sighted.doubtful |= doubtful;
-        sighted.show(informer, shown, now);
+        let observed =
+            (self.observed.entry(uid)).or_insert_with(|| ObservedObject::new(kind, shown));
+        observed.ambiguous_epoch |= ambiguous_epoch;
+        observed.show(informer, shown, now);
     }
 
     fn began(&mut self, began: &Began) {
         let key = (began.handler, Arc::clone(&began.object.uid));
-        // A wrapper calls for a clean-up before the object is gone.
+        // A wrapper calls the handler for the clean-up before the object is removed.
         let wrapped = self
             .handler(began.handler)
-            .is_some_and(Handling::is_wrapped);
+            .is_some_and(HandlerState::is_wrapped);
         if began.action == Action::Deleted && !wrapped {
             self.cancel_filtered(&key.1);
         }
-        let sighted = self.sighted.get(&key.1);
+        let observed = self.observed.get(&key.1);
         let handling = self.handlers.get(&began.handler);
         let work = self.work.entry(key).or_default();
-        work.wrapped = handling.is_some_and(Handling::is_wrapped);
+        work.wrapped = handling.is_some_and(HandlerState::is_wrapped);
         let now = Moment {
             at: self.at,
             time: self.now,
         };
-        work.begin(began, sighted, &self.settings, now);
-        let open = Open {
+        work.begin(began, observed, &self.settings, now);
+        let open = OpenCall {
             began: began.clone(),
             at: self.now,
         };
         self.open.insert(began.call, open);
     }
 
-    /// A delete cancels the pending calls of handlers that are not given it, too.
+    /// A delete also cancels the pending calls of handlers whose predicate rejects it.
     fn cancel_filtered(&mut self, uid: &Uid) {
         let filtered = self.handlers.values().filter(|it| it.handler.filtered);
         for handling in filtered {
@@ -266,7 +267,7 @@ impl Facts {
         Moment { at, time }
     }
 
-    // --- questions ---
+    // --- queries ---
 
     /// The work of a handler for an object.
     pub(crate) fn work(&self, handler: HandlerId, uid: &Uid) -> Option<&Work> {
@@ -274,20 +275,20 @@ impl Facts {
     }
 
     /// The handler, if it was added.
-    pub(crate) fn handler(&self, id: HandlerId) -> Option<&Handling> {
+    pub(crate) fn handler(&self, id: HandlerId) -> Option<&HandlerState> {
         self.handlers.get(&id)
     }
 
-    /// Whether calls of this handler's wrapper are kept and repeated as they were: whatever it has
-    /// done since.
-    pub(crate) fn repeats_as_it_was(&self, handler: HandlerId) -> bool {
-        let wrapped = self.handler(handler).is_some_and(Handling::is_wrapped);
+    /// Whether the pending calls of this handler's wrapper are kept and repeated with their old
+    /// object, independent of later calls.
+    pub(crate) fn repeats_unchanged(&self, handler: HandlerId) -> bool {
+        let wrapped = self.handler(handler).is_some_and(HandlerState::is_wrapped);
         let kept = self.settings.dequeue != crate::Dequeue::Always;
         wrapped && kept && self.settings.retry_as_received
     }
 
     /// The handlers of a kind that were not removed, in the order in which they are called.
-    pub(crate) fn chain<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Handling> {
+    pub(crate) fn chain<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a HandlerState> {
         let mut chain: Vec<_> = (self.handlers.values())
             .filter(|it| &*it.handler.kind == kind && it.removed.is_none())
             .collect();
@@ -295,21 +296,21 @@ impl Facts {
         chain.into_iter()
     }
 
-    /// The object as the server has it; none if it is erased.
+    /// The current object of the server. `None` if it was removed.
     pub(crate) fn live(&self, uid: &Uid) -> Option<&Arc<Snapshot>> {
         self.server.get(uid)?.live()
     }
 }
 
-// === impl Handling ===
+// === impl HandlerState ===
 
-impl Handling {
-    /// Whether it is given every event.
+impl HandlerState {
+    /// Whether the handler receives every event: it has no wrapper and no predicate.
     pub(crate) const fn is_plain(&self) -> bool {
         self.handler.finalizers.is_empty() && !self.handler.filtered
     }
 
-    /// Whether a wrapper with a finalizer is around it.
+    /// Whether the handler has a wrapper with a finalizer.
     pub(crate) fn is_wrapped(&self) -> bool {
         !self.handler.finalizers.is_empty()
     }

@@ -1,14 +1,13 @@
 //! A reference model of an `InformerController`: checks the log of a run against rules.
 //!
-//! A driver (a test, or the simulator) records what happened: what informers showed, what the
-//! API server committed, which calls began and ended. [`Checker`] reads that log and says which
-//! [`Rule`] it breaks first. The rules are small functions, one for each thing that must hold,
-//! and know nothing of queues, lanes or folding.
+//! A driver (a test) records the events of the informers, the writes to the API server, and the
+//! begin and end of each call. [`Checker`] reads this log and returns the first violated [`Rule`].
+//! Each rule is one small function, which does not depend on queues, lanes or coalescing.
 //!
-//! There are two sorts of rules. *Safety rules* are checked at each entry: what may never
-//! happen, such as two calls for one object at once. *Obligations* are checked at
-//! [`Entry::Settled`], after a time without faults in which handlers succeeded: what must have
-//! happened by then, such as a call for the newest state of each object.
+//! There are two classes of rules. *Safety rules* are checked at each entry: they forbid
+//! something, such as two concurrent calls for one object. *Obligations* are checked at
+//! [`Entry::Settled`], after a time without faults in which handlers succeeded: they require
+//! something, such as a successful call for the newest state of each object.
 //!
 //! # Example
 //!
@@ -21,11 +20,11 @@
 //! assert!(checker.observe(started).is_empty());
 //! ```
 
-// What is recorded.
+// The log.
 mod log;
 mod object;
 
-// What must hold.
+// The rules, and their checker.
 mod checker;
 mod facts;
 mod rule;
@@ -35,8 +34,8 @@ mod settings;
 pub use crate::{
     checker::{Checker, check, check_all},
     log::{
-        Action, Attempt, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record,
-        Role, Seen, Shown, Writer,
+        Action, AddedBy, Attempt, Began, CallId, Entry, Handler, HandlerId, InformerEvent,
+        InformerId, Outcome, Record, Role, Writer,
     },
     object::{Snapshot, Version},
     rule::{Rule, Violation},

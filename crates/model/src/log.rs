@@ -1,81 +1,81 @@
-//! The log of a run: what happened, in order, with the time.
+//! The log of a run: the recorded entries in order, with their times.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::Snapshot;
 
-/// A handler of a run.
+/// The id of a handler in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(pub u32);
 
-/// An informer of a run.
+/// The id of an informer in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InformerId(pub u32);
 
-/// A call of a run.
+/// The id of a call in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// What a handler was called for.
+/// The reason why a handler is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// The object is new to the handler.
     Created,
     /// The object changed.
     Updated,
-    /// The object is gone, or, for a wrapped handler, is to be cleaned up after.
+    /// The object was deleted. For a wrapped handler: the object has to be cleaned up.
     Deleted,
     /// The object did not change.
     Resynced,
 }
 
-/// Which of the two kinds of handlers one is. Watchers come first.
+/// The role of a handler. Watchers are called before reconcilers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// One method for each action.
+    /// A handler with one method for each action.
     Watcher,
-    /// One method, with attempt and state.
+    /// A handler with one method, which receives the attempt and the state.
     Reconciler,
 }
 
-/// What is known of a handler when it is added.
+/// The description of a handler when it is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handler {
-    /// Its number in the log.
+    /// Its id in the log.
     pub id: HandlerId,
     /// The kind that it handles.
     pub kind: Arc<str>,
-    /// Watcher or reconciler.
+    /// Whether it is a watcher or a reconciler.
     pub role: Role,
     /// The finalizers of the wrapper around it: the final one first, then the others. Empty if
     /// there is no wrapper.
     pub finalizers: Vec<String>,
-    /// Whether a predicate hides events from it. The rules do not know which, so they check only
-    /// what may never happen.
+    /// Whether a predicate hides events from it. The rules do not know which events, so they check
+    /// only what is forbidden for all events.
     pub filtered: bool,
 }
 
-/// What an informer showed.
+/// An event of an informer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum InformerEvent {
     /// An object that it did not have.
     Added {
         /// The object.
         object: Arc<Snapshot>,
-        /// How it came to be shown.
-        from: Seen,
+        /// How the informer received it.
+        from: AddedBy,
     },
     /// A newer state of an object that it had.
     Updated(Arc<Snapshot>),
-    /// An object that it has no more, in its last state.
+    /// An object that it does not have any more, in its last state.
     Deleted(Arc<Snapshot>),
-    /// An object that it has, in the state that it had.
+    /// An object that has not changed.
     Resynced(Arc<Snapshot>),
 }
 
-/// How an informer came to show an object that it did not have.
+/// How an informer received a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum AddedBy {
     /// By its first list: an earlier process may have worked on the object.
     FirstList,
     /// By a later list.
@@ -84,7 +84,7 @@ pub enum Seen {
     Watch,
 }
 
-/// Who wrote to the API server.
+/// The author of a write to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The wrapper around a handler.
@@ -98,7 +98,7 @@ pub enum Writer {
 pub enum Outcome {
     /// It succeeded.
     Done,
-    /// It succeeded, and is to be repeated.
+    /// It succeeded, and requests another call.
     Requeue {
         /// After this time.
         after: Duration,
@@ -107,52 +107,52 @@ pub enum Outcome {
     },
     /// It failed.
     Failed {
-        /// When the handler itself said when to try again.
+        /// The delay that the handler requested, if any.
         retry_after: Option<Duration>,
-        /// The state that it left.
+        /// The state for the next attempt.
         state: Option<u64>,
     },
     /// It panicked.
     Panicked,
-    /// It was dropped: it took too long, or the controller stopped.
+    /// It was dropped because of a timeout, or because the controller stopped.
     Dropped,
 }
 
 /// A call as it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Began {
-    /// The number of the call.
+    /// The id of the call.
     pub call: CallId,
-    /// Which handler.
+    /// The called handler.
     pub handler: HandlerId,
-    /// For what.
+    /// The reason of the call.
     pub action: Action,
-    /// The state before, where the handler was given one.
+    /// The previous state, if the handler received it.
     pub old: Option<Arc<Snapshot>>,
     /// The object.
     pub object: Arc<Snapshot>,
-    /// What only reconcilers are given.
+    /// The attempt, which only reconcilers receive.
     pub request: Option<Attempt>,
 }
 
-/// What a reconciler is given beside the object.
+/// The arguments that only a reconciler receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// How many calls failed before.
+    /// The number of earlier calls of this request that failed.
     pub attempt: u32,
     /// The state of an earlier call.
     pub state: Option<u64>,
-    /// Whether the policy allows no other attempt.
+    /// Whether the retry policy allows no further attempt.
     pub last: bool,
 }
 
-/// One thing that happened.
+/// An entry of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Entry {
-    /// A controller runs. What an earlier one remembered is lost.
+    /// A new controller started. It has no memory of an earlier one.
     Started,
-    /// The controller ended, and with it all its handlers and informers.
+    /// The controller stopped with all its handlers and informers.
     Stopped,
     /// A handler was added.
     HandlerAdded(Handler),
@@ -160,68 +160,68 @@ pub enum Entry {
     HandlerRemoved(HandlerId),
     /// An informer was added to a kind.
     InformerAdded {
-        /// Which.
+        /// The informer.
         informer: InformerId,
-        /// The kind.
+        /// Its kind.
         kind: Arc<str>,
     },
     /// An informer was removed.
     InformerRemoved(InformerId),
-    /// An informer shows something from now on.
-    Shown {
-        /// Which.
+    /// An informer published an event.
+    InformerEvent {
+        /// The informer.
         informer: InformerId,
-        /// What.
-        shown: Shown,
+        /// The event.
+        shown: InformerEvent,
     },
-    /// An informer has shown its first list.
+    /// An informer has published its first list.
     Synced(InformerId),
-    /// An informer noticed that the server was restored: what it shows from now on is of the
-    /// restored server.
-    WentBack(InformerId),
+    /// An informer detected that the server was restored. Its later events are from the restored
+    /// server.
+    HistoryWentBack(InformerId),
     /// The API server has a new state of an object.
     Committed {
-        /// Who wrote it.
+        /// The client that wrote it.
         by: Writer,
-        /// The state.
+        /// The new state.
         object: Arc<Snapshot>,
     },
-    /// The API server has the object no more.
-    Erased {
-        /// Who wrote that.
+    /// The API server has removed the object.
+    Removed {
+        /// The client that removed it.
         by: Writer,
         /// Its last state.
         object: Arc<Snapshot>,
     },
-    /// The API server was restored from a backup: what it has now follows, in a new epoch.
+    /// The API server was restored from a backup. Entries with its objects in a new epoch follow.
     Restored,
-    /// A wrapper waits for the answer to a patch.
+    /// A wrapper sent a patch, and waits for the response.
     PatchBegan(HandlerId),
-    /// It waits no more.
+    /// A wrapper has received the response to its patch.
     PatchEnded(HandlerId),
-    /// A wrapper's patch was answered with an error, made or not.
+    /// The response to a patch of a wrapper was an error. The patch may have been applied.
     PatchFailed(HandlerId),
     /// A call begins.
     Began(Began),
     /// A call ended.
     Ended {
-        /// Which.
+        /// The call.
         call: CallId,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// From here on there are no faults, informers are up to date, and handlers succeed.
+    /// From now on there are no faults, informers are up to date, and handlers succeed.
     Quiet,
-    /// Everything that was to happen by itself has happened.
+    /// All pending work has been done.
     Settled,
 }
 
-/// An entry with its time since the run began.
+/// An entry with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When, in virtual time.
+    /// The virtual time since the run began.
     pub at: Duration,
-    /// What.
+    /// The entry.
     pub entry: Entry,
 }
 
@@ -262,10 +262,10 @@ impl fmt::Display for CallId {
     }
 }
 
-// === impl Shown ===
+// === impl InformerEvent ===
 
-impl Shown {
-    /// The object that it is about.
+impl InformerEvent {
+    /// The object of the event.
     #[must_use]
     pub const fn object(&self) -> &Arc<Snapshot> {
         match self {
@@ -277,12 +277,12 @@ impl Shown {
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for InformerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Added {
                 object,
-                from: Seen::Watch,
+                from: AddedBy::Watch,
             } => write!(f, "added {object}"),
             Self::Added { object, .. } => write!(f, "listed {object}"),
             Self::Updated(object) => write!(f, "updated {object}"),
@@ -364,18 +364,18 @@ impl fmt::Display for Entry {
             Self::HandlerRemoved(handler) => write!(f, "{handler} removed"),
             Self::InformerAdded { informer, kind } => write!(f, "{informer} added to {kind}"),
             Self::InformerRemoved(informer) => write!(f, "{informer} removed"),
-            Self::Shown { informer, shown } => write!(f, "{informer} shows {shown}"),
+            Self::InformerEvent { informer, shown } => write!(f, "{informer} shows {shown}"),
             Self::Synced(informer) => write!(f, "{informer} synced"),
-            Self::WentBack(informer) => write!(f, "{informer} notices the restored server"),
+            Self::HistoryWentBack(informer) => write!(f, "{informer} detected the restored server"),
             Self::Committed { by, object } => write!(f, "server: {object} by {by}"),
-            Self::Erased { by, object } => write!(f, "server: {} erased by {by}", object.uid),
+            Self::Removed { by, object } => write!(f, "server: {} removed by {by}", object.uid),
             Self::Restored => f.write_str("server restored from a backup"),
-            Self::PatchBegan(handler) => write!(f, "the wrapper of {handler} waits for an answer"),
-            Self::PatchEnded(handler) => write!(f, "the wrapper of {handler} has an answer"),
+            Self::PatchBegan(handler) => write!(f, "the wrapper of {handler} sent a patch"),
+            Self::PatchEnded(handler) => write!(f, "the wrapper of {handler} received a response"),
             Self::PatchFailed(handler) => write!(f, "a patch of the wrapper of {handler} failed"),
             Self::Began(began) => write!(f, "begin {began}"),
             Self::Ended { call, outcome } => write!(f, "end   {call} {outcome}"),
-            Self::Quiet => f.write_str("quiet: no faults from here on"),
+            Self::Quiet => f.write_str("no faults from now on"),
             Self::Settled => f.write_str("settled"),
         }
     }

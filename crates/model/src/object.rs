@@ -1,14 +1,13 @@
-//! One state of one object, as the rules compare it.
+//! One state of one object, in the form that the rules compare.
 
 use std::{fmt, sync::Arc};
 
 /// A version of an object: the epoch of its history, and its resource version in it.
 ///
-/// A history that goes back (a restored backup) begins a new epoch, so that versions still
-/// have one order.
+/// When a server is restored from a backup, a new epoch begins, so that versions stay ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// How often the history had gone back before.
+    /// How often the server was restored before.
     pub epoch: u64,
     /// `metadata.resourceVersion`.
     pub number: u64,
@@ -21,16 +20,16 @@ pub struct Snapshot {
     pub key: Arc<str>,
     /// `metadata.uid`.
     pub uid: Arc<str>,
-    /// Which state it is.
+    /// The version of this state.
     pub version: Version,
     /// `metadata.generation`, for kinds that have one.
     pub generation: Option<i64>,
-    /// Whether it is marked for deletion.
-    pub dying: bool,
+    /// Whether it has a `metadata.deletionTimestamp`.
+    pub terminating: bool,
     /// `metadata.finalizers`.
     pub finalizers: Vec<String>,
-    /// Everything but finalizers, managed fields and the version, in a form that can be
-    /// compared: its JSON, or a hash of it.
+    /// The content without finalizers, managed fields and version, in a comparable form: its JSON,
+    /// or a hash of it.
     pub content: Arc<str>,
 }
 
@@ -50,15 +49,15 @@ impl Snapshot {
         others.map(String::as_str).collect()
     }
 
-    /// Whether work that is in backoff begins at once for this state: a new generation (new
-    /// content, for kinds without one) or a new deletion mark since `before`.
+    /// Whether this state ends a backoff that began at `before`: it has a new generation (for kinds
+    /// without generations: new content), or it was marked for deletion.
     #[must_use]
     pub fn is_urgent_after(&self, before: &Self) -> bool {
         let changed = match (self.generation, before.generation) {
             (Some(own), Some(before)) => own != before,
             _ => self.content != before.content,
         };
-        changed || (self.dying && !before.dying)
+        changed || (self.terminating && !before.terminating)
     }
 }
 
@@ -77,8 +76,8 @@ impl fmt::Display for Snapshot {
         if let Some(generation) = self.generation {
             write!(f, " g{generation}")?;
         }
-        if self.dying {
-            f.write_str(" dying")?;
+        if self.terminating {
+            f.write_str(" terminating")?;
         }
         if !self.finalizers.is_empty() {
             write!(f, " [{}]", self.finalizers.join(" "))?;

@@ -1,28 +1,28 @@
-//! Rules, and how one is broken.
+//! The type of a rule, and of its violation.
 
 use std::fmt;
 
 use crate::Record;
 
-/// Something that must hold of every run.
+/// A condition that every run must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// A sentence with underscores: what must hold.
+    /// The condition as a sentence with underscores.
     pub name: &'static str,
-    /// The decision or row of `docs/features.md` that says so.
+    /// The decision or the row of `docs/features.md` that requires it.
     pub source: &'static str,
 }
 
 /// A rule that a run broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which rule.
+    /// The broken rule.
     pub rule: Rule,
-    /// How, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
-    /// The number of the entry where it was found.
+    /// The index of the entry at which the violation was found.
     pub at: usize,
-    /// The entries that concern the object, with their numbers, oldest first.
+    /// The entries that concern the object, with their indexes, oldest first.
     pub entries: Vec<(usize, Record)>,
 }
 

@@ -1,4 +1,4 @@
-//! The rules, one function for each thing that must hold.
+//! The rules: one function for each condition.
 
 use std::sync::Arc;
 
@@ -7,53 +7,53 @@ use crate::{
     facts::{Facts, Uid},
 };
 
-// What may never happen.
-mod lives;
+// Safety rules.
+mod delays;
+mod lifecycle;
 mod order;
-mod prompt;
 mod retries;
 mod versions;
 mod wrappers;
 
-// What must have happened in the end.
+// Rules about what must have happened when all work is done.
 mod obligations;
 
-/// A rule, and how it is checked.
-pub(crate) struct Checked {
+/// A rule with its check.
+pub(crate) struct CheckedRule {
     pub(crate) rule: Rule,
     pub(crate) check: Check,
 }
 
-/// When a rule is checked: before the entry is noted.
+/// The check of a rule, by the entries at which it runs. It runs before the entry is applied.
 pub(crate) enum Check {
     /// At each call that begins.
     Call(fn(&Facts, &Began) -> Verdict),
-    /// At each write to the server; none for the state after it if it erases the object.
+    /// At each write to the server. The state after the write is `None` if it removes the object.
     Write(fn(&Facts, Writer, Option<&Arc<Snapshot>>, &Uid) -> Verdict),
-    /// When time passes and no call is open: everything that can be done has been done.
+    /// When time passes and no call is open: all possible work must have been done.
     Idle(fn(&Facts) -> Verdict),
-    /// When everything has settled.
+    /// At [`Entry::Settled`](crate::Entry::Settled).
     Settled(fn(&Facts) -> Verdict),
 }
 
-/// Whether a rule holds.
-pub(crate) type Verdict = Result<(), Broken>;
+/// The result of a check.
+pub(crate) type Verdict = Result<(), BrokenRule>;
 
-/// How a rule is broken.
+/// The object and the reason of a violation.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenRule {
     pub(crate) uid: Uid,
     pub(crate) reason: String,
 }
 
 /// Every rule, in the order in which they are checked.
-pub(crate) const RULES: &[&[Checked]] = &[
+pub(crate) const RULES: &[&[CheckedRule]] = &[
     order::RULES,
-    lives::RULES,
+    lifecycle::RULES,
     versions::RULES,
     wrappers::RULES,
     retries::RULES,
-    prompt::RULES,
+    delays::RULES,
     obligations::RULES,
 ];
 
@@ -65,9 +65,9 @@ pub fn all() -> impl Iterator<Item = Rule> {
         .map(|it| it.rule)
 }
 
-// === impl Broken ===
+// === impl BrokenRule ===
 
-impl Broken {
+impl BrokenRule {
     pub(crate) fn new(uid: &Uid, reason: impl Into<String>) -> Self {
         Self {
             uid: Arc::clone(uid),
@@ -76,27 +76,31 @@ impl Broken {
     }
 }
 
-/// Broken unless `holds`.
-fn must(holds: bool, uid: &Uid, reason: impl FnOnce() -> String) -> Verdict {
+/// Returns a [`BrokenRule`] unless `holds`.
+fn ensure(holds: bool, uid: &Uid, reason: impl FnOnce() -> String) -> Verdict {
     if holds {
         return Ok(());
     }
-    Err(Broken::new(uid, reason()))
+    Err(BrokenRule::new(uid, reason()))
 }
 
 const fn call(
     name: &'static str,
     source: &'static str,
     check: fn(&Facts, &Began) -> Verdict,
-) -> Checked {
-    Checked {
+) -> CheckedRule {
+    CheckedRule {
         rule: Rule { name, source },
         check: Check::Call(check),
     }
 }
 
-const fn idle(name: &'static str, source: &'static str, check: fn(&Facts) -> Verdict) -> Checked {
-    Checked {
+const fn idle(
+    name: &'static str,
+    source: &'static str,
+    check: fn(&Facts) -> Verdict,
+) -> CheckedRule {
+    CheckedRule {
         rule: Rule { name, source },
         check: Check::Idle(check),
     }
@@ -106,8 +110,8 @@ const fn settled(
     name: &'static str,
     source: &'static str,
     check: fn(&Facts) -> Verdict,
-) -> Checked {
-    Checked {
+) -> CheckedRule {
+    CheckedRule {
         rule: Rule { name, source },
         check: Check::Settled(check),
     }
@@ -117,8 +121,8 @@ const fn write(
     name: &'static str,
     source: &'static str,
     check: fn(&Facts, Writer, Option<&Arc<Snapshot>>, &Uid) -> Verdict,
-) -> Checked {
-    Checked {
+) -> CheckedRule {
+    CheckedRule {
         rule: Rule { name, source },
         check: Check::Write(check),
     }

@@ -9,41 +9,41 @@ pub struct Settings {
     pub dequeue: Dequeue,
     /// When a failed call is retried.
     pub retry: Retry,
-    /// Whether a retry has the object that the failed call had, and not the newest.
+    /// Whether a retry receives the object of the failed call instead of the newest object.
     pub retry_as_received: bool,
     /// Whether handlers may be called before the informers have synced.
     pub start_before_sync: bool,
-    /// After which time a call is dropped.
+    /// The timeout of a call, after which it is dropped.
     pub timeout: Option<Duration>,
     /// When undispatched events of one object are folded.
     pub coalescing: Coalescing,
-    /// Whether a failed delete is given up when the name is used again.
+    /// Whether the retries of a failed delete end when an object with the same name is created.
     pub delete_until_successor: bool,
-    /// What wrappers do about an object that leaves the selector of the informers.
+    /// What wrappers do when an object leaves the selector of the informers.
     pub selector_exit: SelectorExit,
 }
 
 /// When undispatched events of one object are folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coalescing {
-    /// Beyond the bound of the queue.
+    /// When the queue is full.
     #[default]
     WhenFull,
-    /// At once.
+    /// Immediately.
     Always,
     /// Never; also for [`WhenFull`](Self::WhenFull) if the run never exceeds the bound.
     Never,
 }
 
-/// What wrappers do about an object that leaves the selector of the informers.
+/// What wrappers do when an object leaves the selector of the informers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SelectorExit {
-    /// The finalizer goes.
+    /// They remove the finalizer.
     #[default]
     Release,
-    /// The object is cleaned up after, then the finalizer goes.
+    /// They clean up the object, and then remove the finalizer.
     CleanUp,
-    /// Nothing.
+    /// They only report it.
     Report,
 }
 
@@ -55,9 +55,9 @@ pub enum Dequeue {
     Always,
     /// None.
     Never,
-    /// Those of the same action and another generation, and at a delete all.
+    /// Calls of the same action and another generation. A delete removes all.
     Opinionated,
-    /// A policy that the rules know nothing of.
+    /// A policy of the user, which the rules do not know.
     Other,
 }
 
@@ -107,7 +107,7 @@ impl Retry {
         (self.0)(failure)
     }
 
-    /// Whether it retries without end.
+    /// Whether it retries without a limit.
     #[must_use]
     pub fn is_endless(&self) -> bool {
         self.delays(u32::MAX).is_some()
@@ -115,7 +115,7 @@ impl Retry {
 }
 
 impl Default for Retry {
-    /// Without end, from 1 s, doubled each time, up to 5 min; jitter takes any part of it.
+    /// Without a limit, from 1 s, doubled each time, up to 5 min, with full jitter.
     fn default() -> Self {
         Self::new(|failure| {
             let longest = Duration::from_secs(1 << failure.min(9)).min(Duration::from_secs(300));

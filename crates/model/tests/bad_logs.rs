@@ -1,16 +1,17 @@
-//! Each rule notices a log that breaks it, and no other log.
+//! Each rule reports logs that break it, and no other logs.
 
 use std::{sync::Arc, time::Duration};
 
 use windlass_model::{
-    Action, Attempt, Began, CallId, Coalescing, Entry, Handler, HandlerId, InformerId, Outcome,
-    Record, Retry, Role, Seen, Settings, Shown, Snapshot, Version, Writer, check_all, rules,
+    Action, AddedBy, Attempt, Began, CallId, Coalescing, Entry, Handler, HandlerId, InformerEvent,
+    InformerId, Outcome, Record, Retry, Role, Settings, Snapshot, Version, Writer, check_all,
+    rules,
 };
 
 /// The finalizers of wrapped handlers.
 const OURS: [&str; 2] = ["own", "wip"];
 
-/// A watcher, an informer, and an object that is handled.
+/// A watcher, an informer, and an object that was handled.
 const HANDLED: &str = "add h0 watcher; add i0; start; i0 lists a1@1; i0 synced; \
                        call h0 created a1@1; done; ";
 
@@ -46,13 +47,13 @@ fn a_good_log_breaks_no_rule() {
     );
     check(
         WRAPPED,
-        "server a1@4 g2 dying own; i0 updates a1@4 g2 dying own; call h0 deleted a1@4 g2 dying own; done; h0 erases a1@4; i0 deletes a1@5 g2 dying own; settled",
+        "server a1@4 g2 terminating own; i0 updates a1@4 g2 terminating own; call h0 deleted a1@4 g2 terminating own; done; h0 erases a1@4; i0 deletes a1@5 g2 terminating own; settled",
         "",
     );
 }
 
 #[test]
-fn two_calls_at_once_are_noticed() {
+fn two_calls_at_once_are_reported() {
     let two = "add h0 watcher; add h1 watcher; add i0; start; i0 lists a1@1; i0 synced; ";
     check(
         two,
@@ -62,20 +63,20 @@ fn two_calls_at_once_are_noticed() {
 }
 
 #[test]
-fn a_call_of_a_removed_handler_is_noticed() {
+fn a_call_of_a_removed_handler_is_reported() {
     let log = "i0 updates a1@2; remove h0; call h0 updated a1@2 from 1";
     check(HANDLED, log, "a_removed_handler_is_not_called");
 }
 
 #[test]
-fn a_call_before_sync_is_noticed() {
+fn a_call_before_sync_is_reported() {
     let log = "add h0 watcher; add i0; add i1; start; i0 lists a1@1; i0 synced; \
                call h0 created a1@1; done";
     check("", log, "no_handler_is_called_before_sync");
 }
 
 #[test]
-fn a_call_out_of_order_is_noticed() {
+fn a_call_out_of_order_is_reported() {
     let two = "add h0 reconciler; add h1 watcher; add i0; start; i0 lists a1@1; i0 synced; ";
     check(
         two,
@@ -90,17 +91,17 @@ fn a_call_out_of_order_is_noticed() {
 }
 
 #[test]
-fn a_call_when_all_is_quiet_is_noticed() {
+fn a_call_when_all_is_quiet_is_reported() {
     let log = "quiet; settled; wait 60; i0 updates a1@2; call h0 updated a1@2 from 1";
-    check(HANDLED, log, "quiet_stays_quiet");
+    check(HANDLED, log, "no_call_follows_after_all_work_is_done");
 }
 
 #[test]
-fn a_first_call_that_is_not_created_is_noticed() {
+fn a_first_call_that_is_not_created_is_reported() {
     let log = "add h0 watcher; add i0; start; i0 synced; i0 adds a1@1; i0 updates a1@2; \
                call h0 updated a1@2 from 1; done";
     check("", log, "the_first_call_is_created");
-    // From a list its delete is kept, for what an earlier process made.
+    // The delete of a listed object is dispatched, because an earlier process may have handled it.
     let gone = "add h0 watcher; add i0; start; i0 lists a1@1; i0 synced; i0 deletes a1@2; ";
     check(gone, "call h0 deleted a1@2; done; settled", "");
     let live = "add h0 watcher; add i0; start; i0 synced; i0 adds a1@1; i0 deletes a1@2; ";
@@ -113,12 +114,16 @@ fn a_first_call_that_is_not_created_is_noticed() {
 }
 
 #[test]
-fn a_second_created_is_noticed() {
-    check(HANDLED, "call h0 created a1@1; done", "created_comes_once");
+fn a_second_created_is_reported() {
+    check(
+        HANDLED,
+        "call h0 created a1@1; done",
+        "created_is_not_repeated",
+    );
 }
 
 #[test]
-fn a_call_after_deleted_is_noticed() {
+fn a_call_after_deleted_is_reported() {
     let log = "i0 updates a1@2; i0 deletes a1@3; call h0 deleted a1@3; done; \
                call h0 updated a1@2 from 1; done";
     check(HANDLED, log, "nothing_follows_deleted");
@@ -128,13 +133,13 @@ fn a_call_after_deleted_is_noticed() {
 }
 
 #[test]
-fn a_deleted_of_an_object_that_is_there_is_noticed() {
+fn a_deleted_of_an_object_that_is_there_is_reported() {
     let both = "add h0 watcher; add i0; add i1; start; i0 lists a1@1; i0 synced; i1 lists a1@1; \
                 i1 synced; call h0 created a1@1; done; wait 1; i0 deletes a1@2; ";
     check(
         both,
         "call h0 deleted a1@2; done",
-        "deleted_comes_when_no_informer_has_it",
+        "deleted_is_called_when_no_informer_has_the_object",
     );
     check(
         both,
@@ -144,60 +149,64 @@ fn a_deleted_of_an_object_that_is_there_is_noticed() {
 }
 
 #[test]
-fn a_successor_before_the_delete_is_noticed() {
+fn a_successor_before_the_delete_is_reported() {
     let log = "i0 deletes a1@2; wait 1; i0 adds a2@3; call h0 created a2@3; done";
-    check(HANDLED, log, "a_successor_waits_for_the_delete");
+    check(HANDLED, log, "a_recreated_object_waits_for_the_delete");
 }
 
 #[test]
-fn an_object_that_was_not_shown_is_noticed() {
+fn an_object_that_was_not_shown_is_reported() {
     check(
         HANDLED,
         "call h0 created b9@9; done",
-        "an_object_is_shown_before_it_is_handled",
+        "an_informer_has_an_object_before_it_is_handled",
     );
 }
 
 #[test]
-fn a_version_that_goes_back_is_noticed() {
+fn a_version_that_goes_back_is_reported() {
     let log = "i0 updates a1@2; i0 updates a1@3; call h0 updated a1@3 from 1; done; \
                call h0 updated a1@2 from 1; done";
     check(HANDLED, log, "versions_never_go_back");
 }
 
 #[test]
-fn an_update_with_a_gap_before_it_is_noticed() {
+fn an_update_with_a_gap_before_it_is_reported() {
     let log = "i0 updates a1@2; i0 updates a1@3; call h0 updated a1@3 from 2; done; settled";
     check(HANDLED, log, "an_update_begins_where_the_last_call_ended");
 }
 
 #[test]
-fn a_skipped_event_is_noticed() {
+fn a_skipped_event_is_reported() {
     let log = "i0 updates a1@2; i0 updates a1@3; call h0 updated a1@3 from 1; done; settled";
     check(HANDLED, log, "no_event_is_skipped_without_coalescing");
 }
 
 #[test]
-fn a_delete_after_its_successor_is_noticed() {
+fn a_delete_after_its_successor_is_reported() {
     let log = "i0 deletes a1@2; call h0 deleted a1@2; failed; i0 adds a2@3; call h0 created a2@3; \
                done; wait 4; call h0 deleted a1@2; done; settled";
-    check(HANDLED, log, "a_successor_ends_the_delete_if_set");
+    check(
+        HANDLED,
+        log,
+        "a_recreated_object_ends_the_delete_if_configured",
+    );
 }
 
 #[test]
-fn a_finalizer_left_behind_is_noticed() {
+fn a_finalizer_left_behind_is_reported() {
     let log = "server a1@4 own; i0 deletes a1@4 own; wait 1; settled";
-    check(WRAPPED, log, "an_object_that_left_is_let_go");
+    check(WRAPPED, log, "an_object_that_left_the_selector_is_released");
 }
 
 #[test]
-fn a_call_without_a_cause_is_noticed() {
+fn a_call_without_a_cause_is_reported() {
     let log = "i0 updates a1@2; call h0 updated a1@2 from 1; done; call h0 updated a1@2 from 1; done; settled";
     check(HANDLED, log, "a_call_has_a_cause");
 }
 
 #[test]
-fn a_retry_that_comes_early_is_noticed() {
+fn a_retry_that_comes_early_is_reported() {
     let log =
         "call h0 created a1@1; failed; i0 updates a1@2; call h0 updated a1@2 from 1 attempt 1";
     check(RECONCILED, log, "a_retry_waits_until_it_is_due");
@@ -206,7 +215,7 @@ fn a_retry_that_comes_early_is_noticed() {
 }
 
 #[test]
-fn a_wrong_attempt_is_noticed() {
+fn a_wrong_attempt_is_reported() {
     let log = "call h0 created a1@1; failed; wait 4; call h0 created a1@1; done; settled";
     check(RECONCILED, log, "an_attempt_counts_the_failures");
     let anew = "call h0 created a1@1; failed; i0 updates a1@2 g2; call h0 updated a1@2 g2 from 1 attempt 1; done; settled";
@@ -214,66 +223,66 @@ fn a_wrong_attempt_is_noticed() {
 }
 
 #[test]
-fn a_lost_state_is_noticed() {
+fn a_lost_state_is_reported() {
     let log = "call h0 created a1@1; failed state 7; wait 4; call h0 created a1@1 attempt 1; done; settled";
     check(
         RECONCILED,
         log,
-        "a_state_lives_until_an_outcome_without_one",
+        "a_state_is_kept_until_an_outcome_without_a_state",
     );
     let kept = "call h0 created a1@1; done; call h0 created a1@1 state 7";
     check(
         RECONCILED,
         kept,
-        "a_state_lives_until_an_outcome_without_one",
+        "a_state_is_kept_until_an_outcome_without_a_state",
     );
 }
 
 #[test]
-fn a_created_without_a_finalizer_is_noticed() {
+fn a_created_without_a_finalizer_is_reported() {
     let log = "add h0 wrapped; add i0; start; server a1@1; i0 lists a1@1; i0 synced; \
                call h0 created a1@1; done; h0 writes a1@2 own; i0 updates a1@2 own; settled";
-    check("", log, "no_created_without_our_finalizer");
+    check("", log, "created_requires_our_finalizer");
 }
 
 #[test]
-fn a_second_clean_up_is_noticed() {
-    let log = "server a1@4 g2 dying own; i0 updates a1@4 g2 dying own; \
-               call h0 deleted a1@4 g2 dying own; done; call h0 deleted a1@4 g2 dying own; done; \
-               h0 erases a1@4; i0 deletes a1@5 g2 dying own; settled";
+fn a_second_clean_up_is_reported() {
+    let log = "server a1@4 g2 terminating own; i0 updates a1@4 g2 terminating own; \
+               call h0 deleted a1@4 g2 terminating own; done; call h0 deleted a1@4 g2 terminating own; done; \
+               h0 erases a1@4; i0 deletes a1@5 g2 terminating own; settled";
     check(WRAPPED, log, "a_clean_up_that_succeeded_is_not_repeated");
 }
 
 #[test]
-fn an_echo_is_noticed() {
+fn an_echo_is_reported() {
     check(
         WRAPPED,
         "call h0 updated a1@3 own from 2; done; settled",
-        "echoes_are_not_passed_on",
+        "own_writes_do_not_cause_calls",
     );
 }
 
 #[test]
-fn a_finalizer_on_a_dying_object_is_noticed() {
-    let log = "add h0 wrapped; add i0; start; server a1@1 dying other; i0 lists a1@1 dying other; \
-               i0 synced; h0 writes a1@2 dying other wip";
-    check("", log, "a_dying_object_gets_no_finalizer");
+fn a_finalizer_on_a_terminating_object_is_reported() {
+    let log = "add h0 wrapped; add i0; start; server a1@1 terminating other; i0 lists a1@1 terminating other; \
+               i0 synced; h0 writes a1@2 terminating other wip";
+    check("", log, "a_terminating_object_gets_no_finalizer");
 }
 
 #[test]
-fn a_lost_finalizer_of_another_is_noticed() {
+fn a_lost_finalizer_of_another_is_reported() {
     let log = "add h0 wrapped; add i0; start; server a1@1 other; h0 writes a1@2 wip";
     check("", log, "finalizers_of_others_are_not_touched");
 }
 
 #[test]
-fn a_release_before_the_clean_up_is_noticed() {
-    let log = "server a1@4 g2 dying own; h0 erases a1@4";
-    check(WRAPPED, log, "our_finalizer_goes_after_the_clean_up");
+fn a_release_before_the_clean_up_is_reported() {
+    let log = "server a1@4 g2 terminating own; h0 erases a1@4";
+    check(WRAPPED, log, "our_finalizer_is_removed_after_the_clean_up");
 }
 
 #[test]
-fn an_event_that_waits_is_noticed() {
+fn an_event_that_waits_is_reported() {
     let late = "i0 updates a1@2; wait 9; call h0 updated a1@2 from 1; done; settled";
     check(HANDLED, late, "an_event_is_not_late");
     let gone = "i0 deletes a1@2; wait 9; call h0 deleted a1@2; done; settled";
@@ -284,14 +293,14 @@ fn an_event_that_waits_is_noticed() {
 }
 
 #[test]
-fn a_retry_that_waits_is_noticed() {
+fn a_retry_that_waits_is_reported() {
     let log = "call h0 created a1@1; failed; wait 8; quiet; wait 1; \
                call h0 created a1@1 attempt 1; done; settled";
     check(RECONCILED, log, "a_retry_is_not_late");
 }
 
 #[test]
-fn a_call_that_does_not_end_is_noticed() {
+fn a_call_that_does_not_end_is_reported() {
     check(
         RECONCILED,
         "call h0 created a1@1; settled",
@@ -300,7 +309,7 @@ fn a_call_that_does_not_end_is_noticed() {
 }
 
 #[test]
-fn a_lost_update_is_noticed() {
+fn a_lost_update_is_reported() {
     check(
         HANDLED,
         "i0 updates a1@2; settled",
@@ -312,7 +321,7 @@ fn a_lost_update_is_noticed() {
 }
 
 #[test]
-fn a_lost_delete_is_noticed() {
+fn a_lost_delete_is_reported() {
     check(HANDLED, "i0 deletes a1@2; settled", "a_delete_is_handled");
     let listed =
         "add h0 watcher; add i0; start; i0 lists a1@1; i0 synced; i0 deletes a1@2; settled";
@@ -320,7 +329,7 @@ fn a_lost_delete_is_noticed() {
 }
 
 #[test]
-fn a_lost_requeue_is_noticed() {
+fn a_lost_requeue_is_reported() {
     check(
         RECONCILED,
         "call h0 created a1@1; requeue 5; wait 60; settled",
@@ -329,24 +338,24 @@ fn a_lost_requeue_is_noticed() {
 }
 
 #[test]
-fn a_live_object_without_our_finalizer_is_noticed() {
+fn a_live_object_without_our_finalizer_is_reported() {
     let log = "server a1@4; i0 updates a1@4; settled";
     check(WRAPPED, log, "a_live_object_has_our_finalizer");
 }
 
 #[test]
-fn a_dying_object_with_our_finalizer_is_noticed() {
-    let log = "server a1@4 g2 dying own; i0 updates a1@4 g2 dying own; settled";
-    check(WRAPPED, log, "no_dying_object_keeps_our_finalizer");
+fn a_terminating_object_with_our_finalizer_is_reported() {
+    let log = "server a1@4 g2 terminating own; i0 updates a1@4 g2 terminating own; settled";
+    check(WRAPPED, log, "no_terminating_object_keeps_our_finalizer");
 }
 
 #[test]
-fn a_lost_clean_up_is_noticed() {
+fn a_lost_clean_up_is_reported() {
     let log = "server a1@4; i0 updates a1@4; other erases a1@5; i0 deletes a1@5; settled";
-    check(WRAPPED, log, "what_we_held_is_cleaned_up");
+    check(WRAPPED, log, "an_object_with_our_finalizer_is_cleaned_up");
 }
 
-/// Every rule of the model has a test here: its name stands in this file.
+/// Every rule of the model has a test here: this file contains its name.
 #[test]
 fn each_rule_has_a_log_that_breaks_it() {
     let tests = include_str!("bad_logs.rs");
@@ -357,7 +366,7 @@ fn each_rule_has_a_log_that_breaks_it() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Reads a log; `rule` is among the rules that it breaks, or is empty and it breaks none.
+/// Checks that a log breaks `rule`, or no rule if `rule` is empty.
 #[track_caller]
 fn check(begin: &str, log: &str, rule: &str) {
     let settings = Settings {
@@ -366,7 +375,7 @@ fn check(begin: &str, log: &str, rule: &str) {
             "no_event_is_skipped_without_coalescing" => Coalescing::Never,
             _ => Coalescing::Always,
         },
-        delete_until_successor: rule == "a_successor_ends_the_delete_if_set",
+        delete_until_successor: rule == "a_recreated_object_ends_the_delete_if_configured",
         ..Settings::default()
     };
     let text = format!("{begin}{log}");
@@ -381,7 +390,7 @@ fn check(begin: &str, log: &str, rule: &str) {
     assert!(fine, "{text}\nbreaks {broken:?}\n{}", shown.join("\n"));
 }
 
-/// The log that a text stands for: entries between semicolons.
+/// Parses a log: entries separated by semicolons.
 fn parse(text: &str) -> Vec<Record> {
     let mut at = Duration::ZERO;
     let mut calls = 0;
@@ -422,17 +431,17 @@ fn parse(text: &str) -> Vec<Record> {
                 ref object @ ..,
             ] => {
                 let object = snapshot(object);
-                Entry::Shown {
+                Entry::InformerEvent {
                     informer: InformerId(number(informer)),
                     shown: match verb {
-                        "updates" => Shown::Updated(object),
-                        "deletes" => Shown::Deleted(object),
-                        verb => Shown::Added {
+                        "updates" => InformerEvent::Updated(object),
+                        "deletes" => InformerEvent::Deleted(object),
+                        verb => InformerEvent::Added {
                             object,
                             from: if verb == "lists" {
-                                Seen::FirstList
+                                AddedBy::FirstList
                             } else {
-                                Seen::Watch
+                                AddedBy::Watch
                             },
                         },
                     },
@@ -446,11 +455,11 @@ fn parse(text: &str) -> Vec<Record> {
                 by: Writer::Wrapper(HandlerId(number(handler))),
                 object: snapshot(object),
             },
-            ["other", "erases", ref object @ ..] => Entry::Erased {
+            ["other", "erases", ref object @ ..] => Entry::Removed {
                 by: Writer::Other,
                 object: snapshot(object),
             },
-            [handler, "erases", ref object @ ..] => Entry::Erased {
+            [handler, "erases", ref object @ ..] => Entry::Removed {
                 by: Writer::Wrapper(HandlerId(number(handler))),
                 object: snapshot(object),
             },
@@ -484,7 +493,7 @@ fn parse(text: &str) -> Vec<Record> {
     log
 }
 
-/// `h0 updated a1@2 from 1 attempt 0 state 7`: a call as it begins.
+/// Parses the begin of a call, such as `h0 updated a1@2 from 1 attempt 0 state 7`.
 fn call(id: CallId, handler: &str, action: &str, object: &[&str], with_request: bool) -> Began {
     let object_words: Vec<_> = (object.iter().copied())
         .take_while(|it| !["from", "attempt", "state"].contains(it))
@@ -518,7 +527,8 @@ fn call(id: CallId, handler: &str, action: &str, object: &[&str], with_request: 
     }
 }
 
-/// `a1@2 g2 dying own`: uid, version, generation, deletion mark, finalizers.
+/// Parses an object, such as `a1@2 g2 terminating own`: uid, version, generation, deletion mark
+/// and finalizers.
 fn snapshot(words: &[&str]) -> Arc<Snapshot> {
     let (uid, version) = words[0].split_once('@').expect("a uid and a version");
     let mut snapshot = Snapshot {
@@ -529,7 +539,7 @@ fn snapshot(words: &[&str]) -> Arc<Snapshot> {
             number: version.parse().expect("a version"),
         },
         generation: Some(1),
-        dying: false,
+        terminating: false,
         finalizers: Vec::new(),
         content: Arc::from("1"),
     };
@@ -539,7 +549,7 @@ fn snapshot(words: &[&str]) -> Arc<Snapshot> {
                 snapshot.generation = Some(generation);
                 snapshot.content = Arc::from(generation.to_string());
             }
-            None if *word == "dying" => snapshot.dying = true,
+            None if *word == "terminating" => snapshot.terminating = true,
             None => snapshot.finalizers.push((*word).to_owned()),
         }
     }

@@ -1,4 +1,4 @@
-//! The connection of one process to the server, where faults happen.
+//! The HTTP connection of one process to the server, which injects faults into requests and responses.
 
 use std::{
     future::Future,
@@ -29,23 +29,23 @@ mod target;
 
 pub(crate) use self::target::Target;
 
-/// An error of a service, as kube's client takes it.
+/// The error type of a tower service that kube's client accepts.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The read timeout of a kube client: for so long it waits for a server that does not answer.
+/// The read timeout of a kube client: how long it waits for a server that does not respond.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
 
-/// The connection of one process to the server, where faults happen.
+/// The HTTP connection of one process to the server. Implements the tower service that
 #[derive(Clone)]
 pub(crate) struct Connection {
     world: Arc<World>,
     origin: Origin,
 }
 
-/// An answer of the server, whole.
-struct Answer {
+/// A complete response of the server.
+struct FullResponse {
     status: StatusCode,
     headers: http::HeaderMap,
     body: Bytes,
@@ -63,31 +63,31 @@ impl Connection {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let target = Target::parse(&parts.method, &parts.uri);
-        world.alive(*origin).await;
+        world.halt_if_crashed(*origin).await;
         world.count_request();
         if matches!(target.kind(), StepKind::Create | StepKind::Change) {
-            world.sends_write(*origin, &target);
+            world.check_sent_write(*origin, &target);
         }
         if world.is_flooded() {
-            // The run ends; time must pass for that.
+            // The run is over, and virtual time must pass so that it ends.
             sleep(READ_TIMEOUT).await;
         }
         sleep(world.latency()).await;
-        world.alive(*origin).await;
-        if world.reachable(*origin).await {
-            return Err(broken("the connection timed out"));
+        world.halt_if_crashed(*origin).await;
+        if world.wait_for_partition_end(*origin).await {
+            return Err(connection_error("the connection timed out"));
         }
         let kind = target.kind();
         let fault = world.step(*origin, kind, &target.text(&body), target.subject());
         if kind == StepKind::Watch && world.refuses_watches(*origin) {
-            return Err(broken("the connection was refused"));
+            return Err(connection_error("the connection was refused"));
         }
         match fault {
             Some(Fault::CrashBefore) => return self.crashed().await,
-            Some(Fault::LostRequest) => return Err(broken("the connection was reset")),
+            Some(Fault::LostRequest) => return Err(connection_error("the connection was reset")),
             Some(Fault::Stall) => {
                 sleep(READ_TIMEOUT).await;
-                return Err(broken("the connection timed out"));
+                return Err(connection_error("the connection timed out"));
             }
             Some(Fault::TooManyRequests) => return Ok(refusal(StatusCode::TOO_MANY_REQUESTS)),
             Some(Fault::InternalError) => return Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR)),
@@ -96,17 +96,17 @@ impl Connection {
             _ => {}
         }
         if kind == StepKind::Watch {
-            world.watched(*origin, &target);
+            world.record_watch(*origin, &target);
             return self.watch(&target, parts, body).await;
         }
         let answer = self.handle(&target, parts, body).await?;
         let is_write = matches!(kind, StepKind::Create | StepKind::Change | StepKind::Lease);
         if is_write && answer.status.is_success() {
             let object = serde_json::from_slice(&answer.body).unwrap_or_default();
-            world.wrote(*origin, &target, &object);
+            world.record_write(*origin, &target, &object);
         }
         if is_write && answer.status.is_client_error() {
-            world.failed();
+            world.record_failure();
         }
         if is_write || !answer.status.is_success() {
             world.log(
@@ -116,15 +116,15 @@ impl Connection {
         }
         match fault {
             Some(Fault::CrashAfter) => return self.crashed().await,
-            Some(Fault::LostReply) => return Err(broken("the connection was reset")),
+            Some(Fault::LostReply) => return Err(connection_error("the connection was reset")),
             Some(Fault::LateTimeout) => return Ok(refusal(StatusCode::GATEWAY_TIMEOUT)),
             Some(Fault::Freeze) => world.freeze().await,
             _ => {}
         }
         sleep(world.latency()).await;
-        world.alive(*origin).await;
-        if world.reachable(*origin).await {
-            return Err(broken("the connection timed out"));
+        world.halt_if_crashed(*origin).await;
+        if world.wait_for_partition_end(*origin).await {
+            return Err(connection_error("the connection timed out"));
         }
         Ok(answer.into_response())
     }
@@ -142,7 +142,7 @@ impl Connection {
             let body = body.map_err(Into::into).boxed_unsync();
             return Ok(Response::from_parts(parts, body));
         }
-        let cut = self.world.cut(self.origin);
+        let cut = self.world.cut_token(self.origin);
         let events = events::events(
             Arc::clone(&self.world),
             self.origin,
@@ -153,26 +153,32 @@ impl Connection {
         Ok(Response::from_parts(parts, events))
     }
 
-    /// Has the server, or one that lags, handle a request.
-    async fn handle(&self, target: &Target, parts: Parts, body: Bytes) -> Result<Answer, BoxError> {
+    /// Sends a request to the server. While the server lags, the response is as old as its lag.
+    async fn handle(
+        &self,
+        target: &Target,
+        parts: Parts,
+        body: Bytes,
+    ) -> Result<FullResponse, BoxError> {
         if let Some(revision) = self.world.lag(self.origin)
             && let Some(stale) = lagging::rewrite(target, &parts.uri, revision)
         {
             if revision < self.world.server.resource_version() {
-                self.world.took_effect(Fault::Stale);
+                self.world.mark_effective(Fault::Stale);
             }
             return match stale {
-                lagging::Stale::Refused => Ok(Answer::too_large(revision)),
+                lagging::Stale::Refused => Ok(FullResponse::too_large(revision)),
                 lagging::Stale::List(uri) => {
-                    Answer::collect(self.send(with(parts, uri), body).await?).await
+                    FullResponse::collect(self.send(with(parts, uri), body).await?).await
                 }
                 lagging::Stale::Get(uri) => {
-                    let list = Answer::collect(self.send(with(parts, uri), body).await?).await?;
+                    let list =
+                        FullResponse::collect(self.send(with(parts, uri), body).await?).await?;
                     Ok(list.first_item(target))
                 }
             };
         }
-        Answer::collect(self.send(parts, body).await?).await
+        FullResponse::collect(self.send(parts, body).await?).await
     }
 
     async fn send(
@@ -205,9 +211,9 @@ impl Service<Request<Body>> for Connection {
     }
 }
 
-// === impl Answer ===
+// === impl FullResponse ===
 
-impl Answer {
+impl FullResponse {
     async fn collect(
         response: Response<windlass_apiserver::ResponseBody>,
     ) -> Result<Self, BoxError> {
@@ -219,7 +225,7 @@ impl Answer {
         })
     }
 
-    /// What the server says to a client that wants a newer state than it has.
+    /// The response to a client that requests a newer resource version than the server has.
     fn too_large(revision: u64) -> Self {
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -237,7 +243,7 @@ impl Answer {
         }
     }
 
-    /// The first item of a list, as the answer to a read of one object.
+    /// The first item of a list, as the response to a read of one object.
     fn first_item(self, target: &Target) -> Self {
         let list: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let mut item = list["items"][0].clone();
@@ -283,11 +289,11 @@ fn with(mut parts: Parts, uri: Uri) -> Parts {
     parts
 }
 
-fn broken(text: &'static str) -> BoxError {
+fn connection_error(text: &'static str) -> BoxError {
     io::Error::new(io::ErrorKind::ConnectionReset, text).into()
 }
 
-/// A refusal with the `Status` that kube-apiserver sends.
+/// An error response with the `Status` that kube-apiserver sends.
 fn refusal(status: StatusCode) -> Response<ReplyBody> {
     let (reason, message) = match status {
         StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "the server is overloaded"),
@@ -309,7 +315,7 @@ fn refusal(status: StatusCode) -> Response<ReplyBody> {
             http::HeaderValue::from_static("1"),
         );
     }
-    let answer = Answer {
+    let answer = FullResponse {
         status,
         headers,
         body: body.to_string().into(),

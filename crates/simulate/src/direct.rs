@@ -1,4 +1,4 @@
-//! Requests that no fault touches: those of users, of other clients, and of the simulation.
+//! Requests without faults: those of users, of other clients, and of the simulation itself.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
 
-/// Sends requests that no fault touches.
+/// A client of the server whose requests never fail because of an injected fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Direct {
     server: ApiServer,
 }
 
-/// The answer of a server that refuses a request.
+/// An error response of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
-    /// The reason that the server gives, shortened.
+    /// The `message` of the response, shortened.
     message: String,
 }
 
@@ -30,7 +30,7 @@ impl Direct {
         Self { server }
     }
 
-    /// Sends one request, and returns the status and the body of the answer.
+    /// Sends one request, and returns the status and the body of the response.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -96,7 +96,7 @@ impl Direct {
 // === impl Refusal ===
 
 impl Refusal {
-    /// As much of a message as a report shows, in characters.
+    /// The longest part of a message that a report shows, in characters.
     const LONGEST: usize = 300;
 
     fn check(status: StatusCode, answer: &Value) -> Result<(), Self> {
@@ -110,7 +110,7 @@ impl Refusal {
         })
     }
 
-    /// Whether the server will never accept the content of the request.
+    /// Whether the content of the request is invalid, so that no retry can succeed.
     pub(crate) fn is_invalid(&self) -> bool {
         matches!(
             self.status,
@@ -118,8 +118,8 @@ impl Refusal {
         )
     }
 
-    /// Whether the same request can succeed later: the object does not exist yet or is being
-    /// deleted, another client was faster, or the server failed.
+    /// Whether a retry can succeed: the object does not exist yet or is being deleted, another
+    /// client changed it first, or the server failed.
     pub(crate) fn is_transient(&self) -> bool {
         self.status.is_server_error()
             || matches!(

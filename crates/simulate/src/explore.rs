@@ -1,4 +1,4 @@
-//! The runs of a simulation: without faults, with each fault at each step, and with random faults.
+//! Explores a simulation: runs it without faults, with each fault at each step, and with random faults.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,21 +21,21 @@ mod parallel;
 mod plans;
 mod shrink;
 
-pub(crate) use self::{parallel::first, plans::Plans, shrink::without_steps};
+pub(crate) use self::{parallel::first_broken, plans::Plans, shrink::without_steps};
 
-/// The plan that is to be replayed.
+/// The environment variable with a plan to replay.
 const REPLAY: &str = "WINDLASS_SIMULATION";
 
-/// How many runs with random faults are made.
+/// The environment variable with the number of runs with random faults.
 const SEEDS: &str = "WINDLASS_SIMULATION_SEEDS";
 
-/// For how many seconds runs with random faults are made.
+/// The environment variable with the number of seconds for runs with random faults.
 const SECONDS: &str = "WINDLASS_SIMULATION_SECONDS";
 
-/// How many runs with one fault are made at most.
+/// The environment variable with the largest number of runs with one fault.
 const SINGLE_FAULTS: &str = "WINDLASS_SIMULATION_SINGLE_FAULTS";
 
-/// What runs without faults came to: what other runs are compared with.
+/// The results of two runs without faults, with which other runs are compared.
 pub(crate) struct Reference {
     fields: state::Fields,
     /// The fields that differ between runs without faults.
@@ -45,10 +45,10 @@ pub(crate) struct Reference {
     run: Run,
 }
 
-/// Which faults took effect in the runs.
+/// How often each fault took effect in the runs.
 struct FaultCounts {
     by_fault: BTreeMap<Fault, usize>,
-    /// How many runs had faults, all that were planned.
+    /// The number of runs with faults in which all planned faults took effect.
     complete_runs: usize,
 }
 
@@ -72,16 +72,16 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
     }
 
     let faults = Mutex::new(FaultCounts::of(&settings.faults));
-    let (broken, tried) = first(&settings.name, &plans, |plan| {
+    let (broken, tried) = first_broken(&settings.name, &plans, |plan| {
         let mut run = run(simulation, plan);
         faults.lock().add(plan, &run);
-        reference.judge(plan, &mut run);
+        reference.check(plan, &mut run);
         (!run.violations.is_empty()).then_some(run)
     });
     if let Some((plan, mut found)) = broken {
         let smallest = isolated(|| shrink::shrink(simulation, &plan, &found.violations[0].oracle));
         let mut run = isolated(|| self::run(simulation, &smallest));
-        isolated(|| judge_alone(simulation, &smallest, &mut run));
+        isolated(|| check_alone(simulation, &smallest, &mut run));
         if run.violations.is_empty() {
             let note = format!(
                 "\n    compared with the runs without faults of the seeds {} and {}; compared with \
@@ -114,10 +114,10 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
 fn variable<T: FromStr>(name: &str) -> Option<T> {
     let text = env::var(name).ok()?;
     let number = text.parse();
-    Some(number.unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+    Some(number.unwrap_or_else(|_| panic!("{name} must be a number, but is {text:?}")))
 }
 
-/// The plan that is to be replayed, if any.
+/// The plan to replay, if the environment variable is set.
 pub(crate) fn replayed() -> Option<Plan> {
     let text = env::var(REPLAY).ok()?;
     let plan = text.parse();
@@ -128,7 +128,7 @@ pub(crate) fn replayed() -> Option<Plan> {
 fn replay(simulation: &Simulation, plan: Plan) -> Result<Summary, Box<Failure>> {
     let began = Instant::now();
     let mut run = isolated(|| run(simulation, &plan));
-    isolated(|| judge_alone(simulation, &plan, &mut run));
+    isolated(|| check_alone(simulation, &plan, &mut run));
     println!("{}digest {:016x}", run.trace, run.trace.digest());
     if !run.violations.is_empty() {
         return Err(failure(simulation, plan, run));
@@ -147,10 +147,10 @@ fn replay(simulation: &Simulation, plan: Plan) -> Result<Summary, Box<Failure>> 
     })
 }
 
-/// Judges a run by references of its own.
-pub(crate) fn judge_alone(simulation: &Simulation, plan: &Plan, run: &mut Run) {
+/// Checks a run against runs without faults that have the same seed and steps.
+pub(crate) fn check_alone(simulation: &Simulation, plan: &Plan, run: &mut Run) {
     match Reference::new(simulation, &plan.without_faults()) {
-        Ok(reference) => reference.judge(plan, run),
+        Ok(reference) => reference.check(plan, run),
         Err(broken) => run.violations.extend(broken.1.violations),
     }
 }
@@ -178,7 +178,7 @@ impl FaultCounts {
 // === impl Reference ===
 
 impl Reference {
-    /// Runs without faults, with two seeds.
+    /// Runs the simulation twice without faults, with two different seeds.
     pub(crate) fn new(simulation: &Simulation, plan: &Plan) -> Result<Self, Box<(Plan, Run)>> {
         let other = Plan {
             seed: plan.seed.wrapping_add(1),
@@ -206,13 +206,13 @@ impl Reference {
         })
     }
 
-    /// Compares a run with those without faults.
-    pub(crate) fn judge(&self, plan: &Plan, run: &mut Run) {
+    /// Compares a run with the runs without faults, and adds the violations to it.
+    pub(crate) fn check(&self, plan: &Plan, run: &mut Run) {
         if let Some(text) = oracle::compare(&self.fields, run, &self.masked) {
             run.violations
                 .insert(0, Violation::new(oracle::END_STATE, text));
         }
-        // Other clients make more creates and deletes necessary.
+        // Faults that are writes of other clients can make additional creates and deletes necessary.
         if !plan.has(Fault::is_foreign) {
             let more = run.writes.iter().find(|(write, count)| {
                 **count > self.writes.get(*write).copied().unwrap_or_default()
@@ -229,7 +229,7 @@ impl Reference {
         (run.violations).retain(|it| !self.oracles_left_out.contains(&it.oracle));
     }
 
-    /// What a handler has not seen, although it did without faults: a filter may keep it away.
+    /// A state that a handler did not receive, although it does without faults. A state that it does
     fn unseen(&self, run: &Run) -> Option<String> {
         let without = &self.run.unseen;
         let mut more = (run.unseen.iter()).filter(|(call, _)| !without.contains_key(*call));
@@ -253,7 +253,7 @@ pub(crate) fn failure(simulation: &Simulation, plan: Plan, run: Run) -> Box<Fail
     })
 }
 
-/// Runs `work` on a thread of its own: a run needs one without a runtime.
+/// Runs `work` on a new thread: a run starts a tokio runtime, so its thread must not have one.
 pub(crate) fn isolated<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(work);

@@ -1,4 +1,4 @@
-//! Resources outside of the cluster, which survive a crash of the operator.
+//! External resources: they are outside of the cluster, and survive a crash of the operator.
 
 use std::{fmt, sync::Arc};
 
@@ -10,18 +10,18 @@ use crate::{
     world::{Origin, World},
 };
 
-/// Resources outside of the cluster, by name: DNS records, buckets, accounts.
+/// Resources outside of the cluster by name, such as DNS records, buckets or accounts.
 ///
-/// They outlive the process, are part of the end state, and faults happen to writes to them.
+/// They outlive the process and are part of the end state. Faults are injected into writes to them.
 #[derive(Clone)]
 pub struct External {
     world: Arc<World>,
     origin: Origin,
 }
 
-/// A write to an external resource failed, as planned.
+/// A write to an external resource failed because of an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the external resource could not be written: a simulated fault")]
+#[error("the external resource could not be written because of a simulated fault")]
 pub struct ExternalError;
 
 // === impl External ===
@@ -35,16 +35,16 @@ impl External {
     ///
     /// # Errors
     ///
-    /// [`ExternalError`] if the simulation says so; then nothing was written.
+    /// [`ExternalError`] if the plan injects a fault. Then nothing was written.
     pub async fn put(&self, name: &str, value: impl Into<String>) -> Result<(), ExternalError> {
         self.write(name, Some(value.into())).await.map(drop)
     }
 
-    /// Removes a resource. Returns whether there was one.
+    /// Removes a resource. Returns whether it existed.
     ///
     /// # Errors
     ///
-    /// [`ExternalError`] if the simulation says so; then nothing was removed.
+    /// [`ExternalError`] if the plan injects a fault. Then nothing was removed.
     pub async fn remove(&self, name: &str) -> Result<bool, ExternalError> {
         let before = self.write(name, None).await?;
         Ok(before.is_some())
@@ -53,7 +53,7 @@ impl External {
     /// The value of a resource.
     pub async fn get(&self, name: &str) -> Option<String> {
         sleep(self.world.latency()).await;
-        self.world.alive(self.origin).await;
+        self.world.halt_if_crashed(self.origin).await;
         self.world.external(name)
     }
 
@@ -64,7 +64,7 @@ impl External {
     ) -> Result<Option<String>, ExternalError> {
         let Self { world, origin } = self;
         sleep(world.latency()).await;
-        world.alive(*origin).await;
+        world.halt_if_crashed(*origin).await;
         let text = match &value {
             Some(value) => format!("external {name} = {value}"),
             None => format!("external {name} removed"),
@@ -76,12 +76,12 @@ impl External {
             Some(Fault::Freeze) => world.freeze().await,
             _ => {}
         }
-        world.alive(*origin).await;
+        world.halt_if_crashed(*origin).await;
         let before = world.set_external(name, value);
         if fault == Some(Fault::CrashAfter) {
             world.crash(*origin);
         }
-        world.alive(*origin).await;
+        world.halt_if_crashed(*origin).await;
         Ok(before)
     }
 }

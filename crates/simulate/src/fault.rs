@@ -8,56 +8,56 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The process ends before the request, the external write or the call has an effect, or
-    /// before the event arrives. It is started again a second later.
+    /// The process crashes before the request, the external write or the call has an effect, or
+    /// before the event arrives. It restarts one second later.
     CrashBefore,
-    /// The process ends after the effect and before the reply.
+    /// The process crashes after the effect and before the response. It restarts one second later.
     CrashAfter,
-    /// The process receives a request to stop, has 30 s to end, and is started again.
+    /// The process receives a request to stop, has 30 s to shut down, and restarts.
     Restart,
 
     /// The connection breaks before the request reaches the server.
     LostRequest,
-    /// The server handles the request, and the connection breaks before the reply.
+    /// The server handles the request, and the connection breaks before the response.
     LostReply,
-    /// The request never reaches the server; the client sees that after 295 s, the read timeout
-    /// of a kube client.
+    /// The request never reaches the server. The request of the client times out after 295 s, the
+    /// read timeout of a kube client.
     Stall,
-    /// 429 with a `Retry-After` of one second.
+    /// The response is 429 with a `Retry-After` of one second.
     TooManyRequests,
-    /// 500.
+    /// The response is 500.
     InternalError,
-    /// 503.
+    /// The response is 503.
     Unavailable,
-    /// The server handles the request, and 504 is what the client gets.
+    /// The server handles the request, but the response is 504.
     LateTimeout,
-    /// 409, for requests that change an object.
+    /// The response is 409. Only for requests that change an object.
     Conflict,
 
     /// The watch ends before an event: the server closes it, or the connection breaks.
     CutBefore,
     /// The watch ends after an event: the server closes it, or the connection breaks.
     CutAfter,
-    /// All watches of the process end before an event and cannot be opened for 20 s; then the
-    /// server has forgotten the history in between.
+    /// All watches of the process end before an event and cannot be opened for 20 s. Then the
+    /// server has compacted the history in between.
     Gap,
-    /// 410 in place of an event, and the watch ends.
+    /// The watch receives error 410 instead of an event, and ends.
     Expired,
-    /// 500 in place of an event, and the watch ends.
+    /// The watch receives error 500 instead of an event, and ends.
     WatchError,
     /// An event arrives twice.
     Duplicate,
-    /// An event, and those of this watch after it, arrive 30 s late.
+    /// An event and all later events of this watch arrive 30 s late.
     Delay,
     /// The connection of the watch breaks in the middle of an event.
     Truncate,
-    /// The watch stays open and shows nothing more.
+    /// The watch stays open and sends no more events.
     Silence,
 
-    /// For 60 s the process reads from a server that lags: its watches show nothing new, and
-    /// reads that allow an old state get one.
+    /// For 60 s the process reads from a server that lags: its watches send no new events, and
+    /// reads that allow an old state receive an old state.
     Stale,
-    /// For 40 s nothing reaches the process, and nothing that it sends reaches the server.
+    /// For 40 s, no data passes between the process and the server in either direction.
     Partition,
 
     /// Another client removes all finalizers of the object.
@@ -66,7 +66,7 @@ pub enum Fault {
     ForeignFinalizer,
     /// Another client removes the labels of the object, and restores them 10 s later.
     Relabel,
-    /// Another client deletes the object, waits until it is gone, and creates it again.
+    /// Another client deletes the object, waits until it does not exist any more, and recreates it.
     Recreate,
 
     /// A call of a handler fails.
@@ -85,21 +85,21 @@ pub enum Fault {
     /// Another client deletes the lease.
     LeaseDeleted,
 
-    /// The machine of all processes is frozen for 25 s, longer than a lease: nothing of them runs,
-    /// and time goes on. Afterwards everything is overdue at once.
+    /// The machine of all processes is frozen for 25 s, longer than a lease: no process runs, and
+    /// time passes. Afterwards all timers are overdue at the same time.
     Freeze,
-    /// The time of day jumps forward, by an hour or by ten years.
+    /// The wall clock jumps forward by one hour or by ten years.
     ClockForward,
-    /// The time of day jumps back, by an hour or by ten years.
+    /// The wall clock jumps back by one hour or by ten years.
     ClockBack,
 }
 
-/// What a step of a run is, as far as faults differ.
+/// The kind of a step, which decides which faults can be injected at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
     /// A request that changes nothing.
     Read,
-    /// A request that makes a new object.
+    /// A request that creates an object.
     Create,
     /// A request that changes or deletes an object.
     Change,
@@ -115,21 +115,21 @@ pub(crate) enum StepKind {
     External,
 }
 
-/// Whose object a step is about, as far as faults differ.
+/// Who created the object of a step, which decides which faults can be injected at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// One that a user made.
+    /// A user created the object.
     User,
-    /// One that a user made and whose deletion deletes other objects: a namespace, or the
-    /// definition of a kind.
+    /// A user created the object, and its deletion deletes other objects: a namespace, or a custom
+    /// resource definition.
     UserContainer,
-    /// Any other, or none.
+    /// The operator created the object, or the step has no object.
     Other,
 }
 
-/// The text is no fault.
+/// The text is not the name of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no fault {name:?}; the faults are {}", Fault::names())]
+#[error("unknown fault {name:?}; the faults are {}", Fault::names())]
 pub struct UnknownFault {
     name: String,
 }
@@ -177,7 +177,7 @@ impl Fault {
         Self::ClockBack,
     ];
 
-    /// The faults after which a process is started again: what it remembered is lost.
+    /// The faults that crash the process, so that the restarted process has an empty memory.
     pub const CRASHES: &[Self] = &[Self::CrashBefore, Self::CrashAfter];
 
     /// The name, in kebab case.
@@ -228,7 +228,7 @@ impl Fault {
         names.join(", ")
     }
 
-    /// Whether it can happen at a step of this kind.
+    /// Whether the fault can be injected at a step of this kind.
     const fn fits(self, step: StepKind) -> bool {
         use StepKind as S;
         match self {
@@ -276,18 +276,18 @@ impl Fault {
         }
     }
 
-    /// Whether it can happen at a step of this kind, about such an object.
+    /// Whether the fault can be injected at a step of this kind with this subject.
     pub(crate) fn fits_step(self, step: StepKind, subject: Subject) -> bool {
         let fits_subject = match subject {
             Subject::User => true,
-            // What it contains would not come back.
+            // The deleted contents would not be recreated.
             Subject::UserContainer => self != Self::Recreate,
             Subject::Other => !self.is_foreign(),
         };
         self.fits(step) && fits_subject
     }
 
-    /// Whether another client writes to the object of the step.
+    /// Whether the fault is a write of another client to the object of the step.
     pub(crate) const fn is_foreign(self) -> bool {
         matches!(
             self,
@@ -295,7 +295,7 @@ impl Fault {
         )
     }
 
-    /// Whether it takes effect later than at its step, if at all.
+    /// Whether the fault takes effect later than at its step, or possibly not at all.
     pub(crate) const fn is_deferred(self) -> bool {
         self.is_foreign()
             || matches!(
@@ -304,8 +304,8 @@ impl Fault {
             )
     }
 
-    /// Whether a delete can stay unseen: the process does not run, its watches do not, or another
-    /// process leads before the clean-up.
+    /// Whether the fault can hide a delete from a process: the process or its watches do not run,
+    /// or another process becomes the leader before the clean-up.
     pub(crate) const fn hides_deletes(self) -> bool {
         matches!(
             self,

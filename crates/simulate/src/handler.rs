@@ -1,4 +1,4 @@
-//! A watcher or reconciler with faults around its calls.
+//! A wrapper of a watcher or reconciler that injects faults into its calls.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -10,23 +10,23 @@ use crate::{
     Fault,
     fault::StepKind,
     oracle,
-    process::Caches,
+    process::ObservedInformers,
     world::{Origin, World},
 };
 
-/// How much longer a slow call takes.
+/// The delay of a slow call.
 const SLOW: Duration = Duration::from_secs(30);
 
-/// How much longer a call takes that hangs.
+/// The delay of a hanging call.
 const HANGS: Duration = Duration::from_secs(600);
 
-/// A watcher or reconciler with faults around its calls; made by
+/// A wrapper of a watcher or reconciler that injects faults into its calls. Created by
 /// [`Process::handler`](crate::Process::handler).
 #[derive(Clone)]
 pub struct SimulatedHandler<H> {
     world: Arc<World>,
     origin: Origin,
-    caches: Caches,
+    informers: ObservedInformers,
     name: String,
     handler: H,
 }
@@ -37,21 +37,21 @@ impl<H> SimulatedHandler<H> {
     pub(crate) fn new(
         world: Arc<World>,
         origin: Origin,
-        caches: Caches,
+        informers: ObservedInformers,
         name: &str,
         handler: H,
     ) -> Self {
         Self {
             world,
             origin,
-            caches,
+            informers,
             name: name.to_owned(),
             handler,
         }
     }
 
-    /// Makes one call, with the fault that is to happen to it.
-    async fn around<K, T, E>(
+    /// Makes one call, with the fault that the plan has for it.
+    async fn call_with_fault<K, T, E>(
         &self,
         action: Action,
         object: &K,
@@ -64,20 +64,20 @@ impl<H> SimulatedHandler<H> {
         let Self {
             world,
             origin,
-            caches,
+            informers,
             name,
             ..
         } = self;
-        world.alive(*origin).await;
+        world.halt_if_crashed(*origin).await;
         let meta = object.meta();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let key = format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default());
         let version = meta.resource_version.as_deref().unwrap_or("-");
-        if let Some(resource) = caches.not_synced() {
+        if let Some(resource) = informers.not_synced() {
             let text = format!("{name} was called for {key} before {resource} was listed");
-            world.violate(oracle::SYNCED, text);
+            world.report_violation(oracle::SYNCED, text);
         }
-        // One handler can be that of several kinds.
+        // The same handler can be used for several kinds.
         let kind = std::any::type_name::<K>().rsplit("::").next();
         let object = format!("{} {key}", kind.unwrap_or_default().trim_end_matches('>'));
         let _call = world.call(*origin, name, action, &object, meta);
@@ -85,14 +85,14 @@ impl<H> SimulatedHandler<H> {
         let fault = world.step(*origin, StepKind::Call, &text, None);
         match fault {
             Some(Fault::CrashBefore) => world.crash(*origin),
-            // Without the panic hook: it is no news.
+            // Without the panic hook: the panic is planned and should not be printed.
             Some(Fault::HandlerPanics) => std::panic::resume_unwind(Box::new("a simulated panic")),
             Some(Fault::HandlerSlow) => sleep(SLOW).await,
             Some(Fault::HandlerHangs) => sleep(HANGS).await,
             Some(Fault::Freeze) => world.freeze().await,
             _ => {}
         }
-        world.alive(*origin).await;
+        world.halt_if_crashed(*origin).await;
         let result = call.await.map_err(Into::into);
         let text = match &result {
             Ok(_) => format!("   {name} {key}: done"),
@@ -100,14 +100,14 @@ impl<H> SimulatedHandler<H> {
         };
         world.log(Some(*origin), &text);
         if result.is_err() {
-            world.failed();
+            world.record_failure();
         }
         match fault {
             Some(Fault::CrashAfter) => world.crash(*origin),
             Some(Fault::HandlerFails) => return Err(Failure::new("a simulated failure")),
             _ => {}
         }
-        world.alive(*origin).await;
+        world.halt_if_crashed(*origin).await;
         result
     }
 }
@@ -121,22 +121,22 @@ where
 
     async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
         let call = self.handler.add(Arc::clone(&object));
-        self.around(Action::Created, &*object, call).await
+        self.call_with_fault(Action::Created, &*object, call).await
     }
 
     async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
         let call = self.handler.update(old, Arc::clone(&new));
-        self.around(Action::Updated, &*new, call).await
+        self.call_with_fault(Action::Updated, &*new, call).await
     }
 
     async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
         let call = self.handler.delete(Arc::clone(&last));
-        self.around(Action::Deleted, &*last, call).await
+        self.call_with_fault(Action::Deleted, &*last, call).await
     }
 
     async fn resync(&self, object: Arc<K>) -> Result<(), Failure> {
         let call = self.handler.resync(Arc::clone(&object));
-        self.around(Action::Resynced, &*object, call).await
+        self.call_with_fault(Action::Resynced, &*object, call).await
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
@@ -162,7 +162,7 @@ where
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let (action, object) = (request.action(), Arc::clone(request.object()));
         let call = self.handler.reconcile(request);
-        self.around(action, &*object, call).await
+        self.call_with_fault(action, &*object, call).await
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {

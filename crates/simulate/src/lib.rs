@@ -1,29 +1,29 @@
-//! Simulates an operator: every fault, in virtual time, repeatable from a seed.
+//! Simulates an operator under injected faults, in virtual time. Each run is repeatable from a seed.
 //!
-//! A [`Simulation`] runs an operator against an API server in the process, on one thread and on
-//! paused time. Users change objects; faults happen to requests, replies, watches, handlers,
-//! processes and leases; then there is a time without faults, and [oracles](Violation) are
-//! checked. First each [`Fault`] happens alone at each step of a run, then random combinations
-//! do. A [`Failure`] has the smallest [`Plan`] that breaks an oracle, and the command that
-//! replays it.
+//! A [`Simulation`] runs an operator against an in-process API server, on one thread and on
+//! paused time. Simulated users change objects, and faults are injected into requests, responses,
+//! watches, handlers, processes and leases. Then a period without faults follows, and the
+//! [oracles](Violation), the checks of a run, are evaluated. First, each [`Fault`] is injected
+//! alone at each step of a run, then random combinations are. A [`Failure`] has the smallest
+//! [`Plan`] that breaks an oracle, and the command that replays it.
 //!
 //! `docs/testing.md` shows how to simulate an operator.
 //!
 //! # Not supported
 //!
-//! - What happens below HTTP: TLS, sockets, chunking.
+//! - Anything below HTTP: TLS, sockets, chunking.
 //! - Operators that use threads or sockets.
 
-// What is simulated.
+// The simulated operator and its users.
 mod process;
 mod simulation;
 mod step;
 
-// What goes wrong.
+// Faults, and when they are injected.
 mod fault;
 mod plan;
 
-// Where it goes wrong.
+// The places where faults are injected.
 mod connection;
 mod external;
 mod handler;
@@ -34,12 +34,12 @@ mod run;
 mod trace;
 mod world;
 
-// What must hold of it.
+// The checks of a run.
 mod oracle;
 mod secrets;
 mod state;
 
-// All runs, and what they found.
+// The search through many runs, and its report.
 mod explore;
 mod report;
 mod walk;

@@ -1,4 +1,4 @@
-//! Oracles: what must hold of a run, each with a name.
+//! Oracles: the named checks of a run.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -6,17 +6,17 @@ use crate::{run::Run, state};
 
 /// Without faults, the server accepts the initial objects and the steps of the users.
 pub(crate) const STEPS: &str = "every_step_succeeds";
-/// The operator reaches the state that it reaches without faults.
+/// The end state of the run equals the end state of a run without faults.
 pub(crate) const END_STATE: &str = "the_end_state_is_that_of_a_run_without_faults";
-/// The state after several specs is that which the last of them has from nothing.
+/// The end state after several specs equals the end state of an object that is created with the
 pub(crate) const PATH: &str = "the_end_state_does_not_depend_on_the_path";
-/// The state does not change any more once it is reached.
+/// The end state does not change any more.
 pub(crate) const STAYS: &str = "the_end_state_stays";
-/// Nothing is created or deleted more often than without faults.
+/// No object is created or deleted more often than without faults.
 pub(crate) const COUNTS: &str = "nothing_is_created_or_deleted_more_often";
 /// Two calls of one handler for one object never overlap.
 pub(crate) const SERIALIZED: &str = "calls_for_one_object_do_not_overlap";
-/// The versions of one object that a handler is given never decrease.
+/// The versions of one object that a handler receives never decrease.
 pub(crate) const VERSIONS: &str = "versions_never_go_back";
 /// The operator sends a bounded number of requests.
 pub(crate) const BOUNDED: &str = "requests_are_bounded";
@@ -24,21 +24,21 @@ pub(crate) const BOUNDED: &str = "requests_are_bounded";
 pub(crate) const LEADER: &str = "only_the_holder_of_the_lease_writes";
 /// No process takes a lease that another one holds.
 pub(crate) const LEASE: &str = "a_lease_is_taken_only_when_it_has_ended";
-/// Each handler is called for the newest state of each object, and for its deletion.
+/// Each handler receives the newest state of each object, and its deletion.
 pub(crate) const NEWEST: &str = "handlers_see_the_newest_state";
 /// No handler is called before the observed informers have synced.
 pub(crate) const SYNCED: &str = "calls_begin_after_the_first_lists";
-/// The observed informers are up at the end, and say so.
+/// The health of each observed informer reports a working watch at the end.
 pub(crate) const HEALTH: &str = "informers_say_that_they_are_up";
 /// No secret is in a log line or span.
 pub(crate) const SECRETS: &str = "no_secret_is_logged";
-/// A walk reaches a state.
+/// In a walk, the operator succeeds for at least one spec.
 pub(crate) const ATTAINED: &str = "a_spec_is_attained";
 /// No task outlives the process that started it.
 pub(crate) const TASKS: &str = "no_task_outlives_its_process";
-/// The stores of informers have what the server has.
+/// The stores of informers equal the objects of the server.
 pub(crate) const CACHES: &str = "caches_equal_the_server";
-/// The operator ends only when it is stopped.
+/// The operator ends only after a request to stop.
 pub(crate) const RUNS: &str = "the_operator_runs_until_it_is_stopped";
 
 /// An oracle that a run broke.
@@ -46,14 +46,14 @@ pub(crate) const RUNS: &str = "the_operator_runs_until_it_is_stopped";
 pub struct Violation {
     /// The name of the oracle: a sentence with underscores.
     pub oracle: String,
-    /// What is wrong.
+    /// The details of the violation.
     pub text: String,
 }
 
-/// How many differences are shown.
+/// The number of differences that are shown.
 const MOST: usize = 12;
 
-/// What of the end state of a run is not as expected, if anything.
+/// Compares the end state of a run with the expected one. Returns the differences, if any.
 pub(crate) fn compare(
     expected: &state::Fields,
     run: &Run,

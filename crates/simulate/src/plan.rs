@@ -1,13 +1,13 @@
-//! A plan: the seed of a run, and which faults it injects at which steps.
+//! A plan: the seed of a run, and the faults that it injects at which steps.
 
 use std::{fmt, str::FromStr};
 
 use crate::fault::{Fault, UnknownFault};
 
-/// The seed of a run, which faults it injects at which steps, and which steps of the users it
-/// leaves out.
+/// The plan of a run: its seed, the faults that it injects at which steps, and the steps of the
+/// users that it omits.
 ///
-/// Its text replays the run: `7: crash-after@12, cut-before@30; without 2`.
+/// The text form replays the run: `7: crash-after@12, cut-before@30; without 2`.
 ///
 /// # Example
 ///
@@ -21,32 +21,32 @@ use crate::fault::{Fault, UnknownFault};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Everything random in the run follows from it.
+    /// The seed of all random choices in the run.
     pub seed: u64,
-    /// The faults, by step.
+    /// The faults, ordered by step.
     pub faults: Vec<PlannedFault>,
-    /// The steps of the users that are left out, counted from 0.
+    /// The indexes of the omitted steps of the users, counted from 0.
     pub without: Vec<usize>,
 }
 
 /// A fault and its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlannedFault {
-    /// The first step at which it can happen, counted from 1. It happens at this step or, if
-    /// that is of a kind that does not fit, at the first later one that does.
+    /// The first step at which the fault can be injected, counted from 1. If the fault does not fit
+    /// this step, it is injected at the first later step that it fits.
     pub step: u64,
-    /// What happens.
+    /// The injected fault.
     pub fault: Fault,
 }
 
-/// The text is no plan.
+/// The text is not a valid plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidPlan {
     /// A number is missing or malformed.
-    #[error("a plan is written as `seed: fault@step, fault@step; without step`, not {text:?}")]
+    #[error("invalid plan {text:?}: expected `seed: fault@step, fault@step; without step`")]
     Form {
-        /// What was read.
+        /// The text that was parsed.
         text: String,
     },
     /// The name of a fault is unknown.

@@ -1,4 +1,4 @@
-//! One run of an operator in a simulation: its connection, its handlers, its external resources.
+//! A simulated process of an operator: its client, its handlers and its external resources.
 
 use std::{fmt, sync::Arc};
 
@@ -14,43 +14,42 @@ use crate::{
     world::{Origin, World},
 };
 
-/// One run of an operator in a simulation, from its start to its end or crash.
+/// A simulated process of an operator, from its start to its end or crash.
 ///
-/// Everything that the operator does to the world goes through it: requests through
-/// [`client`](Self::client), writes to anything else through [`external`](Self::external).
-/// Clones are the same process.
+/// The operator must use it for all effects: [`client`](Self::client) for requests to the API
+/// server, and [`external`](Self::external) for all other writes. Clones refer to the same process.
 #[derive(Clone)]
 pub struct Process {
     world: Arc<World>,
     origin: Origin,
     stop: CancellationToken,
-    caches: Caches,
+    informers: ObservedInformers,
 }
 
-/// The informers of a process that are observed.
+/// The informers of a process that were registered with [`Process::observe`].
 #[derive(Clone, Default)]
-pub(crate) struct Caches(Arc<Mutex<Vec<Arc<dyn Observed>>>>);
+pub(crate) struct ObservedInformers(Arc<Mutex<Vec<Arc<dyn ObservedInformer>>>>);
 
-/// An informer that is observed.
-trait Observed: Send + Sync {
+/// A type-erased informer of a process.
+trait ObservedInformer: Send + Sync {
     fn resource(&self) -> &str;
     fn has_synced(&self) -> bool;
     fn is_stopped(&self) -> bool;
-    fn contents(&self) -> Contents;
+    fn snapshot(&self) -> InformerSnapshot;
 }
 
-/// What an informer has.
-pub(crate) struct Contents {
+/// The state of an informer: its store and its health.
+pub(crate) struct InformerSnapshot {
     pub(crate) resource: String,
     pub(crate) has_synced: bool,
-    /// What is wrong with its watch, by its own account.
+    /// The problem that the health of the informer reports, if any.
     pub(crate) problem: Option<String>,
-    pub(crate) objects: Vec<Cached>,
+    pub(crate) objects: Vec<CachedObject>,
 }
 
-/// An object in the store of an informer.
+/// The identity and version of an object in the store of an informer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cached {
+pub(crate) struct CachedObject {
     pub(crate) key: String,
     pub(crate) uid: String,
     pub(crate) version: String,
@@ -64,36 +63,36 @@ impl Process {
             world,
             origin,
             stop,
-            caches: Caches::default(),
+            informers: ObservedInformers::default(),
         }
     }
 
-    /// A client of the simulated API server, in the namespace `default`. Faults happen to its
-    /// requests, replies and watches.
+    /// Returns a client of the simulated API server, with the default namespace `default`. Faults
+    /// are injected into its requests, responses and watches.
     ///
     /// # Panics
     ///
-    /// Outside of the simulation, as every kube client panics outside of a tokio runtime.
+    /// Outside of the simulation: every kube client panics outside of a tokio runtime.
     #[must_use]
     pub fn client(&self) -> Client {
         let connection = Connection::new(Arc::clone(&self.world), self.origin);
         Client::new(connection, "default")
     }
 
-    /// Cancelled when the process is to end in good order ([`Fault::Restart`](crate::Fault)).
-    /// A process that ignores it is dropped 30 s later.
+    /// Returns a token that is cancelled when the process has to shut down gracefully
+    /// ([`Fault::Restart`](crate::Fault)). A process that is still running 30 s later is dropped.
     #[must_use]
     pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Which replica it is, from 0.
+    /// The index of the replica, counted from 0.
     #[must_use]
     pub const fn replica(&self) -> usize {
         self.origin.replica
     }
 
-    /// A name that no other process of the run has: an identity for leader election.
+    /// A name that is unique among the processes of the run: an identity for leader election.
     #[must_use]
     pub fn name(&self) -> String {
         format!(
@@ -102,35 +101,35 @@ impl Process {
         )
     }
 
-    /// Resources outside of the cluster, such as DNS records. They outlive the process and are
-    /// part of the end state.
+    /// Returns the resources outside of the cluster, such as DNS records. They outlive the process
+    /// and are part of the end state.
     #[must_use]
     pub fn external(&self) -> External {
         External::new(Arc::clone(&self.world), self.origin)
     }
 
-    /// Puts faults around the calls of a watcher or reconciler, and checks that calls for one
-    /// object do not overlap and that versions never go back. `name` is how a report names it.
+    /// Wraps a watcher or reconciler: injects faults into its calls, and checks that calls for one
+    /// object do not overlap and that their versions never decrease. Reports use `name`.
     ///
-    /// A handler inside of an opinionated wrapper is given to it before it is wrapped.
+    /// Wrap a handler with this method before you wrap it with `OpinionatedWatcher` or
+    /// `OpinionatedReconciler`.
     #[must_use]
     pub fn handler<H>(&self, name: &str, handler: H) -> SimulatedHandler<H> {
-        let (world, caches) = (Arc::clone(&self.world), self.caches.clone());
-        SimulatedHandler::new(world, self.origin, caches, name, handler)
+        let (world, informers) = (Arc::clone(&self.world), self.informers.clone());
+        SimulatedHandler::new(world, self.origin, informers, name, handler)
     }
 
-    /// Has an informer checked. At the end of the run its store must have what the server has, of
-    /// the namespace and with the selectors that it watches, and its health must say that its
-    /// watch is up. No call of a [`handler`](Self::handler) of this process may begin before its
-    /// first list is complete.
+    /// Registers an informer for checks. At the end of the run its store must equal the objects of
+    /// the server in the namespace and with the selectors that it watches, and its health must
+    /// report a working watch. No call of a [`handler`](Self::handler) of this process may begin
+    /// before the first list of the informer is complete.
     ///
-    /// If the process watches several selections of one kind, the store must have what the server
-    /// has of one of them.
+    /// If the process watches several selections of one kind, the store must equal one of them.
     pub fn observe<K>(&self, informer: &Informer<K>)
     where
         K: Resource + Send + Sync + 'static,
     {
-        self.caches.0.lock().push(Arc::new(informer.clone()));
+        self.informers.0.lock().push(Arc::new(informer.clone()));
     }
 
     /// Writes a line into the trace.
@@ -142,17 +141,17 @@ impl Process {
         self.origin
     }
 
-    /// What the observed informers have.
-    pub(crate) fn caches(&self) -> Vec<Contents> {
-        let caches = self.caches.0.lock().clone();
-        caches.iter().map(|cache| cache.contents()).collect()
+    /// The states of the observed informers.
+    pub(crate) fn informer_snapshots(&self) -> Vec<InformerSnapshot> {
+        let informers = self.informers.0.lock().clone();
+        informers.iter().map(|it| it.snapshot()).collect()
     }
 }
 
-// === impl Cached ===
+// === impl CachedObject ===
 
-impl Cached {
-    /// An object of the server.
+impl CachedObject {
+    /// The identity and version of an object of the server.
     pub(crate) fn of(object: &Value) -> Self {
         let metadata = &object["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
@@ -164,21 +163,21 @@ impl Cached {
     }
 }
 
-// === impl Caches ===
+// === impl ObservedInformers ===
 
-impl Caches {
-    /// The resource of an informer that has not synced, if there is one.
+impl ObservedInformers {
+    /// The resource of the first informer that has not synced, if any.
     pub(crate) fn not_synced(&self) -> Option<String> {
-        let caches = self.0.lock();
-        // One that was stopped may have synced before: its last calls are made now.
-        let late = caches
+        let informers = self.0.lock();
+        // An informer that was stopped may have synced before: its last calls are still allowed.
+        let late = informers
             .iter()
             .find(|it| !it.has_synced() && !it.is_stopped());
-        late.map(|cache| cache.resource().to_owned())
+        late.map(|informer| informer.resource().to_owned())
     }
 }
 
-impl<K> Observed for Informer<K>
+impl<K> ObservedInformer for Informer<K>
 where
     K: Resource + Send + Sync + 'static,
 {
@@ -194,11 +193,11 @@ where
         matches!(self.health().state, HealthState::Stopped)
     }
 
-    fn contents(&self) -> Contents {
+    fn snapshot(&self) -> InformerSnapshot {
         let objects = self.store().list();
         let cached = objects.iter().map(|object| {
             let meta = object.meta().clone();
-            Cached {
+            CachedObject {
                 key: format!(
                     "{}/{}",
                     meta.namespace.unwrap_or_default(),
@@ -210,7 +209,7 @@ where
         });
         let health = self.health();
         let is_up = matches!(health.state, HealthState::Listing | HealthState::Watching);
-        Contents {
+        InformerSnapshot {
             resource: self.resource().to_owned(),
             has_synced: self.has_synced(),
             problem: (!is_up).then(|| health.to_string()),

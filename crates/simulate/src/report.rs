@@ -1,48 +1,48 @@
-//! The result of a simulation: how much was tried, or what broke and how to see it again.
+//! The result of a simulation: a summary of the runs, or a failure and how to replay it.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use crate::{Fault, Plan, Trace, Violation};
 
-/// What was tried, without a finding.
+/// The summary of a simulation in which no oracle was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
     /// The name of the simulation.
     pub name: String,
-    /// How many steps the run without faults had.
+    /// The number of steps of the run without faults.
     pub steps: usize,
-    /// The fields of the end state that differ between runs without faults: they are not
+    /// The fields of the end state that differ between runs without faults, and are therefore not
     /// compared.
     pub masked: Vec<String>,
-    /// How many runs with one fault passed.
+    /// The number of runs with one fault. All of them passed.
     pub single_faults: usize,
-    /// How many runs with random faults passed.
+    /// The number of runs with random faults. All of them passed.
     pub random: usize,
-    /// How often each fault of the simulation took effect. It does not if a run has no step that it
-    /// fits, or, for example, if a server lags and nothing changes meanwhile.
+    /// How often each fault of the simulation took effect. A planned fault has no effect if the run
+    /// has no step that it fits, or, for example, if a server lags and nothing changes meanwhile.
     pub faults: BTreeMap<Fault, usize>,
-    /// In how many of the runs with faults every fault of the plan took effect.
+    /// The number of runs with faults in which every fault of the plan took effect.
     pub complete_runs: usize,
-    /// How long it took, by the clock of the system.
+    /// The duration of the simulation in real time.
     pub took: Duration,
 }
 
-/// A run that broke an oracle: the smallest that was found.
+/// The smallest run found that broke an oracle.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Failure {
     /// The name of the simulation.
     pub name: String,
-    /// The plan that breaks the oracle, with no more faults and steps than that needs.
+    /// The plan that breaks the oracle, without unnecessary faults and steps.
     pub plan: Plan,
-    /// What was broken, the most telling first.
+    /// The broken oracles, the most informative one first.
     pub violations: Vec<Violation>,
-    /// What users do in that run.
+    /// The steps of the users in that run.
     pub script: Vec<String>,
-    /// What happened in it.
+    /// The trace of that run.
     pub trace: Trace,
-    /// The name of the thread that ran it: of a test, the name of the test.
+    /// The name of the thread that ran it, which in a test is the name of the test.
     pub(crate) test: Option<String>,
 }
 
@@ -62,16 +62,16 @@ impl fmt::Display for Summary {
         } = self;
         write!(
             f,
-            "{name}: {steps} steps; {single_faults} runs with one fault and {random} with random \
-             faults passed in {:.1} s; in {complete_runs} runs all faults that were planned took \
-             effect",
+            "{name}: {steps} steps; {single_faults} runs with one fault and {random} runs with \
+             random faults passed in {:.1} s; all planned faults took effect in {complete_runs} \
+             runs",
             took.as_secs_f64(),
         )?;
         if let Some(first) = masked.first() {
             let count = masked.len();
             write!(
                 f,
-                "; {count} fields are not compared, {first:?} is the first"
+                "; {count} fields are not compared, the first is {first:?}"
             )?;
         }
         write!(f, "\n  faults that took effect:")?;
@@ -86,7 +86,7 @@ impl fmt::Display for Summary {
 // === impl Failure ===
 
 impl Failure {
-    /// How many lines around the first fault are shown.
+    /// The number of trace lines around the first fault that are shown.
     const CONTEXT: usize = 60;
 
     /// The name of the first oracle that was broken.
@@ -114,7 +114,7 @@ impl fmt::Display for Failure {
         }
         writeln!(f, "faults (fault@step): {}", self.plan)?;
         if !self.script.is_empty() {
-            writeln!(f, "users:")?;
+            writeln!(f, "steps of the users:")?;
         }
         for step in &self.script {
             writeln!(f, "  {step}")?;

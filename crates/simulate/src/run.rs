@@ -1,4 +1,4 @@
-//! One run: the operator, its users and its faults, until the end state is reached.
+//! One run: starts the operator, makes the steps of the users, injects faults, and records the end state.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,33 +21,33 @@ use crate::{
     EndState, Fault, Plan, Process, Simulation, Step, Trace, Violation,
     direct::Refusal,
     oracle,
-    process::{Cached, Contents},
+    process::{CachedObject, InformerSnapshot},
     secrets::Secrets,
     simulation::Settings,
     state,
     world::{Origin, Unseen, World},
 };
 
-/// The time of day at which every run begins: 2026-01-01.
-const BEGINNING: Duration = Duration::from_secs(1_767_225_600);
+/// The wall-clock time at which every run begins: 2026-01-01.
+const START: Duration = Duration::from_secs(1_767_225_600);
 
-/// How long a process that ended is away.
+/// The time between the end of a process and its restart.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// How long a process has to end in good order.
+/// The time that a process has for a graceful shutdown.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long the operator reacts to the last step of the users before the quiet time: faults happen
-/// to that too.
+/// The time after the last step of the users in which the operator reacts to it, and in which
+/// faults are still injected.
 const REACTION: Duration = Duration::from_secs(5);
 
-/// After that, how long faults can still happen.
-const TAIL: Duration = Duration::from_secs(30);
+/// The longest further wait for planned faults that have not been injected yet.
+const REMAINING_FAULTS: Duration = Duration::from_secs(30);
 
-/// How long tasks of a dropped process have to end.
-const DROPPED: Duration = Duration::from_secs(5);
+/// The time in which the tasks of a dropped process have to end.
+const TASKS_END: Duration = Duration::from_secs(5);
 
-/// One run, as it was recorded.
+/// The recorded results of one run.
 pub(crate) struct Run {
     pub(crate) violations: Vec<Violation>,
     pub(crate) trace: Trace,
@@ -56,27 +56,27 @@ pub(crate) struct Run {
     /// The faults that took effect, in order.
     pub(crate) faults: Vec<Fault>,
     pub(crate) unseen: Unseen,
-    /// The steps of the users that the server refused as invalid.
+    /// The steps of the users that the server rejected as invalid.
     pub(crate) refused_steps: BTreeSet<usize>,
-    /// Whether calls failed, or writes of the operator were refused, when no fault happened any
-    /// more and half of the time to recover was over.
+    /// Whether calls failed, or writes of the operator were rejected, in the second half of the
+    /// recovery time, when no fault was injected any more.
     pub(crate) fails: bool,
 }
 
 /// The newest process of each replica.
 type Processes = Arc<Mutex<BTreeMap<usize, Process>>>;
 
-/// Runs `plan`, in a runtime of its own on this thread.
+/// Runs `plan` in a new runtime on this thread.
 ///
 /// # Panics
 ///
-/// If there is no runtime to be had, or this thread runs one already.
+/// If the runtime cannot be built, or if this thread has a runtime already.
 pub(crate) fn run(simulation: &Simulation, plan: &Plan) -> Run {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .expect("a runtime without IO needs nothing of the system");
+        .expect("a runtime without I/O needs no resources of the system");
     let secrets = Secrets::new(&simulation.settings.secrets);
     let reads_logs = !simulation.settings.secrets.is_empty();
     let _logs = reads_logs.then(|| tracing::subscriber::set_default(secrets.clone()));
@@ -90,15 +90,15 @@ pub(crate) fn run(simulation: &Simulation, plan: &Plan) -> Run {
 
 async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
     let settings = &simulation.settings;
-    let beginning = SystemTime::UNIX_EPOCH + BEGINNING;
-    let _host = SimulatedHost::enter(plan.seed, beginning);
+    let start = SystemTime::UNIX_EPOCH + START;
+    let _host = SimulatedHost::enter(plan.seed, start);
     let server = ApiServer::builder()
         .seed(plan.seed)
-        .wall_clock(beginning)
+        .wall_clock(start)
         .history_age(Duration::from_secs(86_400))
         .start();
     let world = World::new(plan, server, settings.replicas, settings.request_limit);
-    for step in &settings.beginning {
+    for step in &settings.initial_steps {
         if let Err(refusal) = do_step(&world, step).await {
             check_refusal(plan, &world, step, &refusal);
         }
@@ -121,9 +121,9 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
 
     let refused_steps = users(settings, plan, &world).await;
     world.end_faults();
-    // In the second half there is at least one retry of a call that fails each time.
+    // The second half is long enough for at least one retry of a call that always fails.
     pass(&world, settings.recovery / 2).await;
-    world.recovered();
+    world.begin_second_recovery_half();
     pass(&world, settings.recovery / 2).await;
     let end = snapshot(settings, &world);
     let requests = world.requests();
@@ -132,7 +132,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
     let fields = end.fields();
     let changes = state::difference(&fields, &later.fields(), &BTreeSet::default());
     if let Some(change) = changes.first() {
-        world.violate(oracle::STAYS, format!("it changed later: {change}"));
+        world.report_violation(oracle::STAYS, format!("the end state changed: {change}"));
     }
     check_requests(settings, &world, requests);
     check_caches(&world, &processes).await;
@@ -140,12 +140,12 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
 
     drop(replicas);
     processes.lock().clear();
-    sleep(DROPPED).await;
+    sleep(TASKS_END).await;
     let left = tasks().saturating_sub(before);
     if left > 0 {
-        world.violate(
+        world.report_violation(
             oracle::TASKS,
-            format!("{left} tasks still run after the drop"),
+            format!("{left} tasks still run after the process was dropped"),
         );
     }
     let finished = world.finish();
@@ -167,8 +167,8 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
     }
 }
 
-/// Does what users do, each step after a pause that depends on the seed. Returns the steps that
-/// the server refused as invalid.
+/// Makes the steps of the users, each after a pause that depends on the seed. Returns the steps
+/// that the server rejected as invalid.
 async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet<usize> {
     let mut refused = BTreeSet::new();
     for (number, step) in settings.steps.iter().enumerate() {
@@ -190,8 +190,8 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet
         }
     }
     pass(world, REACTION).await;
-    let mut left = TAIL;
-    while !left.is_zero() && !world.has_acted() {
+    let mut left = REMAINING_FAULTS;
+    while !left.is_zero() && !world.has_injected_all_faults() {
         pass(world, RESTART).await;
         left = left.saturating_sub(RESTART);
     }
@@ -212,16 +212,16 @@ async fn do_step(world: &Arc<World>, step: &Step) -> Result<(), Refusal> {
     result
 }
 
-/// A refused step is a violation if no fault and no step that was left out can be the reason:
-/// otherwise the operator would have nothing to do, and every oracle would hold.
+/// Reports a rejected step as a violation, unless a fault or an omitted step can be the reason.
+/// Without this check, an operator that has no work would satisfy every oracle.
 fn check_refusal(plan: &Plan, world: &World, step: &Step, refusal: &Refusal) {
     if plan.faults.is_empty() && plan.without.is_empty() {
         let text = format!("{step}: refused with {refusal}");
-        world.violate(oracle::STEPS, text);
+        world.report_violation(oracle::STEPS, text);
     }
 }
 
-/// Lets time pass; returns early if the operator sends requests without end.
+/// Lets virtual time pass. Returns early when the operator has reached its limit of requests.
 async fn pass(world: &World, time: Duration) {
     const SLICE: Duration = Duration::from_secs(10);
 
@@ -233,7 +233,7 @@ async fn pass(world: &World, time: Duration) {
     }
 }
 
-/// Runs one replica: starts a process again whenever it has ended.
+/// Runs one replica: restarts the process each time it has ended.
 async fn supervise(
     simulation: Simulation,
     world: Arc<World>,
@@ -244,7 +244,7 @@ async fn supervise(
         let (origin, crash, stop) = world.start(replica);
         let process = Process::new(Arc::clone(&world), origin, stop.clone());
         processes.lock().insert(replica, process.clone());
-        // The call that makes the future can panic too.
+        // The call that creates the future can panic too.
         let run = async { (simulation.operator)(process).await };
         let run = AssertUnwindSafe(run).catch_unwind();
         let stopped = async {
@@ -267,9 +267,9 @@ fn ended_by_itself(world: &World, origin: Origin, stopped: bool, how: Option<Str
     let panicked = how.is_none();
     let text = how.unwrap_or_else(|| "a panic".to_owned());
     world.log(Some(origin), &format!("process ended: {text}"));
-    // A replica that lost its lease has to end, but never by a panic.
+    // A replica that lost its lease has to end, but must not panic.
     if panicked || (!stopped && world.replicas() == 1) {
-        world.violate(oracle::RUNS, format!("process {origin} ended: {text}"));
+        world.report_violation(oracle::RUNS, format!("process {origin} ended: {text}"));
     }
 }
 
@@ -281,36 +281,39 @@ fn snapshot(settings: &Settings, world: &World) -> EndState {
     )
 }
 
-/// Few requests are sent once the end state is reached.
+/// Checks that the operator sends few requests after it has reached the end state.
 fn check_requests(settings: &Settings, world: &World, before: u64) {
     let sent = world.requests().saturating_sub(before);
     let seconds = settings.stay.as_secs().max(1);
     let replicas = u64::try_from(settings.replicas).unwrap_or(u64::MAX);
     if sent > seconds.saturating_mul(replicas) {
-        let text = format!("{sent} requests in {seconds} s in which there was nothing to do");
-        world.violate(oracle::BOUNDED, text);
+        let text = format!("{sent} requests in {seconds} s without a change or a fault");
+        world.report_violation(oracle::BOUNDED, text);
     }
 }
 
-/// What the observed informers have is what the server has, and they say that they are up.
+/// Checks that the stores of the observed informers equal the server, and that they are healthy.
 async fn check_caches(world: &World, processes: &Processes) {
     let processes: Vec<_> = processes.lock().values().cloned().collect();
     for process in processes {
-        for cache in process.caches() {
+        for cache in process.informer_snapshots() {
             // A replica that does not lead may not have started its informers.
             if !cache.has_synced && world.replicas() > 1 {
                 continue;
             }
             if let Some(problem) = &cache.problem {
-                world.violate(oracle::HEALTH, format!("an informer is not up: {problem}"));
+                world.report_violation(
+                    oracle::HEALTH,
+                    format!("an informer is not healthy: {problem}"),
+                );
             }
             check_cache(world, process.origin(), cache).await;
         }
     }
 }
 
-/// What an informer has is what the server has of one of the selections that its process watches.
-async fn check_cache(world: &World, origin: Origin, cache: Contents) {
+/// Checks that the store of an informer equals one of the selections that its process watches.
+async fn check_cache(world: &World, origin: Origin, cache: InformerSnapshot) {
     let (resource, mut shown) = (cache.resource, cache.objects);
     shown.sort_unstable();
     let objects = world.server.objects();
@@ -321,26 +324,26 @@ async fn check_cache(world: &World, origin: Origin, cache: Contents) {
         let list = world.direct.get(&path).await.unwrap_or_default();
         selected.push(list["items"].as_array().cloned().unwrap_or_default());
     }
-    // A source that sends no requests.
+    // The source of the informer sends no requests.
     if selected.is_empty() {
         selected.push(all);
     }
     let mut difference = None;
     for objects in selected {
-        let mut there: Vec<_> = objects.iter().map(Cached::of).collect();
+        let mut there: Vec<_> = objects.iter().map(CachedObject::of).collect();
         there.sort_unstable();
         let ghost = shown.iter().find(|it| !there.contains(it));
         let missing = there.iter().find(|it| !shown.contains(it));
         let text = match (ghost, missing) {
             (None, None) => return,
             (Some(ghost), _) => {
-                format!("an informer of {resource} has {ghost:?}, the server has not")
+                format!("an informer of {resource} has {ghost:?}, which the server does not have")
             }
             (_, Some(missing)) => format!("an informer of {resource} lacks {missing:?}"),
         };
         difference.get_or_insert(text);
     }
     if let Some(text) = difference {
-        world.violate(oracle::CACHES, text);
+        world.report_violation(oracle::CACHES, text);
     }
 }

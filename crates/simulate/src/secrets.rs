@@ -1,4 +1,4 @@
-//! Looks for secrets in log lines and spans.
+//! A `tracing` subscriber that searches log lines and spans for secrets.
 
 use std::{
     fmt::{self, Write as _},
@@ -15,18 +15,19 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-/// Looks for secrets in all log lines and spans of a thread, of every level.
+/// A `tracing` subscriber that searches all log lines and spans of a thread, of every level, for
+/// secrets.
 #[derive(Clone)]
 pub(crate) struct Secrets(Arc<Search>);
 
 struct Search {
     secrets: Vec<String>,
     spans: AtomicU64,
-    /// Where the first one was found.
+    /// The place of the first secret that was found.
     found: Mutex<Option<String>>,
 }
 
-/// Looks for secrets in the fields of one log line or span.
+/// A visitor that searches the fields of one log line or span for secrets.
 struct Fields<'a> {
     search: &'a Search,
     target: &'static str,
@@ -43,7 +44,7 @@ impl Secrets {
         }))
     }
 
-    /// Where a secret was found first, if one was found.
+    /// The place of the first secret that was found, if any.
     pub(crate) fn found(&self) -> Option<String> {
         self.0.found.lock().clone()
     }
@@ -89,12 +90,12 @@ impl Subscriber for Secrets {
 
 impl Visit for Fields<'_> {
     fn record_str(&mut self, field: &Field, text: &str) {
-        // A text within a debug form is escaped.
+        // `Debug` escapes special characters of a text.
         let is_in = |secret: &String| {
             text.contains(secret.as_str()) || text.contains(&secret.escape_debug().to_string())
         };
         if self.search.secrets.iter().any(is_in) {
-            let place = format!("the field {field} of {} has a secret", self.target);
+            let place = format!("the field {field} of {} contains a secret", self.target);
             self.search.found.lock().get_or_insert(place);
         }
     }

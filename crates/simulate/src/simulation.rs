@@ -1,4 +1,4 @@
-//! A simulation: an operator, its users, and the faults to try.
+//! A simulation: an operator, the steps of its users, and the faults to inject.
 
 use std::{
     collections::BTreeSet,
@@ -14,23 +14,23 @@ use serde::Serialize;
 
 use crate::{EndState, Failure, Fault, Plan, Process, Step, Summary, Trace, explore, run};
 
-/// Runs an operator under virtual time against an API server in the process, injects faults, and
-/// checks what must hold.
+/// Runs an operator in virtual time against an in-process API server, injects faults, and checks
+/// the oracles.
 ///
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - **Repeatable.** A run follows from its [`Plan`] alone: uids, times, delays and
-///   the order of tasks are the same in every process. The text of a plan replays it.
-/// - **One thread.** Each run has a runtime of its own, with paused time.
+/// - **Repeatable.** A run depends only on its [`Plan`]: uids, times, delays and the order of
+///   tasks are the same in every process. The text of a plan replays it.
+/// - **One thread.** Each run has a separate runtime with paused time.
 /// - **The end state** of each run is compared with that of a run without faults, after all
-///   faults have ended and the operator had [time to recover](Self::recovery). The names of the
-///   oracles are in `docs/testing.md`.
+///   faults have ended and the operator had [time to recover](Self::recovery). `docs/testing.md`
+///   lists the oracles.
 ///
-/// *Required.* The operator does everything through its [`Process`], and nothing that depends on
-/// the process it runs in: no sockets, no threads, no `SystemTime::now()`, no random numbers
-/// but those seeded with [`random_seed`](windlass_informer::random_seed), no output that depends
-/// on the order of a `HashMap`, no `tokio::select!` without `biased`.
+/// *Required.* The operator uses its [`Process`] for all effects, and nothing else that differs
+/// between two executions: no sockets, no threads, no `SystemTime::now()`, no random numbers
+/// except those seeded with [`random_seed`](windlass_informer::random_seed), no output that depends
+/// on the order of a `HashMap`, and no `tokio::select!` without `biased`.
 ///
 /// # Example
 ///
@@ -75,14 +75,14 @@ pub struct Simulation {
 
 pub(crate) type Operator = Arc<dyn Fn(Process) -> BoxFuture<'static, String> + Send + Sync>;
 
-/// Looks at the end state; an error says what is wrong.
+/// Checks the end state. The error describes the violation.
 pub(crate) type Check = Arc<dyn Fn(&EndState) -> Result<(), String> + Send + Sync>;
 
-/// The settings: which faults and runs are tried.
+/// The settings of a simulation: its steps, its faults and the number of runs.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) name: String,
-    pub(crate) beginning: Vec<Step>,
+    pub(crate) initial_steps: Vec<Step>,
     pub(crate) steps: Vec<Step>,
     pub(crate) oracles: Vec<(String, Check)>,
     pub(crate) faults: Vec<Fault>,
@@ -96,33 +96,34 @@ pub(crate) struct Settings {
     pub(crate) recovery: Duration,
     pub(crate) stay: Duration,
     pub(crate) request_limit: u64,
-    /// Whether the server may refuse steps as invalid: it does in walks.
+    /// Whether the server may reject steps as invalid, which it does in walks.
     pub(crate) has_invalid_steps: bool,
 }
 
 // === impl Simulation ===
 
 impl Simulation {
-    /// How many runs with random faults are made by default: a second or two.
+    /// The default number of runs with random faults, which take one or two seconds.
     pub const DEFAULT_SEEDS: u64 = 20;
 
-    /// How long the operator has to recover from all faults: longer than the retries of a
-    /// controller are apart at most (5 min, and jitter), and than a silent watch stays unnoticed.
+    /// The default time that the operator has to recover from all faults, in virtual time. It is
+    /// longer than the longest pause between two retries of a controller (5 min and jitter), and
+    /// longer than an informer needs to detect a silent watch.
     pub const DEFAULT_RECOVERY: Duration = Duration::from_secs(1200);
 
-    /// How long the end state has to stay.
+    /// The default time for which the end state must not change.
     pub const DEFAULT_STAY: Duration = Duration::from_secs(300);
 
-    /// The longest pause between two steps of the users.
+    /// The default of the longest pause between two steps of the users.
     pub const DEFAULT_PACE: Duration = Duration::from_secs(4);
 
-    /// A hundred times what a small operator sends in a run.
+    /// The default limit of requests in a run: a hundred times the number that a small operator sends.
     pub const DEFAULT_REQUEST_LIMIT: u64 = 20_000;
 
-    /// Prepares the simulation of an operator. `name` is how reports name it.
+    /// Creates a simulation of an operator. Reports use `name`.
     ///
-    /// `operator` is called for each start of a process, and runs it until the future is dropped
-    /// or ends; whatever it ends with is shown in the trace.
+    /// `operator` is called at each start of a process. Its future runs until it ends or is
+    /// dropped. The trace shows its result.
     pub fn new<F, Fut>(name: &str, operator: F) -> Self
     where
         F: Fn(Process) -> Fut + Send + Sync + 'static,
@@ -138,7 +139,7 @@ impl Simulation {
             operator: Arc::new(operator),
             settings: Arc::new(Settings {
                 name: name.to_owned(),
-                beginning: Vec::new(),
+                initial_steps: Vec::new(),
                 steps: Vec::new(),
                 oracles: Vec::new(),
                 faults: Fault::ALL.to_vec(),
@@ -157,25 +158,26 @@ impl Simulation {
         }
     }
 
-    /// Adds an object that exists before the operator starts, such as a definition of a custom
-    /// resource. If the server refuses it, a run without faults breaks the oracle
+    /// Adds an object that is created before the operator starts, such as a custom resource
+    /// definition. If the server rejects it, a run without faults breaks the oracle
     /// `every_step_succeeds`.
     pub fn object<K>(self, object: &K) -> Self
     where
         K: Resource + Serialize,
         K::DynamicType: Default,
     {
-        self.set(|settings| settings.beginning.push(Step::create(object)))
+        self.set(|settings| settings.initial_steps.push(Step::create(object)))
     }
 
-    /// Adds a step that is made before the operator starts: as [`object`](Self::object), of any
-    /// kind.
+    /// Adds a step that is made before the operator starts. Unlike [`object`](Self::object), it can
+    /// be any step.
     pub fn initial_step(self, step: Step) -> Self {
-        self.set(|settings| settings.beginning.push(step))
+        self.set(|settings| settings.initial_steps.push(step))
     }
 
-    /// Adds a step of the users, after those before it and a pause. If the server refuses it, a
-    /// run without faults breaks the oracle `every_step_succeeds`.
+    /// Adds a step of the users. Steps are made in the order in which they were added, with pauses
+    /// between them. If the server rejects a step, a run without faults breaks the oracle
+    /// `every_step_succeeds`.
     pub fn step(self, step: Step) -> Self {
         self.set(|settings| settings.steps.push(step))
     }
@@ -185,7 +187,7 @@ impl Simulation {
         self.set(|settings| settings.steps.extend(steps))
     }
 
-    /// Adds an oracle: something that must hold of every end state. An error says what is wrong.
+    /// Adds an oracle: a check of every end state. The error of `check` describes the violation.
     pub fn oracle(
         self,
         name: &str,
@@ -197,47 +199,48 @@ impl Simulation {
         })
     }
 
-    /// Adds a text that must be in no log line and in no span, of any level: the content of a
-    /// secret that a step has. Runs are slower with it. The default is none.
+    /// Adds a text that no log line and no span may contain, of any level, such as the content of a
+    /// secret. Runs are slower with this check. The default is no such text.
     pub fn secret(self, text: &str) -> Self {
         self.set(|settings| settings.secrets.push(text.to_owned()))
     }
 
-    /// Sets which faults happen. The default is all that fit the operator.
+    /// Sets the faults to inject. The default is [`Fault::ALL`].
     pub fn faults(self, faults: impl IntoIterator<Item = Fault>) -> Self {
         self.set(|settings| settings.faults = faults.into_iter().collect())
     }
 
-    /// Leaves faults out that the operator does not claim to survive.
+    /// Excludes faults that the operator does not have to survive.
     pub fn without_faults(self, faults: impl IntoIterator<Item = Fault>) -> Self {
         let left_out: Vec<_> = faults.into_iter().collect();
         self.set(|settings| settings.faults.retain(|it| !left_out.contains(it)))
     }
 
-    /// Leaves out an oracle of `docs/testing.md` that does not fit the operator: for example
-    /// `calls_begin_after_the_first_lists`, if its controllers do not wait for each other.
+    /// Disables an oracle of `docs/testing.md` that does not fit the operator, for example
+    /// `calls_begin_after_the_first_lists` if its controllers do not wait for each other.
     pub fn without_oracle(self, name: &str) -> Self {
         self.set(|settings| settings.oracles_left_out.push(name.to_owned()))
     }
 
-    /// Leaves a resource, such as `configmaps`, out of the end state. Leases and events are left
-    /// out always.
+    /// Excludes a resource, such as `configmaps`, from the end state. Leases and events are always
+    /// excluded.
     pub fn ignore(self, resource: &str) -> Self {
         self.set(|settings| _ = settings.ignored.insert(resource.to_owned()))
     }
 
-    /// Sets how many replicas of the operator run at once. The default is 1.
+    /// Sets the number of replicas of the operator. The default is 1.
     pub fn replicas(self, replicas: usize) -> Self {
         self.set(|settings| settings.replicas = replicas.max(1))
     }
 
-    /// Sets how many runs with random faults are made. The default is 20.
+    /// Sets the number of runs with random faults. The default is 20.
     pub fn seeds(self, seeds: u64) -> Self {
         self.set(|settings| settings.seeds = seeds)
     }
 
-    /// Sets how many runs with one fault are made at most: if there are more, a random sample of
-    /// them is made, each time the same. The default is every fault at every step.
+    /// Sets the largest number of runs with one fault. If there are more combinations of a fault
+    /// and a step, a constant random sample of them is used. The default is every fault at every
+    /// step.
     pub fn single_faults(self, most: usize) -> Self {
         self.set(|settings| settings.single_faults = most)
     }
@@ -247,29 +250,32 @@ impl Simulation {
         self.set(|settings| settings.pace = pace)
     }
 
-    /// Sets how long the operator has to recover from all faults, in virtual time. The default is
-    /// 20 min.
+    /// Sets the time that the operator has to recover from all faults, in virtual time. The default
+    /// is 20 min.
     pub fn recovery(self, recovery: Duration) -> Self {
         self.set(|settings| settings.recovery = recovery)
     }
 
-    /// Sets for how long the end state must not change. The default is 5 min.
+    /// Sets the time for which the end state must not change. The default is 5 min.
     pub fn stay(self, stay: Duration) -> Self {
         self.set(|settings| settings.stay = stay)
     }
 
-    /// Sets how many requests a run may have. The default is 20,000.
+    /// Sets the largest number of requests in a run. The default is 20,000.
     pub fn request_limit(self, limit: u64) -> Self {
         self.set(|settings| settings.request_limit = limit)
     }
 
-    /// Runs everything: twice without faults, each fault alone at each step, and random
-    /// combinations of faults.
+    /// Runs the simulation twice without faults, then with each fault alone at each step, then with
+    /// random combinations of faults.
     ///
-    /// The environment variable `WINDLASS_SIMULATION` replays one [`Plan`] instead, and prints its
-    /// trace. `WINDLASS_SIMULATION_SEEDS` sets how many random runs are made,
-    /// `WINDLASS_SIMULATION_SECONDS` for how many seconds they are made instead, and
-    /// `WINDLASS_SIMULATION_SINGLE_FAULTS` how many runs with one fault are made at most.
+    /// Environment variables:
+    ///
+    /// - `WINDLASS_SIMULATION`: a [`Plan`]. Only this plan is run, and its trace is printed.
+    /// - `WINDLASS_SIMULATION_SEEDS`: the number of runs with random faults.
+    /// - `WINDLASS_SIMULATION_SECONDS`: the seconds in which runs with random faults are started,
+    ///   instead of a number of runs.
+    /// - `WINDLASS_SIMULATION_SINGLE_FAULTS`: the largest number of runs with one fault.
     ///
     /// # Errors
     ///
@@ -277,16 +283,16 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If a thread cannot be started, or one of these variables is malformed.
+    /// If a thread cannot be started, or if one of these variables is malformed.
     pub fn run(&self) -> Result<Summary, Box<Failure>> {
         explore::explore(self)
     }
 
-    /// Runs one plan, and returns what happened. No oracle is checked.
+    /// Runs one plan and returns its trace. No oracle is checked.
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     #[must_use]
     pub fn trace(&self, plan: &Plan) -> Trace {
         explore::isolated(|| run::run(self, plan).trace)

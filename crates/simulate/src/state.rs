@@ -1,4 +1,4 @@
-//! The state of the cluster at the end of a run, in a form that runs can be compared by. *(pure)*
+//! The end state of a run, masked so that the states of two runs can be compared. *(pure)*
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 /// The state of the cluster and of the external resources at the end of a run.
 ///
-/// What differs from run to run is masked: versions, times, and generations are left out; uids,
-/// generated names, and the addresses and ports of services are replaced by what they stand for;
-/// and an `observedGeneration` is `current` or `old`.
+/// Values that differ between runs are masked: versions, times, and generations are removed.
+/// Uids, generated names, and the addresses and ports of services are replaced by placeholders.
+/// An `observedGeneration` is `current` or `old`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndState {
     objects: BTreeMap<String, Value>,
@@ -18,7 +18,7 @@ pub struct EndState {
 /// The fields of an end state, each with its path.
 pub(crate) type Fields = BTreeMap<String, String>;
 
-/// What differs in every run, or is the server's alone.
+/// Fields of `metadata` that differ in every run, or that only the server writes.
 const LEFT_OUT: [&str; 6] = [
     "uid",
     "resourceVersion",
@@ -28,7 +28,7 @@ const LEFT_OUT: [&str; 6] = [
     "selfLink",
 ];
 
-/// What stands for uids, generated names and addresses.
+/// Placeholders for uids, generated names and addresses.
 struct Mask {
     names: BTreeMap<String, String>,
 }
@@ -113,7 +113,7 @@ pub(crate) fn difference(
         if before == now || masked.contains(name) {
             continue;
         }
-        // Of an object that is missing or too many, one line is enough.
+        // For a missing or additional object, one line is enough.
         if !missing.is_empty() && name.starts_with(&missing) {
             continue;
         }
@@ -185,7 +185,7 @@ impl Mask {
             {
                 names.insert(name.to_owned(), format!("{prefix}*"));
             }
-            // The server allocates them, in the order of the requests.
+            // The server allocates addresses in the order of the requests.
             let addresses = object["spec"]["clusterIPs"].as_array();
             for address in addresses.into_iter().flatten().filter_map(Value::as_str) {
                 if resource == "services" && address != "None" {
@@ -203,7 +203,7 @@ impl Mask {
             metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
         }
         self.value(&mut object, &generation);
-        // They are a set: their order says only which was added first.
+        // Finalizers are a set: their order only shows which one was added first.
         if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
             finalizers.sort_by_key(ToString::to_string);
         }

@@ -1,4 +1,4 @@
-//! Steps of the users in a simulation, one step after the other.
+//! The steps of the users in a simulation.
 
 use std::{fmt, time::Duration};
 
@@ -9,11 +9,11 @@ use tokio::{sync::Mutex, time::sleep};
 
 use crate::direct::{Direct, Refusal};
 
-/// One thing that a user does to the objects of the cluster.
+/// One write of a user to an object of the cluster, or a pause.
 ///
-/// If the server answers with 404, 409, 429 or an error of its own, the user tries again each
-/// second of virtual time, for up to an hour. A step that is still refused breaks the oracle
-/// `every_step_succeeds` in a run without faults.
+/// If the response is 404, 409, 429 or 5xx, the step is repeated each second of virtual time, for
+/// up to one hour. A step that is rejected nevertheless breaks the oracle `every_step_succeeds` in
+/// a run without faults.
 ///
 /// # Example
 ///
@@ -48,10 +48,10 @@ enum Operation {
 // === impl Step ===
 
 impl Step {
-    /// Creates an object. If one of this name is being deleted, the user tries again until it is
-    /// gone.
+    /// Creates an object. If an object with this name is being deleted, the step is repeated until
+    /// it does not exist any more.
     ///
-    /// An object that cannot be written as JSON is created as `null`, which the server refuses.
+    /// If the object cannot be serialized as JSON, the step sends `null`, which the server rejects.
     #[must_use]
     pub fn create<K>(object: &K) -> Self
     where
@@ -65,8 +65,8 @@ impl Step {
         Self::create_at(collection, serde_json::to_value(object).unwrap_or_default())
     }
 
-    /// Creates an object of any kind: `collection` is the path of its kind and namespace, as
-    /// [`Resource::url_path`] gives it.
+    /// Creates an object of any kind. `collection` is the path of its kind and namespace, as
+    /// [`Resource::url_path`] returns it.
     #[must_use]
     pub fn create_at(collection: impl Into<String>, object: Value) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Step {
         }
     }
 
-    /// Applies a merge patch to an object. The namespace of an object without one is empty.
+    /// Applies a merge patch to an object. For a cluster-scoped object, `namespace` is empty.
     #[must_use]
     pub fn merge<K>(namespace: &str, name: &str, content: Value) -> Self
     where
@@ -98,7 +98,7 @@ impl Step {
         }
     }
 
-    /// Replaces the whole spec of the object at `path`.
+    /// Replaces the `spec` of the object at `path`.
     #[must_use]
     pub fn replace_spec_at(path: impl Into<String>, spec: Value) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Step {
         }
     }
 
-    /// Deletes an object. The namespace of an object without one is empty.
+    /// Deletes an object. For a cluster-scoped object, `namespace` is empty.
     #[must_use]
     pub fn delete<K>(namespace: &str, name: &str) -> Self
     where
@@ -127,7 +127,7 @@ impl Step {
         }
     }
 
-    /// Does nothing for some virtual time.
+    /// Waits for `time` in virtual time.
     #[must_use]
     pub const fn wait(time: Duration) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Step {
         }
     }
 
-    /// The object that it creates.
+    /// The path of the object that this step creates, if it creates one.
     pub(crate) fn created(&self) -> Option<String> {
         match &self.operation {
             Operation::Create { collection, object } => {
@@ -146,8 +146,8 @@ impl Step {
         }
     }
 
-    /// Does it while it holds `lock`. Tries again for up to an hour if the refusal is transient;
-    /// returns the last refusal.
+    /// Makes the step while it holds `lock`. Repeats it for up to one hour while the server rejects
+    /// it with a transient error, and returns the last error.
     pub(crate) async fn run(&self, direct: &Direct, lock: &Mutex<()>) -> Result<(), Refusal> {
         const TRIES: u32 = 3600;
 
@@ -160,7 +160,7 @@ impl Step {
                 Operation::ReplaceSpec { path, spec } => direct.replace_spec(path, spec).await,
                 Operation::Delete { path } => direct.delete(path).await,
                 Operation::Wait(time) => {
-                    // Other clients continue meanwhile.
+                    // Other clients can write during the wait.
                     drop(guard);
                     sleep(*time).await;
                     return Ok(());
@@ -195,7 +195,7 @@ impl fmt::Display for Step {
             }
             Operation::Merge { path, content } => write!(f, "merge {path} {content}"),
             Operation::ReplaceSpec { path, spec } => {
-                write!(f, "replace the spec of {path} by {spec}")
+                write!(f, "replace the spec of {path} with {spec}")
             }
             Operation::Delete { path } => write!(f, "delete {path}"),
             Operation::Wait(time) => write!(f, "wait {time:?}"),

@@ -1,4 +1,4 @@
-//! The trace of a run: every step, in order, with its virtual time.
+//! The trace of a run: all steps in order with their virtual times.
 
 use std::{fmt, hash::Hasher as _, time::Duration};
 
@@ -8,15 +8,15 @@ use crate::{
     world::Origin,
 };
 
-/// The trace of a run: every step, in order, with its virtual time.
+/// The trace of a run: all steps in order with their virtual times.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     lines: Vec<Line>,
-    /// How many lines were not kept.
-    left_out: u64,
+    /// The number of lines that were dropped.
+    dropped: u64,
     steps: Vec<TracedStep>,
-    /// How many lines there were when the quiet time began.
-    quiet: Option<usize>,
+    /// The number of lines when the last fault had ended.
+    faults_ended: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,23 +37,23 @@ pub(crate) struct TracedStep {
 // === impl Trace ===
 
 impl Trace {
-    /// Lines beyond this are counted and not kept: a run that goes wild must not fill the memory.
+    /// The largest number of lines. More lines are only counted, so that memory stays bounded.
     const LONGEST: usize = 100_000;
 
-    /// A hash of the whole trace: equal for equal runs, in every process.
+    /// A hash of the whole trace. It is equal for equal runs, in every process.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        // Its keys are constant, unlike those of a `HashMap`.
+        // The keys of this hasher are constant, unlike the keys of a `HashMap`.
         let mut hasher = std::hash::DefaultHasher::new();
         for line in &self.lines {
             hasher.write_u128(line.at.as_nanos());
             hasher.write(line.text.as_bytes());
         }
-        hasher.write_u64(self.left_out);
+        hasher.write_u64(self.dropped);
         hasher.finish()
     }
 
-    /// How many steps there were before the quiet time.
+    /// The number of steps until the last fault had ended.
     #[must_use]
     pub fn steps(&self) -> usize {
         self.steps.len()
@@ -80,7 +80,7 @@ impl Trace {
             None => format!("{origin} #{number} {}", step.text),
         };
         self.push(at, text);
-        if self.quiet.is_none() {
+        if self.faults_ended.is_none() {
             self.steps.push(step);
         }
     }
@@ -94,15 +94,15 @@ impl Trace {
     }
 
     pub(crate) fn end_faults(&mut self, at: Duration) {
-        self.push(at, "     quiet: no faults from here on".to_owned());
-        self.quiet = Some(self.lines.len());
+        self.push(at, "     no faults from here on".to_owned());
+        self.faults_ended = Some(self.lines.len());
     }
 
     fn push(&mut self, at: Duration, text: String) {
         if self.lines.len() < Self::LONGEST {
             self.lines.push(Line { at, text });
         } else {
-            self.left_out += 1;
+            self.dropped += 1;
         }
     }
 }
@@ -112,8 +112,8 @@ impl fmt::Display for Trace {
         for line in &self.lines {
             writeln!(f, "{:>10.3}s {}", line.at.as_secs_f64(), line.text)?;
         }
-        if self.left_out > 0 {
-            writeln!(f, "            and {} more lines", self.left_out)?;
+        if self.dropped > 0 {
+            writeln!(f, "            and {} more lines", self.dropped)?;
         }
         Ok(())
     }

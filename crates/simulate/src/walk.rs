@@ -1,4 +1,4 @@
-//! Walks through desired states: what is reached on any path is what is reached from nothing.
+//! Walks: sequences of specs for one object, whose end state must not depend on the earlier specs.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -18,18 +18,18 @@ use crate::{
 
 mod specs;
 
-/// The specs that users give to one object, one after the other, made from the schema of its kind.
+/// Sequences of specs for one object, which are generated from the schema of its kind.
 ///
 /// Specs are random, at a limit of the schema (an empty text, the highest number, no optional
-/// field), or invalid. From nothing, each one is found to be one of three:
-/// - *refused* by the API server,
-/// - *failing*: accepted, but after the time to recover the handlers still fail, or the API server
-///   still refuses writes of the operator,
-/// - *attained* otherwise.
+/// field), or invalid. Each spec is first tried alone, with a new object, and classified:
+/// - *refused*: the API server rejects it,
+/// - *failing*: the API server accepts it, but after the time to recover the handlers still fail,
+///   or the API server still rejects writes of the operator,
+/// - *attained*: all others.
 ///
-/// A walk creates the object, and gives it several specs of all three sorts and an attained one at
-/// the end. Then the state must be that which this last one has when it is created from nothing.
-/// So an operator must recover when a failing spec is rolled back.
+/// A walk creates the object, replaces its spec several times with specs of all three classes, and
+/// finally with an attained spec. The end state must then equal that of a new object with this last
+/// spec. So an operator must recover when a failing spec is rolled back.
 ///
 /// # Example
 ///
@@ -45,36 +45,36 @@ pub struct Walks {
     longest: usize,
 }
 
-/// What walks were made, without a finding.
+/// The summary of walks in which no oracle was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WalkSummary {
     /// The name of the simulation.
     pub name: String,
-    /// How many specs were attained from nothing.
+    /// The number of attained specs.
     pub attained: usize,
-    /// How many specs the API server accepted, and the operator failed with.
+    /// The number of failing specs: the API server accepted them, and the operator failed.
     pub failing: usize,
-    /// How many specs the API server refused.
+    /// The number of refused specs: the API server rejected them.
     pub refused: usize,
-    /// How many walks passed.
+    /// The number of walks. All of them passed.
     pub walks: usize,
-    /// How long it took, by the clock of the system.
+    /// The duration of the walks in real time.
     pub took: Duration,
 }
 
-/// The state that a spec has from nothing.
-struct Reached {
+/// An attained spec, and the end state of a new object with this spec.
+struct AttainedSpec {
     spec: Value,
     fields: state::Fields,
     /// The fields that differ between two runs.
     masked: BTreeSet<String>,
 }
 
-/// All specs, by what became of them from nothing.
+/// All specs, by class.
 #[derive(Default)]
 struct Specs {
-    attained: Vec<Reached>,
+    attained: Vec<AttainedSpec>,
     failing: Vec<Value>,
     refused: Vec<Value>,
 }
@@ -82,20 +82,20 @@ struct Specs {
 // === impl Walks ===
 
 impl Walks {
-    /// How many specs are made by default.
+    /// The default number of generated specs.
     pub const DEFAULT_SPECS: usize = 30;
 
-    /// How many walks are made by default: a second or two.
+    /// The default number of walks, which take one or two seconds.
     pub const DEFAULT_WALKS: u64 = 30;
 
-    /// How many specs a walk has at most by default.
+    /// The default of the largest number of specs in a walk.
     pub const DEFAULT_LONGEST: usize = 5;
 
-    /// Prepares walks of `object`, whose kind `definition` defines: a `CustomResourceDefinition`.
-    /// Where a schema has a pattern or a format, values are taken from the spec of `object`.
+    /// Creates walks for `object`. `definition` is the `CustomResourceDefinition` of its kind, and
+    /// the schema is that of the version of `K`.
     ///
-    /// The schema is that of the version of `K`. Without a schema for `spec`, the only spec is that
-    /// of `object`.
+    /// For a field with a pattern or a format, the value of `object` is used. Without a schema for
+    /// `spec`, the only spec is that of `object`.
     pub fn new<K>(definition: &impl Serialize, object: &K) -> Self
     where
         K: Resource + Serialize,
@@ -119,19 +119,19 @@ impl Walks {
         }
     }
 
-    /// Sets how many specs are made. The default is 30.
+    /// Sets the number of generated specs. The default is 30.
     pub const fn specs(mut self, specs: usize) -> Self {
         self.specs = specs;
         self
     }
 
-    /// Sets how many walks are made. The default is 30.
+    /// Sets the number of walks. The default is 30.
     pub const fn walks(mut self, walks: u64) -> Self {
         self.count = walks;
         self
     }
 
-    /// Sets how many specs a walk has at most, at least 2. The default is 5.
+    /// Sets the largest number of specs in a walk, at least 2. The default is 5.
     pub const fn longest(mut self, longest: usize) -> Self {
         self.longest = longest;
         self
@@ -148,7 +148,7 @@ impl Walks {
         Step::replace_spec_at(format!("{}/{name}", self.collection), spec.clone())
     }
 
-    /// The steps of the walk with this seed, and the specs that they give.
+    /// The steps of the walk with this seed, each with the spec that it writes.
     fn path(&self, specs: &Specs, seed: u64) -> Vec<(Step, Value)> {
         let mut random = StdRng::seed_from_u64(seed);
         let attained: Vec<_> = specs.attained.iter().map(|it| &it.spec).collect();
@@ -170,7 +170,7 @@ impl Walks {
 // === impl Specs ===
 
 impl Specs {
-    /// Finds out what becomes of each spec from nothing.
+    /// Tries each spec alone with a new object, and classifies it.
     fn new(simulation: &Simulation, walks: &Walks) -> Result<Self, Box<Failure>> {
         let given = &walks.object["spec"];
         let mut specs = Self::default();
@@ -187,7 +187,7 @@ impl Specs {
             } else if one.fails || other.fails {
                 specs.failing.push(spec);
             } else {
-                specs.attained.push(Reached {
+                specs.attained.push(AttainedSpec {
                     spec,
                     masked: state::differing(&one.fields, &other.fields),
                     fields: one.fields,
@@ -195,12 +195,12 @@ impl Specs {
             }
         }
         if specs.attained.is_empty() {
-            // Nothing would be compared, and every walk would pass.
+            // Without an attained spec nothing would be compared, and every walk would pass.
             let from_nothing = simulation.with_steps(vec![walks.create(given)]);
             let plan = Plan::quiet(1);
             let mut run = run(&from_nothing, &plan);
             let text = format!(
-                "of {} specs, {} failed and {} were refused",
+                "none of {} specs was attained: {} failed and {} were refused",
                 walks.specs,
                 specs.failing.len(),
                 specs.refused.len()
@@ -211,16 +211,16 @@ impl Specs {
         Ok(specs)
     }
 
-    /// Compares a run with that from nothing, for the last spec that was not refused.
-    fn judge(&self, path: &[(Step, Value)], plan: &Plan, run: &mut Run) {
+    /// Compares the end state of a walk with that of a new object with the last accepted spec.
+    fn check(&self, path: &[(Step, Value)], plan: &Plan, run: &mut Run) {
         let mut steps = path.iter().enumerate();
         let last = steps.rfind(|(number, _)| {
             !run.refused_steps.contains(number) && !plan.without.contains(number)
         });
-        let reached =
+        let expected =
             last.and_then(|(_, (_, spec))| self.attained.iter().find(|it| it.spec == *spec));
-        let Some(reached) = reached else { return };
-        if let Some(violation) = oracle::compare(&reached.fields, run, &reached.masked) {
+        let Some(expected) = expected else { return };
+        if let Some(violation) = oracle::compare(&expected.fields, run, &expected.masked) {
             run.violations
                 .insert(0, Violation::new(oracle::PATH, violation));
         }
@@ -228,19 +228,19 @@ impl Specs {
 }
 
 impl Simulation {
-    /// Walks through desired states of one object, without faults.
+    /// Runs [`Walks`]: sequences of specs of one object, without faults.
     ///
-    /// The steps of the simulation are not made; its objects exist. The environment variable
-    /// `WINDLASS_SIMULATION` repeats one walk.
+    /// The initial objects of the simulation are created, but its steps are not made. The
+    /// environment variable `WINDLASS_SIMULATION` replays one walk.
     ///
     /// # Errors
     ///
-    /// [`Failure`] of the first walk that broke an oracle, with no more specs than that needs:
-    /// `the_end_state_does_not_depend_on_the_path`, or any other.
+    /// [`Failure`] of the first walk that broke an oracle, such as
+    /// `the_end_state_does_not_depend_on_the_path`, without unnecessary specs.
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     ///
     /// # Example
     ///
@@ -291,14 +291,14 @@ impl Simulation {
             let steps = path.iter().map(|(step, _)| step.clone()).collect();
             let simulation = self.with_steps(steps);
             let mut run = run(&simulation, plan);
-            specs.judge(&path, plan, &mut run);
+            specs.check(&path, plan, &mut run);
             (simulation, run)
         };
         let plans = match explore::replayed() {
             Some(plan) => Plans::of(vec![plan]),
             None => Plans::of((0..walks.count).map(Plan::quiet).collect()),
         };
-        let (broken, made) = explore::first(&self.settings.name, &plans, |plan| {
+        let (broken, made) = explore::first_broken(&self.settings.name, &plans, |plan| {
             let (_, run) = attempt(plan);
             (!run.violations.is_empty()).then_some(run)
         });
@@ -324,7 +324,7 @@ impl Simulation {
         })
     }
 
-    /// The same simulation with the steps of a walk.
+    /// Returns the same simulation with the steps of a walk.
     fn with_steps(&self, steps: Vec<Step>) -> Self {
         self.clone().set(|settings| {
             settings.steps = steps;

@@ -1,4 +1,4 @@
-//! The shared state of one run: the server, the plan, the trace, and what the oracles count.
+//! The shared state of one run: the server, the plan, the trace, and the data of the oracles.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,57 +25,57 @@ use crate::{
     trace::{Trace, TracedStep},
 };
 
-mod acts;
 mod calls;
+mod other_clients;
 mod writes;
 
 pub(crate) use self::calls::Unseen;
 use self::{calls::Calls, writes::Writes};
 
-/// The longest that a request, a reply or an event takes on its way, in milliseconds. What is
-/// sent at the same time arrives in an order that depends on the seed.
+/// The largest latency of a request, a response or an event, in milliseconds. Messages that are
+/// sent at the same time arrive in an order that depends on the seed.
 const LATENCY: u64 = 5;
 
-/// How long a gap in the watches takes.
+/// The duration of a gap in the watches.
 const GAP: Duration = Duration::from_secs(20);
 
-/// How long a lagging server lags.
+/// The time for which a server lags.
 const LAG: Duration = Duration::from_secs(60);
 
-/// How long a partition takes.
+/// The duration of a partition.
 const PARTITION: Duration = Duration::from_secs(40);
 
-/// How long the machine is frozen: longer than the default duration of a lease, 15 s.
+/// The time for which the machine is frozen: longer than the default duration of a lease, 15 s.
 const FREEZE: Duration = Duration::from_secs(25);
 
-/// How far the time of day jumps: as at the change of daylight saving time, or as with an empty
-/// battery of the clock.
+/// How far the wall clock jumps: by an hour, as after a wrong change of daylight saving time, or by
+/// ten years, as with an empty battery of the clock.
 const JUMPS: [Duration; 2] = [
     Duration::from_secs(3600),
     Duration::from_secs(10 * 365 * 86_400),
 ];
 
-/// Which process did something: which replica, and how often that was started before.
+/// The identity of a process: its replica, and the number of starts of this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Origin {
     pub(crate) replica: usize,
     pub(crate) incarnation: u32,
 }
 
-/// What one run shares.
+/// The shared state of one run.
 pub(crate) struct World {
     pub(crate) server: ApiServer,
     pub(crate) direct: Direct,
-    /// Other clients that write, and what follows later from a fault.
+    /// The tasks of other clients, and of faults that take effect later.
     pub(crate) background_tasks: TaskTracker,
-    /// Held while a user or another client does one thing that takes several requests.
+    /// Held while a user or another client sends several requests that belong together.
     pub(crate) write_lock: tokio::sync::Mutex<()>,
-    /// By the path of an object: held while another client changes it and until that is undone.
+    /// By the path of an object: held from the change of another client until the change is undone.
     foreign_locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     began: Instant,
-    /// How many requests are too many.
+    /// The largest number of requests in the run.
     limit: u64,
-    /// Notified when a replica's connection changes, and when the quiet time begins.
+    /// Notified when all faults end.
     changed: Notify,
     state: Mutex<State>,
 }
@@ -83,14 +83,14 @@ pub(crate) struct World {
 struct State {
     random: StdRng,
     planned: Vec<PlannedFault>,
-    /// Those that took effect, in order.
+    /// The faults that took effect, in order.
     effective: Vec<Fault>,
-    /// Those that have happened, and take effect later, if at all.
+    /// The faults that were injected, and that take effect later or possibly not at all.
     pending: Vec<Fault>,
     faults_ended: bool,
-    /// Whether half of the operator's time to recover from all faults is over.
-    has_recovered: bool,
-    /// Whether it failed afterwards.
+    /// Whether the second half of the operator's recovery time has begun.
+    is_second_recovery_half: bool,
+    /// Whether the operator failed in the second half of its recovery time.
     fails: bool,
     requests: u64,
     replicas: Vec<Replica>,
@@ -100,17 +100,17 @@ struct State {
     writes: Writes,
     /// The selections that each process has watched, by process and resource.
     selections: BTreeMap<(Origin, String), BTreeSet<String>>,
-    /// The paths of the objects that users made.
-    users: BTreeSet<String>,
+    /// The paths of the objects that users created.
+    user_objects: BTreeSet<String>,
     violations: Vec<Violation>,
 }
 
-/// One replica of the operator, as far as its connection goes.
+/// The connection state of one replica of the operator.
 struct Replica {
     incarnation: u32,
     /// Cancelled when the process crashes.
     crash: CancellationToken,
-    /// Cancelled when the process is asked to stop.
+    /// Cancelled when the process has to shut down.
     stop: CancellationToken,
     /// Cancelled when the watches of the process are cut.
     cut: CancellationToken,
@@ -119,7 +119,7 @@ struct Replica {
     lag: Option<Lag>,
 }
 
-/// A server that lags.
+/// The revision and the end of a lag: until then, reads return the state of the revision.
 #[derive(Clone, Copy, Debug)]
 struct Lag {
     revision: u64,
@@ -133,13 +133,13 @@ impl World {
         let mut planned = plan.faults.clone();
         planned.sort_unstable();
         let state = State {
-            // Another stream than that of the host, which uses the same seed.
+            // Other random numbers than those of the host, which uses the same seed.
             random: StdRng::seed_from_u64(!plan.seed),
             planned,
             effective: Vec::new(),
             pending: Vec::new(),
             faults_ended: false,
-            has_recovered: false,
+            is_second_recovery_half: false,
             fails: false,
             requests: 0,
             replicas: (0..replicas).map(|_| Replica::new()).collect(),
@@ -148,7 +148,7 @@ impl World {
             calls: Calls::default(),
             writes: Writes::new(replicas > 1),
             selections: BTreeMap::new(),
-            users: BTreeSet::new(),
+            user_objects: BTreeSet::new(),
             violations: Vec::new(),
         };
         Arc::new(Self {
@@ -164,7 +164,7 @@ impl World {
         })
     }
 
-    /// A time on the wire.
+    /// A random latency of a message.
     pub(crate) fn latency(&self) -> Duration {
         Duration::from_millis(self.random(1..=LATENCY))
     }
@@ -175,7 +175,7 @@ impl World {
 
     // --- processes ---
 
-    /// Starts a process of `replica`. What it is asked to end by: a crash, or a stop.
+    /// Starts a process of `replica`. Returns the token of its crash and the token of its shutdown.
     pub(crate) fn start(&self, replica: usize) -> (Origin, CancellationToken, CancellationToken) {
         let mut state = self.state.lock();
         let own = &mut state.replicas[replica];
@@ -195,7 +195,7 @@ impl World {
         (origin, ends.0, ends.1)
     }
 
-    /// Ends a process: nothing of it reaches the server from here on.
+    /// Crashes a process: none of its later requests reaches the server.
     pub(crate) fn crash(&self, origin: Origin) {
         let state = self.state.lock();
         let own = &state.replicas[origin.replica];
@@ -205,8 +205,8 @@ impl World {
         }
     }
 
-    /// Returns at once while the process runs, and never afterwards.
-    pub(crate) async fn alive(&self, origin: Origin) {
+    /// Returns immediately while the process runs, and never returns after it has crashed.
+    pub(crate) async fn halt_if_crashed(&self, origin: Origin) {
         let is_alive = {
             let state = self.state.lock();
             let own = &state.replicas[origin.replica];
@@ -217,18 +217,19 @@ impl World {
         }
     }
 
-    /// Waits until the process is not partitioned from the server. Returns whether it was.
-    pub(crate) async fn reachable(&self, origin: Origin) -> bool {
+    /// Waits until the process is not partitioned from the server any more. Returns whether it was
+    /// partitioned.
+    pub(crate) async fn wait_for_partition_end(&self, origin: Origin) -> bool {
         let partitioned = self
             .wait(|state| state.replicas[origin.replica].partitioned_until)
             .await;
         if partitioned {
-            self.took_effect(Fault::Partition);
+            self.mark_effective(Fault::Partition);
         }
         partitioned
     }
 
-    /// Whether the process may not open watches now.
+    /// Whether the process cannot open watches now.
     pub(crate) fn refuses_watches(&self, origin: Origin) -> bool {
         let refuses = {
             let state = self.state.lock();
@@ -236,30 +237,31 @@ impl World {
             until.is_some_and(|until| Instant::now() < until) && !state.faults_ended
         };
         if refuses {
-            self.took_effect(Fault::Gap);
+            self.mark_effective(Fault::Gap);
         }
         refuses
     }
 
-    /// Waits until the server that the process watches shows `revision`.
+    /// Waits until the server does not lag behind `revision` any more for this process.
     pub(crate) async fn wait_for_revision(&self, origin: Origin, revision: u64) {
         let waited = self.wait(|state| {
             let lag = state.replicas[origin.replica].lag?;
             (revision > lag.revision).then_some(lag.until)
         });
         if waited.await {
-            self.took_effect(Fault::Stale);
+            self.mark_effective(Fault::Stale);
         }
     }
 
-    /// The revision at which the server that the process reads from lags, if it does.
+    /// The revision that the process reads while the server lags. `None` if the server does not lag.
     pub(crate) fn lag(&self, origin: Origin) -> Option<u64> {
         let state = self.state.lock();
         let lag = state.replicas[origin.replica].lag?;
         (Instant::now() < lag.until && !state.faults_ended).then_some(lag.revision)
     }
 
-    /// Waits until `until` says no time, or one that has passed, or the quiet time begins.
+    /// Waits until `until` returns no time or a time in the past, or until all faults end. Returns
+    /// whether it had to wait.
     async fn wait(&self, until: impl Fn(&State) -> Option<Instant>) -> bool {
         let mut waited = false;
         loop {
@@ -280,15 +282,15 @@ impl World {
         }
     }
 
-    /// What ends the watches of a process.
-    pub(crate) fn cut(&self, origin: Origin) -> CancellationToken {
+    /// The token that ends the watches of a process.
+    pub(crate) fn cut_token(&self, origin: Origin) -> CancellationToken {
         self.state.lock().replicas[origin.replica].cut.clone()
     }
 
     // --- steps ---
 
-    /// Counts a step, and returns the fault that is to happen at it. Faults that concern more
-    /// than the step begin here.
+    /// Counts a step, and returns the fault to inject at it. Faults that affect more than the step
+    /// begin here, and are not returned.
     pub(crate) fn step(
         self: &Arc<Self>,
         origin: Origin,
@@ -297,7 +299,7 @@ impl World {
         subject: Option<&str>,
     ) -> Option<Fault> {
         let mut state = self.state.lock();
-        let of_user = subject.filter(|it| state.users.contains(*it));
+        let of_user = subject.filter(|it| state.user_objects.contains(*it));
         let whose = match of_user {
             Some(path) if is_container(path) => Subject::UserContainer,
             Some(_) => Subject::User,
@@ -349,7 +351,7 @@ impl World {
             | Fault::LeaseDeleted => {
                 drop(state);
                 if let Some(subject) = subject {
-                    self.act(fault, subject.to_owned());
+                    self.write_as_other_client(fault, subject.to_owned());
                 }
                 return None;
             }
@@ -358,8 +360,8 @@ impl World {
         None
     }
 
-    /// Notes that a fault that happened before takes effect now; only the first time of several.
-    pub(crate) fn took_effect(&self, fault: Fault) {
+    /// Records that a pending fault has taken effect. Later calls for the same fault do nothing.
+    pub(crate) fn mark_effective(&self, fault: Fault) {
         let mut state = self.state.lock();
         if let Some(at) = state.pending.iter().position(|it| *it == fault) {
             state.pending.remove(at);
@@ -367,16 +369,16 @@ impl World {
         }
     }
 
-    /// Freezes the machine: time goes on, and nothing runs. All timers that are due by then fire
-    /// at once, after the work that was ready before.
+    /// Freezes the machine: time passes, and no process runs. Afterwards all timers that are due
+    /// fire at the same time, after the work that was ready before.
     pub(crate) async fn freeze(&self) {
         self.log(None, "everything is frozen");
         tokio::time::advance(FREEZE).await;
-        self.log(None, "everything goes on");
+        self.log(None, "everything continues");
     }
 
-    /// Notes what a process watches.
-    pub(crate) fn watched(&self, origin: Origin, target: &Target) {
+    /// Records the selection of a watch of a process.
+    pub(crate) fn record_watch(&self, origin: Origin, target: &Target) {
         let mut state = self.state.lock();
         let key = (origin, target.full_resource());
         let selections = state.selections.entry(key).or_default();
@@ -390,28 +392,28 @@ impl World {
         watched.into_iter().flatten().cloned().collect()
     }
 
-    /// Whether all planned faults have happened.
-    pub(crate) fn has_acted(&self) -> bool {
+    /// Whether all planned faults have been injected.
+    pub(crate) fn has_injected_all_faults(&self) -> bool {
         self.state.lock().planned.is_empty()
     }
 
-    /// Notes a line of the trace that is no step.
+    /// Adds a line to the trace that is not a step.
     pub(crate) fn log(&self, origin: Option<Origin>, text: &str) {
         let at = self.began.elapsed();
         self.state.lock().trace.line(at, origin, text);
     }
 
-    /// Counts a request. There are too many if the operator sends them without end.
+    /// Counts a request. Reports a violation when the operator reaches the limit.
     pub(crate) fn count_request(&self) {
         let mut state = self.state.lock();
         state.requests += 1;
         if state.requests == self.limit {
-            let text = format!("the operator had sent {} requests", self.limit);
+            let text = format!("the operator sent {} requests, the limit", self.limit);
             state.violations.push(Violation::new(oracle::BOUNDED, text));
         }
     }
 
-    /// Whether so many requests were sent that the run is to end.
+    /// Whether the operator has reached the limit of requests, so that the run ends.
     pub(crate) fn is_flooded(&self) -> bool {
         self.state.lock().requests >= self.limit
     }
@@ -428,7 +430,7 @@ impl World {
         self.state.lock().requests
     }
 
-    pub(crate) fn violate(&self, oracle: &'static str, text: String) {
+    pub(crate) fn report_violation(&self, oracle: &'static str, text: String) {
         self.report(Violation::new(oracle, text));
     }
 
@@ -437,12 +439,12 @@ impl World {
         self.state.lock().violations.push(violation);
     }
 
-    /// Notes an object that a user makes: other clients may write to it.
+    /// Records an object that a user creates: faults may write to it as another client.
     pub(crate) fn add_user_object(&self, path: String) {
-        self.state.lock().users.insert(path);
+        self.state.lock().user_objects.insert(path);
     }
 
-    /// Ends all faults; none happens from here on.
+    /// Ends all faults. No fault is injected any more.
     pub(crate) fn end_faults(&self) {
         let mut state = self.state.lock();
         state.faults_ended = true;
@@ -453,18 +455,18 @@ impl World {
         self.changed.notify_waiters();
     }
 
-    /// Notes that half of the operator's time to recover is over.
-    pub(crate) fn recovered(&self) {
-        self.state.lock().has_recovered = true;
+    /// Begins the second half of the operator's recovery time.
+    pub(crate) fn begin_second_recovery_half(&self) {
+        self.state.lock().is_second_recovery_half = true;
     }
 
-    /// Notes that a call failed, or that the server refused a write of the operator.
-    pub(crate) fn failed(&self) {
+    /// Records that a call failed, or that the server rejected a write of the operator.
+    pub(crate) fn record_failure(&self) {
         let mut state = self.state.lock();
-        state.fails |= state.has_recovered;
+        state.fails |= state.is_second_recovery_half;
     }
 
-    /// What was recorded, at the end of the run.
+    /// Returns the recorded results at the end of the run.
     pub(crate) fn finish(&self) -> Finished {
         let mut state = self.state.lock();
         Finished {
@@ -477,7 +479,7 @@ impl World {
     }
 }
 
-/// What was recorded in a run.
+/// The recorded results of a run.
 pub(crate) struct Finished {
     pub(crate) violations: Vec<Violation>,
     pub(crate) trace: Trace,
@@ -489,7 +491,7 @@ pub(crate) struct Finished {
 // === impl State ===
 
 impl State {
-    /// Takes the first fault that is due at this step and fits it.
+    /// Removes and returns the first planned fault that is due at this step and fits it.
     fn take_fault(&mut self, number: u64, kind: StepKind, subject: Subject) -> Option<Fault> {
         let fits = |it: &PlannedFault| it.step <= number && it.fault.fits_step(kind, subject);
         let at = self.planned.iter().position(fits)?;
@@ -504,7 +506,7 @@ fn is_container(path: &str) -> bool {
         .is_some_and(|it| it == "/api/v1/namespaces" || it.ends_with("/customresourcedefinitions"))
 }
 
-/// Moves the time of day.
+/// Moves the wall clock.
 fn jump(forward: bool, by: Duration) {
     let now = wall_clock();
     let then = if forward {

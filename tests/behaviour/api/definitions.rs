@@ -175,7 +175,7 @@ on_both_servers! {
         raw.until(&widget.own_path(), |answer| answer.code == 404).await;
         raw.until(&widget.all(), |answer| answer.code == 404).await;
         widget.define(&widget.definition(&any())).await;
-        assert_eq!(names(&raw.get(&widget.all()).await.ok()), "", "what is gone does not come back");
+        assert_eq!(names(&raw.get(&widget.all()).await.ok()), "", "deleted objects do not reappear");
     }
 }
 

@@ -83,7 +83,7 @@ on_both_servers! {
         cluster.forget_history().await;
         let _history = cluster.remember_history().await;
         let gone = raw.get(&format!("{maps}?limit=1&continue={token}")).await;
-        let fresh = gone.body["metadata"]["continue"].as_str().expect("a way to go on").to_owned();
+        let fresh = gone.body["metadata"]["continue"].as_str().expect("a token to continue").to_owned();
         gone.refused(410, "Expired");
         let next = raw.get(&format!("{maps}?limit=1&continue={fresh}")).await.ok();
         assert_eq!(names(&next), "aa", "from the newest state, behind a");

@@ -148,7 +148,7 @@ impl Events {
                 return (event.event.to_owned(), object);
             }
             let frame = self.body.frame().await.expect("one more event");
-            if let Ok(bytes) = frame.expect("a watch that goes on").into_data() {
+            if let Ok(bytes) = frame.expect("the watch continues").into_data() {
                 self.frames.push(&bytes);
             }
         }

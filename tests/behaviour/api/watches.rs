@@ -58,7 +58,7 @@ on_both_servers! {
             assert_eq!(told, ["ADDED a", "ADDED b"], "{query}");
             let label = json!({ "metadata": { "labels": { "number": number.to_string() } } });
             raw.merge(&format!("{}/a", raw.maps()), &label).await.ok();
-            assert_eq!(events.told().await, "MODIFIED a", "and goes on");
+            assert_eq!(events.told().await, "MODIFIED a", "the watch continues");
         }
     }
 

@@ -38,7 +38,7 @@ on_both_servers! {
         log.fail(2);
         delete(&configs, "a").await;
         gone(&configs, "a").await;
-        // To be sure that whatever was to be told has been.
+        // After this event, all earlier events have been delivered.
         create(&configs, &config("z", "1")).await;
         has(&configs, "z", &[OWN]).await;
         let deletes = ["delete a=2"; 3];
@@ -79,7 +79,7 @@ on_both_servers! {
         has(&configs, "a", &[OWN]).await;
         log.fail(1);
         delete(&configs, "a").await;
-        // It is gone though the call has failed; the call is made again.
+        // The object was removed although the call failed. The call is retried.
         gone(&configs, "a").await;
         log.until("deleted a=1").await;
         create(&configs, &config("z", "1")).await;

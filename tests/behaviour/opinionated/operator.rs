@@ -42,7 +42,8 @@ pub(super) struct Running {
     task: AbortOnDropHandle<Result<(), RunError>>,
 }
 
-/// A client that stops answering after so many writes, as if the operator had crashed.
+/// A client that does not respond any more after a number of writes, as if the operator had
+/// crashed.
 #[derive(Clone)]
 pub(super) struct Crashing {
     client: Client,
@@ -67,7 +68,7 @@ impl Log {
         }
     }
 
-    /// Has so many calls fail from now on.
+    /// Lets the next `calls` calls fail.
     pub(super) fn fail(&self, calls: u32) {
         self.failing.store(calls, Ordering::SeqCst);
     }
@@ -103,7 +104,7 @@ impl Log {
         self.until_times(1, line).await;
     }
 
-    /// Waits until this has been said so many times.
+    /// Waits until `line` was recorded `times` times.
     pub(super) async fn until_times(&self, times: usize, line: &str) {
         let mut lines = self.lines.subscribe();
         let said = |lines: &Vec<String>| lines.iter().filter(|it| *it == line).count() >= times;

@@ -1,5 +1,4 @@
-//! Server-side apply: an object becomes what its managers want, and is created if it is not
-//! there.
+//! The verb apply: applies a configuration to an object, which is created if it does not exist.
 
 use std::borrow::Cow;
 

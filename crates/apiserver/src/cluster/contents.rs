@@ -1,6 +1,6 @@
 //! Objects that the controllers of a cluster put into each namespace: the service account
-//! `default`, and the config map `kube-root-ca.crt`. Both come back when they are deleted, and the config map when it
-//! is changed.
+//! `default`, and the config map `kube-root-ca.crt`. Both are recreated when they are deleted, and
+//! the config map is restored when it is changed.
 //!
 //! Source: kube-controller-manager `pkg/controller/serviceaccount` and
 //! `pkg/controller/certificates/rootcacertpublisher`, Kubernetes 1.36.
@@ -11,7 +11,7 @@ use super::{Cluster, NAMESPACES, Part, ownership};
 use crate::store::Key;
 use crate::wire::WriteOptions;
 
-/// Who these controllers are, as owners of fields.
+/// The names of these controllers as field managers.
 pub(super) const CONTROLLERS: &str = "kube-controller-manager";
 
 /// Where service accounts and config maps are stored.

@@ -1,4 +1,4 @@
-//! Create: a new object.
+//! The verb create: creates an object.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::store::{Key, Stored};
 use crate::typed;
 use crate::wire::WriteOptions;
 
-/// How many names are tried under one `generateName`.
+/// The number of names that are tried for one `generateName`.
 const NAME_ATTEMPTS: usize = 8;
 
 // === impl Cluster ===
@@ -144,7 +144,7 @@ impl Cluster {
 
     /// Writes an object in the form of the request's version.
     pub(super) fn put(&mut self, resource: &Resource, key: &Key, object: Value) -> Arc<Stored> {
-        // What was written in another version has followed another schema.
+        // An object of another version conforms to another schema.
         let schema = if resource.info.storage {
             resource.stored_schema_number
         } else {
@@ -153,7 +153,7 @@ impl Cluster {
         self.store.put(&resource.table, key, object, schema)
     }
 
-    /// Whether `resource` takes new objects in `namespace`.
+    /// Checks that objects of `resource` can be created in `namespace`.
     fn admit(
         &self,
         resource: &Resource,

@@ -1,4 +1,4 @@
-//! From the body of a request to an object in the form in which it is stored.
+//! Decodes the body of a request into an object in the form in which it is stored.
 
 use serde_json::Value;
 
@@ -14,12 +14,12 @@ use crate::wire::UnknownFields;
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) object: Value,
-    /// What the client should know about what it sent.
+    /// The warnings about the body.
     pub(super) warnings: Vec<String>,
 }
 
-/// Brings `body` into the form in which objects of `resource` are stored, but for what
-/// create and update do to it.
+/// Converts `body` into the form in which objects of `resource` are stored, before the changes of
+/// create and update.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ pub(super) fn decode(
     })
 }
 
-/// What the schema of `resource` says of a decoded object.
+/// The errors of a decoded object by the schema of `resource`.
 pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) -> Vec<FieldError> {
     let is_whole = matches!(part, Part::Main | Part::EphemeralContainers | Part::Resize);
     if let Some(kind) = resource.stored_type().filter(|_| is_whole) {

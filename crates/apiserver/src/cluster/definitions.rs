@@ -1,4 +1,4 @@
-//! The life of a custom resource definition: accepted, established, served, gone.
+//! The lifecycle of a custom resource definition: accepted, established, served, deleted.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Cluster {
         self.serve(key);
     }
 
-    /// Writes into a definition that the server owns the status that it wrote.
+    /// Records in `managedFields` of a definition that the server owns its status.
     fn own_status(&self, before: &Value, value: &mut Value, now: &str) {
         let group = "apiextensions.k8s.io";
         if let Some(resource) = self.registry.find(group, "v1", "customresourcedefinitions") {
@@ -63,8 +63,8 @@ impl Cluster {
         }
     }
 
-    /// Serves what an established definition says now. What has the name of a built-in resource,
-    /// or is in a version with built-in resources, is not served, as on the real server.
+    /// Serves the resources of an established definition. A resource with the name of a built-in
+    /// resource, or in a version with built-in resources, is not served, as on the real server.
     pub(super) fn serve(&mut self, key: &Key) {
         let Some(object) = self.store.get(DEFINITIONS, key).cloned() else {
             return;
@@ -113,7 +113,7 @@ impl Cluster {
         if let Some(finalizers) = finalizers.as_array_mut() {
             finalizers.push(CRD_FINALIZER.into());
         }
-        // Like a namespace, it waits for others, and nothing of it is graceful.
+        // Like a namespace, it waits for other objects, and has no grace period.
         let metadata = metadata::of(&mut value);
         metadata.remove("deletionGracePeriodSeconds");
         if let Some(generation) = object.metadata("generation") {
@@ -150,7 +150,7 @@ impl Cluster {
         Deleted::Dying(dying)
     }
 
-    /// Lets definitions go that are terminating and whose objects are gone.
+    /// Removes terminating definitions whose objects were removed.
     pub(super) fn settle_definitions(&mut self) {
         let empty: Vec<Key> = self
             .dying_definitions
@@ -180,14 +180,14 @@ impl Cluster {
         }
     }
 
-    /// Serves the resources of a definition no longer, if that is what was at `key`.
+    /// Stops serving the resources of the object at `key`, if it is a definition.
     pub(super) fn forget_definition(&mut self, resource: &Resource, key: &Key) {
         if &*resource.table == DEFINITIONS {
             self.retire_definition(key);
         }
     }
 
-    /// Serves the resources of the definition at `key` no longer.
+    /// Stops serving the resources of the definition at `key`.
     pub(super) fn retire_definition(&mut self, key: &Key) {
         self.dying_definitions.remove(key);
         self.retire(key);

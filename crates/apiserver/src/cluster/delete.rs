@@ -1,4 +1,4 @@
-//! Delete: an object goes, at once or when its finalizers are gone.
+//! The verb delete: removes an object immediately, or after its finalizers were removed.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::status::{About, Status};
 use crate::store::{FOREGROUND, Key, ORPHAN, Stored, Table};
 use crate::wire::{DeleteOptions, Propagation};
 
-/// What became of an object that was deleted.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Deleted {
-    /// It is gone; this was its last state.
+    /// The object was removed. Contains its last state.
     Gone(Arc<Stored>),
-    /// It waits for its finalizers.
+    /// The object is terminating, and waits for its finalizers.
     Dying(Arc<Stored>),
 }
 
@@ -30,8 +30,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 404 if there is none, 409 if it isn't the one that is meant, 403 for a namespace
-    /// that every cluster has.
+    /// 404 if it does not exist, 409 if a precondition fails, 403 for a namespace that every
+    /// cluster has.
     pub(crate) fn delete(
         &mut self,
         resource: &Resource,
@@ -87,8 +87,8 @@ impl Cluster {
         Ok(deleted)
     }
 
-    /// Deletes the objects that `selector` means, up to `limit` of them if it isn't 0, and
-    /// returns them as they were before.
+    /// Deletes the objects that match `selector`, up to `limit` if it is not 0, and returns their
+    /// states before the deletion.
     pub(crate) fn delete_collection(
         &mut self,
         resource: &Resource,
@@ -109,7 +109,7 @@ impl Cluster {
             .take(if limit == 0 { usize::MAX } else { limit })
             .collect();
         let mut objects = Vec::with_capacity(selected.len());
-        // None of them is gone already: what follows from a deletion happens after the request.
+        // Each of them still exists: the effects of a deletion happen after the request.
         for (key, object) in selected {
             self.delete(resource, &key, options, now)?;
             objects.push(object);
@@ -117,8 +117,8 @@ impl Cluster {
         Ok(objects)
     }
 
-    /// Removes an object, or marks it as dying if it has finalizers, or gets one because of
-    /// its dependents.
+    /// Removes an object, or marks it for deletion if it has finalizers or if its dependents
+    /// require one.
     pub(super) fn end(
         &mut self,
         table: &Table,
@@ -129,7 +129,7 @@ impl Cluster {
     ) -> Deleted {
         let finalizers = finalizers_of_deletion(object, options);
         if finalizers.is_empty() {
-            // A pod is marked first, although it has nothing to wait for.
+            // A pod is marked for deletion first, although it waits for nothing.
             if &**table == PODS
                 && let Some(marked) = pods::marked(object, options, now)
             {
@@ -149,8 +149,8 @@ impl Cluster {
     }
 }
 
-/// What becomes of the dependents: what the request says, or else the finalizers of the object,
-/// or else its kind.
+/// The propagation policy: that of the request, or else that of the finalizers of the object, or
+/// else that of its kind.
 fn propagation(
     resource: &Resource,
     object: &Stored,
@@ -172,7 +172,7 @@ fn finalizers(object: &Stored) -> &[Value] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What the finalizers of an object say about its dependents.
+/// The propagation policy that the finalizers of an object state.
 fn own_propagation(finalizers: &[Value]) -> Option<Propagation> {
     let mut finalizers = finalizers.iter();
     finalizers.find_map(|finalizer| match finalizer.as_str() {
@@ -182,8 +182,8 @@ fn own_propagation(finalizers: &[Value]) -> Option<Propagation> {
     })
 }
 
-/// The finalizers of an object while it is being deleted: its own, and one for what becomes
-/// of its dependents. Without a policy, it keeps the one that it has.
+/// The finalizers of a terminating object: its own, and one for the propagation policy. Without a
+/// policy in the request, it keeps the one that it has.
 pub(super) fn finalizers_of_deletion(object: &Stored, options: &DeleteOptions) -> Vec<Value> {
     let before = finalizers(object);
     let wanted = match options.propagation.or_else(|| own_propagation(before)) {
@@ -239,7 +239,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Refuses to delete what every cluster needs.
+/// Rejects the deletion of objects that every cluster needs.
 fn check_needed(resource: &Resource, name: &str) -> Result<(), Status> {
     let why = match (&*resource.table, name) {
         (NAMESPACES, "default" | "kube-system" | "kube-public") => {

@@ -1,19 +1,19 @@
-//! Garbage collection: deletes objects whose owners are gone, and lets owners wait for their
-//! dependents.
+//! Garbage collection: deletes objects whose owners do not exist, and keeps owners until their
+//! dependents were deleted.
 //!
-//! It runs within the request that gives it something to do, so that a test never waits for
-//! it. What becomes of an object is what kube-controller-manager would do with it:
+//! It runs within the request that causes it, so that tests do not have to wait for it. It treats
+//! an object like kube-controller-manager does:
 //!
-//! | an object | becomes |
+//! | object | result |
 //! |--|--|
-//! | none of whose owners is there | deleted |
-//! | with one owner that is there and others that are not | without the others |
-//! | that is being deleted with `orphanDependents` | removed, once no object names it as an owner |
-//! | that is being deleted in the foreground | removed, once those that block it are gone |
+//! | none of its owners exists | it is deleted |
+//! | some of its owners exist | the references to the other owners are removed |
+//! | it is being deleted with `orphanDependents` | it is removed when no object names it as an owner |
+//! | it is being deleted in the foreground | it is removed when the dependents that block it were removed |
 //!
-//! An owner is there if the object of that kind and name has the uid of the reference. What
-//! cannot be decided leaves the object alone: an owner of a kind that is not served, and a
-//! namespaced owner of an object without a namespace.
+//! An owner exists if the object of that kind and name has the uid of the reference. If this cannot
+//! be decided, the object is not changed: for an owner of a kind that is not served, and for a
+//! namespaced owner of a cluster-scoped object.
 //!
 //! Source: kube-controller-manager `pkg/controller/garbagecollector`, Kubernetes 1.36.
 
@@ -29,35 +29,35 @@ use crate::store::Key;
 use crate::store::{FOREGROUND, Garbage, Location, ORPHAN, Stored, has_finalizer, references};
 use crate::wire::{DeleteOptions, Propagation, WriteOptions};
 
-/// What an owner is like, as far as its dependents are concerned.
+/// The state of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// It is there.
+    /// It exists.
     Solid,
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// It waits for its dependents to be gone.
+    /// It is terminating, and waits for its dependents.
     Waiting,
-    /// Nothing can be said.
+    /// Its state cannot be decided.
     Unknown,
 }
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Does what there is to do, and what follows from it. Whether there was anything.
+    /// Collects all garbage, also that of further rounds. Returns whether there was any.
     pub(super) fn collect_garbage(&mut self, now: &str) -> bool {
         let mut any = false;
         while let Some(garbage) = self.store.next_garbage() {
             any = true;
             match garbage {
                 Garbage::Written(location) => self.attend(&location, now),
-                Garbage::OwnerGone(uid) => {
+                Garbage::OwnerRemoved(uid) => {
                     for dependent in self.store.dependents(&uid) {
                         self.attend(&dependent, now);
                     }
                 }
-                Garbage::DependentGone(owners) => {
+                Garbage::DependentRemoved(owners) => {
                     for owner in owners {
                         if let Some(owner) = self.store.waiting_owner(&owner) {
                             self.attend(&owner, now);
@@ -69,7 +69,7 @@ impl Cluster {
         any
     }
 
-    /// Decides about one object.
+    /// Checks one object.
     fn attend(&mut self, location: &Location, now: &str) {
         let Some(object) = self.store.get(&location.0, &location.1).cloned() else {
             return;
@@ -104,7 +104,7 @@ impl Cluster {
         let propagation = if is(Owner::Waiting) && has_dependents {
             Some(Propagation::Foreground)
         } else {
-            // As its own finalizers say, and in the background without any.
+            // With the policy of its finalizers, or else in the background.
             None
         };
         let options = DeleteOptions {
@@ -119,7 +119,7 @@ impl Cluster {
         }
     }
 
-    /// What the owner is like that an object at `key` refers to.
+    /// The state of the owner that an object at `key` refers to.
     fn owner(&self, reference: &Value, key: &Key) -> Owner {
         let api_version = text(reference, "apiVersion");
         let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -150,7 +150,7 @@ impl Cluster {
         }
     }
 
-    /// Takes the references to `object` from its dependents, and lets it go.
+    /// Removes the references to `object` from its dependents, and then removes the object.
     fn orphan_dependents(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
         for dependent in self.store.dependents(object.uid()) {
             if let Some(found) = self.store.get(&dependent.0, &dependent.1).cloned() {
@@ -160,8 +160,8 @@ impl Cluster {
         self.drop_finalizer(location, object, ORPHAN, now);
     }
 
-    /// Deletes the dependents that block the deletion of `object`, and lets it go when there
-    /// are none. The others are deleted when it is gone.
+    /// Deletes the dependents that block the deletion of `object`, or removes the object if there
+    /// are none. The other dependents are deleted after the object.
     fn delete_dependents(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
         let uid = object.uid();
         let blocking: Vec<Location> = self
@@ -213,7 +213,7 @@ impl Cluster {
         });
     }
 
-    /// Makes the references of an object to its owners such that they do not wait for it.
+    /// Clears `blockOwnerDeletion` in the owner references of an object.
     fn unblock(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
         self.change(location, object, now, |metadata| {
             let list = metadata.get_mut("ownerReferences");
@@ -240,7 +240,7 @@ impl Cluster {
         });
     }
 
-    /// Changes the metadata of an object as a client would, by a patch.
+    /// Changes the metadata of an object with a patch, like a client.
     fn change(
         &mut self,
         (table, key): &Location,
@@ -277,7 +277,7 @@ impl Cluster {
     }
 }
 
-/// Whether an object asks that its owner wait for it.
+/// Whether an owner reference of the object has `blockOwnerDeletion`.
 fn blocks(object: &Value, uid: &str) -> bool {
     references(object).any(|reference| {
         text(reference, "uid") == uid

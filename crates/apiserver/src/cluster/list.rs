@@ -1,4 +1,4 @@
-//! List: the objects of a resource, now or as they were, whole or in pages.
+//! The verb list: the objects of a resource in the current or an earlier state, with pages.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::wire::{ListOptions, VersionMatch, read_version};
 pub(crate) struct Page {
     /// The objects, in order.
     pub(crate) items: Vec<Arc<Stored>>,
-    /// The state of the counter that they show.
+    /// The revision of the returned state.
     pub(crate) revision: u64,
-    /// How to get the next page; empty on the last one.
+    /// The continue token of the next page. Empty on the last page.
     pub(crate) continue_token: String,
-    /// How many objects follow, if that is known.
+    /// The number of remaining objects, if it is known.
     pub(crate) remaining: Option<usize>,
 }
 
-/// Where a list goes on: what a continue token says.
+/// The content of a continue token: where a list continues.
 #[derive(Debug, Deserialize)]
 struct Continue {
     v: String,
@@ -45,7 +45,7 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 impl Cluster {
     /// The objects of `resource` in `namespace`, or in all.
     ///
-    /// A `resourceVersion` from the future is the caller's to wait for.
+    /// The caller must have waited for a `resourceVersion` from the future.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Cluster {
             (Some(wanted), Some(VersionMatch::Exact)) => {
                 self.page(resource, namespace, &selector, wanted, None, limit)
             }
-            // What clients from before `resourceVersionMatch` mean by a page.
+            // The meaning of a page without `resourceVersionMatch`, for older clients.
             (Some(wanted), None) if options.limit > 0 => {
                 self.page(resource, namespace, &selector, wanted, None, limit)
             }
@@ -159,7 +159,7 @@ impl Cluster {
             Some(last) if !is_last => Continue::after(last, revision).encode(),
             _ => String::new(),
         };
-        // A selector would have to look at all of them.
+        // With a selector, all remaining objects would have to be checked.
         let remaining = (!is_last && selector.is_everything()).then(|| rest.count() + 1);
         Ok(Page {
             items,
@@ -192,7 +192,7 @@ impl Continue {
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| {
             let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             let strange = token.bytes().position(|byte| !is_digit(byte));
-            // A group of four that is not complete is wrong from its beginning.
+            // The error of an incomplete group of four is at its beginning.
             let at = strange.unwrap_or(token.len() - token.len() % 4);
             Status::bad_request(format!(
                 "invalid continue token: continue key is not valid: illegal base64 data at input \

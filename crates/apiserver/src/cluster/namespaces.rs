@@ -1,4 +1,4 @@
-//! The end of a namespace: first what is in it, then itself.
+//! The deletion of a namespace: first its contents, then the namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::metadata;
 use crate::store::{Key, Stored, Table};
 use crate::wire::{DeleteOptions, WriteOptions};
 
-/// Up to how many objects of a terminating namespace are counted again with each write. While more
-/// remain, its conditions stay as they were first.
+/// The largest number of remaining objects of a terminating namespace that are counted with each
+/// write. While more remain, its first conditions are kept.
 const MAX_COUNTED: usize = 1_000;
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Marks a namespace as terminating, and begins to delete what is in it.
+    /// Marks a namespace as terminating, and begins to delete its contents.
     pub(super) fn end_namespace(
         &mut self,
         key: &Key,
@@ -47,8 +47,7 @@ impl Cluster {
         Deleted::Dying(dying)
     }
 
-    /// Lets namespaces go that are terminating and empty, and writes into the others what they
-    /// wait for.
+    /// Removes terminating namespaces that are empty, and updates the conditions of the others.
     pub(super) fn settle_namespaces(&mut self, now: &str) {
         let dying: Vec<Key> = self.dying_namespaces.iter().cloned().collect();
         for key in dying {

@@ -1,4 +1,4 @@
-//! The owners of an object's fields, before and after a request.
+//! Updates the `managedFields` of an object for a request.
 
 use serde_json::{Map, Value};
 
@@ -41,8 +41,8 @@ pub(super) fn write<'a>(
     }
 }
 
-/// Writes into `object` who owns its fields after a request that made it of `live`, which is
-/// `null` for a new object. Both are as they are stored.
+/// Updates the `managedFields` of `object` after a request that changed it from `live`, which is
+/// `null` for a new object. Both have the form in which objects are stored.
 pub(super) fn track(
     resource: &Resource,
     part: Part,
@@ -51,8 +51,8 @@ pub(super) fn track(
     options: &WriteOptions,
     now: &str,
 ) {
-    // The metadata of a custom resource loses empty lists before anybody looks at them, so
-    // that only a list with one empty entry drops all entries there.
+    // Empty lists in the metadata of a custom resource are dropped earlier, so that only a list
+    // with one empty entry drops all entries there.
     let list = object.pointer("/metadata/managedFields");
     if resource.info.custom && list == Some(&Value::Array(Vec::new())) {
         metadata::of(object).remove("managedFields");
@@ -72,7 +72,7 @@ pub(super) fn track(
     *object = shown;
 }
 
-/// Leaves the times of entries as they were, if a request changed nothing else.
+/// Keeps the times of entries if a request changed nothing else.
 pub(super) fn keep_times(object: &mut Value, before: &Value) {
     let entries = |object: &Value| object.pointer("/metadata/managedFields").cloned();
     let (Some(old), Some(new)) = (entries(before), entries(object)) else {

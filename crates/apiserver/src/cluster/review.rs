@@ -1,4 +1,4 @@
-//! Reviews: objects that are decoded as others are, and not stored.
+//! Reviews: objects that are decoded like others, answered, and not stored.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Role-based access control: what the roles that are bound to a user allow.
+//! Role-based access control: which requests the roles of a user allow.
 //!
 //! The initial roles and bindings (`roles.jsonl`, one resource and object a line; its origin and
 //! license stand in `roles.origin.md`) are those that kube-apiserver v1.36.3 creates. A role that
@@ -16,7 +16,7 @@ use crate::user::User;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The group that may do everything, whatever roles there are.
+/// The group whose requests are always allowed.
 const MASTERS: &str = "system:masters";
 
 /// Roles and bindings, as kube-apiserver creates them.

@@ -1,4 +1,4 @@
-//! The scale of a workload: how many replicas it is to have, apart from all else.
+//! The subresource `scale`: reads and writes the number of replicas of a workload.
 
 use serde_json::{Map, Value, json};
 
@@ -14,9 +14,9 @@ use crate::wire::WriteOptions;
 /// A change of a scale.
 #[derive(Debug)]
 pub(crate) enum ScaleChange<'a> {
-    /// Another scale in its place.
+    /// Replaces the scale.
     Update(Value),
-    /// A change of the scale that is there.
+    /// Patches the scale.
     Patch(&'a Patch),
 }
 
@@ -39,7 +39,7 @@ impl Cluster {
         Ok(Stored::unsaved(scale_of(object.value(), paths)))
     }
 
-    /// Changes how many replicas the object at `key` is to have.
+    /// Changes the number of desired replicas of the object at `key`.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl Cluster {
     }
 }
 
-/// Where the numbers of a scale are.
+/// The JSON pointers to the numbers of a scale.
 fn paths<'a>(resource: &'a Resource, key: &Key) -> Result<&'a ScalePaths, Status> {
     let paths = resource.rules.scale.as_ref();
     paths.ok_or_else(|| Status::not_found(&resource.about(&key.name)))
@@ -153,7 +153,7 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
 /// A selector as clients send it in URLs.
 pub(super) fn selector_text(selector: &Value) -> String {
     let mut parts = Vec::new();
-    // Replication controllers have labels in this place.
+    // Replication controllers have a map of labels instead of a label selector.
     let labels = selector.get("matchLabels").unwrap_or(selector);
     for (key, value) in labels.as_object().into_iter().flatten() {
         if let Some(value) = value.as_str() {

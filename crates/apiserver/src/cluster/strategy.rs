@@ -1,5 +1,5 @@
-//! Changes that a server makes to an object of a built-in kind at creation and update, beyond
-//! what its type says.
+//! Changes that the server makes to objects of built-in kinds at creation and update, in addition
+//! to the defaults of their types.
 //!
 //! Source: the strategies of the registry (`pkg/registry`) and the admission plugins that are
 //! on by default (`plugin/pkg/admission`) of Kubernetes v1.36.3.
@@ -38,11 +38,11 @@ const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
 // === impl Cluster ===
 
 impl Cluster {
-    /// Gives a new object what only the server may give it.
+    /// Sets the fields of a new object that only the server may set.
     ///
     /// # Errors
     ///
-    /// 403 for a pod of a priority class that there is not.
+    /// 403 for a pod whose priority class does not exist.
     pub(super) fn prepare_create(
         &self,
         resource: &Resource,
@@ -85,8 +85,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives a new object numbers that no other has. Nothing is set aside: the next write
-    /// sees them in the object.
+    /// Allocates addresses and ports for a new object. They are not reserved: the next write finds
+    /// them in the stored object.
     pub(super) fn allocate(
         &mut self,
         resource: &Resource,
@@ -166,7 +166,7 @@ impl Cluster {
     }
 }
 
-/// Takes over from the object before what a change may not take away, or leaves out.
+/// Copies fields from the old object that an update may not remove, or omits.
 pub(super) fn prepare_update(
     resource: &Resource,
     part: Part,

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: JSON web tokens that this server signs, and knows again.
+//! Tokens of service accounts: JSON web tokens that this server signs and verifies.
 
 use std::time::Duration;
 
@@ -97,8 +97,8 @@ impl Cluster {
         }))
     }
 
-    /// The service account of a token; nothing if this server did not issue it, if its time is
-    /// over, or if the account is gone.
+    /// The service account of a token. `None` if this server did not issue it, if it has expired,
+    /// or if the account was deleted.
     pub(crate) fn user_of_token(&self, token: &str, now: Timestamp) -> Option<User> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;

@@ -1,5 +1,5 @@
-//! Update and patch: another state of an object that is there, or, by an update of some kinds,
-//! a new object.
+//! The verbs update and patch: change an existing object. For some kinds, an update creates a
+//! missing object.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::store::{Key, Stored};
 use crate::typed;
 use crate::wire::{WriteOptions, resource_version};
 
-/// The part of an object that a URL is about.
+/// The part of an object that a request can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All but the status, if that has a URL of its own.
+    /// All fields, except the status if it is a subresource.
     Main,
     /// The status.
     Status,
@@ -35,7 +35,7 @@ pub(crate) enum Part {
     Approval,
 }
 
-/// What a write did that creates the object if it is missing.
+/// The result of a write that creates a missing object.
 #[derive(Debug)]
 pub(crate) enum Upsert {
     /// The object is new.
@@ -47,8 +47,8 @@ pub(crate) enum Upsert {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Puts the object in `body` in the place of the one at `key`, or creates it if the kind
-    /// allows that.
+    /// Replaces the object at `key` with the object in `body`, or creates it if the kind allows
+    /// this.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Cluster {
         Ok(Upsert::Updated(written))
     }
 
-    /// Changes the object at `key` as `patch` says.
+    /// Applies `patch` to the object at `key`.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Cluster {
         self.replace(resource, key, part, &old, decoded, options, now)
     }
 
-    /// Puts a decoded object, whose ownership is tracked, in the place of `old`.
+    /// Replaces `old` with a decoded object whose ownership has been tracked.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parameters of every write, the old state and the new one"
@@ -257,7 +257,7 @@ impl Cluster {
     }
 }
 
-/// What of `object` counts when `part` is written; the rest is as it was.
+/// Combines the part `part` of `object` with the other parts of the old object.
 fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) -> Value {
     let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
         Some(value) => to[field] = value.clone(),
@@ -345,8 +345,7 @@ pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
     resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
 }
 
-/// The refusal of a write to the object with the uid `sent` where the one with the uid `found`
-/// is.
+/// The error of a write to the object with the uid `sent` if the object has the uid `found`.
 fn wrong_uid(resource: &Resource, key: &Key, dry_run: bool, [sent, found]: [&str; 2]) -> Status {
     let detail = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \

@@ -1,4 +1,4 @@
-//! Short names for contents, equal where a real API server's are equal.
+//! Hashes of documents and kinds, as in discovery documents and `ETag` headers.
 
 use std::fmt::Write as _;
 

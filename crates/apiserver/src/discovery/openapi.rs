@@ -1,4 +1,4 @@
-//! The `OpenAPI` v3 documents: as much as kubectl asks for.
+//! The `OpenAPI` v3 documents: the parts that kubectl reads.
 //!
 //! `kubectl create` and `apply` look for the `PATCH` operation of a kind and its query
 //! parameters, `kubectl explain` for the schema of the kind. So there is a path for each
@@ -8,7 +8,7 @@
 //! Of a built-in kind's patches, the strategic merge patch is not listed: kubectl would
 //! then merge by the schema here, rather than by the types that it brings.
 //!
-//! Not there: the other operations, and schemas of lists.
+//! Missing: the other operations, and schemas of lists.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! The documents that clients read before they do anything.
+//! Tests of the discovery documents.
 
 use serde_json::{Value, json};
 

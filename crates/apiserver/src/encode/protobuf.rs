@@ -1,4 +1,4 @@
-//! Answers as protobuf. *(pure)*
+//! Encodes responses as protobuf. *(pure)*
 
 use std::borrow::Cow;
 
@@ -60,7 +60,7 @@ pub(super) fn list(
     }
 }
 
-/// Appends the frame of an event; one that says why, if there is no object for it.
+/// Appends the frame of an event, or of an `ERROR` event if its object has no protobuf form.
 pub(super) fn event(out: &mut Vec<u8>, kind: &str, object: Result<Vec<u8>, EncodeError>) {
     let framed = |event, object: &[u8]| WatchEvent { event, object }.to_frame();
     let frame = match object {

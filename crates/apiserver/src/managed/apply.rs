@@ -1,5 +1,5 @@
-//! Server-side apply: a configuration is merged into an object, and its manager owns what it
-//! names.
+//! Server-side apply: merges a configuration into an object, and makes its manager the owner of
+//! the fields that it contains.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{Versions, Write, last_applied, merge, owned, remove};
 use crate::metadata;
 use crate::status::Status;
 
-/// Who owned the fields of an object that was written before anything was tracked.
+/// The manager of the fields of an object that was written before ownership was tracked.
 const BEFORE: &str = "before-first-apply";
 
 /// Why a configuration was not applied.
@@ -46,7 +46,7 @@ pub(crate) struct Conflict {
 ///
 /// # Errors
 ///
-/// [`ApplyError`]; nothing has changed then.
+/// [`ApplyError`]. Then nothing has changed.
 pub(crate) fn apply(
     live: &Value,
     config: &Value,
@@ -161,8 +161,8 @@ fn before_first(live: &Value, versions: &dyn Versions, write: &Write<'_>) -> Man
     managers.unwrap_or_default()
 }
 
-/// `merged` without what the applier named the last time and names no more, unless others own
-/// it.
+/// `merged` without the fields that the last configuration of the applier contained, the new one
+/// does not, and no other manager owns.
 fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn Versions) -> Value {
     let Some(shape) = versions.shape(&last.api_version) else {
         return merged.clone();
@@ -172,7 +172,7 @@ fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn V
     }
     let last = last.set.with_named_fields(shape);
     let mut pruned = without(merged, &last, shape);
-    // Everybody's fields at each version, that of the last apply first.
+    // The fields of all managers at each version, beginning with that of the last apply.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for ownership in managers.values() {
         let all = owned.entry(&ownership.api_version).or_default();
@@ -183,7 +183,7 @@ fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn V
             pruned = with_owned(merged, &pruned, &owned, shape);
         }
     }
-    // Only what the applier owned may go, and not what went along with it.
+    // Only fields that the applier owned are removed, and not fields that were removed with them.
     let before = owned::fields(merged, shape).with_named_fields(shape);
     let after = owned::fields(&pruned, shape).with_named_fields(shape);
     without(
@@ -208,7 +208,7 @@ fn without(value: &Value, set: &Set, shape: Shape<'_>) -> Value {
 // === impl ApplyError ===
 
 impl ApplyError {
-    /// The refusal of a request. `object` names the object in the words of the real server.
+    /// The error response. `object` names the object like messages of the real server.
     pub(crate) fn status(&self, object: &str) -> Status {
         match self {
             Self::HasEntries => Status::bad_request("metadata.managedFields must be nil"),

@@ -13,7 +13,7 @@ use super::walk::{Choice, Form, item_step};
 ///
 /// # Errors
 ///
-/// Each fault with its path, in the words of the real server.
+/// Each error with its path, with the message of the real server.
 pub(super) fn check(config: &Value, shape: Shape<'_>) -> Result<(), String> {
     let mut faults = Vec::new();
     walk(config, shape, &mut String::new(), &mut faults);
@@ -158,7 +158,7 @@ fn in_go(value: &Value) -> String {
     }
 }
 
-/// A value as Go prints it, but no more of it than helps.
+/// A value as Go prints it, shortened.
 pub(crate) fn shown(value: &Value) -> String {
     cut(&match value {
         Value::Null => "<nil>".to_owned(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::fields_v1;
 use super::set::Set;
 
-/// How an entry came to be. The order is that of the entries.
+/// The operation of an entry. The order is that of the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     /// By server-side apply.
@@ -16,7 +16,7 @@ pub(crate) enum Operation {
     Update,
 }
 
-/// What tells entries apart.
+/// The identity of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
@@ -27,7 +27,7 @@ pub(super) struct ManagerId {
     pub(super) subresource: String,
 }
 
-/// What a manager owns.
+/// The fields that a manager owns.
 #[derive(Debug, Clone)]
 pub(super) struct Ownership {
     pub(super) set: Set,

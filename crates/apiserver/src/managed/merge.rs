@@ -1,4 +1,4 @@
-//! An applied configuration, merged into an object.
+//! Merges an applied configuration into an object.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,7 +26,7 @@ fn both(
     shape: Shape<'_>,
 ) -> Result<Option<Value>, String> {
     let (left, right) = (Choice::of(shape, live), Choice::of(shape, config));
-    // What the configuration says is of another kind: it wins.
+    // The value of the configuration has another type and replaces the old one.
     let choice = if config.is_none() { left } else { right };
     let winner = || config.or(live).cloned();
     match choice.form(shape) {

@@ -1,4 +1,4 @@
-//! The fields that a value has: what its manager owns.
+//! The set of all fields of a value, which its manager owns.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Writes and applies, one after the other, and who owns what after each.
+//! Tests of sequences of writes and applies, and of the owners of fields after each.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A write that is no apply: its manager owns what it changed.
+//! Writes other than applies: the manager becomes the owner of the fields that it changed.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -10,10 +10,10 @@ use super::entries::{self, ManagerId, Managers, Operation, Ownership};
 use super::set::Set;
 use super::{Versions, Write};
 
-/// How many updaters have an entry of their own. The oldest share one beyond that.
+/// The number of updaters with a separate entry. Above it, the oldest share one entry.
 const MAX_UPDATERS: usize = 10;
 
-/// Who the oldest updaters become together.
+/// The manager of the shared entry of the oldest updaters.
 const OLDEST: &str = "ancient-changes";
 
 /// Fields without an owner: the server writes them, or they identify the object.
@@ -32,7 +32,7 @@ const UNOWNED: &[&[&str]] = &[
     &["metadata", "resourceVersion"],
 ];
 
-/// Writes into `object`, which a write made of `live`, who owns its fields now.
+/// Updates the `managedFields` of `object` after a write that changed it from `live`.
 ///
 /// The entries that the object came with count if they can be read, so that a client can
 /// change them; an empty list drops them all. Of an object without entries nothing is

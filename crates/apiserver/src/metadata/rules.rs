@@ -22,7 +22,7 @@ pub(crate) enum NameRule {
     Label,
     /// `my-name`, not beginning with a digit: services.
     Label1035,
-    /// Anything that fits into a URL: roles and their bindings.
+    /// Any path segment of a URL: roles and their bindings.
     PathSegment,
 }
 
@@ -49,7 +49,7 @@ impl NameRule {
     }
 }
 
-/// What is wrong with the metadata of `object`, which has been decoded.
+/// The errors in the metadata of `object`, which has been decoded.
 pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(metadata) = object.get("metadata") else {
@@ -104,7 +104,7 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
     errors
 }
 
-/// What a custom resource is warned about: finalizers without a domain.
+/// The warnings for a custom resource: about finalizers without a domain.
 pub(crate) fn unqualified_finalizers(object: &Value) -> Vec<String> {
     strings(object.pointer("/metadata/finalizers"))
         .filter(|finalizer| {

@@ -1,7 +1,7 @@
-//! The syntax of names, labels and the like. *(pure)*
+//! The syntax of names, labels and similar strings. *(pure)*
 //!
-//! Each function gives what is wrong with a text, in the words of Kubernetes, or nothing. Most
-//! give the first reason; those that give a list give all reasons.
+//! Each function returns the errors of a string with the messages of Kubernetes. Most functions
+//! return the first error; those with a list return all errors.
 
 /// What is wrong with the last part of a qualified name.
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \

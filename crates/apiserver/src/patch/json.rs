@@ -1,9 +1,9 @@
-//! JSON patches, as lenient as Kubernetes, and bounded in what they may build.
+//! JSON patches, as lenient as in Kubernetes, with limits of the result.
 //!
-//! RFC 6902 asks that what is replaced or tested be there. Kubernetes reads a missing member
-//! as `null`: it may be replaced, and tested to be `null`. It reads the index of a list as Go
-//! reads numbers, and counts a negative one from the end: `-1` is the last item, and where a
-//! value is added, the place behind it.
+//! RFC 6902 requires that a replaced or tested member exists. Kubernetes reads a missing member as
+//! `null`: it may be replaced, and tested for `null`. It parses the index of a list like a number
+//! in Go, and a negative index counts from the end: `-1` is the last item, or, where a value is
+//! added, the position after it.
 //!
 //! A short patch can describe a huge object: each `copy` of the whole object into itself
 //! doubles it. So what `copy` adds is counted, as in kube-apiserver, and so is how deep the

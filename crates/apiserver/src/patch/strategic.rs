@@ -1,6 +1,6 @@
-//! Strategic merge patches: merge patches that know which lists are maps in disguise.
+//! Strategic merge patches: merge patches that merge some lists by a key.
 //!
-//! The type of an object says of each list whether a patch replaces it or merges it, and by
+//! The type of an object defines for each list whether a patch replaces it or merges it, and by
 //! which key.
 //!
 //! Source: apimachinery `pkg/util/strategicpatch`, for what the directives mean.

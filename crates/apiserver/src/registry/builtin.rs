@@ -11,7 +11,7 @@ use crate::table::Columns;
 
 mod rows;
 
-/// What every resource can do, in the order of discovery documents.
+/// The verbs of every resource, in the order of discovery documents.
 const VERBS: &[&str] = &[
     "create",
     "delete",
@@ -30,39 +30,39 @@ struct Builtin {
     kind: &'static str,
     plural: &'static str,
     short_names: &'static [&'static str],
-    /// `Cluster` or `Namespaced`, and what else is special.
+    /// The scope of the kind, and its special rules.
     traits: &'static [Trait],
     /// By which fields objects can be selected, beside name and namespace, with what
     /// counts as the value of an absent one.
     fields: &'static [(&'static str, &'static str)],
 }
 
-/// Where a kind differs from most.
+/// A rule in which a kind differs from most kinds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trait {
-    /// Objects live in no namespace.
+    /// Objects are cluster-scoped.
     Cluster,
     /// There is a `/status`.
     Status,
     /// There is a `/scale`.
     Scale,
-    /// It is a question, which is answered and not stored.
+    /// It is a review, which is answered and not stored.
     Review,
-    /// A change of the spec counts as a new generation.
+    /// A change of the spec increases the generation.
     Generation,
-    /// A change of anything but the metadata does.
+    /// A change of any field outside of the metadata increases the generation.
     ContentGeneration,
     /// It is of the category of those that extend the API.
     Extension,
     /// An update must name a resourceVersion.
     Conditional,
-    /// An update of what is not there creates it.
+    /// An update of a missing object creates it.
     CreateOnUpdate,
-    /// A write to the status changes none of the metadata.
+    /// A write to the status cannot change the metadata.
     StatusAlone,
-    /// Its dependents stay unless a deletion says otherwise.
+    /// Its dependents are orphaned by default.
     Orphans,
-    /// The answer to a deletion is the object.
+    /// The response to a deletion is the object.
     ReturnsDeleted,
     /// kubectl's `get all` shows it.
     All,

@@ -1,4 +1,4 @@
-//! Custom resource definitions: what they must say, and the resources they make.
+//! Custom resource definitions: their decoding, and the resources that they define.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ mod rules;
 
 use priority::Priority;
 
-/// What keeps a definition until the objects of its kind are gone.
+/// The finalizer that keeps a definition until the objects of its kind were removed.
 pub(crate) const CRD_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What every custom resource can do, in the order in which the real server says it.
+/// The verbs of every custom resource, in the order of the real server.
 const VERBS: &[&str] = &[
     "delete",
     "deletecollection",
@@ -35,7 +35,7 @@ const VERBS: &[&str] = &[
     "watch",
 ];
 
-/// A custom resource definition that makes sense.
+/// A valid custom resource definition.
 #[derive(Debug)]
 pub(crate) struct Definition<'a> {
     object: &'a Value,
@@ -49,7 +49,7 @@ impl<'a> Definition<'a> {
         Self { object }
     }
 
-    /// Fills in what a definition may leave out.
+    /// Fills in the defaults of a definition.
     pub(crate) fn default(object: &mut Value) {
         let kind = object
             .pointer("/spec/names/kind")
@@ -71,12 +71,12 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// The group of the resources it makes.
+    /// The group of the resources that it defines.
     pub(crate) fn group(&self) -> &'a str {
         self.text("group")
     }
 
-    /// The plural name of the resource it makes.
+    /// The plural name of the resource that it defines.
     pub(crate) fn plural(&self) -> &'a str {
         self.text("names/plural")
     }

@@ -1,4 +1,4 @@
-//! One resource in one version, with all that a request needs to know of it.
+//! One resource in one version, with all data that requests need.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::store::{Stored, Table};
 use crate::table::Columns;
 use crate::typed;
 
-/// One resource in one version, with all that a request needs to know of it.
+/// One resource in one version, with all data that requests need.
 #[derive(Debug)]
 pub(crate) struct Resource {
-    /// How discovery and requests name it.
+    /// Its names in discovery and requests.
     pub(crate) info: ResourceInfo,
-    /// Where its objects are stored.
+    /// The table of its objects in the store.
     pub(crate) table: Table,
-    /// Where its rules differ from those of other kinds.
+    /// The rules that differ between kinds.
     pub(crate) rules: Rules,
     /// How an object in this version differs from the stored one.
     pub(crate) view: View,
@@ -32,7 +32,7 @@ pub(crate) struct Resource {
     /// The types of its versions, as far as ownership of fields depends on them; built-in
     /// kinds have theirs in a table.
     pub(crate) field_types: Option<Arc<managed::Types>>,
-    /// What kubectl prints.
+    /// The columns that kubectl prints.
     pub(crate) columns: Columns,
     /// Whether new objects are refused, because the definition is being deleted.
     pub(crate) is_closing: bool,
@@ -117,14 +117,14 @@ impl Resource {
         object
     }
 
-    /// Whether a stored object has the form of today's schema.
+    /// Whether a stored object conforms to the current schema.
     pub(crate) fn is_up_to_date(&self, stored: &Stored) -> bool {
         self.stored_schema.is_none() || self.stored_schema_number == stored.schema()
     }
 
-    /// A stored object that was written under another schema, presented in the form of today's:
-    /// what that one let through is dropped, and what has a default since is filled in. Nothing
-    /// if the object has that form.
+    /// Converts a stored object that was written under another schema: drops fields that the
+    /// current schema does not have, and fills in its defaults. `None` if the object conforms to the
+    /// current schema.
     pub(crate) fn migrated(&self, stored: &Stored) -> Option<Value> {
         let schema = self.stored_schema.as_ref()?;
         if self.is_up_to_date(stored) {

@@ -10,7 +10,7 @@ use super::autoscaler;
 /// and so do the built-in kinds here; but for events and autoscalers, which have two shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// Not at all.
+    /// There is no difference.
     Same,
     /// `events.k8s.io/v1`, stored as `v1`.
     Events,
@@ -32,7 +32,7 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 // === impl View ===
 
 impl View {
-    /// The stored object as this version shows it.
+    /// Converts a stored object to this version.
     pub(crate) fn present(self, stored: &Value) -> Value {
         let mut object = stored.clone();
         match self {
@@ -47,7 +47,7 @@ impl View {
         object
     }
 
-    /// An object of this version as it is stored.
+    /// Converts an object of this version to the stored version.
     pub(crate) fn store(self, object: &mut Value) {
         match self {
             Self::Same => {}

@@ -1,7 +1,7 @@
-//! From the JSON of a schema to nodes.
+//! Compiles the JSON of a schema into nodes.
 //!
-//! One walk builds the tree and notes what Kubernetes would refuse; the rules themselves
-//! stand in [`vocabulary`] and [`structural`].
+//! One walk builds the tree and collects the errors of the schema. The rules are in [`vocabulary`]
+//! and [`structural`].
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -152,7 +152,7 @@ impl Compiler<'_> {
             return Node::default();
         };
         if !self.limits.take_node() {
-            // Told once: the rest of the schema is not looked at.
+            // Reported once: the rest of the schema is not checked.
             if !std::mem::replace(&mut self.limits.is_exceeded, true) {
                 let why =
                     format!("the schemas of a definition may have {MAX_NODES} nodes in total");

@@ -1,4 +1,4 @@
-//! Whole objects inside of objects: they say what they are.
+//! Embedded objects: checks their `apiVersion` and `kind`.
 //!
 //! Not checked, although Kubernetes does: the syntax of what is in their `metadata`.
 //!

@@ -1,4 +1,4 @@
-//! Sets and maps written as lists, and the duplicates in them.
+//! Lists that are sets or maps: finds duplicate elements.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema/listtype`, Kubernetes 1.36.
 
@@ -67,7 +67,7 @@ fn check_map(names: &[String], elements: &[Value], at: &Place<'_>, faults: &mut 
     }
 }
 
-/// Where a key comes for the second time; a third is not told again.
+/// The positions of the second occurrence of each key. Further occurrences are not reported.
 fn repeated(keys: impl Iterator<Item = String>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut repeated = Vec::new();

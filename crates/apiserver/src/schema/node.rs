@@ -49,7 +49,7 @@ pub(super) enum Type {
     String,
 }
 
-/// What becomes of the fields that `properties` does not name.
+/// The rule for fields that `properties` does not contain.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Additional {
     /// Nothing is said: they are pruned, and valid.

@@ -30,7 +30,7 @@ enum Operator {
     Below(i64),
 }
 
-/// The text that is yet to be read.
+/// The remaining text.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -58,12 +58,12 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether every object is meant.
+    /// Whether it matches every object.
     pub(crate) fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether `object` is meant.
+    /// Whether it matches `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");
         self.requirements.iter().all(|requirement| {

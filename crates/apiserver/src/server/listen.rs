@@ -28,7 +28,7 @@ pub struct Listening {
 pub enum ListenError {
     /// The server knows no authentication, so it listens only on loopback addresses.
     #[error(
-        "{addr} is not a loopback address, and the embedded API server lets everybody in; \
+        "{addr} is not a loopback address, and the embedded API server does not authenticate clients; \
          listen on 127.0.0.1 or [::1]"
     )]
     NotLoopback {
@@ -134,7 +134,7 @@ impl Listening {
 
     /// Closes the port, ends its watches and waits until every connection is done.
     ///
-    /// The server itself goes on: other ports and services of it still answer.
+    /// The server continues to run: its other ports and services accept requests.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();

@@ -24,7 +24,7 @@ use crate::encode::{self, Encoded};
 use crate::status::Status;
 use crate::wire::Encoding;
 
-/// The header by which one sees that this is not a cluster.
+/// The header that shows that this server is not a real cluster.
 const NOTICE: (&str, &str) = (
     "x-windlass-apiserver",
     "in memory; for first steps and tests, not for production",
@@ -177,7 +177,7 @@ pub(crate) fn openapi_v2(body: &Value, as_protobuf: bool) -> Response<ResponseBo
     )
 }
 
-/// A `Status` object: a refusal, or that something is gone.
+/// The response with a `Status` object: an error, or a deletion.
 pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, status.to_value().to_string());

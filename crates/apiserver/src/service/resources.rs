@@ -1,4 +1,4 @@
-//! Requests to resources: which verb it is, who may, and what comes of it.
+//! Requests to resources: determines the verb, authorizes the request, and executes it.
 
 use std::sync::Arc;
 

@@ -134,7 +134,7 @@ impl Operation<'_> {
             return Err(invalid(error));
         }
         let shared = &self.service.shared;
-        // Documents of the server itself are for everybody.
+        // Every user may read the discovery documents.
         Ok(!shared.authorizes()
             || wanted.is_none()
             || shared.allows(&Attributes {

@@ -38,9 +38,9 @@ enum Start {
 
 /// What a watch begins with.
 struct Beginning {
-    /// Whether the objects at `told` come first.
+    /// Whether the objects at `sent` come first.
     has_initial: bool,
-    told: u64,
+    sent: u64,
 }
 
 /// Answers a watch request.
@@ -73,7 +73,7 @@ pub(super) async fn respond(
         Ok::<_, Status>(start.begin(cluster, &resource))
     };
     let (beginning, written, cut) = shared.subscribe(&resource.table, begin);
-    let Beginning { has_initial, told } = match beginning? {
+    let Beginning { has_initial, sent } = match beginning? {
         Ok(beginning) => beginning,
         // From here on errors are events: the client has its 200.
         Err(status) => {
@@ -89,7 +89,7 @@ pub(super) async fn respond(
         selector,
         initial: has_initial.then_some(Bound::Included(first)),
         marks_initial_end: options.bookmarks && matches!(start, Start::State { marked: true, .. }),
-        told,
+        sent,
         bookmarks: options.bookmarks,
         deadline,
     };
@@ -137,14 +137,14 @@ impl Start {
         match self {
             Self::Now => Ok(Beginning {
                 has_initial: false,
-                told: current,
+                sent: current,
             }),
             Self::State { at_least, .. } if at_least > current => {
                 Err(Status::too_large_resource_version(at_least, current))
             }
             Self::State { .. } => Ok(Beginning {
                 has_initial: true,
-                told: current,
+                sent: current,
             }),
             Self::After(version) => {
                 cluster.store.remembers(&resource.table, version).map_err(
@@ -154,7 +154,7 @@ impl Start {
                 )?;
                 Ok(Beginning {
                     has_initial: false,
-                    told: version,
+                    sent: version,
                 })
             }
         }

@@ -1,8 +1,8 @@
-//! The resource a refusal is about.
+//! The resource that an error response is about.
 
 use serde_json::{Map, Value};
 
-/// The resource a refusal is about, as messages name it.
+/// The resource that an error response is about, in the form that messages use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About<'a> {
     /// The API group; empty for the core group.

@@ -1,4 +1,4 @@
-//! Field errors: what is wrong with one field of an object.
+//! Field errors: the error of one field of an object.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use crate::schema::float_text;
 
-/// What is wrong with one field of an object, in the words of Kubernetes.
+/// The error of one field of an object, with the message of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct FieldError {
-    /// Where: `spec.ports[0].name`.
+    /// The path of the field, such as `spec.ports[0].name`.
     pub path: String,
-    /// In which way it is wrong.
+    /// The type of the error.
     pub kind: FieldErrorKind,
-    /// What to do about it, or nothing.
+    /// The details, or an empty text.
     pub detail: String,
 }
 
-/// In which way a field is wrong.
+/// The type of a field error.
 ///
 /// A `value` is written as Kubernetes writes it: strings in quotes, numbers and booleans
 /// plain, everything else as JSON.

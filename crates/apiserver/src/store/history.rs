@@ -1,21 +1,21 @@
-//! The bounds of the history: how many events the logs keep, how large, and for how long.
+//! The limits of the history: the number, the size and the age of the events that logs keep.
 
 use std::time::Duration;
 
 use super::{Change, Event, Store, Table};
 
-/// How much history a store keeps.
+/// The limits of the history of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HistoryLimits {
-    /// How many writes of one resource.
+    /// The largest number of writes of one resource.
     pub(crate) writes: usize,
-    /// How many bytes of states that are no longer current, over all resources.
+    /// The largest size of states that are not current, in bytes, for all resources together.
     pub(crate) bytes: usize,
-    /// For how long.
+    /// The largest age of a write.
     pub(crate) age: Duration,
 }
 
-/// Where an event is, and since when.
+/// The log of an event, and its time.
 #[derive(Debug)]
 pub(super) struct Recorded {
     table: Table,
@@ -23,15 +23,15 @@ pub(super) struct Recorded {
     at: Duration,
 }
 
-/// What an event takes beside its objects, in bytes: itself, its place in the order, and its
-/// share of the tables that hold both.
+/// The size of an event without its objects, in bytes: the event, its entry in the order, and its
+/// share of the tables for both.
 const EVENT_SIZE: usize = 256;
 
 // === impl Event ===
 
 impl Event {
-    /// What it keeps in memory beside the current objects, in bytes: the state that was
-    /// replaced, and a deleted object.
+    /// The size of the states that it keeps and that are not current, in bytes: the replaced state,
+    /// or the deleted object.
     fn size(&self) -> usize {
         let replaced = self.previous.as_ref().map_or(0, |object| object.size());
         let deleted = match self.change {
@@ -45,13 +45,13 @@ impl Event {
 // === impl Store ===
 
 impl Store {
-    /// Sets the time since the start, and drops what is too old by then.
+    /// Sets the time since the start, and drops events that are too old.
     pub(crate) fn advance(&mut self, now: Duration) {
         self.now = self.now.max(now);
         self.trim();
     }
 
-    /// What the history holds beside the current objects, in bytes, estimated.
+    /// The estimated size of the states in the history that are not current, in bytes.
     #[cfg(test)]
     pub(super) fn history_bytes(&self) -> usize {
         self.history
@@ -67,7 +67,7 @@ impl Store {
         self.order.len()
     }
 
-    /// Appends an event to the log of its resource, and drops what is over the limits.
+    /// Appends an event to the log of its resource, and drops events above the limits.
     pub(super) fn record(&mut self, table: &Table, event: Event) {
         self.history = self.history.saturating_add(event.size());
         self.events += 1;
@@ -86,7 +86,7 @@ impl Store {
         self.trim();
     }
 
-    /// Drops the oldest events of the server while the history is too large or too old.
+    /// Drops the oldest events of all logs while the history is too large or too old.
     fn trim(&mut self) {
         while let Some(first) = self.order.front() {
             if !self.holds(first) {
@@ -101,8 +101,8 @@ impl Store {
             self.order.pop_front();
             self.drop_oldest(&table);
         }
-        // Events that a log dropped for their number stay in the order behind older ones of
-        // other logs. They go when they are the larger part.
+        // When a log drops events because of their number, their entries stay in the order, behind
+        // older events of other logs. They are removed when they are the majority.
         if self.order.len() > self.events.saturating_mul(2).saturating_add(1024) {
             let mut order = std::mem::take(&mut self.order);
             order.retain(|recorded| self.holds(recorded));

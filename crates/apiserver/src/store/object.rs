@@ -1,15 +1,15 @@
-//! An object as it was written once.
+//! A stored object at one revision, with its serialized bytes.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde_json::Value;
 
-/// An object as it was written once, and its bytes once they have been asked for.
+/// A stored object at one revision, and its bytes after their first use.
 ///
-/// `apiVersion` and `kind` are not in it: they belong to the version in which a client
-/// asks, and are put in front of the bytes when they are sent. So all watchers of an
-/// object share one serialization, whatever version they watch.
+/// It has no `apiVersion` and `kind`, which depend on the version of the request. They are
+/// prepended to the bytes when these are sent, so that all watches of an object share one
+/// serialization in every version.
 #[derive(Debug)]
 pub(crate) struct Stored {
     value: Value,
@@ -39,7 +39,7 @@ impl Stored {
         }
     }
 
-    /// An object that is shown but was never written, as a dry run does.
+    /// An object that was never stored, for the response to a dry run.
     pub(crate) fn unsaved(value: Value) -> Self {
         Self {
             value,
@@ -71,7 +71,7 @@ impl Stored {
         self.revision
     }
 
-    /// The number of the schema whose form it has.
+    /// The number of the schema that it conforms to.
     pub(crate) fn schema(&self) -> u64 {
         self.schema
     }
@@ -98,7 +98,7 @@ impl Stored {
         self.metadata("deletionTimestamp").is_some()
     }
 
-    /// Whether a client still has to clean up after it.
+    /// Whether it has a finalizer.
     pub(crate) fn has_finalizers(&self) -> bool {
         self.metadata("finalizers")
             .and_then(Value::as_array)
@@ -119,7 +119,7 @@ impl Stored {
     }
 }
 
-/// What `value` takes in memory, in bytes, and the JSON that it becomes when it is sent.
+/// The estimated size of `value` in memory, and the size of its JSON, in bytes.
 fn json_size(value: &Value) -> usize {
     /// A member of a map: its key, its value, and its share of the nodes of the tree.
     const MEMBER: usize = 2 * (size_of::<String>() + size_of::<Value>());

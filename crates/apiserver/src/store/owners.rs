@@ -1,4 +1,4 @@
-//! The owner references of all objects, by owner.
+//! The index of all owner references by owner, and the queue of garbage collection.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,54 +6,54 @@ use serde_json::Value;
 
 use super::{Key, Stored, Table};
 
-/// An object, by its place.
+/// The resource and the key of an object.
 pub(crate) type Location = (Table, Key);
 
-/// Something that garbage collection has to look at.
+/// A change that garbage collection has to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Garbage {
-    /// An object with owners, or one whose deletion is about its dependents, was written.
+    /// An object with owners, or an object whose deletion waits for its dependents, was written.
     Written(Location),
-    /// An object with this uid is gone, and others name it as their owner.
-    OwnerGone(String),
-    /// An object that named these owners, as uid, is gone, or has changed.
-    DependentGone(Vec<String>),
+    /// The object with this uid was removed, and other objects name it as their owner.
+    OwnerRemoved(String),
+    /// An object that named owners with these uids was removed or changed.
+    DependentRemoved(Vec<String>),
 }
 
-/// The dependents of each owner, and what garbage collection has not looked at.
+/// The dependents of each owner, and the changes that garbage collection has not checked.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// Whether anything is noted; without garbage collection nothing reads it.
+    /// Whether changes are recorded, which only garbage collection needs.
     pub(super) is_tracked: bool,
-    /// By uid of the owner.
+    /// The dependents by uid of the owner.
     dependents: BTreeMap<String, BTreeSet<Location>>,
-    /// By uid: where owners are whose dependents are deleted first.
+    /// The locations of owners that wait for their dependents, by uid.
     waiting: BTreeMap<String, Location>,
     pending: VecDeque<Garbage>,
 }
 
-/// What keeps an object until its dependents have no reference to it.
+/// The finalizer that keeps an object until no dependent refers to it.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What keeps an object until its dependents are gone.
+/// The finalizer that keeps an object until its blocking dependents were removed.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 // === impl Owners ===
 
 impl Owners {
-    /// Notes that `object` has taken the place of `previous`.
+    /// Records that `object` replaces `previous`.
     pub(super) fn put(&mut self, location: &Location, previous: Option<&Stored>, object: &Stored) {
         if !self.is_tracked {
             return;
         }
         if let Some(previous) = previous {
             self.unlink(location, previous);
-            // It may block an owner no more that waits for it.
+            // It may not block an owner any more that waits for it.
             let uids = owner_uids(previous.value());
             let waiting = uids.filter(|uid| self.waiting.contains_key(*uid));
             let waiting: Vec<_> = waiting.map(str::to_owned).collect();
             if !waiting.is_empty() {
-                self.pending.push_back(Garbage::DependentGone(waiting));
+                self.pending.push_back(Garbage::DependentRemoved(waiting));
             }
         }
         let mut owned = false;
@@ -75,7 +75,7 @@ impl Owners {
         }
     }
 
-    /// Notes that `object` is gone.
+    /// Records that `object` was removed.
     pub(super) fn remove(&mut self, location: &Location, object: &Stored) {
         if !self.is_tracked {
             return;
@@ -84,11 +84,11 @@ impl Owners {
         self.waiting.remove(object.uid());
         if self.dependents.contains_key(object.uid()) {
             let uid = object.uid().to_owned();
-            self.pending.push_back(Garbage::OwnerGone(uid));
+            self.pending.push_back(Garbage::OwnerRemoved(uid));
         }
         let owners: Vec<_> = owner_uids(object.value()).map(str::to_owned).collect();
         if !owners.is_empty() {
-            self.pending.push_back(Garbage::DependentGone(owners));
+            self.pending.push_back(Garbage::DependentRemoved(owners));
         }
     }
 
@@ -103,17 +103,17 @@ impl Owners {
         }
     }
 
-    /// The next thing to look at.
+    /// The next change to check.
     pub(super) fn next(&mut self) -> Option<Garbage> {
         self.pending.pop_front()
     }
 
-    /// Those who name the object with this uid as an owner.
+    /// The locations of the objects that name the object with this uid as an owner.
     pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Location> {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// Where the object with this uid is, if it waits for its dependents.
+    /// The location of the object with this uid, if it waits for its dependents.
     pub(super) fn waiting(&self, uid: &str) -> Option<&Location> {
         self.waiting.get(uid)
     }

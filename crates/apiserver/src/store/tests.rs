@@ -95,7 +95,7 @@ fn compaction_is_for_those_who_start_later() {
     assert_eq!(store.remembers("pods", 3), Ok(()));
     assert!(
         store.events_after("pods", 1, 10).is_ok(),
-        "a running watch goes on"
+        "a running watch continues"
     );
     store.compact(99);
     assert_eq!(

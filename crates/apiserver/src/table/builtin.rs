@@ -1,7 +1,7 @@
-//! The columns of the kinds that Kubernetes brings.
+//! The columns of the built-in kinds.
 //!
-//! Those for which Kubernetes has many rules and few people look (volumes, autoscalers,
-//! endpoints, ...) show name and age.
+//! Some rarely used kinds with many rules (volumes, autoscalers, endpoints, and others) show only
+//! name and age.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -316,7 +316,7 @@ fn volume_claims() -> Vec<Column> {
     ]
 }
 
-/// Events begin with when, not with who.
+/// The columns of events, which begin with the time and not with the name.
 fn events() -> Vec<Column> {
     let mut name = Column::name();
     name.priority = 1;

@@ -80,8 +80,8 @@ impl Quantity {
         // takes a suffix without a number for nothing.
         let is_short = match form {
             Form::Binary => {
-                let room = usize::try_from(scale * 3).unwrap_or_default();
-                fraction == 0 && whole + room < 15
+                let suffix = usize::try_from(scale * 3).unwrap_or_default();
+                fraction == 0 && whole + suffix < 15
             }
             _ => whole + fraction <= 18 && scale.saturating_sub(shift) >= NANO,
         };

@@ -36,7 +36,7 @@ pub(crate) struct Struct {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) shape: Shape,
-    /// What becomes of it when it is empty.
+    /// What Go writes if the field is empty.
     pub(crate) empty: Empty,
     pub(crate) is_pointer: bool,
     /// The inline struct of Go that it is in, with a dot behind it; errors name it.
@@ -58,7 +58,7 @@ pub(crate) struct Field {
     pub(crate) merge_key: &'static str,
 }
 
-/// What becomes of a field when it is empty.
+/// What Go writes if a field is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Empty {
     /// It stays: `""`, `0`, `false`, an empty object or `null`.

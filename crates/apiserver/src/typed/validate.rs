@@ -141,7 +141,7 @@ pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
     faults.0
 }
 
-/// A quantity in a map, which is well formed.
+/// A valid quantity in a map.
 fn quantity(value: &Value) -> Option<Quantity> {
     Quantity::parse(value.as_str()?).ok()
 }

@@ -1,4 +1,4 @@
-//! Content negotiation: the form in which the client wants its answer. *(pure)*
+//! Content negotiation: the form of the response that the client accepts. *(pure)*
 
 use crate::status::Status;
 use crate::table::IncludeObject;

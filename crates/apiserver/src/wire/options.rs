@@ -10,7 +10,7 @@ use crate::status::{FieldError, Status};
 #[cfg(test)]
 mod tests;
 
-/// Longer than anybody waits, and short enough to be added to any time.
+/// The longest timeout: a year, which can be added to any time without an overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The options of a list or watch.
@@ -29,23 +29,23 @@ pub(crate) struct ListOptions {
     pub(crate) send_initial_events: Option<bool>,
 }
 
-/// How a resourceVersion is meant.
+/// The value of `resourceVersionMatch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
-    /// That one.
+    /// Exactly this version.
     Exact,
-    /// That one or a newer one.
+    /// This version or a newer one.
     NotOlderThan,
 }
 
 /// The options of a create, update or patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
-    /// Answer as if, and store nothing.
+    /// Whether the request is a dry run, which stores nothing.
     pub(crate) dry_run: bool,
     /// What to do about fields that the schema doesn't know.
     pub(crate) unknown_fields: UnknownFields,
-    /// Who writes; empty if the request does not say.
+    /// The field manager. Empty if the request does not name one.
     pub(crate) manager: String,
     /// Whether an apply takes fields from their owners.
     pub(crate) force: bool,
@@ -84,27 +84,27 @@ pub(crate) enum UnknownFields {
 /// The options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Answer as if, and delete nothing.
+    /// Whether the request is a dry run, which deletes nothing.
     pub(crate) dry_run: bool,
-    /// Delete that one only.
+    /// The precondition on the uid.
     pub(crate) uid: Option<String>,
-    /// Delete it in that state only.
+    /// The precondition on the resourceVersion.
     pub(crate) resource_version: Option<String>,
-    /// How many seconds a pod has to stop; nothing if that is not said.
+    /// The grace period of a pod in seconds, if the request has one.
     pub(crate) grace: Option<i64>,
-    /// What becomes of its dependents; nothing if that is not said.
+    /// The propagation policy, if the request has one.
     pub(crate) propagation: Option<Propagation>,
     /// Whether the request says with the old option that dependents are deleted. The answer
     /// has another code then, if the object waits for something.
     pub(crate) is_legacy_delete: bool,
 }
 
-/// What becomes of the dependents of an object that is deleted.
+/// What happens to the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They are deleted when it is gone.
+    /// They are deleted after the object.
     Background,
-    /// They are deleted first, those that ask for it.
+    /// Dependents with `blockOwnerDeletion` are deleted before the object.
     Foreground,
     /// They stay, without an owner.
     Orphan,

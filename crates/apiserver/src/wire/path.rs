@@ -1,10 +1,10 @@
-//! The meaning of a URL. *(pure)*
+//! Parses the path of a URL. *(pure)*
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// What a URL means.
+/// The target of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/healthz`, `/livez` and `/readyz`, with or without the name of a check.
@@ -37,7 +37,7 @@ pub(crate) enum Target {
     },
     /// A resource, one of its objects, or a part of one.
     Resource(Place),
-    /// Nothing that this server knows.
+    /// An unknown path.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Place {
     pub(crate) version: String,
     /// The plural name.
     pub(crate) resource: String,
-    /// Nothing for what lives in no namespace, and for all namespaces together.
+    /// `None` for cluster-scoped resources, and for requests to all namespaces.
     pub(crate) namespace: Option<String>,
     /// Nothing for a collection.
     pub(crate) name: Option<String>,

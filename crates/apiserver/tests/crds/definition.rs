@@ -177,7 +177,7 @@ async fn the_objects_of_a_kind_go_with_its_definition() -> TestResult {
 
     register(&client, widget_definition()).await?;
     let left = widgets(&client).list(&ListParams::default()).await?;
-    assert!(left.items.is_empty(), "what is gone does not come back");
+    assert!(left.items.is_empty(), "deleted objects do not reappear");
     Ok(())
 }
 

@@ -1,16 +1,16 @@
-//! One object as the API server has it.
+//! One object of the API server: its current state and all its changes.
 
 use std::{ops::Range, sync::Arc};
 
 use crate::{HandlerId, Snapshot, Version, Writer};
 
-/// One object as the API server has it, and had it.
+/// One object of the API server: its current state and all its changes.
 #[derive(Debug, Default)]
-pub(crate) struct OnServer {
+pub(crate) struct ServerObject {
     pub(crate) current: Option<Arc<Snapshot>>,
-    /// The entry that erased it.
-    pub(crate) erased: Option<usize>,
-    /// Every change: who made it, of what, and into what.
+    /// The index of the entry that removed it.
+    pub(crate) removed: Option<usize>,
+    /// All changes, oldest first.
     pub(crate) changes: Vec<Change>,
 }
 
@@ -19,13 +19,13 @@ pub(crate) struct OnServer {
 pub(crate) struct Change {
     pub(crate) by: Writer,
     pub(crate) before: Option<Arc<Snapshot>>,
-    /// None if it erased the object.
+    /// `None` if it removed the object.
     pub(crate) after: Option<Arc<Snapshot>>,
 }
 
-// === impl OnServer ===
+// === impl ServerObject ===
 
-impl OnServer {
+impl ServerObject {
     pub(super) fn commit(&mut self, by: Writer, object: &Arc<Snapshot>) {
         self.changes.push(Change {
             by,
@@ -36,7 +36,7 @@ impl OnServer {
 
     pub(super) fn erase(&mut self, by: Writer, last: &Arc<Snapshot>, at: usize) {
         let before = self.current.take().or_else(|| Some(Arc::clone(last)));
-        self.erased = Some(at);
+        self.removed = Some(at);
         self.changes.push(Change {
             by,
             before,
@@ -44,9 +44,9 @@ impl OnServer {
         });
     }
 
-    /// The object, unless it is erased.
+    /// The object, unless it is removed.
     pub(crate) fn live(&self) -> Option<&Arc<Snapshot>> {
-        self.current.as_ref().filter(|_| self.erased.is_none())
+        self.current.as_ref().filter(|_| self.removed.is_none())
     }
 
     /// Whether a wrapper ever wrote one of these finalizers.
@@ -54,8 +54,8 @@ impl OnServer {
         self.changes.iter().any(|it| it.by == Writer::Wrapper(by))
     }
 
-    /// Whether another client took the last of these finalizers away after the first of these
-    /// versions, and not after the second.
+    /// Whether another client removed the last of these finalizers between the two versions (the
+    /// first excluded, the second included).
     pub(crate) fn was_stripped_in(&self, range: &Range<Version>, finalizers: &[String]) -> bool {
         self.changes.iter().any(|it| {
             let version = it.after.as_ref().map(|it| it.version);
@@ -65,14 +65,14 @@ impl OnServer {
         })
     }
 
-    /// Whether it ever was in a state of these versions, the first excluded, that `is` accepts.
+    /// Whether `is` accepts a state between the two versions (the first excluded).
     pub(crate) fn was_in(&self, range: &Range<Version>, is: impl Fn(&Snapshot) -> bool) -> bool {
         let states = self.changes.iter().filter_map(|it| it.after.as_deref());
         let mut states = states.filter(|it| range.start < it.version && it.version <= range.end);
         states.any(is)
     }
 
-    /// The last change that took the last of these finalizers away, and who made it.
+    /// The newest change that removed the last of these finalizers.
     pub(crate) fn stripped(&self, finalizers: &[String]) -> Option<&Change> {
         self.changes.iter().rev().find(|it| it.strips(finalizers))
     }
@@ -81,7 +81,7 @@ impl OnServer {
 // === impl Change ===
 
 impl Change {
-    /// Whether it took the last of these finalizers away.
+    /// Whether it removed the last of these finalizers.
     pub(crate) fn strips(&self, finalizers: &[String]) -> bool {
         let has =
             |it: &Option<Arc<Snapshot>>| (it.as_ref()).is_some_and(|it| it.has_any(finalizers));

@@ -2,111 +2,110 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Absence, Moment, Sighted};
+use super::{Absence, Moment, ObservedObject};
 use crate::{Action, Began, Dequeue, Outcome, Settings, Snapshot, Version};
 
-/// What one handler was called for, for one object, in one process.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and no two exclude each other"
-)]
+/// The calls of one handler for one object in one process.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// The object of the last call.
     pub(crate) last: Option<Arc<Snapshot>>,
-    /// Whether a call was in backoff since the last event: then that takes events over.
+    /// Whether a call was in backoff since the last event. A retry can then replace events.
     pub(crate) backed_off: bool,
-    /// Whether the last call was a retry, so that events that came before it may still come.
+    /// Whether the last call was a retry, so that calls for earlier events may still follow.
     pub(crate) was_retry: bool,
-    /// The newest version that it was given as an event.
+    /// The newest version that it received as an event.
     pub(crate) event: Option<Version>,
-    /// Since which entry it works on the object: its first call after nothing or a delete.
+    /// The entry of its first call for the object, or of the first call after a delete.
     pub(crate) since: Option<usize>,
-    /// The absence that the last `Deleted` was for.
+    /// The absence for which `Deleted` was last called.
     pub(crate) closed: Option<Absence>,
     /// Whether the last `Deleted` has succeeded.
     pub(crate) deleted: bool,
     /// The newest version for which a call succeeded, since `since`.
     pub(crate) succeeded: Option<Version>,
-    /// The newest version for which the policy gave up.
+    /// The newest version for which the retries are exhausted.
     pub(crate) exhausted: Option<Version>,
-    /// Whether a wrapper gave the last object before the informers showed it.
+    /// Whether a wrapper passed on the last object before the informers had it.
     pub(crate) ahead: bool,
-    /// The newest epoch of which it was given a state that the informers had shown.
+    /// The newest epoch of the states that it received and that the informers had.
     epoch: u64,
     /// Whether a wrapper calls the handler.
     pub(crate) wrapped: bool,
-    /// How often it was called with `Created` for another reason than a retry.
+    /// The number of calls with `Created` that were not retries.
     pub(crate) creations: usize,
-    /// The calls that are to be made again.
+    /// The pending calls.
     pub(crate) pending: Vec<Pending>,
-    /// How many calls failed since the count began, and the object as it was then.
+    /// The number of failed calls since the count began, and the object at its begin.
     pub(crate) failures: u32,
     pub(crate) counted: Option<Arc<Snapshot>>,
-    /// How many calls with `Deleted` failed.
+    /// The number of failed calls with `Deleted`.
     pub(crate) deletes: u32,
-    /// The state that the last call left.
+    /// The state that the last call returned.
     pub(crate) state: Option<u64>,
 }
 
-/// A call that is to be made again.
+/// A pending call: a retry or a requeue.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) action: Action,
     pub(crate) failed: bool,
     pub(crate) object: Arc<Snapshot>,
-    /// Whether a wrapper gave it before the informers showed it.
+    /// Whether a wrapper passed on the object before the informers had it.
     pub(crate) ahead: bool,
     pub(crate) old: Option<Arc<Snapshot>>,
     pub(crate) state: Option<u64>,
-    /// Not before this time.
+    /// The earliest time of the call.
     pub(crate) due: Duration,
-    /// Not after this time.
+    /// The latest time of the call.
     pub(crate) latest: Duration,
-    /// Whether it may have been removed by a policy.
+    /// Whether a policy may have removed it.
     pub(crate) uncertain: bool,
 }
 
-/// Why a call can have been made.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and no two exclude each other"
-)]
+/// The possible causes of a call.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// The informers showed something that the handler was not called for.
+    /// The informers published an event for which the handler was not called yet.
     pub(crate) event: bool,
-    /// A call was to be made again, and it is time.
+    /// A pending call is due.
     pub(crate) due: bool,
-    /// A call was to be made again later, and something urgent has happened.
+    /// A pending call is not due, but an urgent event ended its backoff.
     pub(crate) urgent: bool,
-    /// The object was shown again.
+    /// The object was resynced.
     pub(crate) resync: bool,
 }
 
 // === impl Work ===
 
 impl Work {
-    /// Why `began` can have been called now.
-    pub(crate) fn cause(&self, began: &Began, sighted: Option<&Sighted>, now: Duration) -> Cause {
+    /// The possible causes of the call `began`.
+    pub(crate) fn cause(
+        &self,
+        began: &Began,
+        observed: Option<&ObservedObject>,
+        now: Duration,
+    ) -> Cause {
         let Began { action, object, .. } = began;
         let event = match action {
             Action::Created => {
-                let again = sighted.is_some_and(|it| it.times_forgotten() >= self.creations);
+                let again = observed.is_some_and(|it| it.times_forgotten() >= self.creations);
                 self.since.is_none() || again || (self.wrapped && self.is_restored(object))
             }
             Action::Updated => self.event.is_none_or(|event| object.version > event),
             Action::Deleted => {
                 let closed = self.closed.map(|it| it.from.at);
                 (self.since.is_some() || self.closed.is_none())
-                    && sighted.is_none_or(|it| it.absence_after(closed).is_some())
+                    && observed.is_none_or(|it| it.absence_after(closed).is_some())
             }
             Action::Resynced => false,
         };
         let fits = |pending: &&Pending| match (pending.action, action) {
             (Action::Deleted, action) => *action == Action::Deleted,
             (_, Action::Deleted) => false,
-            // A newer event may have taken its place.
+            // A newer event may have replaced it.
             _ => true,
         };
         let pending = || self.pending.iter().filter(fits);
@@ -115,31 +114,31 @@ impl Work {
             due: pending().any(|it| it.due <= now),
             urgent: pending()
                 .any(|it| it.failed && (object.is_urgent_after(&it.object) || it.ahead)),
-            resync: *action == Action::Resynced && sighted.is_some_and(|it| it.resynced.is_some()),
+            resync: *action == Action::Resynced && observed.is_some_and(|it| it.resynced.is_some()),
         }
     }
 
-    /// Whether `began` is the first `Deleted` after calls of other actions: it begins with no
-    /// attempts and no state. A wrapper may have begun the clean-up before.
+    /// Whether `began` is the first `Deleted` after calls of other actions. It has attempt 0 and no
+    /// state. A wrapper may have begun the clean-up earlier.
     pub(crate) fn is_first_delete(&self, began: &Began) -> bool {
         began.action == Action::Deleted && self.since.is_some() && !self.wrapped
     }
 
-    /// Whether the server was restored, and `object` is of a newer epoch than what the handler was
-    /// given: what a wrapper remembers of the older one is dropped.
+    /// Whether the server was restored, and `object` has a newer epoch than the objects that the
+    /// handler received. A wrapper forgets what it knows about an older epoch.
     pub(crate) fn is_restored(&self, object: &Snapshot) -> bool {
         let last = self.last.as_ref();
         last.is_some_and(|it| it.version.epoch < object.version.epoch) || self.is_unaware()
     }
 
-    /// Whether its wrapper passed on what the restored server answered before it could know that
-    /// the server was restored.
+    /// Whether its wrapper passed on a response of the restored server before an informer detected
+    /// that the server was restored.
     pub(crate) fn is_unaware(&self) -> bool {
         let last = self.last.as_ref();
         last.is_some_and(|it| it.version.epoch > self.epoch)
     }
 
-    /// The object was forgotten with its last informer: it is new when it is shown again.
+    /// Resets the state after the last informer of the object was removed: the object is then new.
     pub(super) fn forget(&mut self) {
         let pending = std::mem::take(&mut self.pending).into_iter();
         *self = Self {
@@ -163,12 +162,12 @@ impl Work {
     pub(super) fn begin(
         &mut self,
         began: &Began,
-        sighted: Option<&Sighted>,
+        observed: Option<&ObservedObject>,
         settings: &Settings,
         now: Moment,
     ) {
-        let cause = self.cause(began, sighted, now.time);
-        let shown = sighted.is_none_or(|it| it.versions.contains_key(&began.object.version));
+        let cause = self.cause(began, observed, now.time);
+        let shown = observed.is_none_or(|it| it.versions.contains_key(&began.object.version));
         self.ahead = self.wrapped && !shown;
         if shown {
             self.epoch = self.epoch.max(began.object.version.epoch);
@@ -182,7 +181,7 @@ impl Work {
             }
             if self.since.take().is_some() || self.closed.is_none() {
                 let closed = self.closed.map(|it| it.from.at);
-                let closed = sighted.and_then(|it| it.absence_after(closed));
+                let closed = observed.and_then(|it| it.absence_after(closed));
                 self.closed = closed.or(Some(Absence {
                     from: now,
                     apparent: false,
@@ -196,8 +195,8 @@ impl Work {
                 self.creations += usize::from(cause.event);
             }
             if *action == Action::Created || (cause.event && !self.wrapped) {
-                // It is back: it is not to be deleted any more. A handler whose predicate refused
-                // that gets a later event.
+                // The object exists again, so the delete is cancelled. A handler whose predicate
+                // rejected this event receives a later one.
                 self.pending.retain(|it| it.action != Action::Deleted);
             }
             if self.since.is_none() {
@@ -207,7 +206,7 @@ impl Work {
             }
             if cause.event {
                 self.dequeue(began, settings);
-                // Those that are kept get the newest object.
+                // Pending calls that are kept receive the newest object.
                 let kept = self
                     .pending
                     .iter_mut()
@@ -233,7 +232,7 @@ impl Work {
         }
     }
 
-    /// Removes what the policy removes at a new event.
+    /// Removes the pending calls that the policy removes at a new event.
     fn dequeue(&mut self, began: &Began, settings: &Settings) {
         let (action, object) = (began.action, &began.object);
         self.pending.retain_mut(|it| {
@@ -242,7 +241,7 @@ impl Work {
                 || match settings.dequeue {
                     Dequeue::Always => false,
                     Dequeue::Never => {
-                        // An urgent event may have run it.
+                        // An urgent event may have replaced it.
                         it.uncertain |= it.failed;
                         true
                     }
@@ -258,7 +257,7 @@ impl Work {
         });
     }
 
-    /// Removes the pending call that this one is.
+    /// Removes the pending call that began.
     fn take_due(&mut self, began: &Began, now: Duration) {
         let fits = |it: &Pending| it.action != Action::Deleted;
         let exact = |it: &Pending| fits(it) && it.action == began.action && it.due <= now;
@@ -321,18 +320,18 @@ impl Work {
         settings: &Settings,
         now: Duration,
     ) {
-        // The call is repeated with its own state, unless it left another one.
+        // The call is repeated with its own state, unless it returned another one.
         self.state = state.or(began.request.and_then(|it| it.state));
         let counted = self
             .counted
             .get_or_insert_with(|| Arc::clone(&began.object));
-        // Its engine may see less of what is the same without a generation than the rules do.
+        // For kinds without generations, the engine may detect fewer equal states than the rules.
         let anew = began.request.is_some_and(|it| it.attempt == 0);
         if anew || began.object.is_urgent_after(counted) {
             *counted = Arc::clone(&began.object);
             self.failures = 0;
         }
-        // A watcher is not given its attempt, and the count of a delete may begin anew.
+        // A watcher does not receive its attempt, and the count of a delete may restart.
         let attempt = match (began.request, began.action) {
             (Some(request), _) => request.attempt,
             (None, Action::Deleted) => self.deletes,
@@ -355,7 +354,7 @@ impl Work {
         self.backed_off |= failed;
         let (mut due, mut latest) = (due, latest);
         let same = |it: &Pending| it.failed == failed && (!failed || it.action == began.action);
-        // There is one slot for a requeue, and one for a failure of each action.
+        // An object has one pending requeue, and one pending retry for each action.
         for known in self.pending.iter().filter(|it| same(it)) {
             due = due.min(known.due);
             latest = if failed {

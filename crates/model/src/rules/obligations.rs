@@ -1,64 +1,72 @@
-//! Rules about what must have happened in the end.
+//! Obligations: rules about what must have happened when all work is done.
 
-use super::{Broken, Checked, Verdict, must, settled};
+use super::{BrokenRule, CheckedRule, Verdict, ensure, settled};
 use crate::{
     Action, Coalescing, Role, SelectorExit, Writer,
-    facts::{Facts, Handling, Sighted, Uid, Work},
+    facts::{Facts, HandlerState, ObservedObject, Uid, Work},
 };
 
-pub(super) const RULES: &[Checked] = &[
+pub(super) const RULES: &[CheckedRule] = &[
     settled("every_call_has_ended", "D16", all_ended),
     settled("the_newest_state_is_handled", "O4, D24", newest_handled),
     settled("a_delete_is_handled", "D20, D24", delete_handled),
     settled("a_pending_call_is_made", "D18, D28, GA-99", pending_made),
-    settled("an_object_that_left_is_let_go", "D22", let_go),
+    settled(
+        "an_object_that_left_the_selector_is_released",
+        "D22",
+        released_after_exit,
+    ),
     settled("a_live_object_has_our_finalizer", "D22, GA-83", guarded),
     settled(
-        "no_dying_object_keeps_our_finalizer",
+        "no_terminating_object_keeps_our_finalizer",
         "GA-76, O11",
         released,
     ),
     settled(
-        "what_we_held_is_cleaned_up",
+        "an_object_with_our_finalizer_is_cleaned_up",
         "D22, GA-71, GA-75",
         cleaned_up,
     ),
 ];
 
-/// Each handler with each object of its kind that came after the handler.
-fn pairs(facts: &Facts) -> impl Iterator<Item = (&Handling, &Uid, &Sighted, Option<&Work>)> {
+/// All pairs of a handler and an object of its kind that appeared after the handler was added.
+fn pairs(
+    facts: &Facts,
+) -> impl Iterator<Item = (&HandlerState, &Uid, &ObservedObject, Option<&Work>)> {
     let handlers = facts.handlers.values().filter(|it| it.removed.is_none());
     handlers.flat_map(move |handling| {
         let id = handling.handler.id;
-        let sighted = facts.sighted.iter();
-        let sighted = sighted.filter(|(_, it)| it.kind == handling.handler.kind && !it.unread);
-        let sighted =
-            sighted.filter(|(_, it)| it.life().is_some_and(|it| it.from.at > handling.added));
-        sighted.map(move |(uid, sighted)| (handling, uid, sighted, facts.work(id, uid)))
+        let observed = facts.observed.iter();
+        let observed = observed.filter(|(_, it)| it.kind == handling.handler.kind && !it.unread);
+        let observed = observed.filter(|(_, it)| {
+            it.last_presence()
+                .is_some_and(|it| it.from.at > handling.added)
+        });
+        observed.map(move |(uid, observed)| (handling, uid, observed, facts.work(id, uid)))
     })
 }
 
 fn all_ended(facts: &Facts) -> Verdict {
     match facts.open.values().next() {
         None => Ok(()),
-        Some(open) => Err(Broken::new(
+        Some(open) => Err(BrokenRule::new(
             &open.began.object.uid,
             format!("{} has not ended", open.began.call),
         )),
     }
 }
 
-/// Each handler has been called with success for the newest state of each live object.
+/// Each handler has had a successful call for the newest state of each existing object.
 fn newest_handled(facts: &Facts) -> Verdict {
-    for (handling, uid, sighted, work) in pairs(facts) {
-        if !sighted.is_held() || handling.handler.filtered {
+    for (handling, uid, observed, work) in pairs(facts) {
+        if !observed.is_held() || handling.handler.filtered {
             continue;
         }
-        let newest = &sighted.newest;
+        let newest = &observed.newest;
         let id = handling.handler.id;
         let Some(work) = work else {
-            must(handling.is_wrapped(), uid, || {
-                format!("{id} was never called, and {newest} is there")
+            ensure(handling.is_wrapped(), uid, || {
+                format!("{id} was never called, and {newest} exists")
             })?;
             continue;
         };
@@ -67,31 +75,31 @@ fn newest_handled(facts: &Facts) -> Verdict {
         }
         let handled = work.since.and(work.succeeded);
         if handling.is_wrapped() {
-            handled_by_wrapped(facts, handling, uid, sighted, work)?;
+            handled_by_wrapped(facts, handling, uid, observed, work)?;
             continue;
         }
-        must(handled.is_some_and(|it| it >= newest.version), uid, || {
+        ensure(handled.is_some_and(|it| it >= newest.version), uid, || {
             let handled = handled.map_or("nothing".to_owned(), |it| it.to_string());
-            format!("{id} has handled {handled}, and {newest} is there")
+            format!("{id} has handled {handled}, and {newest} exists")
         })?;
     }
     Ok(())
 }
 
-/// A wrapped handler has been given everything of the newest state that matters to it.
+/// A wrapped handler has received every relevant part of the newest state.
 fn handled_by_wrapped(
     facts: &Facts,
-    handling: &Handling,
+    handling: &HandlerState,
     uid: &Uid,
-    sighted: &Sighted,
+    observed: &ObservedObject,
     work: &Work,
 ) -> Verdict {
-    let newest = &sighted.newest;
+    let newest = &observed.newest;
     let Some(last) = &work.last else {
         return Ok(());
     };
-    let ends = facts.live(uid).is_none() || gave_up(facts, handling, Some(work));
-    if newest.dying || ends {
+    let ends = facts.live(uid).is_none() || is_exhausted(facts, handling, Some(work));
+    if newest.terminating || ends {
         return Ok(());
     }
     let ours = &handling.handler.finalizers;
@@ -103,13 +111,13 @@ fn handled_by_wrapped(
             }
             Role::Reconciler => newest.content == last.content,
         };
-    must(same, uid, || {
+    ensure(same, uid, || {
         format!(
-            "{} was last given {last}, and {newest} is there",
+            "{} last received {last}, and {newest} exists",
             handling.handler.id
         )
     })?;
-    must(
+    ensure(
         work.succeeded.is_some_and(|it| it >= last.version),
         uid,
         || {
@@ -121,28 +129,28 @@ fn handled_by_wrapped(
     )
 }
 
-/// Each handler has been called with success for the delete of each object that it was called
-/// for, and that no informer has.
+/// Each handler has had a successful `Deleted` call for each object that it was called for and
+/// that no informer has any more.
 fn delete_handled(facts: &Facts) -> Verdict {
-    for (handling, uid, sighted, work) in pairs(facts) {
-        if sighted.is_held() || !handling.is_plain() {
+    for (handling, uid, observed, work) in pairs(facts) {
+        if observed.is_held() || !handling.is_plain() {
             continue;
         }
-        let Some(life) = sighted.life().filter(|it| !it.forgotten) else {
+        let Some(presence) = observed.last_presence().filter(|it| !it.forgotten) else {
             continue;
         };
         let id = handling.handler.id;
         let Some(work) = work else {
-            must(!life.listed_first && !every_event(facts), uid, || {
-                format!("{id} was never called for an object that is gone")
+            ensure(!presence.listed_first && !every_event(facts), uid, || {
+                format!("{id} was never called for an object that was deleted")
             })?;
             continue;
         };
-        must(work.since.is_none(), uid, || {
-            format!("{id} was not called with deleted for an object that is gone")
+        ensure(work.since.is_none(), uid, || {
+            format!("{id} was not called with deleted for an object that was deleted")
         })?;
         let ended = facts.settings.delete_until_successor && has_successor(facts, uid);
-        must(
+        ensure(
             work.deleted || ended || work.exhausted.is_some(),
             uid,
             || format!("no call of {id} with deleted has succeeded"),
@@ -152,18 +160,18 @@ fn delete_handled(facts: &Facts) -> Verdict {
 }
 
 fn pending_made(facts: &Facts) -> Verdict {
-    for (handling, uid, sighted, work) in pairs(facts) {
-        if !handling.is_plain() && !sighted.is_held() {
-            // It was let go when it left the selector, or its delete was hidden.
+    for (handling, uid, observed, work) in pairs(facts) {
+        if !handling.is_plain() && !observed.is_held() {
+            // It was released when it left the selector, or a predicate rejected its delete.
             continue;
         }
         let pending = work.into_iter().flat_map(|it| &it.pending);
-        // An object that is back is not cleaned up.
-        let back = handling.is_wrapped() && sighted.is_held();
+        // An object that has returned is not cleaned up.
+        let back = handling.is_wrapped() && observed.is_held();
         let ends = facts.settings.delete_until_successor || back;
         let mut pending = pending.filter(|it| !it.uncertain && it.due < facts.now);
         let waiting = pending.find(|it| !(ends && it.action == Action::Deleted));
-        must(waiting.is_none(), uid, || {
+        ensure(waiting.is_none(), uid, || {
             let (action, due) = waiting.map_or(("", 0.0), |it| {
                 (
                     if it.failed { "a retry" } else { "a requeue" },
@@ -180,17 +188,17 @@ fn pending_made(facts: &Facts) -> Verdict {
 }
 
 fn guarded(facts: &Facts) -> Verdict {
-    for (handling, uid, sighted, work) in pairs(facts) {
-        let Some(live) = facts.live(uid).filter(|it| !it.dying) else {
+    for (handling, uid, observed, work) in pairs(facts) {
+        let Some(live) = facts.live(uid).filter(|it| !it.terminating) else {
             continue;
         };
         let Some(ours) = handling.handler.finalizers.first() else {
             continue;
         };
-        if !sighted.is_held() || gave_up(facts, handling, work) {
+        if !observed.is_held() || is_exhausted(facts, handling, work) {
             continue;
         }
-        must(live.finalizers.contains(ours), uid, || {
+        ensure(live.finalizers.contains(ours), uid, || {
             format!(
                 "the server has {live}, without the finalizer of {}",
                 handling.handler.id
@@ -201,64 +209,64 @@ fn guarded(facts: &Facts) -> Verdict {
 }
 
 fn released(facts: &Facts) -> Verdict {
-    for (handling, uid, sighted, work) in pairs(facts) {
-        let Some(live) = facts.live(uid).filter(|it| it.dying) else {
+    for (handling, uid, observed, work) in pairs(facts) {
+        let Some(live) = facts.live(uid).filter(|it| it.terminating) else {
             continue;
         };
-        if !sighted.is_held() || gave_up(facts, handling, work) {
+        if !observed.is_held() || is_exhausted(facts, handling, work) {
             continue;
         }
-        must(!live.has_any(&handling.handler.finalizers), uid, || {
+        ensure(!live.has_any(&handling.handler.finalizers), uid, || {
             format!("the server has {live}")
         })?;
     }
     Ok(())
 }
 
-/// What a wrapper held and has seen leave the selector has no finalizer of it any more.
-fn let_go(facts: &Facts) -> Verdict {
+/// An object that left the selector has no finalizer of the wrapper any more.
+fn released_after_exit(facts: &Facts) -> Verdict {
     if facts.settings.selector_exit == SelectorExit::Report {
         return Ok(());
     }
-    for (handling, uid, sighted, work) in pairs(facts) {
-        let left = sighted.life().is_some_and(|it| !it.forgotten) && !sighted.is_held();
-        // What a restored server has outside of the selector, no informer has shown.
+    for (handling, uid, observed, work) in pairs(facts) {
+        let left = observed.last_presence().is_some_and(|it| !it.forgotten) && !observed.is_held();
+        // No informer has the objects that a restored server has outside of the selector.
         let restored =
-            (facts.live(uid)).is_some_and(|it| it.version.epoch > sighted.newest.version.epoch);
+            (facts.live(uid)).is_some_and(|it| it.version.epoch > observed.newest.version.epoch);
         let left = left && !restored;
         let Some(live) = facts.live(uid).filter(|_| left && handling.is_wrapped()) else {
             continue;
         };
-        if gave_up(facts, handling, work) {
+        if is_exhausted(facts, handling, work) {
             continue;
         }
-        must(!live.has_any(&handling.handler.finalizers), uid, || {
+        ensure(!live.has_any(&handling.handler.finalizers), uid, || {
             format!("it left the selector, and the server has {live}")
         })?;
     }
     Ok(())
 }
 
-/// Whether another object of the same name was shown.
+/// Whether an informer had another object with the same name.
 fn has_successor(facts: &Facts, uid: &Uid) -> bool {
-    let own = facts.sighted.get(uid).map(|it| &it.key);
-    let mut others = facts.sighted.iter().filter(|(other, _)| *other != uid);
+    let own = facts.observed.get(uid).map(|it| &it.key);
+    let mut others = facts.observed.iter().filter(|(other, _)| *other != uid);
     others.any(|(_, it)| Some(&it.key) == own)
 }
 
-/// Whether the retry policy gave up: after calls of the handler, or after patches of its wrapper.
-fn gave_up(facts: &Facts, handling: &Handling, work: Option<&Work>) -> bool {
+/// Whether the retries are exhausted: of calls of the handler, or of patches of its wrapper.
+fn is_exhausted(facts: &Facts, handling: &HandlerState, work: Option<&Work>) -> bool {
     let patches = handling.failed_patches > 0 && !facts.settings.retry.is_endless();
     patches || work.is_some_and(|it| it.exhausted.is_some())
 }
 
-/// Whether each event is dispatched by itself: there is one informer, and nothing is folded.
+/// Whether each event is dispatched separately: there is one informer and no coalescing.
 fn every_event(facts: &Facts) -> bool {
     facts.settings.coalescing == Coalescing::Never && facts.informers.len() == 1
 }
 
-/// Whatever a wrapper held, and is gone, has been cleaned up after, unless another client took
-/// our finalizer away while no process watched.
+/// Each deleted object that had the finalizer of a wrapper has been cleaned up, unless another
+/// client removed the finalizer while no process ran.
 fn cleaned_up(facts: &Facts) -> Verdict {
     for handling in facts
         .handlers
@@ -266,8 +274,8 @@ fn cleaned_up(facts: &Facts) -> Verdict {
         .filter(|it| it.is_wrapped() && it.removed.is_none())
     {
         let id = handling.handler.id;
-        for (uid, on_server) in &facts.server {
-            if on_server.live().is_some() || !on_server.was_guarded(id) {
+        for (uid, server_object) in &facts.server {
+            if server_object.live().is_some() || !server_object.was_guarded(id) {
                 continue;
             }
             if facts.cleaned.contains_key(&(id, uid.clone()))
@@ -276,29 +284,32 @@ fn cleaned_up(facts: &Facts) -> Verdict {
                 continue;
             }
             let work = facts.work(id, uid);
-            if gave_up(facts, handling, work) {
+            if is_exhausted(facts, handling, work) {
                 continue;
             }
-            let stripped = on_server
+            let stripped = server_object
                 .stripped(&handling.handler.finalizers)
                 .map(|it| it.by);
-            // It let the object go when that left the selector.
+            // The wrapper released the object when it left the selector.
             if stripped == Some(Writer::Wrapper(id)) {
                 continue;
             }
-            let sighted = facts.sighted.get(uid);
-            let absence = sighted.and_then(|it| it.absence_after(None));
+            let observed = facts.observed.get(uid);
+            let absence = observed.and_then(|it| it.absence_after(None));
             if facts.settings.selector_exit == SelectorExit::Report
-                && absence.is_some_and(|it| on_server.erased > Some(it.from.at))
+                && absence.is_some_and(|it| server_object.removed > Some(it.from.at))
             {
-                // It was left alone when it left the selector, and then nothing showed it.
+                // The wrapper only reported that it left the selector, and then no informer had it.
                 continue;
             }
             let by_other = stripped == Some(Writer::Other);
-            let life = facts.sighted.get(uid).and_then(Sighted::life);
-            let seen = life.is_some_and(|it| !it.forgotten) && work.is_some();
-            must(by_other && !seen, uid, || {
-                format!("{id} held it, it is gone, and no clean-up has succeeded")
+            let presence = facts
+                .observed
+                .get(uid)
+                .and_then(ObservedObject::last_presence);
+            let seen = presence.is_some_and(|it| !it.forgotten) && work.is_some();
+            ensure(by_other && !seen, uid, || {
+                format!("{id} had a finalizer on the deleted object, and no clean-up has succeeded")
             })?;
         }
     }

@@ -1,14 +1,14 @@
-//! Rules about when a handler may be called: one call at a time, in add order, after sync.
+//! Rules about the order of calls: one call at a time for each object, in add order, after sync.
 
-use super::{Checked, Verdict, call, must};
+use super::{CheckedRule, Verdict, call, ensure};
 use crate::{Action, Began, facts::Facts};
 
-pub(super) const RULES: &[Checked] = &[
+pub(super) const RULES: &[CheckedRule] = &[
     call("calls_for_one_object_never_overlap", "D16", serialized),
     call("a_removed_handler_is_not_called", "GA-35", not_removed),
     call("no_handler_is_called_before_sync", "D23", after_sync),
     call("handlers_are_called_in_add_order", "GA-20", in_add_order),
-    call("quiet_stays_quiet", "O9", stays_quiet),
+    call("no_call_follows_after_all_work_is_done", "O9", stays_quiet),
 ];
 
 fn serialized(facts: &Facts, began: &Began) -> Verdict {
@@ -17,7 +17,7 @@ fn serialized(facts: &Facts, began: &Began) -> Verdict {
         open.began.object.key == began.object.key
             && facts.handler(open.began.handler).map(|it| &it.handler.kind) == kind
     });
-    must(other.is_none(), &began.object.uid, || {
+    ensure(other.is_none(), &began.object.uid, || {
         let other = other
             .map(|it| it.began.call.to_string())
             .unwrap_or_default();
@@ -28,8 +28,8 @@ fn serialized(facts: &Facts, began: &Began) -> Verdict {
 fn not_removed(facts: &Facts, began: &Began) -> Verdict {
     let removed = facts
         .handler(began.handler)
-        .is_none_or(|it| it.removed.is_some() && !it.goes_on);
-    must(!removed, &began.object.uid, || {
+        .is_none_or(|it| it.removed.is_some() && !it.continues);
+    ensure(!removed, &began.object.uid, || {
         format!("{} was removed, or its controller stopped", began.handler)
     })
 }
@@ -45,34 +45,34 @@ fn after_sync(facts: &Facts, began: &Began) -> Verdict {
         .informers
         .iter()
         .find(|(_, it)| !it.synced && it.initial);
-    must(waiting.is_none(), &began.object.uid, || {
+    ensure(waiting.is_none(), &began.object.uid, || {
         let waiting = waiting.map(|(id, _)| id.to_string()).unwrap_or_default();
         let kind = &handling.handler.kind;
         format!("a handler of {kind} is called, and {waiting} has not synced")
     })
 }
 
-/// Each event goes to the watchers and then to the reconcilers in add order: when a handler is
-/// called for a new version, those before it have been called for it.
+/// Each event is dispatched to the watchers, then to the reconcilers, in add order: when a handler
+/// is called for a new version, all earlier handlers have been called for it.
 fn in_add_order(facts: &Facts, began: &Began) -> Verdict {
     let uid = &began.object.uid;
     let Some(own) = facts.handler(began.handler) else {
         return Ok(());
     };
-    let Some(sighted) = facts.sighted.get(uid) else {
+    let Some(observed) = facts.observed.get(uid) else {
         return Ok(());
     };
     let is_event = |work: Option<&crate::facts::Work>| {
         let Some(work) = work else {
             return true;
         };
-        let cause = work.cause(began, Some(sighted), facts.now);
+        let cause = work.cause(began, Some(observed), facts.now);
         cause.event && work.pending.is_empty()
     };
     if began.action == Action::Resynced
         || !own.is_plain()
-        // What was queued when its informer was removed is called, and then forgotten.
-        || sighted.times_forgotten() > 0
+        // Events that were queued when the informer was removed are dispatched, then forgotten.
+        || observed.times_forgotten() > 0
         || !is_event(facts.work(began.handler, uid))
     {
         return Ok(());
@@ -82,20 +82,20 @@ fn in_add_order(facts: &Facts, began: &Began) -> Verdict {
         .chain(&own.handler.kind)
         .take_while(|it| it.handler.id != began.handler);
     for earlier in before {
-        let shown = (sighted.versions.get(&version)).map_or(0, |shown| shown.at);
+        let shown = (observed.versions.get(&version)).map_or(0, |shown| shown.at);
         if !earlier.is_plain() || earlier.added > shown {
             continue;
         }
         let work = facts.work(earlier.handler.id, uid);
         if work.is_some_and(|it| !it.pending.is_empty()) {
-            // It is in backoff, and called when that ends.
+            // It is in backoff, and is called when the backoff ends.
             continue;
         }
         let called = match began.action {
             Action::Deleted => work.is_none_or(|it| it.since.is_none() && it.closed.is_some()),
             _ => work.is_some_and(|it| it.last.as_ref().is_some_and(|it| it.version >= version)),
         };
-        must(called, uid, || {
+        ensure(called, uid, || {
             format!(
                 "{} is called for {} {} before {}, which was added earlier",
                 began.handler, began.action, began.object, earlier.handler.id
@@ -106,10 +106,7 @@ fn in_add_order(facts: &Facts, began: &Began) -> Verdict {
 }
 
 fn stays_quiet(facts: &Facts, began: &Began) -> Verdict {
-    must(!facts.is_settled, &began.object.uid, || {
-        format!(
-            "{} is made though nothing has happened for long",
-            began.call
-        )
+    ensure(!facts.is_settled, &began.object.uid, || {
+        format!("{} begins although all work was done", began.call)
     })
 }

@@ -1,12 +1,12 @@
-//! Rules about the states that a handler receives, and their order.
+//! Rules about the versions that a handler receives, and their order.
 
-use super::{Checked, Verdict, call, must};
+use super::{CheckedRule, Verdict, call, ensure};
 use crate::{
     Action, Began, Coalescing,
     facts::{Facts, Work},
 };
 
-pub(super) const RULES: &[Checked] = &[
+pub(super) const RULES: &[CheckedRule] = &[
     call(
         "no_event_is_skipped_without_coalescing",
         "D24",
@@ -28,16 +28,16 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
     let as_received = facts.settings.retry_as_received
         && (work.pending.iter())
             .any(|it| it.uncertain || it.object.version == began.object.version);
-    let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
-    // Of an object that is gone, a repeated clean-up has the last state that was shown.
+    let ambiguous_epoch = facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
+    // A repeated clean-up of a deleted object receives the last state that an informer had.
     let gone = work.wrapped && began.action == Action::Deleted && work.since.is_none();
-    let doubtful = doubtful || gone || facts.repeats_as_it_was(began.handler);
-    must(
-        began.object.version >= last.version || as_received || doubtful || work.is_unaware(),
+    let ambiguous_epoch = ambiguous_epoch || gone || facts.repeats_unchanged(began.handler);
+    ensure(
+        began.object.version >= last.version || as_received || ambiguous_epoch || work.is_unaware(),
         uid,
         || {
             format!(
-                "{} was given {} before, and now {}",
+                "{} received {} before, and now {}",
                 began.handler, last.version, began.object.version
             )
         },
@@ -49,16 +49,19 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
     let (Some(old), Action::Updated) = (&began.old, began.action) else {
         return Ok(());
     };
-    must(old.uid == *uid, uid, || {
-        format!("the update is from {}, another object", old.uid)
+    ensure(old.uid == *uid, uid, || {
+        format!(
+            "the old state of the update belongs to {}, another object",
+            old.uid
+        )
     })?;
     let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
     let work = facts.work(began.handler, uid);
-    let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
-    if doubtful || work.is_some_and(Work::is_unaware) {
+    let ambiguous_epoch = facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
+    if ambiguous_epoch || work.is_some_and(Work::is_unaware) {
         return Ok(());
     }
-    must(old.version <= began.object.version, uid, || {
+    ensure(old.version <= began.object.version, uid, || {
         format!(
             "the update is from {} to {}",
             old.version, began.object.version
@@ -75,14 +78,14 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
         it.old.as_ref().is_some_and(|it| it.version == old.version)
             || it.object.version == old.version
     });
-    // A wrapper does not pass on each state, and a retry may have been given a state whose
-    // event comes only now.
+    // A wrapper does not pass on each state, and a retry may have received a state whose event is
+    // dispatched only now.
     let known = given == Some(old.version)
         || retried
         || (given.is_some_and(|given| old.version < given)
             && (last.was_retry || facts.settings.retry_as_received))
         || wrapped;
-    must(known, uid, || {
+    ensure(known, uid, || {
         let given = given.map(|it| it.to_string()).unwrap_or_default();
         format!(
             "the update is from {}, and the last call was for {given}",
@@ -91,35 +94,35 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
     })
 }
 
-/// Where nothing is folded, each state that was shown is given by itself, but to a handler in
+/// Without coalescing, each state of the informer is dispatched separately, except to a handler in
 /// backoff.
 fn none_skipped(facts: &Facts, began: &Began) -> Verdict {
     let uid = &began.object.uid;
     if facts.settings.coalescing != Coalescing::Never || facts.informers.len() != 1 {
         return Ok(());
     }
-    let (Some(sighted), Some(work)) = (facts.sighted.get(uid), facts.work(began.handler, uid))
+    let (Some(observed), Some(work)) = (facts.observed.get(uid), facts.work(began.handler, uid))
     else {
         return Ok(());
     };
     let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
     let Some(event) = work
         .event
-        .filter(|_| !wrapped && !work.backed_off && !sighted.unread)
+        .filter(|_| !wrapped && !work.backed_off && !observed.unread)
     else {
         return Ok(());
     };
-    // A delete ends it, and what is new begins a new life.
+    // After a delete, a new period begins.
     if !matches!(began.action, Action::Updated) || work.since.is_none() {
         return Ok(());
     }
     if began.object.version <= event {
         return Ok(());
     }
-    let mut between = sighted.versions.range(event..began.object.version);
+    let mut between = observed.versions.range(event..began.object.version);
     let skipped = between.find(|(version, _)| **version > event);
-    must(skipped.is_none(), uid, || {
+    ensure(skipped.is_none(), uid, || {
         let skipped = skipped.map(|it| it.0.to_string()).unwrap_or_default();
-        format!("{} was never given {skipped}", began.handler)
+        format!("{} never received {skipped}", began.handler)
     })
 }

@@ -1,33 +1,29 @@
-//! Rules about wrappers: what they write, and what they pass on.
+//! Rules about wrappers: their writes to the server, and the calls of their inner handlers.
 
 use std::sync::Arc;
 
-use super::{Checked, Verdict, call, must, write};
+use super::{CheckedRule, Verdict, call, ensure, write};
 use crate::{
     Action, Began, Dequeue, Role, SelectorExit, Snapshot, Writer,
     facts::{Facts, Uid},
 };
 
-pub(super) const RULES: &[Checked] = &[
-    call(
-        "no_created_without_our_finalizer",
-        "D2",
-        created_when_guarded,
-    ),
+pub(super) const RULES: &[CheckedRule] = &[
+    call("created_requires_our_finalizer", "D2", created_when_guarded),
     call(
         "a_clean_up_that_succeeded_is_not_repeated",
         "D22",
         cleaned_once,
     ),
-    call("echoes_are_not_passed_on", "D22, GA-79", no_echo),
-    write("a_dying_object_gets_no_finalizer", "D6", not_on_dying),
+    call("own_writes_do_not_cause_calls", "D22, GA-79", no_echo),
+    write("a_terminating_object_gets_no_finalizer", "D6", not_on_dying),
     write(
         "finalizers_of_others_are_not_touched",
         "D7",
         others_untouched,
     ),
     write(
-        "our_finalizer_goes_after_the_clean_up",
+        "our_finalizer_is_removed_after_the_clean_up",
         "D3, GA-76",
         after_clean_up,
     ),
@@ -42,15 +38,15 @@ fn created_when_guarded(facts: &Facts, began: &Began) -> Verdict {
     if began.action != Action::Created {
         return Ok(());
     }
-    let Some(on_server) = facts.server.get(uid) else {
+    let Some(server_object) = facts.server.get(uid) else {
         return Ok(());
     };
-    let live = on_server.live();
-    // The server was restored since, which the wrapper cannot know.
+    let live = server_object.live();
+    // The server was restored in the meantime, which the wrapper cannot know.
     let restored = live.is_some_and(|it| it.version.epoch > began.object.version.epoch);
     let held = restored || live.is_some_and(|it| it.has_any(ours));
-    let stripped = (on_server.stripped(ours)).is_some_and(|it| it.by == Writer::Other);
-    must(held || stripped, uid, || {
+    let stripped = (server_object.stripped(ours)).is_some_and(|it| it.by == Writer::Other);
+    ensure(held || stripped, uid, || {
         "the object has no finalizer of ours, and no other client removed it".to_owned()
     })
 }
@@ -69,22 +65,22 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
     let again = since
         .zip(cleaned)
         .is_some_and(|(since, cleaned)| since > *cleaned);
-    // What it never held it may be told of each time that it is gone.
+    // A handler can be called for each deletion of an object that never had our finalizer.
     let held = facts
         .server
         .get(uid)
         .is_none_or(|it| it.was_guarded(began.handler));
     let work = facts.work(began.handler, uid);
     let restored = work.is_some_and(|it| it.is_restored(&began.object));
-    // No version says which of two informers has noticed a restored server.
-    let restored = restored || facts.sighted.get(uid).is_some_and(|it| it.doubtful);
-    must(cleaned.is_none() || again || restored || !held, uid, || {
-        format!("{} cleaned it up before, and that succeeded", began.handler)
+    // Versions do not show which of two informers has detected a restored server.
+    let restored = restored || facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
+    ensure(cleaned.is_none() || again || restored || !held, uid, || {
+        format!("{} repeats a clean-up that had succeeded", began.handler)
     })
 }
 
-/// A watcher is given new generations and changed finalizers of others, a reconciler every
-/// change but our own.
+/// A watcher is called for new generations and for changed finalizers of others, a reconciler for
+/// every change except our own.
 fn no_echo(facts: &Facts, began: &Began) -> Verdict {
     let Some(handling) = facts.handler(began.handler).filter(|it| it.is_wrapped()) else {
         return Ok(());
@@ -106,19 +102,21 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
         new.finalizers_without(ours) != last.finalizers_without(ours)
             || match handling.handler.role {
                 Role::Watcher => new.is_urgent_after(last),
-                Role::Reconciler => new.content != last.content || new.dying != last.dying,
+                Role::Reconciler => {
+                    new.content != last.content || new.terminating != last.terminating
+                }
             }
     };
-    // What was changed and changed back may be passed on as one.
-    let on_server = facts.server.get(uid);
-    let changed = matters(new) || on_server.is_some_and(|it| it.was_in(&range, matters));
-    // What puts our finalizer back is passed on once (GA-70).
-    let put_back = on_server.is_some_and(|it| it.was_stripped_in(&range, ours));
+    // A change and its reversal may be passed on as one call.
+    let server_object = facts.server.get(uid);
+    let changed = matters(new) || server_object.is_some_and(|it| it.was_in(&range, matters));
+    // The write that restores our finalizer is passed on once (GA-70).
+    let put_back = server_object.is_some_and(|it| it.was_stripped_in(&range, ours));
     let restored = work.is_restored(new);
-    // A call that the policy kept is repeated, whatever came meanwhile.
+    // A kept call is repeated, independent of later events.
     let kept = facts.settings.dequeue != Dequeue::Always;
-    must(changed || put_back || restored || kept, uid, || {
-        format!("{} was given {last}, and now {new}", began.handler)
+    ensure(changed || put_back || restored || kept, uid, || {
+        format!("{} received {last}, and now {new}", began.handler)
     })
 }
 
@@ -131,7 +129,7 @@ fn not_on_dying(facts: &Facts, by: Writer, after: Option<&Arc<Snapshot>>, uid: &
         .map(|it| it.finalizers.clone())
         .unwrap_or_default();
     let added = after.finalizers.iter().find(|it| !before.contains(it));
-    must(!after.dying || added.is_none(), uid, || {
+    ensure(!after.terminating || added.is_none(), uid, || {
         format!("the wrapper of {handler} adds {added:?}")
     })
 }
@@ -156,8 +154,8 @@ fn others_untouched(
     let after = after
         .map(|it| it.finalizers_without(ours))
         .unwrap_or_default();
-    must(before == after, uid, || {
-        format!("those of others were {before:?}, and are {after:?}")
+    ensure(before == after, uid, || {
+        format!("finalizers of others were {before:?}, and are now {after:?}")
     })
 }
 
@@ -177,9 +175,9 @@ fn after_clean_up(facts: &Facts, by: Writer, after: Option<&Arc<Snapshot>>, uid:
     }
     let cleaned =
         (facts.cleaned.get(&(handler, Arc::clone(uid)))).is_some_and(|at| *at > handling.added);
-    let left = (facts.sighted.get(uid)).is_some_and(|it| it.absence_after(None).is_some());
+    let left = (facts.observed.get(uid)).is_some_and(|it| it.absence_after(None).is_some());
     let left = left && facts.settings.selector_exit == SelectorExit::Release;
-    must(cleaned || (left && !before.dying), uid, || {
-        format!("{handler} has not cleaned up after {before}")
+    ensure(cleaned || (left && !before.terminating), uid, || {
+        format!("{handler} has not cleaned up {before}")
     })
 }

@@ -1,9 +1,9 @@
-//! Histories that an engine once broke a rule with, one for each defect.
+//! Histories in which an earlier engine broke a rule, one test for each defect.
 
 use crate::{play::play, replay::quiet_panics, script::Script};
 
 #[test]
-fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
+fn a_finalizer_that_is_removed_before_the_informer_has_it_is_restored() {
     holds("wrapped watcher | all | | create a x; list 0; wait 3; strip a; list 0");
     holds("wrapped reconciler | all | | create a x; list 0; wait 3; strip a; list 0");
     let folded = "wrapped watcher | all | coalescing always | \
@@ -12,7 +12,7 @@ fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
 }
 
 #[test]
-fn an_object_whose_finalizer_could_not_be_put_back_is_not_added_again() {
+fn an_object_whose_finalizer_could_not_be_restored_is_not_added_again() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let stripped = "hold a; show 0 9; wait 1; patch fails; strip a; show 0 9; wait 0";
         for then in [
@@ -50,7 +50,7 @@ fn a_requeued_call_that_fails_is_retried() {
 }
 
 #[test]
-fn what_changes_while_the_finalizer_could_not_be_written_is_given() {
+fn a_change_during_a_failed_finalizer_patch_is_handled() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         for change in ["touch a", "hold a", "update a"] {
             let unwritten = "create a x; list 0; patch takes 2; patch fails; wait 3";
@@ -62,7 +62,7 @@ fn what_changes_while_the_finalizer_could_not_be_written_is_given() {
 }
 
 #[test]
-fn a_failed_delete_of_a_filtered_handler_is_retried_though_the_object_is_back_behind_the_filter() {
+fn a_failed_delete_is_retried_though_the_predicate_rejects_the_recreated_object() {
     holds(
         "reconciler, filtered reconciler | label x | retry constant | create a x; list 0; wait 0; \
          label a y; update a; next 1 panics; label a x; show 0 3; wait 0",
@@ -70,7 +70,7 @@ fn a_failed_delete_of_a_filtered_handler_is_retried_though_the_object_is_back_be
 }
 
 #[test]
-fn an_object_that_leaves_the_selector_can_come_back() {
+fn an_object_can_return_after_it_left_the_selector() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         for wait in ["", "wait 1;"] {
             let back = format!("create a x; list 0; wait 0; label a y; show 0 9; {wait} label a x");
@@ -82,7 +82,7 @@ fn an_object_that_leaves_the_selector_can_come_back() {
 }
 
 #[test]
-fn an_object_that_was_left_alone_when_it_left_the_selector_may_go_unseen() {
+fn a_delete_outside_of_the_selector_may_be_missed_if_the_exit_is_only_reported() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let left = "create a x; list 0; wait 1; label a y; show 0 9; wait 1; strip a; delete a";
         holds(&format!("{kind} | label x | exit reports | {left}"));
@@ -101,7 +101,7 @@ fn a_clean_up_is_not_repeated_for_an_informer_that_lags() {
 }
 
 #[test]
-fn an_object_that_dies_while_an_old_list_shows_it_alive_is_cleaned_up_and_not_updated() {
+fn a_terminating_object_is_cleaned_up_though_a_stale_list_has_no_deletion_mark() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let old = "create a x; list 0; wait 20; restart; update a; list old 0; delete a";
         holds(&format!(
@@ -111,7 +111,7 @@ fn an_object_that_dies_while_an_old_list_shows_it_alive_is_cleaned_up_and_not_up
 }
 
 #[test]
-fn a_restored_server_is_handled_as_it_is() {
+fn the_objects_of_a_restored_server_are_handled() {
     for kind in [
         "wrapped watcher",
         "wrapped reconciler",
@@ -138,7 +138,7 @@ fn a_restored_server_is_handled_as_it_is() {
 }
 
 #[test]
-fn what_an_answer_gave_is_not_taken_back_after_a_failure() {
+fn a_failed_call_is_not_repeated_with_an_older_version_than_the_response_to_a_patch() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let failed = "create a x; list 0; hold a; next 0 fails; wait 20";
         holds(&format!("{kind} | all | retry constant | {failed}"));
@@ -146,7 +146,7 @@ fn what_an_answer_gave_is_not_taken_back_after_a_failure() {
 }
 
 #[test]
-fn a_clean_up_is_made_though_an_update_failed_and_another_finalizer_holds() {
+fn a_clean_up_follows_a_failed_update_though_another_finalizer_remains() {
     holds(
         "wrapped watcher, wrapped reconciler | all | retry constant | create a x; list 0; \
            wait 20; next 0 fails; show 0 3; show 0 3; strip a; show 0 1; wait 0; delete a",
@@ -154,7 +154,7 @@ fn a_clean_up_is_made_though_an_update_failed_and_another_finalizer_holds() {
 }
 
 #[test]
-fn an_update_begins_with_the_state_that_was_given() {
+fn the_old_state_of_an_update_is_that_of_the_last_call() {
     for dequeue in ["", "dequeue never,"] {
         let taken_over = "create a x; list 0; touch a; next 0 fails; update a; wait 0";
         holds(&format!(
@@ -179,7 +179,7 @@ fn nothing_is_called_after_a_clean_up() {
 }
 
 #[test]
-fn a_retry_does_not_go_back_in_time() {
+fn a_retry_does_not_receive_an_older_version() {
     holds(
         "reconciler | all, all | retry constant | create a x; list 0; list 1; wait 1; \
            next 0 fails; update a; show 1 1; wait 5; update a; show 1 1",
@@ -187,7 +187,7 @@ fn a_retry_does_not_go_back_in_time() {
 }
 
 #[test]
-fn a_failed_delete_is_retried_though_the_name_is_used_again() {
+fn a_failed_delete_is_retried_though_the_object_is_recreated() {
     holds(
         "reconciler | all | retry constant | create a x; list 0; wait 20; delete a; show 0 2; \
            next 0 fails; wait 0; create a x",
@@ -199,7 +199,7 @@ fn a_failed_delete_is_retried_though_the_name_is_used_again() {
 }
 
 #[test]
-fn a_lagging_delete_leaves_the_successor_alone() {
+fn a_late_delete_event_does_not_affect_the_recreated_object() {
     holds(
         "reconciler | label x, label y | retry constant | create a x; list 0; list 1; wait 1; \
            delete a; create a y; next 0 fails; show 1 1; wait 1; show 0 1; wait 9",
@@ -207,7 +207,7 @@ fn a_lagging_delete_leaves_the_successor_alone() {
 }
 
 #[test]
-fn a_foreign_change_is_neither_an_echo_nor_too_old() {
+fn a_change_of_another_client_is_neither_an_own_write_nor_stale() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         holds(&format!(
             "{kind} | all | | create a x; list 0; patch is raced; wait 3"
@@ -236,7 +236,7 @@ fn a_requeue_repeats_its_action() {
 }
 
 #[test]
-fn a_clean_up_of_an_object_that_left_is_done_once_whatever_becomes_of_the_release() {
+fn a_clean_up_after_a_selector_exit_is_done_once_also_if_the_release_fails() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         for fault in [
             "fails",
@@ -258,7 +258,7 @@ fn a_clean_up_of_an_object_that_left_is_done_once_whatever_becomes_of_the_releas
 }
 
 #[test]
-fn a_clean_up_is_done_once_and_always() {
+fn each_object_is_cleaned_up_exactly_once() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let once = "create a x; list 0; wait 1; show 0 9; delete a; patch fails; show 0 9; wait 9";
         holds(&format!("{kind} | all | retry constant | {once}"));

@@ -1,4 +1,4 @@
-//! The engine as a history drives it: the one place that knows its builder.
+//! The controller under test: the only file that uses its builder.
 
 use std::{convert::Infallible, num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -16,22 +16,22 @@ use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settin
 
 use crate::{
     handler::Recorded,
+    informer_source::InformerSource,
     live::{Live, View},
     script::{
         CoalescingOption, DequeueOption, ExitOption, HandlerKind, Options, RetryOption, Selector,
     },
-    sight::Sight,
     stage::{Client, Stage, value},
 };
 
-/// The name of the one kind.
+/// The kind name of all objects.
 pub(crate) const KIND: &str = "leases";
 
-/// A controller that runs.
+/// A running controller.
 pub(crate) struct Engine {
     controller: InformerController,
     exit: OnSelectorExit,
-    /// Whether slow handlers make the watch wait.
+    /// Whether slow handlers cause backpressure on the watch.
     waits: bool,
     stop: CancellationToken,
     task: Option<JoinHandle<Result<(), RunError>>>,
@@ -42,13 +42,13 @@ fn finalizer(handler: u32) -> FinalizerName {
     FinalizerName::new(format!("h{handler}.example.io/own")).expect("a name")
 }
 
-/// The finalizers that a wrapper writes, the final one first.
+/// The finalizers that a wrapper writes: first its own, then the in-progress one.
 pub(crate) fn finalizers(handler: u32) -> Vec<String> {
     let name = finalizer(handler);
     vec![name.to_string(), name.in_progress().to_string()]
 }
 
-/// What the model must know of the options.
+/// The settings of the model that correspond to the options.
 pub(crate) fn settings(options: &Options) -> Settings {
     let seconds = Duration::from_secs;
     Settings {
@@ -75,7 +75,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         timeout: (options.timeout > 0).then(|| seconds(options.timeout)),
         coalescing: match options.coalescing {
             CoalescingOption::Always => model::Coalescing::Always,
-            // Beyond the bound of the queue it folds.
+            // When the queue is full, events are coalesced.
             CoalescingOption::WhenFull if options.queue > 0 => model::Coalescing::WhenFull,
             CoalescingOption::WhenFull | CoalescingOption::Never => model::Coalescing::Never,
         },
@@ -218,7 +218,7 @@ impl Engine {
             let informer = live.informer();
             (View::Live(live), informer)
         } else {
-            let (sight, source) = Sight::new(id, selector, stage.clone());
+            let (sight, source) = InformerSource::new(id, selector, stage.clone());
             (View::Scripted(sight), Informer::new(source))
         };
         self.controller
@@ -227,14 +227,14 @@ impl Engine {
         (view, informer)
     }
 
-    /// Adds an informer again that was removed.
+    /// Adds a removed informer again.
     pub(crate) fn add_again(&self, informer: &Informer<Lease>) {
         self.controller
             .add_informer(KIND, informer)
             .expect("added again");
     }
 
-    /// A controller that uses an informer too, and does nothing.
+    /// Adds a second controller without handlers that shares an informer.
     pub(crate) fn other(informer: &Informer<Lease>) -> Option<Self> {
         let controller = InformerController::builder()
             .on_error(|_| {})
@@ -264,7 +264,7 @@ impl Engine {
         self.task = Some(tokio::spawn(async move { controller.run(stop).await }));
     }
 
-    /// Stops it in good order. Calls that hang are not waited for longer than a minute.
+    /// Stops the controller gracefully, with a limit of one minute for calls that hang.
     pub(crate) async fn stop(&mut self) -> Result<(), String> {
         self.stop.cancel();
         let Some(mut task) = self.task.take() else {
@@ -281,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// Ends it at once.
+    /// Aborts the controller.
     pub(crate) async fn crash(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -294,7 +294,7 @@ impl Engine {
     }
 }
 
-/// Random like a coin, and the same each time.
+/// A pseudo-random decision that is the same in each run.
 fn coin(arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
     let generation = arrival.object.generation().unwrap_or_default();
     (generation + i64::from(pending.attempt)) % 2 == 0

@@ -1,4 +1,4 @@
-//! Handlers that record their calls, and do what the script says.
+//! Handlers that record their calls, and end them as the script says.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     stage::{Stage, snapshot},
 };
 
-/// What a planned panic says, so that it is not printed.
+/// The message of a planned panic, by which the panic hook recognizes it.
 pub(crate) const PLANNED: &str = "a planned panic";
 
-/// A handler that records its calls, and does what the script says.
+/// A handler that records its calls, and ends them as the script says.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     pub(crate) handler: u32,

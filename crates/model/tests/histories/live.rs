@@ -1,4 +1,4 @@
-//! An informer of the embedded server, and what it shows as it shows it.
+//! An informer of the embedded server, whose events are recorded.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use tokio::{
     time::sleep,
 };
 use windlass_informer::{Event, Informer, ListWatch, Subscription};
-use windlass_model::{Entry, InformerId, Seen, Shown};
+use windlass_model::{AddedBy, Entry, InformerEvent, InformerId};
 
 use crate::{
+    informer_source::InformerSource,
     script::Selector,
     server::{Embedded, Gate},
-    sight::Sight,
     stage::{NAMESPACE, Stage, snapshot},
 };
 
-/// An informer of a history, on either stage.
+/// An informer of a history: with a scripted source, or of the embedded server.
 pub(crate) enum View {
-    Scripted(Sight),
+    Scripted(InformerSource),
     Live(Live),
 }
 
-/// An informer of the embedded server. A subscription of its own writes down what it shows.
+/// An informer of the embedded server. A separate subscription records its events.
 ///
-/// It comes before that of the controller. A controller that makes its watch wait refuses an
-/// informer that has a subscription when it begins: then it comes after, and before the informer
-/// reaches the server.
+/// It is created before the subscription of the controller. But a controller with backpressure on
+/// the watch rejects an informer that has a subscription already. Then the recording subscription
+/// is created after that of the controller, and before the informer reaches the server.
 pub(crate) struct Live {
     id: u32,
     selector: Selector,
@@ -44,7 +44,7 @@ pub(crate) struct Live {
 // === impl View ===
 
 impl View {
-    /// Shows the next change.
+    /// Delivers the next change.
     pub(crate) fn show(&mut self) {
         match self {
             Self::Scripted(sight) => _ = sight.show(),
@@ -61,7 +61,7 @@ impl View {
         }
     }
 
-    /// Lists from a server that lags; all informers of the embedded server list anew.
+    /// Lists from a server that lags. On the embedded server, all informers list again.
     pub(crate) fn list_old(&mut self) {
         match self {
             Self::Scripted(sight) => sight.list_old(),
@@ -69,7 +69,7 @@ impl View {
         }
     }
 
-    /// Shows a bookmark; an informer of a server is cut off until it is to show something.
+    /// Delivers a bookmark. On the embedded server, disconnects the informer until its next change.
     pub(crate) fn bookmark(&mut self) {
         match self {
             Self::Scripted(sight) => sight.bookmark(),
@@ -80,7 +80,7 @@ impl View {
         }
     }
 
-    /// Shows everything up to now.
+    /// Delivers all changes up to now.
     pub(crate) fn catch_up(&mut self) {
         match self {
             Self::Scripted(sight) => sight.catch_up(),
@@ -145,14 +145,14 @@ impl Live {
         self.informer.clone()
     }
 
-    /// Writes down what the informer shows to a new subscriber.
+    /// Starts to record the events of the informer.
     fn record(&mut self) {
         self.recorder.abort();
         let (id, stage) = (self.id, self.stage.clone());
         self.gate.record(!self.after);
         if !self.after {
             let recorded = record(id, stage, self.informer.subscribe());
-            // Without the budget of a task, which would let others go first.
+            // Without tokio's cooperative budget, which would let other tasks run first.
             self.recorder = tokio::spawn(unconstrained(recorded));
             return;
         }
@@ -174,30 +174,30 @@ impl Drop for Live {
     }
 }
 
-/// Writes down what comes, before any other subscriber takes it.
+/// Records the events of a subscription, before any other subscriber receives them.
 async fn record(id: u32, stage: Stage, mut shown: Subscription<Lease>) {
     let informer = InformerId(id);
     let mut synced = false;
     while let Some(told) = shown.next_envelope().await {
         let from = match (told.from_list, synced) {
-            (false, _) => Seen::Watch,
-            (true, false) => Seen::FirstList,
-            (true, true) => Seen::List,
+            (false, _) => AddedBy::Watch,
+            (true, false) => AddedBy::FirstList,
+            (true, true) => AddedBy::List,
         };
         let shown = match told.event {
-            Event::Added(new) => Shown::Added {
+            Event::Added(new) => InformerEvent::Added {
                 object: snapshot(&new),
                 from,
             },
-            Event::Updated { new, .. } => Shown::Updated(snapshot(&new)),
-            Event::Deleted { last, .. } => Shown::Deleted(snapshot(&last)),
-            Event::Resynced(object) => Shown::Resynced(snapshot(&object)),
+            Event::Updated { new, .. } => InformerEvent::Updated(snapshot(&new)),
+            Event::Deleted { last, .. } => InformerEvent::Deleted(snapshot(&last)),
+            Event::Resynced(object) => InformerEvent::Resynced(snapshot(&object)),
             _ => {
                 synced = true;
                 stage.log(Entry::Synced(informer));
                 continue;
             }
         };
-        stage.log(Entry::Shown { informer, shown });
+        stage.log(Entry::InformerEvent { informer, shown });
     }
 }

@@ -1,7 +1,7 @@
 //! Random histories of an `InformerController`, checked against the reference model.
 //!
-//! They are played on two stages: on scripted sources, where each informer may be as far behind as
-//! the script says, and on the embedded API server, with the code that lists and watches.
+//! They run in two environments: with scripted sources, where the script says how far each informer
+//! lags, and with the embedded API server, which also tests lists and watches.
 //! `WINDLASS_HISTORIES` and `WINDLASS_SERVER_HISTORIES` set how many are played, and
 //! `WINDLASS_HISTORY` replays one: the number that a failure prints, or a whole script.
 
@@ -13,10 +13,10 @@ mod shrink;
 // What a script plays on.
 mod engine;
 mod handler;
+mod informer_source;
 mod live;
 mod play;
 mod server;
-mod sight;
 mod stage;
 mod watchdog;
 

@@ -1,4 +1,4 @@
-//! Plays a script: the log of what happens, and the rule that it breaks.
+//! Plays a script: records its log, and checks it against the rules.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     watchdog::Watched,
 };
 
-/// After how many entries a history is thought not to end.
+/// The number of entries after which a history is considered endless.
 const ENDLESS: usize = 4_000;
 
-/// How a history broke a rule, or could not be played.
+/// The failure of a history: a broken rule, or an error.
 #[derive(Debug)]
 pub(crate) enum Failed {
     Violation(Box<Violation>),
-    /// The controller ended, or did not become quiet.
+    /// The controller ended, or it continued to make calls.
     Engine(String),
 }
 
@@ -38,7 +38,7 @@ struct Play {
     selectors: BTreeMap<u32, Selector>,
     /// Informers that were removed.
     removed: BTreeMap<u32, (View, Informer<Lease>)>,
-    /// Another controller, and which informer it shares.
+    /// A second controller, and the informer that it shares.
     other: Option<Engine>,
     /// The number of the next handler, and of the next informer.
     next: (u32, u32),
@@ -52,7 +52,7 @@ pub(crate) fn play(script: &Script) -> Result<Vec<Record>, Failed> {
     Ok(log)
 }
 
-/// Plays `script`, and returns how it breaks each rule that it breaks.
+/// Plays `script`, and returns all rules that it breaks.
 pub(crate) fn play_all(script: &Script) -> Vec<Failed> {
     let (log, engine) = record(script);
     let violations = check_all(settings(&script.options), log);
@@ -62,7 +62,7 @@ pub(crate) fn play_all(script: &Script) -> Vec<Failed> {
     violations.chain(engine.err().map(Failed::Engine)).collect()
 }
 
-/// Plays `script`, and returns its log, and whether the engine came to its end.
+/// Plays `script`, and returns its log, and whether the engine completed it.
 pub(crate) fn record(script: &Script) -> (Vec<Record>, Result<(), String>) {
     let _watched = Watched::new(script);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -81,7 +81,7 @@ pub(crate) fn record(script: &Script) -> (Vec<Record>, Result<(), String>) {
 // === impl Failed ===
 
 impl Failed {
-    /// What failed, to be compared while a script is made smaller.
+    /// The name of the failure, to recognize the same failure while a script is shrunk.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Violation(violation) => violation.rule.name,
@@ -189,9 +189,9 @@ impl Play {
         Ok(())
     }
 
-    /// What happens on the server, to an informer, or to the next call or patch. Returns whether
-    /// the step is of these.
-    async fn happens(&mut self, step: Step) -> bool {
+    /// Makes a step that concerns the server, an informer, or the next call or patch. Returns
+    /// `false` for other steps.
+    async fn simulated_step(&mut self, step: Step) -> bool {
         let stage = &self.stage;
         let id = |it: usize| u32::try_from(it).unwrap_or_default();
         match step {
@@ -236,7 +236,7 @@ impl Play {
     }
 
     async fn step(&mut self, step: Step) -> Result<(), String> {
-        if self.happens(step).await {
+        if self.simulated_step(step).await {
             return Ok(());
         }
         let id = |it: usize| u32::try_from(it).unwrap_or_default();
@@ -263,7 +263,7 @@ impl Play {
                 self.add_informer(next, selector);
             }
             Step::RemoveInformer(it) => {
-                // Not before it runs: a controller without an informer does not begin.
+                // Only after the start, because a controller without an informer does not start.
                 sleep(Duration::from_millis(1)).await;
                 if let Some((sight, informer)) = self.informers.remove(&id(it)) {
                     self.engine.remove_informer(&informer);
@@ -274,7 +274,7 @@ impl Play {
                 }
             }
             Step::AddAgain(it) => {
-                // It has stopped by then, unless it is shared.
+                // A removed informer has stopped, unless it is shared.
                 sleep(Duration::from_millis(1)).await;
                 if let Some((mut sight, informer)) = self.removed.remove(&id(it)) {
                     self.stage.log(Entry::InformerAdded {
@@ -315,7 +315,7 @@ impl Play {
         Ok(())
     }
 
-    /// Everything succeeds from here on, and time passes until nothing more happens.
+    /// Ends all faults, and lets time pass until all work is done.
     async fn quiet(&mut self) -> Result<(), String> {
         self.stage.with(|state| {
             state.behaviours.clear();
@@ -328,7 +328,7 @@ impl Play {
         self.follow(Duration::from_secs(3_600)).await
     }
 
-    /// Shows everything at once, for some time.
+    /// Delivers all changes immediately for some time.
     async fn follow(&mut self, time: Duration) -> Result<(), String> {
         let end = Instant::now() + time;
         loop {

@@ -1,4 +1,4 @@
-//! Random scripts.
+//! Generates random scripts.
 
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -7,7 +7,7 @@ use crate::script::{
     RetryOption, Script, Selector, Step,
 };
 
-/// The script with this number: the same each time.
+/// The script with this number, which is always the same.
 pub(crate) fn script(number: u64) -> Script {
     let mut random = StdRng::seed_from_u64(number);
     let random = &mut random;
@@ -34,22 +34,19 @@ pub(crate) fn script(number: u64) -> Script {
     }
 }
 
-/// The same on the embedded API server, which cannot be restored from a backup.
+/// The script with this number for the embedded API server, which cannot be restored from a backup.
 pub(crate) fn server_script(number: u64) -> Script {
     let mut script = script(number);
-    script.options.on_server = true;
+    script.options.server_object = true;
     // Leases have no generation there.
     script.options.no_generation = true;
     script.steps.retain(|it| *it != Step::Restore);
     script
 }
 
-/// Which sorts of steps a script has: a subset each time, so that what is rare is common in
-/// some.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and no two exclude each other"
-)]
+/// The kinds of steps that a script has: a random subset, so that rare steps are frequent in some
+/// scripts.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 struct Allowed {
     failures: bool,
     slow: bool,
@@ -147,7 +144,7 @@ fn options(random: &mut StdRng) -> Options {
         queue: if random.random_bool(0.3) { 2 } else { 0 },
         concurrency: usize::from(random.random_bool(0.2)),
         seed: 1,
-        on_server: false,
+        server_object: false,
     }
 }
 
@@ -214,7 +211,7 @@ fn step(
         }
         39 if allowed.restores => vec![Step::Restore],
         40 if allowed.patches => vec![Step::Release(fault(random))],
-        // An object leaves a selector and is noticed.
+        // An object leaves a selector, and the informers receive this.
         41 | 42 if allowed.labels => {
             let left = if label == 'x' { 'y' } else { 'x' };
             let fails = allowed.patches && random.random_bool(0.5);

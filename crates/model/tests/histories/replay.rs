@@ -1,13 +1,13 @@
-//! Plays histories, and prints those that fail so that one command replays them.
+//! Plays histories, and prints a command that replays each failure.
 //!
 //! | variable | meaning |
 //! |--|--|
-//! | `WINDLASS_HISTORIES` | how many are played on scripted sources, from `WINDLASS_FIRST` (0) on |
-//! | `WINDLASS_SERVER_HISTORIES` | how many are played on the embedded server, from there on |
-//! | `WINDLASS_HISTORY` | plays one, a number or a script, and prints its log |
-//! | `WINDLASS_SURVEY` | goes on after a failure, and prints one history for each rule |
-//! | `WINDLASS_PLAIN`, `WINDLASS_ONE_HANDLER`, `WINDLASS_ONE_INFORMER` | leave something out |
-//! | `WINDLASS_RESTORED` | plays only histories with a server that is restored from a backup |
+//! | `WINDLASS_HISTORIES` | the number of histories with scripted sources, starting with `WINDLASS_FIRST` (0) |
+//! | `WINDLASS_SERVER_HISTORIES` | the number of histories with the embedded server, with the same start |
+//! | `WINDLASS_HISTORY` | plays one history, given as a number or a script, and prints its log |
+//! | `WINDLASS_SURVEY` | continues after a failure, and prints one history for each broken rule |
+//! | `WINDLASS_PLAIN`, `WINDLASS_ONE_HANDLER`, `WINDLASS_ONE_INFORMER` | simplify the scripts |
+//! | `WINDLASS_RESTORED` | plays only histories in which the server is restored from a backup |
 
 use std::{collections::BTreeMap, env, panic, sync::Once};
 
@@ -19,10 +19,10 @@ use crate::{
     shrink::shrink,
 };
 
-/// How many histories are played, unless `WINDLASS_HISTORIES` says otherwise.
+/// The default of `WINDLASS_HISTORIES`.
 const HISTORIES: u64 = 10_000;
 
-/// The same on the embedded server, unless `WINDLASS_SERVER_HISTORIES` says otherwise.
+/// The default of `WINDLASS_SERVER_HISTORIES`.
 const SERVER_HISTORIES: u64 = 1_000;
 
 /// Planned panics are not printed.
@@ -74,7 +74,7 @@ fn random_histories_on_the_embedded_server_keep_all_rules() {
     }
 }
 
-/// The number in a variable of the environment.
+/// The number in an environment variable.
 fn set(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
@@ -83,7 +83,7 @@ fn set(name: &str) -> Option<u64> {
 fn survey(count: u64, script_of: impl Fn(u64) -> Script) {
     quiet_panics();
     let first = set("WINDLASS_FIRST").unwrap_or(0);
-    // Reads the whole space, and shows one history for each rule that is broken.
+    // Plays all histories, and prints one for each broken rule.
     let survey = env::var("WINDLASS_SURVEY").is_ok();
     let restored = env::var("WINDLASS_RESTORED").is_ok();
     let mut broken: BTreeMap<String, (u64, String)> = BTreeMap::new();
@@ -111,7 +111,7 @@ fn survey(count: u64, script_of: impl Fn(u64) -> Script) {
     assert!(broken.is_empty(), "{} rules are broken", broken.len());
 }
 
-/// The script without what is left out of a survey.
+/// Simplifies a script as the environment variables say.
 fn restricted(mut script: Script) -> Script {
     let set = |name: &str| env::var(name).is_ok();
     if set("WINDLASS_ONE_INFORMER") {
@@ -135,7 +135,7 @@ fn restricted(mut script: Script) -> Script {
 }
 
 fn replay(script: &Script) {
-    // First, so that it is known if the engine does not come back.
+    // Printed first, so that it is visible if the engine hangs.
     println!("script: {script}");
     let (log, engine) = record(script);
     for (number, record) in log.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The script of a history, as text: a controller, its informers, and what happens.
+//! The script of a history and its text form: a controller, its informers, and the steps.
 //!
 //! ```text
 //! watcher, wrapped reconciler | all, label x | dequeue never, retry 1 | create a x; show 0 1
@@ -6,7 +6,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// A controller, its informers, and what happens.
+/// A script: a controller, its informers, and the steps.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Script {
     pub(crate) handlers: Vec<HandlerKind>,
@@ -19,21 +19,18 @@ pub(crate) struct Script {
 pub(crate) struct HandlerKind {
     pub(crate) wrapped: bool,
     pub(crate) reconciler: bool,
-    /// It is given only objects whose value is odd.
+    /// Whether it has a predicate that accepts only objects whose value is odd.
     pub(crate) filtered: bool,
 }
 
-/// Which objects an informer shows: all, or those with a label.
+/// The selector of an informer: all objects, or those with a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Selector {
     All,
     Label(char),
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and no two exclude each other"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Options {
     pub(crate) dequeue: DequeueOption,
@@ -44,15 +41,15 @@ pub(crate) struct Options {
     pub(crate) no_generation: bool,
     pub(crate) until_successor: bool,
     pub(crate) exit: ExitOption,
-    /// In seconds; 0 for none.
+    /// In seconds. 0 for none.
     pub(crate) timeout: u64,
     /// 0 for the default.
     pub(crate) queue: usize,
     /// 0 for the default.
     pub(crate) concurrency: usize,
     pub(crate) seed: u64,
-    /// On the embedded API server, not on scripted sources.
-    pub(crate) on_server: bool,
+    /// With the embedded API server instead of scripted sources.
+    pub(crate) server_object: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -61,7 +58,7 @@ pub(crate) enum DequeueOption {
     Always,
     Never,
     Opinionated,
-    /// A coin for each question.
+    /// A random decision for each pending call.
     Coin,
 }
 
@@ -69,11 +66,11 @@ pub(crate) enum DequeueOption {
 pub(crate) enum RetryOption {
     #[default]
     Default,
-    /// Each 4 s, without end.
+    /// Every 4 s, without a limit.
     Constant,
-    /// From 1 s, doubled, without end.
+    /// From 1 s, doubled each time, without a limit.
     Doubling,
-    /// Twice, after 2 s.
+    /// Two retries, each after 2 s.
     Twice,
     Never,
 }
@@ -86,7 +83,7 @@ pub(crate) enum CoalescingOption {
     Never,
 }
 
-/// What wrappers do about an object that leaves the selector.
+/// What wrappers do when an object leaves the selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum ExitOption {
     #[default]
@@ -95,7 +92,7 @@ pub(crate) enum ExitOption {
     Report,
 }
 
-/// What a handler does when it is next called.
+/// The behaviour of a handler in its next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Succeed,
@@ -110,28 +107,28 @@ pub(crate) enum Behaviour {
     SlowFail(u64),
 }
 
-/// What becomes of a patch of a wrapper.
+/// A fault of a patch of a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchFault {
-    /// It is not made: 500.
+    /// The patch is not applied, with response 500.
     Fails,
-    /// It is not made: 403.
+    /// The patch is not applied, with response 403.
     Refused,
-    /// It is not made: 409, though nothing has changed.
+    /// The patch is not applied, with response 409 without a real conflict.
     Conflicts,
-    /// It is made, and answered with 500.
+    /// The patch is applied, with response 500.
     LosesAnswer,
-    /// It is made, and answered 2 s later.
+    /// The patch is applied, with the response 2 s later.
     Slow,
-    /// Before it, another client changes the spec.
+    /// Before the patch, another client changes the spec.
     Raced,
-    /// Before it, another client adds a finalizer; or removes its own, if it has one there.
+    /// Before the patch, another client adds its finalizer, or removes it if it exists.
     Contended,
-    /// Before it, another client removes the finalizers of all wrappers.
+    /// Before the patch, another client removes the finalizers of all wrappers.
     Stripped,
 }
 
-/// One thing that happens. Objects are named by a letter, informers and handlers by a number.
+/// A step. Objects are named by a letter, informers and handlers by a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Create(char, char),
@@ -147,22 +144,22 @@ pub(crate) enum Step {
     ListOld(usize),
     Bookmark(usize),
     Next(usize, Behaviour),
-    /// The next request of a wrapper, whether it patches or asks.
+    /// A fault of the next request of a wrapper, a patch or a read.
     Patch(PatchFault),
-    /// The next patch with which a wrapper releases an object.
+    /// A fault of the next patch that releases an object.
     Release(PatchFault),
     Wait(u64),
     AddHandler(HandlerKind),
     RemoveHandler(usize),
     AddInformer(Selector),
     RemoveInformer(usize),
-    /// Adds an informer again that was removed.
+    /// Adds a removed informer again.
     AddAgain(usize),
-    /// The server is restored from a backup.
+    /// Restores the server from a backup.
     Restore,
-    /// Another controller uses the informer, too.
+    /// Adds a second controller that shares the informer.
     Share(usize),
-    /// That controller stops.
+    /// Stops the second controller.
     Unshare,
     Restart,
     Crash,
@@ -288,7 +285,7 @@ impl fmt::Display for Options {
             (self.until_successor, "until successor"),
             (self.exit == ExitOption::CleanUp, "exit cleans up"),
             (self.exit == ExitOption::Report, "exit reports"),
-            (self.on_server, "on a server"),
+            (self.server_object, "on a server"),
         ] {
             if set {
                 words.push(word.to_owned());
@@ -322,7 +319,7 @@ fn join<T: fmt::Display>(all: &[T], between: &str) -> String {
     all.join(between)
 }
 
-/// What is wrong with the text of a script.
+/// An invalid part of the text of a script.
 #[derive(Debug)]
 pub(crate) struct BadScript(String);
 
@@ -358,7 +355,7 @@ impl FromStr for Script {
     }
 }
 
-/// What `parse` makes of the words of each part of a text.
+/// Applies `parse` to the words of each part of a text.
 fn all<T>(
     text: &str,
     between: char,
@@ -437,7 +434,7 @@ fn parse_option(set: &mut Options, words: &[&str]) -> Option<()> {
         ["until", "successor"] => set.until_successor = true,
         ["exit", "cleans", "up"] => set.exit = ExitOption::CleanUp,
         ["exit", "reports"] => set.exit = ExitOption::Report,
-        ["on", "a", "server"] => set.on_server = true,
+        ["on", "a", "server"] => set.server_object = true,
         ["timeout", n] => set.timeout = n.parse().ok()?,
         ["queue", n] => set.queue = n.parse().ok()?,
         ["concurrency", n] => set.concurrency = n.parse().ok()?,

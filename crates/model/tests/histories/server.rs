@@ -1,4 +1,4 @@
-//! The embedded API server as a history uses it: clients that write down what is committed.
+//! The embedded API server of a history: its clients record each committed write.
 
 use std::{error::Error, sync::Arc};
 
@@ -23,13 +23,13 @@ pub(crate) struct Embedded {
     server: ApiServer,
 }
 
-/// Whether the requests of an informer reach the server.
+/// A gate that holds back the requests of an informer.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<watch::Sender<State>>);
 
 #[derive(Clone, Copy, Default)]
 struct State {
-    /// Whether what the informer shows is written down.
+    /// Whether the events of the informer are recorded.
     recorded: bool,
     open: bool,
 }
@@ -42,7 +42,7 @@ impl Embedded {
         Self { server }
     }
 
-    /// A client whose writes are logged as those of `by`, in the poll in which they are made.
+    /// A client whose writes are recorded as those of `by`, in the poll in which they are committed.
     pub(crate) fn client(&self, stage: &Stage, by: Writer) -> Client {
         let (service, stage) = (self.server.service(), stage.clone());
         let send = service_fn(move |request: Request<Body>| {
@@ -59,7 +59,7 @@ impl Embedded {
                 let bytes = body.collect().await?.to_bytes();
                 match serde_json::from_slice::<Lease>(&bytes) {
                     Ok(lease) => stage.committed(by, lease),
-                    Err(_) if deletes => stage.erased(by, &name.unwrap_or_default()),
+                    Err(_) if deletes => stage.removed(by, &name.unwrap_or_default()),
                     Err(error) => panic!("not a lease: {error}"),
                 }
                 let body = Either::Right(Full::new(bytes));
@@ -94,7 +94,7 @@ impl Embedded {
         leases.create(&params, &lease).await.expect("created");
     }
 
-    /// Replaces an object. A wrapper may have been faster: then nothing is written.
+    /// Replaces an object. Writes nothing if a wrapper has changed it in the meantime.
     pub(crate) async fn replace(&self, stage: &Stage, lease: Lease) {
         let name = lease.metadata.name.clone().unwrap_or_default();
         let (leases, params) = (self.leases(stage), PostParams::default());
@@ -107,12 +107,12 @@ impl Embedded {
         _ = leases.delete(&name, &params).await;
     }
 
-    /// Ends all watches: informers resume.
+    /// Ends all watches, so that informers resume.
     pub(crate) fn interrupt(&self) {
         self.server.close_watches();
     }
 
-    /// Ends all watches, and forgets the history: informers list.
+    /// Ends all watches and compacts the history, so that informers relist.
     pub(crate) fn compact(&self) {
         self.server.compact(self.server.resource_version());
         self.server.close_watches();
@@ -122,7 +122,7 @@ impl Embedded {
 // === impl Gate ===
 
 impl Gate {
-    /// A gate that is closed.
+    /// Creates a closed gate.
     pub(crate) fn new() -> Self {
         Self(Arc::default())
     }
@@ -131,12 +131,12 @@ impl Gate {
         self.0.borrow().open
     }
 
-    /// Opens or closes the gate; while nothing is written down it stays closed.
+    /// Opens or closes the gate. While no events are recorded, it stays closed.
     pub(crate) fn set(&self, open: bool) {
         self.0.send_modify(|state| state.open = open);
     }
 
-    /// Notes whether what the informer shows is written down.
+    /// Sets whether the events of the informer are recorded.
     pub(crate) fn record(&self, recorded: bool) {
         self.0.send_modify(|state| state.recorded = recorded);
     }

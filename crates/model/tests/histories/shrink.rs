@@ -1,11 +1,11 @@
-//! Makes a script smaller that breaks a rule, as long as it breaks the same one.
+//! Shrinks a script that breaks a rule: removes steps while it still breaks the same rule.
 
 use crate::{
     play::{Failed, play_all},
     script::{Options, Script},
 };
 
-/// The smallest script found that fails as `failed` does.
+/// Returns the smallest script found with the same failure as `failed`.
 pub(crate) fn shrink(script: Script, failed: Failed) -> (Script, Failed) {
     let mut best = (script, failed);
     loop {
@@ -21,7 +21,7 @@ pub(crate) fn shrink(script: Script, failed: Failed) -> (Script, Failed) {
     }
 }
 
-/// Scripts that are a little smaller, those that are much smaller first.
+/// Candidates for a smaller script, the smallest first.
 fn smaller(script: &Script) -> Vec<Script> {
     let mut all = Vec::new();
     let steps = script.steps.len();
@@ -34,7 +34,7 @@ fn smaller(script: &Script) -> Vec<Script> {
         }
         size /= 2;
     }
-    // The last ones, so that the numbers of the others stay.
+    // Remove the last ones, so that the numbers of the others do not change.
     if script.handlers.len() > 1 {
         let mut smaller = script.clone();
         smaller.handlers.pop();

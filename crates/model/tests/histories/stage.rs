@@ -1,4 +1,4 @@
-//! A simulated API server, the log, and what handlers and patches do next.
+//! The shared state of a history: a simulated API server, the log, and the planned faults.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -31,15 +31,16 @@ pub(crate) const NAMESPACE: &str = "default";
 /// The finalizer of another client.
 const OTHER: &str = "other.example.io/hold";
 
-/// A simulated API server, the log, and what handlers and patches do next. Clones are the same.
+/// The shared state of a history: a simulated API server, the log, and the planned behaviour of
+/// handlers and faults of patches. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct Stage {
     state: Arc<Mutex<State>>,
     /// Notified of each write to the server.
     pub(crate) written: Arc<Notify>,
     began: Instant,
-    /// The embedded API server, if the history is played on one. Then what is simulated here only
-    /// repeats what that has committed.
+    /// The embedded API server, if the history uses it. The simulated server then only repeats its
+    /// committed writes.
     pub(crate) embedded: Option<Embedded>,
 }
 
@@ -47,20 +48,20 @@ pub(crate) struct State {
     pub(crate) server: Server,
     pub(crate) log: Vec<Record>,
     pub(crate) behaviours: BTreeMap<u32, VecDeque<Behaviour>>,
-    /// What becomes of the next requests of wrappers.
+    /// The faults of the next requests of wrappers.
     pub(crate) faults: VecDeque<PatchFault>,
-    /// What becomes of the next patches that release an object.
+    /// The faults of the next patches that release an object.
     pub(crate) release_faults: VecDeque<PatchFault>,
     calls: u64,
     states: u64,
 }
 
-/// A map of objects, and everything that ever happened to it.
+/// A map of objects, and the history of its changes.
 #[derive(Default)]
 pub(crate) struct Server {
     version: u64,
     uids: u64,
-    /// How often it was restored.
+    /// The number of restores.
     pub(crate) epoch: u64,
     no_generation: bool,
     pub(crate) objects: BTreeMap<String, Lease>,
@@ -84,7 +85,7 @@ impl Stage {
             ..Server::default()
         };
         Self {
-            embedded: options.on_server.then(Embedded::new),
+            embedded: options.server_object.then(Embedded::new),
             state: Arc::new(Mutex::new(State {
                 server,
                 log: Vec::new(),
@@ -127,7 +128,7 @@ impl Stage {
         self.with(next).unwrap_or(Behaviour::Succeed)
     }
 
-    /// Stores `lease`. What dies without finalizers is gone.
+    /// Stores `lease`, or removes it if it is marked for deletion and has no finalizers.
     fn write(&self, by: Writer, lease: Lease) -> Lease {
         let (entry, lease) = self.with(|state| state.server.write(by, lease));
         self.log(entry);
@@ -135,7 +136,7 @@ impl Stage {
         lease
     }
 
-    /// The embedded server has committed `lease`, or has erased it if it is marked for deletion and
+    /// The embedded server has committed `lease`, or has removed it if it is marked for deletion and
     /// has no finalizers.
     pub(crate) fn committed(&self, by: Writer, lease: Lease) {
         let Some(entry) = self.with(|state| state.server.mirror(by, lease)) else {
@@ -145,16 +146,16 @@ impl Stage {
         self.written.notify_one();
     }
 
-    /// The embedded server has erased the object of this name.
-    pub(crate) fn erased(&self, by: Writer, name: &str) {
+    /// The embedded server has removed the object of this name.
+    pub(crate) fn removed(&self, by: Writer, name: &str) {
         if let Some(last) = self.with(|state| state.server.objects.remove(name)) {
             let object = snapshot(&last);
-            self.log(Entry::Erased { by, object });
+            self.log(Entry::Removed { by, object });
             self.written.notify_one();
         }
     }
 
-    /// Writes what `change` makes of an object, if it is there.
+    /// Applies `change` to an object, if it exists.
     async fn change(&self, name: char, change: impl FnOnce(&mut Lease)) {
         let lease = self.with(|state| state.server.objects.get(&name.to_string()).cloned());
         if let Some(mut lease) = lease {
@@ -198,7 +199,7 @@ impl Stage {
         .await;
     }
 
-    /// Changes what does not count as a new generation.
+    /// Changes a field that does not change the generation.
     pub(crate) async fn touch(&self, name: char) {
         self.change(name, |lease| {
             let notes = lease.metadata.annotations.get_or_insert_default();
@@ -241,8 +242,8 @@ impl Stage {
     pub(crate) async fn hold(&self, name: char) {
         self.change(name, |lease| {
             let finalizers = lease.metadata.finalizers.get_or_insert_default();
-            let dying = lease.metadata.deletion_timestamp.is_some();
-            if !dying && !finalizers.iter().any(|it| it == OTHER) {
+            let terminating = lease.metadata.deletion_timestamp.is_some();
+            if !terminating && !finalizers.iter().any(|it| it == OTHER) {
                 finalizers.push(OTHER.to_owned());
             }
         })
@@ -263,7 +264,7 @@ impl Stage {
         }
     }
 
-    /// Restores the server from a backup: half of what has happened has not.
+    /// Restores the server from a backup: reverts half of its changes.
     pub(crate) fn restore(&self) {
         self.log(Entry::Restored);
         let restored = self.with(|state| state.server.restore());
@@ -308,16 +309,16 @@ impl Server {
     /// Notes what the embedded server has committed; none if that is known.
     fn mirror(&mut self, by: Writer, lease: Lease) -> Option<Entry> {
         let name = name_of(&lease);
-        let dying = lease.metadata.deletion_timestamp.is_some();
+        let terminating = lease.metadata.deletion_timestamp.is_some();
         let held = lease
             .metadata
             .finalizers
             .as_ref()
             .is_some_and(|it| !it.is_empty());
-        if dying && !held {
+        if terminating && !held {
             let last = self.objects.remove(&name)?;
             let object = snapshot(&last);
-            return Some(Entry::Erased { by, object });
+            return Some(Entry::Removed { by, object });
         }
         let known = self.objects.get(&name);
         if known.is_some_and(|it| it.metadata.resource_version == lease.metadata.resource_version) {
@@ -378,7 +379,7 @@ impl Server {
             self.objects.insert(name, lease.clone())
         };
         let entry = match &before {
-            Some(last) if dead => Entry::Erased {
+            Some(last) if dead => Entry::Removed {
                 by,
                 object: snapshot(last),
             },
@@ -449,7 +450,7 @@ pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
             number: number.unwrap_or_default(),
         },
         generation: meta.generation,
-        dying: meta.deletion_timestamp.is_some(),
+        terminating: meta.deletion_timestamp.is_some(),
         finalizers: meta.finalizers.clone().unwrap_or_default(),
         content: Arc::from(content),
     })
@@ -536,8 +537,8 @@ impl Client {
         let finalizers = patched(&stored, patch)?;
         let before = stored.metadata.finalizers.clone().unwrap_or_default();
         let mut lease = stored.clone();
-        let dying = stored.metadata.deletion_timestamp.is_some();
-        if dying && finalizers.iter().any(|it| !before.contains(it)) {
+        let terminating = stored.metadata.deletion_timestamp.is_some();
+        if terminating && finalizers.iter().any(|it| !before.contains(it)) {
             return Err(api(422, "Invalid"));
         }
         if finalizers == before {

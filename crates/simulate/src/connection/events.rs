@@ -1,4 +1,4 @@
-//! The events of a watch, on their way to a process.
+//! The response body of a watch, which injects faults before it delivers events.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -19,19 +19,19 @@ use crate::{
     world::{Origin, World},
 };
 
-/// How late a delayed event is.
+/// The delay of a delayed event.
 const DELAY: Duration = Duration::from_secs(30);
 
-/// The events of a watch, on their way to a process.
+/// The response body of a watch: receives lines from the server, and delivers them to a process.
 struct Events {
     world: Arc<World>,
     origin: Origin,
     target: Target,
     cut: CancellationToken,
     body: ResponseBody,
-    /// What has arrived and is no whole line.
+    /// The received bytes of an incomplete line.
     partial: BytesMut,
-    /// Lines that can be sent.
+    /// Lines that are ready for delivery.
     ready: VecDeque<Bytes>,
     state: State,
 }
@@ -39,15 +39,15 @@ struct Events {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// It ends after what is ready, as when the server closes it.
+    /// The body ends after the lines that are ready, as when the server closes the watch.
     Ending,
-    /// Its connection breaks after what is ready.
+    /// The body fails after the lines that are ready, as when the connection breaks.
     Breaking,
-    /// It stays open, and nothing more is sent.
+    /// The body stays open without further lines.
     Silent,
 }
 
-/// As much of an event as matters here.
+/// The parts of a watch event that decide about faults.
 #[derive(Deserialize)]
 struct Line {
     #[serde(rename = "type")]
@@ -55,7 +55,7 @@ struct Line {
     object: Value,
 }
 
-/// The body of the answer to a watch request.
+/// Returns the response body of a watch request.
 pub(super) fn events(
     world: Arc<World>,
     origin: Origin,
@@ -93,18 +93,18 @@ impl Events {
                 State::Ending => return None,
                 State::Breaking => {
                     self.state = State::Ending;
-                    return Some(Err(super::broken("the connection was reset")));
+                    return Some(Err(super::connection_error("the connection was reset")));
                 }
                 State::Silent => std::future::pending().await,
             }
             let cut = self.cut.clone();
             let Some(line) = cut.run_until_cancelled(self.line()).await.flatten() else {
-                self.world.alive(self.origin).await;
+                self.world.halt_if_crashed(self.origin).await;
                 let text = format!("   watch {} ended", self.target.resource);
                 self.world.log(Some(self.origin), &text);
                 return None;
             };
-            cut.run_until_cancelled(self.arrive(line)).await?;
+            cut.run_until_cancelled(self.deliver(line)).await?;
         }
     }
 
@@ -122,8 +122,8 @@ impl Events {
         }
     }
 
-    /// Brings a line to the process, with the fault that is to happen to it.
-    async fn arrive(&mut self, line: Bytes) {
+    /// Delivers a line to the process, with the fault that the plan has for it.
+    async fn deliver(&mut self, line: Bytes) {
         let world = Arc::clone(&self.world);
         let event: Option<Line> = serde_json::from_slice(&line).ok();
         let version = event.as_ref().and_then(|event| {
@@ -134,8 +134,8 @@ impl Events {
         world
             .wait_for_revision(self.origin, version.unwrap_or_default())
             .await;
-        world.reachable(self.origin).await;
-        world.alive(self.origin).await;
+        world.wait_for_partition_end(self.origin).await;
+        world.halt_if_crashed(self.origin).await;
         let Some(event) = event.filter(|event| event.change != "BOOKMARK") else {
             self.ready.push_back(line);
             return;
@@ -175,7 +175,7 @@ impl Events {
         }
     }
 
-    /// How a watch is cut: half of the time the server closes it, else its connection breaks.
+    /// The state of a watch that is cut: with equal probability closed by the server or broken.
     fn cut_state(&self) -> State {
         match self.world.random(0..=1) {
             0 => State::Ending,

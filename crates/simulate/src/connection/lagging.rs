@@ -1,21 +1,21 @@
-//! Reads from a server that lags behind. *(pure)*
+//! Rewrites read requests so that the response is as old as that of a lagging server. *(pure)*
 
 use http::Uri;
 
 use super::Target;
 
-/// What becomes of a read that allows an old state.
+/// A read that allows an old state, as it is sent to the server instead.
 pub(super) enum Stale {
-    /// The list as it was.
+    /// The URI of a list at an old version.
     List(Uri),
-    /// A list of one object as it was.
+    /// The URI of a list of one object at an old version.
     Get(Uri),
-    /// The client asks for a newer state than this server has.
+    /// The client requests a newer version than the lagging server has.
     Refused,
 }
 
-/// The request as it is to be sent so that the answer is as old as `revision`; none if the
-/// client asks for the newest state.
+/// Rewrites a request so that the response has the state of `revision`. Returns `None` if the
+/// client requests the newest state or an exact version.
 pub(super) fn rewrite(target: &Target, uri: &Uri, revision: u64) -> Option<Stale> {
     if !matches!(target.verb, "list" | "get") || target.resource.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The object or collection that a request is about. *(pure)*
+//! The target of a request: its verb, and its object or collection. *(pure)*
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::fault::StepKind;
 
-/// What a request is about: its verb, and the resource or object.
+/// The target of a request: its verb, and its object or collection.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) verb: &'static str,
@@ -89,7 +89,7 @@ impl Target {
         }
     }
 
-    /// The path of a list of the objects that it selects.
+    /// The path of the collection with the selectors of the request.
     pub(crate) fn selection(&self) -> String {
         let mut selection = form_urlencoded::Serializer::new(String::new());
         let pairs = form_urlencoded::parse(self.query.as_bytes());
@@ -98,7 +98,7 @@ impl Target {
         format!("{}?{}", self.path, selection.finish())
     }
 
-    /// The path of the object that it is about; none for a collection.
+    /// The path of the object of the request. `None` for a collection.
     pub(crate) fn subject(&self) -> Option<&str> {
         let named = !self.name.is_empty() || self.kind() == StepKind::Lease;
         named.then_some(self.path.as_str())
@@ -121,8 +121,8 @@ impl Target {
         }
     }
 
-    /// The verb, the resource and the object, as writes are counted: a name that the server made
-    /// is replaced by its prefix.
+    /// The verb, the resource and the object, by which writes are counted. A name that the server
+    /// generated is replaced by its prefix.
     pub(crate) fn described(&self, answer: &Value) -> String {
         let metadata = &answer["metadata"];
         let generated = metadata["generateName"].as_str().map(|it| format!("{it}*"));
@@ -131,9 +131,9 @@ impl Target {
         format!("{} {} {}/{name}", self.verb, self.resource, self.namespace)
     }
 
-    /// The request as a trace shows it.
+    /// The text of the request in a trace.
     pub(crate) fn text(&self, body: &[u8]) -> String {
-        // A hash is enough to see that two runs differ.
+        // A hash of the body is enough to detect that two runs differ.
         let mut hash = 0_u32;
         for byte in body {
             hash = hash.rotate_left(5) ^ u32::from(*byte);
@@ -143,7 +143,7 @@ impl Target {
     }
 }
 
-/// Whether what follows a namespace's name is a part of the namespace itself.
+/// Whether the path continues with a subresource of the namespace itself.
 fn is_subresource(rest: &[&str]) -> bool {
     matches!(rest, ["status" | "finalize"])
 }

@@ -1,4 +1,4 @@
-//! Runs plans on all processors, and shows how far that is.
+//! Runs plans in parallel on all processors, and prints the progress.
 
 use std::{
     collections::BTreeMap,
@@ -14,18 +14,18 @@ use parking_lot::Mutex;
 use super::Plans;
 use crate::{Plan, run::Run};
 
-/// How often progress is shown where there is a terminal.
-const OFTEN: Duration = Duration::from_millis(500);
+/// The interval of progress lines on a terminal.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often it is shown in a log.
-const SELDOM: Duration = Duration::from_secs(30);
+/// The interval of progress lines in a log.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether all runs have ended.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval of checks whether all runs have ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Tries all plans; returns the first in their order that is broken with its run, and how many
-/// were tried.
-pub(crate) fn first(
+/// Tries all plans. Returns the first plan in order for which `broken` returns a run, with that
+/// run, and the number of plans that were tried.
+pub(crate) fn first_broken(
     name: &str,
     plans: &Plans,
     broken: impl Fn(&Plan) -> Option<Run> + Sync,
@@ -66,11 +66,15 @@ pub(crate) fn first(
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let terminal = stderr().is_terminal();
-        let tick = if terminal { OFTEN } else { SELDOM };
+        let tick = if terminal {
+            TERMINAL_INTERVAL
+        } else {
+            LOG_INTERVAL
+        };
         let mut waited = Duration::ZERO;
         while workers.iter().any(|it| !it.is_finished()) {
-            thread::park_timeout(LOOK);
-            waited += LOOK;
+            thread::park_timeout(POLL_INTERVAL);
+            waited += POLL_INTERVAL;
             if waited >= tick {
                 waited = Duration::ZERO;
                 if terminal {

@@ -1,4 +1,4 @@
-//! The plans of a simulation, in the order in which they are tried.
+//! The plans of a simulation in the order in which they are run.
 
 use rand::{
     Rng as _, SeedableRng as _,
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::{Fault, Plan, PlannedFault, trace::TracedStep};
 
-/// The most faults of a random plan.
+/// The largest number of faults in a random plan.
 const MOST_FAULTS: usize = 6;
 
-/// The seed of every plan with one fault: it is that of the run whose steps are counted.
+/// The seed of every plan with one fault. The run whose steps are counted has the same seed.
 pub(super) const SEED: u64 = 1;
 
 /// The plans of a simulation: first those with one fault, then those with random faults.
@@ -27,7 +27,7 @@ pub(crate) struct Plans {
 // === impl Plans ===
 
 impl Plans {
-    /// These plans.
+    /// Uses exactly these plans.
     pub(crate) fn of(plans: Vec<Plan>) -> Self {
         Self {
             single: plans,
@@ -38,8 +38,8 @@ impl Plans {
         }
     }
 
-    /// Every fault at every step that it fits, or a random sample of `most` of them; and then
-    /// `seeds` plans with random faults.
+    /// Creates a plan for each fault at each step that it fits, or for a random sample of `most` of
+    /// these combinations, and then `seeds` plans with random faults.
     pub(super) fn new(faults: &[Fault], steps: &[TracedStep], most: usize, seeds: u64) -> Self {
         let mut single = Vec::new();
         for step in steps {
@@ -47,8 +47,8 @@ impl Plans {
             let fitting = faults.iter().copied().filter(fits);
             single.extend(fitting.map(|fault| Plan::single(SEED, step.number, fault)));
         }
-        // A sample at regular distances would have the same faults at each step. Neighbours find
-        // the same, too: shuffled, the first finding comes sooner.
+        // A sample at regular distances would contain the same faults at each step. Besides,
+        // adjacent plans often find the same bug, so a random order finds the first one sooner.
         single.shuffle(&mut StdRng::seed_from_u64(SEED));
         single.truncate(most);
         Self {
@@ -60,7 +60,7 @@ impl Plans {
         }
     }
 
-    /// Has plans with random faults made until a time, however many seeds that needs.
+    /// Adds plans with random faults until a time, without a limit of seeds.
     pub(super) fn until(self, until: Instant) -> Self {
         Self {
             seeds: u64::MAX,
@@ -73,7 +73,7 @@ impl Plans {
         self.single.len()
     }
 
-    /// How many plans there are, if that is known.
+    /// The number of plans, if it is known.
     pub(super) fn total(&self) -> Option<usize> {
         let seeds = usize::try_from(self.seeds).ok()?;
         self.until
@@ -81,7 +81,7 @@ impl Plans {
             .then(|| self.single.len().saturating_add(seeds))
     }
 
-    /// The plan of this number, from 0; none after the last, or when the time is over.
+    /// The plan with this index. `None` after the last plan, or when the time is over.
     pub(super) fn get(&self, index: usize) -> Option<Plan> {
         if let Some(plan) = self.single.get(index) {
             return Some(plan.clone());
@@ -105,7 +105,7 @@ fn random(faults: &[Fault], seed: u64, last_step: u64) -> Plan {
     if kinds.is_empty() {
         kinds.extend(faults.choose(&mut random));
     }
-    // Who takes a finalizer away while the operator cannot see it has the clean-up skipped.
+    // If a client removes a finalizer while the operator does not run, no clean-up is possible.
     if kinds.contains(&Fault::StripFinalizers) && kinds.iter().any(|it| it.hides_deletes()) {
         if random.random_bool(0.5) {
             kinds.retain(|it| *it != Fault::StripFinalizers);

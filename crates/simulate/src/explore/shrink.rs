@@ -1,15 +1,15 @@
-//! Makes a plan that breaks an oracle smaller, as long as it still breaks it.
+//! Shrinks a plan that breaks an oracle: removes faults and steps while it still breaks the oracle.
 
 use std::ops::Range;
 
-use super::judge_alone;
+use super::check_alone;
 use crate::{Plan, Simulation, run::run};
 
-/// The smallest plan that was found to break `oracle`.
+/// Returns the smallest plan found that still breaks `oracle`.
 pub(super) fn shrink(simulation: &Simulation, plan: &Plan, oracle: &str) -> Plan {
     let breaks = |plan: &Plan| {
         let mut run = run(simulation, plan);
-        judge_alone(simulation, plan, &mut run);
+        check_alone(simulation, plan, &mut run);
         run.violations.iter().any(|it| it.oracle == oracle)
     };
     let mut plan = plan.clone();
@@ -26,7 +26,7 @@ pub(super) fn shrink(simulation: &Simulation, plan: &Plan, oracle: &str) -> Plan
     without_steps(plan, 0..simulation.settings.steps.len(), breaks)
 }
 
-/// The plan without those steps of the users that it does not need.
+/// Returns the plan without the steps of the users that are not necessary to break the oracle.
 pub(crate) fn without_steps(
     mut plan: Plan,
     steps: Range<usize>,

@@ -1,21 +1,21 @@
-//! Specs of a kind, from its schema: random ones, ones at a boundary, and invalid ones. *(pure)*
+//! Generates specs from the schema of a kind: random, boundary and invalid ones. *(pure)*
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Map, Value, json};
 
-/// How deep a schema is followed: a schema can be recursive by its size alone.
+/// The largest depth of a generated value: a schema can be nested very deeply.
 const DEEPEST: usize = 12;
 
-/// The most items and entries that are made where the schema has no limit.
+/// The largest number of generated items and entries where the schema has no limit.
 const MOST: u64 = 3;
 
-/// The longest text that is made where the schema allows more.
+/// The length of the longest generated text, also where the schema allows more.
 const LONGEST: u64 = 300;
 
-/// `count` specs, without duplicates: `given`, and then in turn random ones, ones with one value
-/// at a boundary, and ones with one value that the schema does not allow.
+/// Generates `count` specs without duplicates: first `given`, then in turn random specs, specs
+/// with one value at a boundary, and specs with one value that the schema does not allow.
 pub(super) fn specs(schema: &Value, given: &Value, count: usize, seed: u64) -> Vec<Value> {
-    /// A small schema has few different values.
+    /// Attempts for each spec: a small schema has few different values.
     const TRIES: usize = 20;
 
     let mut make = Generator {
@@ -46,8 +46,8 @@ struct Generator {
 // === impl Generator ===
 
 impl Generator {
-    /// A value that the schema allows, as far as this can be said without its patterns and
-    /// rules: where it has those, the value is the `given` one, or none.
+    /// Generates a value that the schema allows. Where the schema has a pattern or a format, the
+    /// result is the `given` value, or `None`.
     fn value(&mut self, schema: &Value, given: Option<&Value>, depth: usize) -> Option<Value> {
         if depth > DEEPEST {
             return None;
@@ -75,7 +75,7 @@ impl Generator {
             Some("string") => self.text(schema, given),
             Some("integer" | "number") => {
                 let (least, most) = range(schema);
-                // Small numbers, where the schema allows them.
+                // Prefer small numbers where the schema allows them.
                 let from = least.max(0).min(most);
                 let to = from.saturating_add(10).min(most);
                 Some(json!(self.random.random_range(from..=to)))
@@ -197,7 +197,7 @@ impl Generator {
     }
 }
 
-/// The values of `spec` of which the schema says something, each with its path and schema.
+/// Collects the values of `spec` whose type the schema states, each with its path and schema.
 fn find_places<'s>(
     schema: &'s Value,
     spec: &Value,

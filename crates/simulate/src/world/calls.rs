@@ -1,4 +1,4 @@
-//! The calls of handlers, and the external resources that they write.
+//! The calls of handlers and their checks, and the external resources.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use windlass_controller::Action;
 use super::{Origin, World};
 use crate::oracle;
 
-/// The calls that are in progress, and what the handlers have seen.
+/// The calls in progress, and the newest states that handlers received.
 #[derive(Default)]
 pub(super) struct Calls {
     /// By process, handler and object.
@@ -19,23 +19,23 @@ pub(super) struct Calls {
     seen: BTreeMap<(Origin, String, String), Seen>,
 }
 
-/// What a handler has seen of one object.
+/// The newest state of one object that a handler received.
 struct Seen {
     object: String,
-    /// The highest version, if versions are numbers.
+    /// The highest resource version, if it is a number.
     version: Option<u64>,
-    /// That of the last call.
+    /// The generation in the last call.
     generation: Option<i64>,
-    /// Whether the handler was called for the deletion.
+    /// Whether the last call was for the deletion.
     deleted: bool,
 }
 
-/// The handlers at the end of a run that were called for an object and did not see its newest
-/// state, each with what it did not see.
+/// At the end of a run: by handler and object, the newest state or deletion that the handler did
+/// not receive.
 pub(crate) type Unseen = BTreeMap<String, String>;
 
-/// A call in progress; it ends when this is dropped.
-pub(crate) struct CallId<'w> {
+/// A call in progress. The call ends when this guard is dropped.
+pub(crate) struct CallGuard<'w> {
     world: &'w World,
     origin: Origin,
     handler: String,
@@ -43,7 +43,7 @@ pub(crate) struct CallId<'w> {
 }
 
 impl World {
-    /// Notes that a call begins.
+    /// Records that a call begins, and checks it.
     pub(crate) fn call(
         &self,
         origin: Origin,
@@ -51,7 +51,7 @@ impl World {
         action: Action,
         object: &str,
         meta: &ObjectMeta,
-    ) -> CallId<'_> {
+    ) -> CallGuard<'_> {
         let version: Option<u64> = (meta.resource_version.as_ref()).and_then(|it| it.parse().ok());
         let mut state = self.state.lock();
         let key = (origin, handler.to_owned(), object.to_owned());
@@ -68,25 +68,25 @@ impl World {
             deleted: action == Action::Deleted,
         };
         state.calls.seen.insert(key, seen);
-        let ended = state.writes.ended(origin, Instant::now());
+        let ended = state.writes.time_without_lease(origin, Instant::now());
         drop(state);
         if overlaps {
             let text = format!("{handler} was called for {object} during another call for it");
-            self.violate(oracle::SERIALIZED, text);
+            self.report_violation(oracle::SERIALIZED, text);
         }
         if let (Some(before), Some(version)) = (before, version)
             && version < before
         {
-            let text = format!("{handler} was given version {version} of {object} after {before}");
-            self.violate(oracle::VERSIONS, text);
+            let text = format!("{handler} received version {version} of {object} after {before}");
+            self.report_violation(oracle::VERSIONS, text);
         }
         if let Some(ago) = ended {
             let text = format!(
                 "{origin} began a call of {handler} for {object} {ago:?} after its lease had ended"
             );
-            self.violate(oracle::LEADER, text);
+            self.report_violation(oracle::LEADER, text);
         }
-        CallId {
+        CallGuard {
             world: self,
             origin,
             handler: handler.to_owned(),
@@ -94,8 +94,8 @@ impl World {
         }
     }
 
-    /// What the handlers of the processes that run have not seen of `objects`, which are all there
-    /// are.
+    /// The states of `objects`, which are all objects of the server, that handlers of running
+    /// processes have not received.
     pub(crate) fn unseen(&self, objects: &[(String, Value)]) -> Unseen {
         let by_uid = |(_, object): &'_ (String, Value)| {
             let metadata = &object["metadata"];
@@ -108,7 +108,7 @@ impl World {
         for ((origin, handler, uid), seen) in &state.calls.seen {
             let own = &state.replicas[origin.replica];
             let runs = own.incarnation == origin.incarnation && !own.crash.is_cancelled();
-            // One that leads no more sees nothing.
+            // A process that does not lead any more receives no events.
             if !runs || !state.writes.may_lead(*origin) {
                 continue;
             }
@@ -127,7 +127,7 @@ impl World {
         unseen
     }
 
-    /// Writes an external resource; `None` removes it. Returns the value before.
+    /// Writes an external resource. `None` removes it. Returns the previous value.
     pub(crate) fn set_external(&self, name: &str, value: Option<String>) -> Option<String> {
         let mut state = self.state.lock();
         match value {
@@ -142,9 +142,9 @@ impl World {
     }
 }
 
-// === impl CallId ===
+// === impl CallGuard ===
 
-impl Drop for CallId<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.world.state.lock();
         let key = (

@@ -1,4 +1,4 @@
-//! The writes of the operator: how often each object was created and deleted, and who may write.
+//! The writes of the operator: counts creates and deletes, and checks that the writer holds the lease.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,34 +15,34 @@ use crate::{
     oracle::{self, Violation},
 };
 
-/// What the operator wrote, and the leases that allow it to.
+/// The counted writes of the operator, and the leases.
 pub(crate) struct Writes {
-    /// By verb and object.
+    /// The number of creates and deletes by verb and object.
     counts: BTreeMap<String, u32>,
-    /// The leases as the server has them, by path.
+    /// The leases of the server by path.
     leases: BTreeMap<String, Lease>,
-    /// When the last lease that a process wrote ends for it, by process and path.
+    /// The end of the last lease that a process wrote, by process and path.
     terms: BTreeMap<(Origin, String), Instant>,
-    /// The processes whose lease another client deleted: until it would have ended they cannot
-    /// know.
-    deprived: BTreeSet<Origin>,
-    /// Whether replicas compete.
+    /// The processes whose lease another client deleted. They may continue until the lease would
+    /// have ended, because they cannot know about the deletion earlier.
+    without_lease: BTreeSet<Origin>,
+    /// Whether there are several replicas, which compete for the lease.
     has_replicas: bool,
 }
 
-/// A lease.
+/// The holder and the end of a lease.
 #[derive(Clone, Copy)]
 struct Lease {
     holder: Holder,
-    /// When it ends by its own duration, unless it is renewed.
+    /// The end of the lease by its duration, unless the holder renews it.
     ends: Instant,
 }
 
-/// Who wrote a lease last.
+/// The last writer of a lease.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Process(Origin),
-    /// A client that is no process of the operator.
+    /// A client that is not a process of the operator.
     Other,
 }
 
@@ -54,7 +54,7 @@ impl Writes {
             counts: BTreeMap::new(),
             leases: BTreeMap::new(),
             terms: BTreeMap::new(),
-            deprived: BTreeSet::new(),
+            without_lease: BTreeSet::new(),
             has_replicas,
         }
     }
@@ -63,45 +63,50 @@ impl Writes {
         self.counts.clone()
     }
 
-    /// How long ago all leases that a process held have ended for it; none if one has not, or if
-    /// it held none.
-    pub(super) fn ended(&self, origin: Origin, at: Instant) -> Option<Duration> {
+    /// The time since the last lease of a process ended. `None` if one has not ended, or if the
+    /// process never held a lease.
+    pub(super) fn time_without_lease(&self, origin: Origin, at: Instant) -> Option<Duration> {
         let own = self.terms.iter().filter(|((of, _), _)| *of == origin);
         let last = own.map(|(_, ends)| *ends).max()?;
         let ended = self.has_replicas && at > last;
         ended.then(|| at.duration_since(last))
     }
 
-    /// Whether a process holds a lease, or there is none.
+    /// Whether a process holds a lease, or no lease exists.
     pub(super) fn may_lead(&self, origin: Origin) -> bool {
         let mut leases = self.leases.values();
         self.leases.is_empty() || leases.any(|it| it.holder == Holder::Process(origin))
     }
 
-    /// Notes a write that the server has made.
-    fn note(&mut self, origin: Origin, target: &Target, answer: &Value) -> Option<Violation> {
+    /// Records and checks a successful write.
+    fn record(&mut self, origin: Origin, target: &Target, answer: &Value) -> Option<Violation> {
         if target.resource == "leases" && target.group == "coordination.k8s.io" {
-            return self.note_lease(origin, target, answer);
+            return self.record_lease(origin, target, answer);
         }
         if matches!(target.verb, "create" | "delete") && target.subresource.is_empty() {
             let counted = target.described(answer);
             *self.counts.entry(counted).or_default() += 1;
         }
-        if !self.has_replicas || self.deprived.contains(&origin) {
+        if !self.has_replicas || self.without_lease.contains(&origin) {
             return None;
         }
         let has_term = self.terms.keys().any(|(of, _)| *of == origin);
         let mut holders = self.leases.values().map(|it| it.holder);
         let other = holders.find(|holder| match holder {
             Holder::Process(holder) => *holder != origin,
-            // It took the lease from a process, which may not know yet.
+            // The other client took the lease from a process, which may not have read that yet.
             Holder::Other => !has_term,
         })?;
         let text = format!("{origin} wrote ({target}) while {other} holds the lease");
         Some(Violation::new(oracle::LEADER, text))
     }
 
-    fn note_lease(&mut self, origin: Origin, target: &Target, answer: &Value) -> Option<Violation> {
+    fn record_lease(
+        &mut self,
+        origin: Origin,
+        target: &Target,
+        answer: &Value,
+    ) -> Option<Violation> {
         let path = target.object_path(answer);
         let now = Instant::now();
         let spec = &answer["spec"];
@@ -115,7 +120,7 @@ impl Writes {
             holder: Holder::Process(origin),
             ends: now + duration(spec),
         };
-        self.deprived.remove(&origin);
+        self.without_lease.remove(&origin);
         self.terms.insert((origin, path.clone()), lease.ends);
         let before = self.leases.insert(path, lease)?;
         let is_taken = before.holder != lease.holder && now < before.ends;
@@ -146,26 +151,28 @@ impl fmt::Display for Holder {
 }
 
 impl World {
-    /// Notes that another client has deleted the lease at `path`, or all leases below it: no lease
-    /// protects from that.
-    pub(super) fn deletes_leases(&self, path: &str) {
+    /// Records that another client has deleted the lease at `path`, or all leases below it. Leader
+    /// election cannot protect against such a deletion.
+    pub(super) fn record_lease_deletion(&self, path: &str) {
         let mut state = self.state.lock();
         let Writes {
-            leases, deprived, ..
+            leases,
+            without_lease,
+            ..
         } = &mut state.writes;
         leases.retain(|of, lease| {
             let rest = of.strip_prefix(path);
             let is_deleted = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             if is_deleted && let Holder::Process(origin) = lease.holder {
-                deprived.insert(origin);
+                without_lease.insert(origin);
             }
             !is_deleted
         });
     }
 
-    /// Notes that another client has taken a lease. Its holder may go on until the lease would
-    /// have ended, and no process may take it before it ends for the other client.
-    pub(super) fn steals_lease(&self, path: &str, spec: &Value) {
+    /// Records that another client has taken a lease. The previous holder may continue until its
+    /// lease would have ended. No process may take the lease before that of the other client ends.
+    pub(super) fn record_lease_theft(&self, path: &str, spec: &Value) {
         let lease = Lease {
             holder: Holder::Other,
             ends: Instant::now() + duration(spec),
@@ -174,18 +181,22 @@ impl World {
         writes.leases.insert(path.to_owned(), lease);
     }
 
-    /// Notes that a process sends a write, which a fault may keep from the server.
-    pub(crate) fn sends_write(&self, origin: Origin, target: &Target) {
-        let ended = self.state.lock().writes.ended(origin, Instant::now());
+    /// Checks a write when the process sends it, because a fault can prevent its arrival.
+    pub(crate) fn check_sent_write(&self, origin: Origin, target: &Target) {
+        let ended = self
+            .state
+            .lock()
+            .writes
+            .time_without_lease(origin, Instant::now());
         if let Some(ago) = ended {
             let text = format!("{origin} sent ({target}) {ago:?} after its lease had ended");
-            self.violate(oracle::LEADER, text);
+            self.report_violation(oracle::LEADER, text);
         }
     }
 
-    /// Notes a write that the server has made.
-    pub(crate) fn wrote(&self, origin: Origin, target: &Target, answer: &Value) {
-        let violation = self.state.lock().writes.note(origin, target, answer);
+    /// Records and checks a successful write of a process.
+    pub(crate) fn record_write(&self, origin: Origin, target: &Target, answer: &Value) {
+        let violation = self.state.lock().writes.record(origin, target, answer);
         if let Some(violation) = violation {
             self.report(violation);
         }

@@ -1,4 +1,4 @@
-//! One campaign for each operator: it survives every fault.
+//! One campaign for each operator: a simulation with every fault, which the operator must survive.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::{
     site::{self, NAMESPACE},
 };
 
-/// Runs a campaign, with as many runs as `cargo xtask sim` asks for, or few.
+/// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
 #[track_caller]
 fn passes(simulation: Simulation) {
     match simulation.single_faults(40).seeds(10).run() {
@@ -26,20 +26,20 @@ pub(crate) fn of_sites<Fut>(name: &str, operator: fn(Process) -> Fut) -> Simulat
 where
     Fut: Future<Output = Ended> + Send + 'static,
 {
-    site::story(Simulation::new(name, operator))
+    site::with_steps(Simulation::new(name, operator))
 }
 
-/// Three replicas, each of which asks for the lease every few seconds: virtual time costs
-/// requests here.
+/// A simulation with three replicas. Each reads the lease every few seconds, so shorter times keep
+/// the number of requests low.
 pub(crate) fn of_replicas<F, Fut>(name: &str, operator: F) -> Simulation
 where
     F: Fn(Process) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Ended> + Send + 'static,
 {
-    site::short_story(Simulation::new(name, operator))
+    site::with_few_steps(Simulation::new(name, operator))
         .replicas(3)
         .pace(Duration::from_secs(15))
-        // A call that hangs takes longer than this to recover from; other operators try it.
+        // Recovery from a hanging call takes longer than this. Other campaigns inject this fault.
         .without_faults([Fault::HandlerHangs])
         .recovery(Duration::from_secs(400))
         .stay(Duration::from_secs(60))
@@ -47,7 +47,7 @@ where
 
 #[test]
 fn plain_watcher() {
-    // Without a finalizer, nothing tells it what was deleted while it did not run.
+    // Without a finalizer, it cannot detect deletes that happen while it does not run.
     let simulation = of_sites("plain watcher", |process| {
         operators::plain_watcher(process, None)
     });
@@ -71,7 +71,7 @@ fn opinionated_reconciler() {
 
 #[test]
 fn quickstart() {
-    // The content of a page, as a user gives it.
+    // The content of a page must not be logged.
     passes(of_sites("quickstart", operators::quickstart).secret("hello again"));
 }
 

@@ -1,4 +1,4 @@
-//! A plan has the same trace in every process.
+//! Determinism: a plan has the same trace in every process.
 
 use std::process::Command;
 
@@ -22,11 +22,11 @@ const PLANS: [&str; 6] = [
 fn a_plan_has_the_same_trace_in_two_processes() {
     let mut own = Vec::new();
     let simulations = [
-        site::story(Simulation::new("reconciler", |process| {
+        site::with_steps(Simulation::new("reconciler", |process| {
             operators::opinionated_reconciler(process, None)
         })),
-        site::story(Simulation::new("shared", operators::shared_informers)),
-        site::story(Simulation::new("replicas", |process| {
+        site::with_steps(Simulation::new("shared", operators::shared_informers)),
+        site::with_steps(Simulation::new("replicas", |process| {
             operators::three_replicas(process, None)
         }))
         .replicas(3),

@@ -7,7 +7,7 @@ use crate::{
     operators,
 };
 
-/// The campaign in which the fault takes effect, if one of a few steps has it.
+/// A campaign in which the fault takes effect in at least one of a few runs.
 fn campaign(fault: Fault) -> Simulation {
     match fault {
         Fault::LeaseStolen | Fault::LeaseDeleted => of_replicas("three replicas", |process| {

@@ -1,14 +1,14 @@
-//! Operators of all kinds, simulated: every fault at every step, and random combinations.
+//! Simulations of different operators with every fault at every step, and with random faults.
 //!
 //! `cargo xtask sim` runs these tests with more seeds.
 
-// The kinds, and what users do with them.
+// The kind of the objects, and the steps of the users.
 mod site;
 
 // The operators.
 mod operators;
 
-// What is tried.
+// The tests.
 mod campaigns;
 mod determinism;
 mod effects;

@@ -1,4 +1,4 @@
-//! The operators: one for each way to use the framework, with and without a deliberate bug.
+//! The simulated operators: one for each way to use the framework, with an optional planted bug.
 
 use windlass_controller::{FinalizerName, Finalizers, InformerController};
 use windlass_informer::Informer;
@@ -6,10 +6,10 @@ use windlass_simulate::Process;
 
 use crate::site::Site;
 
-// What they do for a site.
+// The work for a site, which the operators share.
 mod publish;
 
-// One file for each.
+// The operators, one file for each.
 mod dynamic;
 mod leader;
 mod mapped;
@@ -32,35 +32,35 @@ pub(crate) use self::{
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// How an operator ends.
+/// The result of an operator.
 pub(crate) type Ended = Result<(), Error>;
 
-/// A deliberate bug of an operator.
+/// A planted bug of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// The clean-up fails if the external resource is gone already.
+    /// The clean-up fails if the external resource does not exist any more.
     CleanUpIsNotIdempotent,
-    /// The clean-up of an object deletes the child of its successor.
+    /// The clean-up of an object also deletes the child of a new object with the same name.
     DeletesByName,
     /// The finalizer is removed before the clean-up.
     FinalizerRemovedTooEarly,
-    /// The spec is written back as it was read.
+    /// The operator writes back the spec that it read, which can be stale.
     WritesStaleSpec,
     /// A child with a generated name is created again after a restart.
     CreatesChildTwice,
     /// Errors of the API server are ignored.
     IgnoresErrors,
-    /// What was there before the start is ignored.
+    /// Objects that existed before the start are ignored.
     IgnoresTheFirstList,
-    /// Each call writes something new.
+    /// Each call writes a new value.
     WritesEachTime,
     /// A task outlives the process.
     LeavesATask,
-    /// The controller goes on after the lease is lost.
-    GoesOnAfterTheLease,
+    /// The controller continues after the lease is lost.
+    ContinuesAfterTheLease,
 }
 
-/// A finalizer of this operator.
+/// Creates a finalizer client for this operator.
 pub(crate) fn finalizers(process: &Process, name: &str) -> Finalizers<Site> {
     let name = FinalizerName::new(format!("simulate.windlass.dev/{name}")).expect("a good name");
     Finalizers::new(process.client(), name).expect("a good finalizer")

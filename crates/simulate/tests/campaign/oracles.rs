@@ -1,4 +1,4 @@
-//! Small operators that show what is a violation, which faults are tried, and what is reported.
+//! The oracles, faults and reports of simulations, tested with small operators.
 
 use std::{
     future::pending,
@@ -24,7 +24,7 @@ use windlass_simulate::{Failure, Fault, Plan, Process, Simulation, Step, Walks};
 
 use crate::{
     operators::{self, Ended},
-    site::{NAMESPACE, Site, definition, site, story},
+    site::{NAMESPACE, Site, definition, site, with_steps},
 };
 
 /// Does nothing.
@@ -32,7 +32,7 @@ async fn idle(_: Process) -> Ended {
     pending().await
 }
 
-/// Writes one object, and reads it ten times. Tries again each second where that fails.
+/// Writes one object, and reads it ten times. Repeats each failed request after one second.
 async fn writes_and_reads(process: Process) -> Ended {
     let configs = Api::<ConfigMap>::namespaced(process.client(), NAMESPACE);
     let content = json!({
@@ -55,7 +55,7 @@ async fn writes_and_reads(process: Process) -> Ended {
     pending().await
 }
 
-/// Watches sites, and notes in the trace how each watch ends.
+/// Watches sites, and logs to the trace how each watch ends.
 async fn watches(process: Process) -> Ended {
     let sites = Api::<Site>::all(process.client());
     loop {
@@ -77,7 +77,7 @@ fn failure(simulation: &Simulation) -> Failure {
 }
 
 #[test]
-fn a_refused_object_or_step_is_a_violation_without_faults() {
+fn a_rejected_object_or_step_is_a_violation_without_faults() {
     let simulation = || Simulation::new("idle", idle).seeds(0);
     let invalid = json!({ "spec": { "page": 7 } });
     let known = || simulation().object(&definition());
@@ -107,7 +107,7 @@ fn a_refused_object_or_step_is_a_violation_without_faults() {
 }
 
 #[test]
-fn a_refused_step_is_no_violation_if_a_step_before_it_is_left_out() {
+fn a_rejected_step_is_no_violation_if_an_earlier_step_is_omitted() {
     let simulation = Simulation::new("idle", idle)
         .object(&definition())
         .step(Step::create(&site("blog", "hello")))
@@ -119,7 +119,7 @@ fn a_refused_step_is_no_violation_if_a_step_before_it_is_left_out() {
 }
 
 #[test]
-fn a_walk_of_an_unknown_kind_is_a_violation() {
+fn a_walk_of_an_unknown_kind_is_reported() {
     let walks = Walks::new(&definition(), &site("blog", "hello"));
     let simulation = Simulation::new("idle", idle);
     let failure = simulation.walks(&walks.specs(2).walks(1));
@@ -128,7 +128,7 @@ fn a_walk_of_an_unknown_kind_is_a_violation() {
 }
 
 #[test]
-fn walks_in_which_no_spec_is_attained_are_a_violation() {
+fn walks_without_an_attained_spec_are_reported() {
     let fails = |process: Process| async move {
         let controller = operators::controller(&process)?;
         controller.add_reconciler(
@@ -147,18 +147,18 @@ fn walks_in_which_no_spec_is_attained_are_a_violation() {
 }
 
 #[test]
-fn an_update_that_a_handler_does_not_see_is_a_violation() {
+fn an_update_that_a_handler_does_not_receive_is_reported() {
     let operator = |process: Process| async move {
         let controller = operators::controller(&process)?;
         let done = |_: Request<Site>| async { Ok::<_, Failed>(Outcome::done()) };
         let handler = process.handler("sees", done);
-        // After a crash it misses updates.
+        // After a crash, the handler misses updates.
         let is_first = process.name().ends_with("-1");
         let filter = move |event: &Event<Site>| is_first || matches!(event, Event::Added(_));
         controller.add_reconciler("sites", handler.filter(filter))?;
         Ok::<_, operators::Error>(controller.run(process.stop()).await?)
     };
-    let simulation = story(Simulation::new("misses updates", operator));
+    let simulation = with_steps(Simulation::new("misses updates", operator));
     let failure = failure(&simulation.faults([Fault::CrashBefore]).seeds(0));
     assert_eq!(
         failure.oracle(),
@@ -168,7 +168,7 @@ fn an_update_that_a_handler_does_not_see_is_a_violation() {
 }
 
 #[test]
-fn a_call_before_an_observed_informer_has_synced_is_a_violation() {
+fn a_call_before_an_observed_informer_has_synced_is_reported() {
     let operator = |process: Process| async move {
         let controller = operators::controller(&process)?;
         let never_run = Informer::new(Api::<ConfigMap>::all(process.client()));
@@ -177,7 +177,7 @@ fn a_call_before_an_observed_informer_has_synced_is_a_violation() {
         controller.add_reconciler("sites", process.handler("early", done))?;
         Ok::<_, operators::Error>(controller.run(process.stop()).await?)
     };
-    let simulation = || story(Simulation::new("early", operator)).seeds(0);
+    let simulation = || with_steps(Simulation::new("early", operator)).seeds(0);
     let early = failure(&simulation());
     assert_eq!(
         early.oracle(),
@@ -193,7 +193,7 @@ fn a_call_before_an_observed_informer_has_synced_is_a_violation() {
 }
 
 #[test]
-fn a_secret_in_a_log_line_or_a_span_is_a_violation() {
+fn a_secret_in_a_log_line_or_a_span_is_reported() {
     for in_span in [false, true] {
         let operator = move |_: Process| async move {
             if in_span {
@@ -214,8 +214,8 @@ fn a_secret_in_a_log_line_or_a_span_is_a_violation() {
 }
 
 #[test]
-fn a_frozen_machine_runs_nothing_and_its_time_goes_on() {
-    let simulation = story(Simulation::new("frozen", |process| {
+fn time_passes_while_the_machine_is_frozen() {
+    let simulation = with_steps(Simulation::new("frozen", |process| {
         operators::opinionated_reconciler(process, None)
     }));
     let plan: Plan = "1: freeze@9".parse().expect("a plan");
@@ -234,7 +234,7 @@ fn a_frozen_machine_runs_nothing_and_its_time_goes_on() {
 }
 
 #[test]
-fn a_panic_of_one_of_several_replicas_is_a_violation() {
+fn a_panic_of_one_of_several_replicas_is_reported() {
     // Without the panic hook: it prints nothing.
     let panics = || std::panic::resume_unwind(Box::new("a panic of the operator"));
     let panics_at_once = move |process: Process| {
@@ -275,8 +275,8 @@ fn a_sample_of_single_faults_has_every_fault() {
 }
 
 #[test]
-fn every_random_plan_has_a_fault() {
-    // After a crash there are more steps: every fault happens.
+fn every_random_plan_has_at_least_one_fault() {
+    // Each restart adds steps, so that every planned fault is injected.
     let simulation = Simulation::new("random", writes_and_reads).faults([Fault::CrashBefore]);
     let summary = simulation.single_faults(0).seeds(20).run();
     let summary = summary.unwrap_or_else(|it| panic!("{it}"));
@@ -286,7 +286,7 @@ fn every_random_plan_has_a_fault() {
 
 #[test]
 fn a_difference_that_depends_on_the_seed_is_reported() {
-    // The first two runs are those that all others are compared with.
+    // All other runs are compared with the first two runs.
     let runs = Arc::new(AtomicUsize::new(0));
     let operator = move |process: Process| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
@@ -304,7 +304,7 @@ fn a_difference_that_depends_on_the_seed_is_reported() {
 }
 
 #[test]
-fn a_user_who_waits_does_not_hold_up_other_clients() {
+fn a_waiting_user_does_not_block_other_clients() {
     let simulation = Simulation::new("wait", operators::quickstart)
         .object(&definition())
         .step(Step::create(&site("blog", "hello")))
@@ -321,7 +321,7 @@ fn a_user_who_waits_does_not_hold_up_other_clients() {
 }
 
 #[test]
-fn a_watch_that_is_cut_ends_with_and_without_an_error() {
+fn a_cut_watch_ends_either_cleanly_or_with_an_error() {
     let simulation = Simulation::new("watches", watches)
         .object(&definition())
         .step(Step::create(&site("blog", "hello")));
@@ -350,7 +350,7 @@ fn a_watch_that_is_cut_ends_with_and_without_an_error() {
 }
 
 #[test]
-fn a_trace_counts_the_lines_that_it_does_not_keep() {
+fn a_trace_counts_dropped_lines() {
     let operator = |process: Process| async move {
         for _ in 0..100_100 {
             process.log("a line");

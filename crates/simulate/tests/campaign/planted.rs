@@ -1,4 +1,4 @@
-//! Deliberate bugs of operators: each is found, by the oracle that is named.
+//! Planted bugs of operators: an expected oracle must detect each of them.
 
 use windlass_simulate::{Fault, Process, Simulation};
 
@@ -8,14 +8,14 @@ use crate::{
     site,
 };
 
-/// Set where the bugs are searched for: each takes seconds to minutes.
+/// The environment variable that enables these tests: each takes seconds to minutes.
 const PLANTED: &str = "WINDLASS_SIMULATION_PLANTED";
 
-/// Fails unless one of `oracles` finds the bug.
+/// Fails unless one of `oracles` detects the bug.
 #[track_caller]
 fn is_found(simulation: &Simulation, oracles: &[&str]) {
     if std::env::var_os(PLANTED).is_none() {
-        println!("not run: `cargo xtask sim --planted` does");
+        println!("skipped: `cargo xtask sim --planted` runs this test");
         return;
     }
     let failure = simulation.run().expect_err("the bug is found");
@@ -28,8 +28,8 @@ where
     Fut: Future<Output = Ended> + Send + 'static,
 {
     let operator = move |process| operator(process, Some(bug));
-    // A bug that writes without end is found sooner.
-    site::story(Simulation::new(&format!("{bug:?}"), operator)).request_limit(2_000)
+    // A lower limit detects a bug that writes without end sooner.
+    site::with_steps(Simulation::new(&format!("{bug:?}"), operator)).request_limit(2_000)
 }
 
 const END_STATE: &str = "the_end_state_is_that_of_a_run_without_faults";
@@ -106,16 +106,16 @@ fn a_task_that_outlives_its_process() {
 }
 
 #[test]
-fn a_controller_that_goes_on_after_the_lease() {
-    let bug = Some(Bug::GoesOnAfterTheLease);
+fn a_controller_that_continues_after_the_lease() {
+    let bug = Some(Bug::ContinuesAfterTheLease);
     let operator = move |process| operators::three_replicas(process, bug);
     let simulation = of_replicas("three replicas", operator);
     is_found(&simulation, &["only_the_holder_of_the_lease_writes"]);
 }
 
 #[test]
-fn a_controller_that_goes_on_after_the_lease_is_stolen() {
-    let bug = Some(Bug::GoesOnAfterTheLease);
+fn a_controller_that_continues_after_the_lease_is_stolen() {
+    let bug = Some(Bug::ContinuesAfterTheLease);
     let operator = move |process| operators::three_replicas(process, bug);
     let simulation = of_replicas("three replicas", operator);
     let simulation = simulation.faults([Fault::LeaseStolen]);

@@ -1,4 +1,4 @@
-//! A kind of object for the operators, and what users do with it.
+//! The custom resource `Site` of the simulated operators, and the steps of their users.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt as _};
@@ -24,11 +24,11 @@ pub(crate) struct SiteSpec {
     pub(crate) page: String,
 }
 
-/// What the operator did.
+/// The result of the operator's work.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SiteStatus {
-    /// The generation that it did this for.
+    /// The generation to which the status belongs.
     pub(crate) observed_generation: i64,
     /// The host name that it published.
     pub(crate) published: String,
@@ -52,29 +52,30 @@ pub(crate) fn site(name: &str, page: &str) -> Site {
     site
 }
 
-/// A shorter one, for operators that take long: one site changes, another one goes.
-pub(crate) fn short_story(simulation: Simulation) -> Simulation {
+/// Adds fewer steps, for slow simulations: one site changes twice, another one is deleted.
+pub(crate) fn with_few_steps(simulation: Simulation) -> Simulation {
     let page = |page: &str| json!({ "spec": { "page": page } });
     simulation
         .object(&definition())
         .step(Step::create(&site("blog", "hello")))
-        .step(Step::create(&site("gone", "short")))
+        .step(Step::create(&site("short-lived", "short")))
         .step(Step::merge::<Site>(NAMESPACE, "blog", page("hello again")))
-        .step(Step::delete::<Site>(NAMESPACE, "gone"))
+        .step(Step::delete::<Site>(NAMESPACE, "short-lived"))
         .step(Step::merge::<Site>(NAMESPACE, "blog", page("goodbye")))
 }
 
-/// What users do: three sites come, one changes twice, one goes and comes back, one goes for good.
-pub(crate) fn story(simulation: Simulation) -> Simulation {
+/// Adds the steps of the users: they create three sites, change one twice, delete and recreate the
+/// second, and delete the third.
+pub(crate) fn with_steps(simulation: Simulation) -> Simulation {
     let page = |page: &str| json!({ "spec": { "page": page } });
     simulation
         .object(&definition())
         .step(Step::create(&site("blog", "hello")))
         .step(Step::create(&site("shop", "buy")))
-        .step(Step::create(&site("gone", "short")))
+        .step(Step::create(&site("short-lived", "short")))
         .step(Step::merge::<Site>(NAMESPACE, "blog", page("hello again")))
         .step(Step::delete::<Site>(NAMESPACE, "shop"))
         .step(Step::merge::<Site>(NAMESPACE, "blog", page("goodbye")))
         .step(Step::create(&site("shop", "sold")))
-        .step(Step::delete::<Site>(NAMESPACE, "gone"))
+        .step(Step::delete::<Site>(NAMESPACE, "short-lived"))
 }

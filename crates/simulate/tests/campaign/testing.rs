@@ -1,4 +1,4 @@
-//! The example of docs/testing.md.
+//! The example in docs/testing.md, as a test.
 
 use kube::CustomResourceExt as _;
 
@@ -9,7 +9,7 @@ use crate::{
 
 const PAGE: &str = include_str!("../../../../docs/testing.md");
 
-// What the page shows begins here.
+// The code that the page shows begins here.
 use serde_json::json;
 use windlass_simulate::{Process, Simulation, Step};
 
@@ -30,10 +30,10 @@ fn the_operator_survives_every_fault() {
         .single_faults(40);
     simulation.run().unwrap_or_else(|it| panic!("{it}"));
 }
-// What the page shows ends here.
+// The code that the page shows ends here.
 
 #[test]
-fn the_page_shows_twenty_lines_and_those_are_the_test_above() {
+fn the_page_shows_exactly_the_test_above_in_twenty_lines() {
     let (_, after) = PAGE.split_once("```rust\n").expect("a block of Rust");
     let (shown, _) = after.split_once("```").expect("the end of the block");
     assert_eq!(shown.lines().count(), 20, "{shown}");

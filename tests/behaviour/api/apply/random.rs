@@ -266,12 +266,18 @@ async fn play(cluster: &Cluster, seed: u64) -> Recorded {
 on_both_servers! {
     /// docs/apiserver.md: rows 83 to 86.
     async fn random_writes_and_applies_are_answered_as_by_the_embedded_server(cluster: Cluster) {
+        if !cluster.has_the_default_version() {
+            return;
+        }
         let seed = std::env::var("WINDLASS_SEED").ok().and_then(|seed| seed.parse().ok());
         play(&cluster, seed.unwrap_or_else(|| rand::rng().random())).await;
     }
 
     /// docs/apiserver.md: rows 83 to 86.
     async fn recorded_writes_and_applies_are_answered_as_by_the_embedded_server(cluster: Cluster) {
+        if !cluster.has_the_default_version() {
+            return;
+        }
         play(&cluster, 1).await.check();
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses and ports of services, which no two services share.
+//! Allocation of unique addresses and ports for services.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,14 +14,14 @@ use crate::status::FieldError;
 /// Where services are stored.
 const SERVICES: &str = "services";
 
-/// The addresses of services: `10.96.0.0/12`, as of a cluster made by kubeadm. The first 256 are
-/// left to those who ask for one.
+/// The range of random service addresses in `10.96.0.0/12`, as in a cluster of kubeadm. The first
+/// 256 addresses are only used if a client requests them.
 const ADDRESSES: std::ops::Range<u32> = 0x0a60_0100..0x0a6f_ffff;
 
-/// The ports of nodes that services may have.
+/// The range of node ports.
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// What other services have.
+/// The addresses and ports of the other services.
 struct Taken {
     addresses: BTreeSet<String>,
     ports: BTreeSet<(u64, String)>,
@@ -30,7 +30,7 @@ struct Taken {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Gives a service the addresses and ports that it needs and lacks.
+    /// Allocates the missing addresses and ports of a service.
     pub(super) fn allocate_service(
         &mut self,
         service: &mut Value,
@@ -149,7 +149,7 @@ impl Cluster {
     fn free_address(&mut self, taken: &Taken) -> String {
         loop {
             let address = Ipv4Addr::from(self.random.random_range(ADDRESSES)).to_string();
-            // There are a million, and a server holds fewer services.
+            // There are a million addresses, and a server has fewer services.
             if !taken.addresses.contains(&address) {
                 return address;
             }

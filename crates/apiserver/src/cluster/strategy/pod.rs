@@ -1,4 +1,4 @@
-//! Fields of a new pod that the server sets: its class of service and what it waits for.
+//! Fields of a new pod that the server sets: its `QoS` class, its tolerations and its conditions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Fields that a service keeps when it is changed, and the numbers that it needs.
+//! Allocated fields of a service: which ones it needs, and which ones an update keeps.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! The conditions of a certificate signing request: who may change which, and their times.
+//! The conditions of a certificate signing request: which subresource may change which, and their times.
 //!
 //! Source: `pkg/registry/certificates` and `pkg/apis/certificates/validation` of Kubernetes 1.36.
 

@@ -1,8 +1,9 @@
-//! The `OpenAPI` v2 document, as JSON and as protobuf: what kubectl asks for that validates by
-//! itself, and what it reads of a `List`.
+//! The `OpenAPI` v2 document, as JSON and as protobuf: kubectl reads it for client-side validation,
+//! and for a `List`.
 //!
-//! It is made of the schemas of v3. Left out is what v2 does not have (alternatives, defaults) and
-//! what kubectl would misunderstand: the fields of objects that may have others too.
+//! It is generated from the schemas of v3, without the features that v2 does not have
+//! (alternatives, defaults), and without the fields of objects that also allow unknown fields,
+//! which kubectl would reject.
 
 use serde_json::{Map, Value, json};
 

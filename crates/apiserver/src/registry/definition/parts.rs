@@ -1,4 +1,4 @@
-//! The parts of a definition beside its schemas: names, columns, scale, selectable fields,
+//! Validation of the parts of a definition except its schemas: names, columns, scale, selectable fields,
 //! deprecation, and the approval of groups that belong to Kubernetes.
 //!
 //! Source: measured on kube-apiserver v1.36.3.
@@ -31,7 +31,7 @@ const MAX_WARNING: usize = 256;
 // === impl Definition ===
 
 impl Definition<'_> {
-    /// What is wrong beside the schemas.
+    /// The errors outside of the schemas.
     pub(super) fn validate_parts(&self, errors: &mut Vec<FieldError>) {
         self.validate_group(errors);
         self.validate_names(errors);

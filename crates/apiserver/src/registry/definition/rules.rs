@@ -10,7 +10,7 @@ use crate::status::FieldError;
 // === impl Definition ===
 
 impl<'a> Definition<'a> {
-    /// What is wrong with a definition.
+    /// The errors of a definition.
     pub(crate) fn validate(object: &'a Value, memory: &PatternMemory) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let definition = Self { object };
@@ -74,7 +74,7 @@ impl<'a> Definition<'a> {
         errors
     }
 
-    /// A webhook is kept and never called: objects are shown in each version as with `None`.
+    /// A webhook is stored and never called: conversion works as with the strategy `None`.
     fn validate_webhook(&self, errors: &mut Vec<FieldError>) {
         let webhook = self.object.pointer("/spec/conversion/webhook");
         let part = |field: &str| webhook.and_then(|webhook| webhook.get(field));
@@ -139,7 +139,7 @@ impl<'a> Definition<'a> {
                     } else {
                         format!("{path}.schema.openAPIV3Schema")
                     };
-                    // A fault that all versions share is reported once.
+                    // An error that all versions share is reported once.
                     if is_shared && at > 0 {
                         continue;
                     }
@@ -161,7 +161,7 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// What of an established definition may not change, and does in `object`.
+    /// The immutable fields of an established definition that `object` changes.
     pub(crate) fn frozen(&self, object: &Value) -> Vec<FieldError> {
         let fields = ["group", "scope", "names/plural", "names/kind"];
         let changed = fields.iter().filter(|field| {

@@ -1,4 +1,4 @@
-//! The faults of a schema that breaks the rules of schemas.
+//! Tests of the errors of invalid schemas.
 
 use serde_json::{Value, json};
 

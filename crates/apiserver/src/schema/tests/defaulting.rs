@@ -1,4 +1,4 @@
-//! Defaults: the fields that are added.
+//! Tests of defaults.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Pruning: the fields that are dropped.
+//! Tests of pruning.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The faults of a value that breaks its schema.
+//! Tests of the errors of values that violate their schema.
 
 use serde_json::{Value, json};
 

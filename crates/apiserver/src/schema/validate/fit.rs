@@ -112,8 +112,8 @@ pub(super) enum Multiple {
 
 /// What `numeric` breaks by not being a multiple of `factor`, if it is none.
 ///
-/// Kubernetes cuts the factor to an integer before it compares an integer with it. So no
-/// integer is a multiple of 0.5 to it: the factor is 0 by then, and told to be wrong.
+/// Kubernetes truncates the factor to an integer before it compares an integer with it. So no
+/// integer is a multiple of 0.5: the factor becomes 0, which is reported as an error.
 pub(super) fn not_multiple(numeric: Numeric, factor: f64) -> Option<Multiple> {
     match numeric {
         Numeric::Integer(integer) => match number::cut(factor) {

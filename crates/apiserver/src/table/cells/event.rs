@@ -1,4 +1,4 @@
-//! Events, of both API groups.
+//! The cells of events of both API groups.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Jobs: how far they are.
+//! The cells of jobs: their completions and duration.
 
 use jiff::Timestamp;
 use serde_json::Value;

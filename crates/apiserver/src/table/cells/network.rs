@@ -1,4 +1,4 @@
-//! Services and ingresses: where to reach them.
+//! The cells of services and ingresses: their addresses and ports.
 
 use jiff::Timestamp;
 use serde_json::Value;

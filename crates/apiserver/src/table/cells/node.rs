@@ -1,4 +1,4 @@
-//! Nodes: whether they take pods.
+//! The cells of nodes: their status, roles and addresses.
 
 use jiff::Timestamp;
 use serde_json::Value;

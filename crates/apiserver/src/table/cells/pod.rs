@@ -1,13 +1,14 @@
-//! A pod in five words: the phase is not enough, its containers know better.
+//! The cells of a pod. Its status follows from the states of its containers, not only from its
+//! phase.
 //!
-//! Not told: when the last restart was.
+//! Missing: the time of the last restart.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{NONE, int_at, list_at, str_at, text};
 
-/// What the containers of a pod add up to.
+/// The summary of the containers of a pod.
 #[derive(Debug, Default)]
 struct Sum {
     ready: usize,
@@ -170,7 +171,7 @@ impl Sum {
                 self.ready += 1;
             }
         }
-        // One container may be done while others go on.
+        // One container may have completed while others are running.
         if self.reason == "Completed" {
             if runs && is_true(object, "Ready") {
                 "Running".clone_into(&mut self.reason);

@@ -1,4 +1,4 @@
-//! Objects that make pods: how many, and of what.
+//! The cells of workloads: the numbers of their pods, and their containers.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -32,7 +32,8 @@ pub(crate) async fn dynamic_kinds(process: Process) -> Ended {
         let external = external.clone();
         async move {
             let object = request.object();
-            // Not its name: a failed clean-up is made again, perhaps after a successor was copied.
+            // The uid, not the name: a failed clean-up can be retried after a new object with the
+            // same name was copied.
             let name = object.uid().unwrap_or_default();
             if request.action() == Action::Deleted {
                 external.remove(&name).await?;

@@ -1,4 +1,4 @@
-//! Three replicas of one operator, of which one works.
+//! Three replicas of one operator with leader election: only the leader runs its controller.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -16,8 +16,8 @@ pub(crate) async fn three_replicas(process: Process, bug: Option<Bug>) -> Ended 
     let election = LeaderElection::builder(process.client(), "default", "publisher")
         .identity(process.name())
         .build()?;
-    let keeps_on = bug == Some(Bug::GoesOnAfterTheLease);
-    let client = if keeps_on {
+    let ignores_lease = bug == Some(Bug::ContinuesAfterTheLease);
+    let client = if ignores_lease {
         process.client()
     } else {
         election.fence().client(process.client())
@@ -29,8 +29,8 @@ pub(crate) async fn three_replicas(process: Process, bug: Option<Bug>) -> Ended 
     let publish = OpinionatedReconciler::new(finalizers, publish);
     controller.add_reconciler("sites", publish)?;
     let operator = Operator::builder().leader_election(election).build();
-    if keeps_on {
-        // It waits for the lease once, and never looks at it again.
+    if ignores_lease {
+        // It waits for the lease once, and never checks it again.
         let running = Arc::default();
         operator.add_controller(Once {
             controller,
@@ -43,7 +43,7 @@ pub(crate) async fn three_replicas(process: Process, bug: Option<Bug>) -> Ended 
     Ok(operator.run_until(process.stop()).await?)
 }
 
-/// A controller that goes on when it is dropped, until the process ends.
+/// A controller that continues after it was dropped, until the process ends.
 struct Once {
     controller: InformerController,
     running: Arc<Mutex<Option<AbortOnDropHandle<()>>>>,

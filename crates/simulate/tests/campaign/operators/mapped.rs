@@ -1,4 +1,4 @@
-//! A reconciler that is driven by another kind: a mapper names the site of a config map.
+//! A reconciler that is triggered by changes of another kind: a mapper returns the site of a config map.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

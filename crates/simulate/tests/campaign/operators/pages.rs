@@ -1,4 +1,4 @@
-//! The operator of docs/testing.md: a config map for each site.
+//! The operator of docs/testing.md: writes a config map for each site.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

@@ -1,4 +1,4 @@
-//! What the operators do for a site: a host name outside of the cluster, children, and a status.
+//! The work for a site: publishes its host name outside of the cluster, and writes its children and its status.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -31,7 +31,7 @@ pub(crate) struct Publish {
     pub(crate) bug: Option<Bug>,
 }
 
-/// Which children a site has.
+/// The children of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Children {
     Page,
@@ -85,7 +85,7 @@ impl Publish {
 
     pub(crate) async fn clean_up(&self, site: &Site) -> Result<(), Failure> {
         let host = format!("dns {}", site.spec.host);
-        // A failed clean-up is made again, perhaps after a successor has published its host name.
+        // A failed clean-up can be retried after a new object has published the same host name.
         let owner = self.external.get(&host).await;
         let is_own = owner.is_some() && owner == site.uid();
         let removed = is_own && self.external.remove(&host).await?;
@@ -95,7 +95,7 @@ impl Publish {
         Ok(())
     }
 
-    /// Deletes the page of a site, which has no owner reference that would do it.
+    /// Deletes the page of a site, which has no owner reference and so is not garbage-collected.
     pub(crate) async fn delete_page(&self, site: &Site) -> Result<(), Failure> {
         let namespace = site.namespace().unwrap_or_default();
         let configs: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
@@ -120,7 +120,7 @@ impl Publish {
         }
     }
 
-    /// Creates `wanted`, or changes what differs.
+    /// Creates `wanted`, or patches the existing object if it differs.
     pub(crate) async fn ensure<K>(&self, site: &Site, wanted: K) -> Result<(), Failure>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -164,7 +164,7 @@ impl Reconciler<Site> for Publish {
     }
 }
 
-/// Whether `there` has everything that `wish` names.
+/// Whether `there` has all fields of `wish` with equal values.
 fn holds(there: &Value, wish: &Value) -> bool {
     match (there, wish) {
         (Value::Object(there), Value::Object(wish)) => wish

@@ -1,4 +1,4 @@
-//! Opinionated reconcilers: one with one child, and one as in the example `quickstart`.
+//! Opinionated reconcilers: one with a single child, and one like the example `quickstart`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::site::{NAMESPACE, Site};
 
-/// A host name, a config map and a status.
+/// Writes a host name, a config map and a status for each site.
 pub(crate) async fn opinionated_reconciler(process: Process, bug: Option<Bug>) -> Ended {
     let controller = controller(&process)?;
     let publish = Publish::new(&process, process.client(), bug);
@@ -45,7 +45,7 @@ pub(crate) async fn opinionated_reconciler(process: Process, bug: Option<Bug>) -
     Ok(controller.run(process.stop()).await?)
 }
 
-/// As the example `quickstart`: a page, servers and an address for each site.
+/// Writes a page, servers and an address for each site, like the example `quickstart`.
 pub(crate) async fn quickstart(process: Process) -> Ended {
     let controller = controller(&process)?;
     let publish = Publish {
@@ -58,7 +58,7 @@ pub(crate) async fn quickstart(process: Process) -> Ended {
     Ok(controller.run(process.stop()).await?)
 }
 
-/// A reconciler that handles its finalizer and its child itself, and wrongly.
+/// A reconciler with its own, wrong handling of its finalizer and its child.
 struct Flawed {
     publish: Publish,
     created: Mutex<Vec<String>>,

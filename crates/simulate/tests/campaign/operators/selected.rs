@@ -1,4 +1,4 @@
-//! A reconciler of the sites with a label, in one namespace.
+//! A reconciler of the sites that match a label selector in one namespace.
 
 use kube::Api;
 use windlass_controller::{InformerController, OnSelectorExit, OpinionatedReconciler};
@@ -8,7 +8,7 @@ use windlass_simulate::Process;
 use super::{Ended, finalizers, publish::Publish};
 use crate::site::{NAMESPACE, Site};
 
-/// A host name, a config map and a status for each site of a team.
+/// Writes a host name, a config map and a status for each site with the label `team=web`.
 pub(crate) async fn selected(process: Process) -> Ended {
     let sites = Api::<Site>::namespaced(process.client(), NAMESPACE);
     let sites = Informer::new(ListWatch::new(sites).labels("team=web")?);

@@ -1,4 +1,4 @@
-//! Two controllers on one informer: one writes host names, the other pages.
+//! Two controllers that share one informer: one writes host names, the other writes pages.
 
 use kube::ResourceExt as _;
 use windlass_controller::{
@@ -24,7 +24,8 @@ pub(crate) async fn shared_informers(process: Process) -> Ended {
         let external = external.clone();
         async move {
             let site = request.object();
-            // Not its name: a failed clean-up is made again, perhaps after a successor was named.
+            // The uid, not the name: a failed clean-up can be retried after a new object with the
+            // same name was published.
             let host = site.uid().unwrap_or_default();
             if request.action() == Action::Deleted {
                 external.remove(&host).await?;

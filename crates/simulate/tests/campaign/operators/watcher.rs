@@ -1,4 +1,4 @@
-//! Watchers: a plain one, and one behind an opinionated wrapper.
+//! Watchers: a plain one, and one in an opinionated wrapper.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::site::Site;
 
 struct Watch {
     publish: Publish,
-    /// Whether a finalizer holds the objects.
+    /// Whether the objects have a finalizer.
     held: bool,
 }
 
@@ -57,7 +57,7 @@ impl Watch {
         if self.held {
             return self.publish.publish(site).await;
         }
-        // Its page has no owner reference, so that the watcher has to delete it.
+        // The page has no owner reference, so that the watcher has to delete it.
         let mut page = page(site);
         page.metadata.owner_references = None;
         let uid = site.uid().unwrap_or_default();

@@ -1,35 +1,39 @@
-//! Rules from the first call for an object to the last.
+//! Rules about the lifecycle of an object: which call is the first, and which is the last.
 
-use super::{Checked, Verdict, call, must};
+use super::{CheckedRule, Verdict, call, ensure};
 use crate::{Action, Began, SelectorExit, facts::Facts};
 
-pub(super) const RULES: &[Checked] = &[
+pub(super) const RULES: &[CheckedRule] = &[
     call("the_first_call_is_created", "D20, D24", first_is_created),
-    call("created_comes_once", "D20", created_once),
+    call("created_is_not_repeated", "D20", created_once),
     call("nothing_follows_deleted", "D20", nothing_after_deleted),
     call(
-        "deleted_comes_when_no_informer_has_it",
+        "deleted_is_called_when_no_informer_has_the_object",
         "D20",
         deleted_when_gone,
     ),
-    call("a_successor_waits_for_the_delete", "D20", successor_waits),
     call(
-        "a_successor_ends_the_delete_if_set",
+        "a_recreated_object_waits_for_the_delete",
+        "D20",
+        successor_waits,
+    ),
+    call(
+        "a_recreated_object_ends_the_delete_if_configured",
         "D20, CK-30",
         successor_ends,
     ),
     call(
-        "an_object_is_shown_before_it_is_handled",
+        "an_informer_has_an_object_before_it_is_handled",
         "D21",
         shown_before,
     ),
 ];
 
-/// Whether the handler was there before the object was.
+/// Whether the handler was added before any informer had the object.
 fn was_there(facts: &Facts, began: &Began) -> bool {
     let added = facts.handler(began.handler).map(|it| it.added);
     let shown =
-        (facts.sighted.get(&began.object.uid)).and_then(|it| Some(it.lives.first()?.from.at));
+        (facts.observed.get(&began.object.uid)).and_then(|it| Some(it.presences.first()?.from.at));
     added.zip(shown).is_some_and(|(added, shown)| added < shown)
 }
 
@@ -45,22 +49,23 @@ fn first_is_created(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     }
     if handling.is_wrapped() {
-        // What has the finalizer was handled by an earlier process.
-        return must(began.action != Action::Updated, uid, || {
+        // An earlier process handled the objects that have the finalizer already.
+        return ensure(began.action != Action::Updated, uid, || {
             format!("the first call of {} is {}", began.handler, began.action)
         });
     }
-    let listed = (facts.sighted.get(uid)).is_some_and(|it| it.lives.iter().any(|it| it.listed));
+    let listed =
+        (facts.observed.get(uid)).is_some_and(|it| it.presences.iter().any(|it| it.listed));
     let fine = match began.action {
         Action::Created => true,
         Action::Deleted => listed,
         Action::Updated | Action::Resynced => false,
     };
-    must(fine, uid, || {
+    ensure(fine, uid, || {
         let seen = if listed {
             "from a list"
         } else {
-            "first seen live"
+            "first received from a watch"
         };
         format!(
             "the first call of {} for an object {seen} is {}",
@@ -76,24 +81,24 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
     };
     if began.action != Action::Created
         || work.since.is_none()
-        || facts.repeats_as_it_was(began.handler)
+        || facts.repeats_unchanged(began.handler)
     {
         return Ok(());
     }
     let wrapped = facts
         .handler(began.handler)
-        .is_some_and(super::super::facts::Handling::is_wrapped);
+        .is_some_and(super::super::facts::HandlerState::is_wrapped);
     let retried = work.pending.iter().any(|it| it.action == Action::Created);
     let succeeded = work.succeeded.is_some();
-    // A wrapper lets an object go that leaves the selector, and adds it again when it is back.
-    let sighted = facts.sighted.get(uid);
-    let left = sighted.is_some_and(|it| it.absence_after(None).is_some());
-    // What was queued when its last informer was removed is still called.
-    let again = (facts.sighted.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
+    // When an object leaves the selector, a wrapper releases it, and adds it again when it returns.
+    let observed = facts.observed.get(uid);
+    let left = observed.is_some_and(|it| it.absence_after(None).is_some());
+    // Events that were queued when the last informer was removed are still dispatched.
+    let again = (facts.observed.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
     let filtered = facts
         .handler(began.handler)
         .is_some_and(|it| it.handler.filtered);
-    must(
+    ensure(
         filtered
             || retried
             || again
@@ -101,7 +106,7 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
         uid,
         || {
             format!(
-                "{} is called with created again, which was not to be repeated",
+                "{} is called with created again, although that call was not pending",
                 began.handler
             )
         },
@@ -110,14 +115,14 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
 
 fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
     let uid = &began.object.uid;
-    if began.action == Action::Deleted || facts.repeats_as_it_was(began.handler) {
+    if began.action == Action::Deleted || facts.repeats_unchanged(began.handler) {
         return Ok(());
     }
-    let (Some(sighted), Some(handling)) = (facts.sighted.get(uid), facts.handler(began.handler))
+    let (Some(observed), Some(handling)) = (facts.observed.get(uid), facts.handler(began.handler))
     else {
         return Ok(());
     };
-    // The delete of an object goes to all handlers before anything else of it does.
+    // The delete of an object is dispatched to all handlers before its next event.
     let kind = &handling.handler.kind;
     let others = facts
         .chain(kind)
@@ -132,15 +137,16 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
         let Some(closed) = work.closed.filter(|_| work.since.is_none()) else {
             continue;
         };
-        let again = sighted.is_back_after(closed)
+        let again = observed.is_back_after(closed)
             || (handling.is_wrapped() && work.is_restored(&began.object));
-        // What was cleaned up and is back begins anew; a wrapper resumes what was not.
+        // After a finished clean-up, an object that returns is new. A wrapper resumes an unfinished
+        // one.
         let resumed = handling.is_wrapped() && !work.deleted;
         // Its `Created` may have been hidden.
         let resumed = resumed || handling.handler.filtered;
         let fine = again && (began.action == Action::Created || resumed);
         let fine = fine || (again && handler != began.handler);
-        must(fine, uid, || {
+        ensure(fine, uid, || {
             format!(
                 "{} is called with {} after {handler} was called with deleted",
                 began.handler, began.action
@@ -155,28 +161,32 @@ fn deleted_when_gone(facts: &Facts, began: &Began) -> Verdict {
     if began.action != Action::Deleted {
         return Ok(());
     }
-    let (Some(sighted), Some(handling)) = (facts.sighted.get(uid), facts.handler(began.handler))
+    let (Some(observed), Some(handling)) = (facts.observed.get(uid), facts.handler(began.handler))
     else {
         return Ok(());
     };
     if handling.is_wrapped() {
-        let left = sighted.absence_after(None).is_some();
+        let left = observed.absence_after(None).is_some();
         let left = left && facts.settings.selector_exit == SelectorExit::CleanUp;
-        let dying = facts.live(uid).is_none_or(|it| it.dying) || sighted.newest.dying;
-        // A server that was restored may have it alive again, which the wrapper cannot know.
-        let dying = dying || began.object.dying;
-        return must(dying || left, uid, || {
-            "a clean-up begins for an object that is not to be deleted".to_owned()
+        let terminating =
+            facts.live(uid).is_none_or(|it| it.terminating) || observed.newest.terminating;
+        // A restored server may not have the deletion mark any more, which the wrapper cannot know.
+        let terminating = terminating || began.object.terminating;
+        return ensure(terminating || left, uid, || {
+            "a clean-up begins for an object without a deletion mark".to_owned()
         });
     }
     let work = facts.work(began.handler, uid);
     let closed = work.and_then(|it| it.closed);
     let repeated = closed.is_some() && work.is_some_and(|it| it.since.is_none());
-    let gone = repeated || sighted.absence_after(closed.map(|it| it.from.at)).is_some();
-    must(gone, uid, || {
-        let holders: Vec<_> = sighted.holders.keys().map(ToString::to_string).collect();
+    let gone = repeated
+        || observed
+            .absence_after(closed.map(|it| it.from.at))
+            .is_some();
+    ensure(gone, uid, || {
+        let holders: Vec<_> = observed.holders.keys().map(ToString::to_string).collect();
         format!(
-            "no informer lost it since; it is with [{}]",
+            "no informer deleted the object; it is in the stores of [{}]",
             holders.join(" ")
         )
     })
@@ -187,7 +197,7 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
     let Some(handling) = facts.handler(began.handler) else {
         return Ok(());
     };
-    let Some(own) = facts.sighted.get(uid) else {
+    let Some(own) = facts.observed.get(uid) else {
         return Ok(());
     };
     let closed = (facts.work(began.handler, uid)).and_then(|it| it.closed);
@@ -197,20 +207,24 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
     if !handling.is_plain() {
         return Ok(());
     }
-    for (other, sighted) in &facts.sighted {
-        if other == uid || sighted.unsure || sighted.key != own.key || sighted.kind != own.kind {
+    for (other, observed) in &facts.observed {
+        if other == uid
+            || observed.ambiguous_order
+            || observed.key != own.key
+            || observed.kind != own.kind
+        {
             continue;
         }
         let Some(work) = facts.work(began.handler, other) else {
             continue;
         };
-        // Two informers are two tasks: what both show in one instant has no order.
-        let gone = (sighted.life()).is_some_and(|it| {
+        // Two informers are two tasks: their events at the same time have no order.
+        let gone = (observed.last_presence()).is_some_and(|it| {
             !it.forgotten && it.until.is_some_and(|until| until.time < came.time)
         });
-        must(!(gone && work.since.is_some()), uid, || {
+        ensure(!(gone && work.since.is_some()), uid, || {
             format!(
-                "{} was not called with deleted for {other}, which is gone",
+                "{} was not called with deleted for {other}, which was deleted",
                 began.handler
             )
         })?;
@@ -218,7 +232,7 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
     Ok(())
 }
 
-/// With the setting, no delete is retried once its successor was handled.
+/// With `delete_until_successor`, no delete is retried after the recreated object was handled.
 fn successor_ends(facts: &Facts, began: &Began) -> Verdict {
     let uid = &began.object.uid;
     if began.action != Action::Deleted || !facts.settings.delete_until_successor {
@@ -226,15 +240,15 @@ fn successor_ends(facts: &Facts, began: &Began) -> Verdict {
     }
     let retried = (facts.work(began.handler, uid))
         .is_some_and(|it| it.since.is_none() && it.closed.is_some());
-    let successor = facts.sighted.iter().find(|(other, sighted)| {
+    let successor = facts.observed.iter().find(|(other, observed)| {
         let work = facts.work(began.handler, other);
         *other != uid
-            && sighted.key == began.object.key
+            && observed.key == began.object.key
             && work.is_some_and(|it| it.since.is_some())
     });
-    // It may have come with a restored server, and the delete after it.
+    // The recreated object may be from a restored server, with the delete after it.
     let restored = successor.is_some_and(|(_, it)| it.newest.version.epoch > 0);
-    must(!retried || restored || successor.is_none(), uid, || {
+    ensure(!retried || restored || successor.is_none(), uid, || {
         let successor = successor.map_or("", |(uid, _)| uid);
         format!(
             "the delete is retried after {} was called for {successor}",
@@ -249,16 +263,16 @@ fn shown_before(facts: &Facts, began: &Began) -> Verdict {
     };
     let uid = &began.object.uid;
     let object = &began.object;
-    let Some(sighted) = facts.sighted.get(uid) else {
-        return must(false, uid, || {
-            "no informer of this process showed it".to_owned()
+    let Some(observed) = facts.observed.get(uid) else {
+        return ensure(false, uid, || {
+            "no informer of this process had the object".to_owned()
         });
     };
-    let shown = sighted.versions.contains_key(&object.version)
-        || sighted.newest.version == object.version
-        // Its last state can have the version of its deletion.
+    let shown = observed.versions.contains_key(&object.version)
+        || observed.newest.version == object.version
+        // The last state of a deleted object can have the version of its deletion.
         || began.action == Action::Deleted
-        // A wrapper passes on what its patches and questions were answered.
+        // A wrapper passes on objects from the responses to its patches and reads.
         || handling.is_wrapped();
-    must(shown, uid, || format!("no informer showed {object}"))
+    ensure(shown, uid, || format!("no informer had {object}"))
 }

@@ -1,4 +1,4 @@
-//! Writes of other clients to an object, and the later effects of a fault.
+//! The writes of other clients to an object, and the delayed effects of faults.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,24 +8,23 @@ use tokio::time::sleep;
 use super::World;
 use crate::{Fault, direct::Direct};
 
-/// The finalizer and the label of another client.
+/// The name of the finalizer and of the label that another client sets.
 const FOREIGN: &str = "simulate.windlass.dev/foreign";
 
-/// How long a foreign finalizer stays.
+/// The time until a foreign finalizer is removed.
 const FINALIZER: Duration = Duration::from_secs(20);
 
-/// How long labels are away.
+/// The time until removed labels are restored.
 const LABELS: Duration = Duration::from_secs(10);
 
-/// How often a write is tried.
+/// The largest number of attempts of a write.
 const TRIES: u32 = 10;
 
-/// How long it is waited for that a deleted object is gone: longer than any fault holds the
-/// operator up.
+/// The longest wait for the removal of a deleted object: longer than any fault delays the operator.
 const DELETION: Duration = Duration::from_secs(3600);
 
 impl World {
-    /// Has the server forget its history after `delay`.
+    /// Compacts the history of the server after `delay`.
     pub(super) fn compact_after(self: &Arc<Self>, delay: Duration) {
         let world = Arc::clone(self);
         self.background_tasks.spawn(async move {
@@ -35,11 +34,11 @@ impl World {
         });
     }
 
-    /// Has another client write to the object at `path`.
-    pub(super) fn act(self: &Arc<Self>, fault: Fault, path: String) {
+    /// Starts a task that writes to the object at `path` as another client.
+    pub(super) fn write_as_other_client(self: &Arc<Self>, fault: Fault, path: String) {
         let world = Arc::clone(self);
         self.background_tasks.spawn(async move {
-            // An object that is recreated while its labels are away would never have them again.
+            // An object that is recreated without its labels would not get them back.
             let lock = Arc::clone(world.foreign_locks.lock().entry(path.clone()).or_default());
             let _guard = lock.lock().await;
             match fault {
@@ -58,8 +57,8 @@ impl World {
 
     async fn delete_lease(&self, path: &str) {
         if self.direct.delete(path).await.is_ok() {
-            self.deletes_leases(path);
-            self.took_effect(Fault::LeaseDeleted);
+            self.record_lease_deletion(path);
+            self.mark_effective(Fault::LeaseDeleted);
         }
     }
 
@@ -69,26 +68,26 @@ impl World {
         if object["metadata"]["finalizers"].is_array()
             && self.direct.merge(path, &content).await.is_ok()
         {
-            self.took_effect(Fault::StripFinalizers);
+            self.mark_effective(Fault::StripFinalizers);
         }
     }
 
     async fn foreign_finalizer(&self, path: &str) {
-        let added = self.change_finalizers(path, |finalizers, dying| {
-            if !dying {
+        let added = self.change_finalizers(path, |finalizers, is_terminating| {
+            if !is_terminating {
                 finalizers.push(FOREIGN.into());
             }
         });
         if added.await {
-            self.took_effect(Fault::ForeignFinalizer);
+            self.mark_effective(Fault::ForeignFinalizer);
         }
         sleep(FINALIZER).await;
         self.change_finalizers(path, |finalizers, _| finalizers.retain(|it| it != FOREIGN))
             .await;
     }
 
-    /// Changes the finalizers of an object, however often other clients are faster. Returns whether
-    /// they are others than before.
+    /// Changes the finalizers of an object, and repeats this after a conflict. Returns whether they
+    /// have changed.
     async fn change_finalizers(&self, path: &str, change: impl Fn(&mut Vec<Value>, bool)) -> bool {
         for _ in 0..TRIES {
             let Some(object) = self.direct.get(path).await else {
@@ -124,12 +123,12 @@ impl World {
         back.insert(FOREIGN.to_owned(), Value::Null);
         let content = json!({ "metadata": { "labels": away } });
         if self.direct.merge(path, &content).await.is_ok() {
-            self.took_effect(Fault::Relabel);
+            self.mark_effective(Fault::Relabel);
         }
         sleep(LABELS).await;
         let content = json!({ "metadata": { "labels": back } });
         for _ in 0..TRIES {
-            // Another client may be about to create it again.
+            // Another client may be recreating the object.
             if self.direct.merge(path, &content).await.is_ok() {
                 return;
             }
@@ -150,7 +149,7 @@ impl World {
             return;
         }
         _ = self.direct.delete(path).await;
-        if !is_gone(&self.direct, path).await {
+        if !wait_until_removed(&self.direct, path).await {
             return;
         }
         let mut successor = object.clone();
@@ -164,7 +163,7 @@ impl World {
             fields.remove("status");
         }
         if self.direct.create(collection, &successor).await.is_ok() {
-            self.took_effect(Fault::Recreate);
+            self.mark_effective(Fault::Recreate);
         }
     }
 
@@ -180,20 +179,20 @@ impl World {
             "leaseTransitions": transitions + 1,
         } });
         if self.direct.merge(path, &content).await.is_ok() {
-            self.steals_lease(path, spec);
-            self.took_effect(Fault::LeaseStolen);
+            self.record_lease_theft(path, spec);
+            self.mark_effective(Fault::LeaseStolen);
         }
     }
 }
 
-/// Waits until the object at `path` is gone; false if that takes too long.
-async fn is_gone(direct: &Direct, path: &str) -> bool {
+/// Waits until the object at `path` does not exist any more. Returns `false` after [`DELETION`].
+async fn wait_until_removed(direct: &Direct, path: &str) -> bool {
     const PAUSE: Duration = Duration::from_millis(100);
 
-    let gone = async {
+    let removed = async {
         while direct.get(path).await.is_some() {
             sleep(PAUSE).await;
         }
     };
-    tokio::time::timeout(DELETION, gone).await.is_ok()
+    tokio::time::timeout(DELETION, removed).await.is_ok()
 }

@@ -1,4 +1,4 @@
-//! An informer's source: a place in the server's history, behind which the informer is.
+//! The scripted source of an informer: a position in the history of the server.
 
 use std::{
     collections::BTreeMap,
@@ -12,59 +12,59 @@ use std::{
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use windlass_informer::{
-    Change as Told, Changes, Identity, ObjectKey, Scripted, Source, Uid, WatchError,
+    Change as SourceChange, Changes, Identity, ObjectKey, Scripted, Source, Uid, WatchError,
 };
-use windlass_model::{Entry, InformerId, Seen, Shown};
+use windlass_model::{AddedBy, Entry, InformerEvent, InformerId};
 
 use crate::{
     script::Selector,
     stage::{Change, Stage, label_of, snapshot},
 };
 
-/// The source of an informer, which notes that the informer is to list again.
-pub(crate) struct Relisted {
+/// The source of an informer, which counts the requests for a relist.
+pub(crate) struct RelistCounter {
     source: Scripted<Lease>,
     started: bool,
     stage: Stage,
     requests: Arc<AtomicUsize>,
 }
 
-/// How many changes may wait for an informer: more than a history has.
+/// The capacity of the queue of changes: more than a history has.
 const AHEAD: usize = 8_192;
 
-/// An informer's source: a place in the server's history, behind which the informer is.
-pub(crate) struct Sight {
+/// The scripted source of an informer: a position in the history of the server.
+pub(crate) struct InformerSource {
     id: u32,
     selector: Selector,
     stage: Stage,
-    /// How many changes of the history it has shown.
+    /// The number of changes of the history that it has delivered.
     place: usize,
-    /// In which epoch of the server that was.
+    /// The epoch of the server at that position.
     epoch: u64,
     has: BTreeMap<String, Lease>,
     pub(crate) synced: bool,
-    /// Whether it has listed, in whichever run.
+    /// Whether it has listed in any run.
     has_listed: bool,
-    changes: mpsc::Sender<Told<Lease>>,
-    /// How often the informer was to list again, and how many of these lists were shown.
+    changes: mpsc::Sender<SourceChange<Lease>>,
+    /// The number of requested relists, and the number of those that were delivered.
     requests: Arc<AtomicUsize>,
     listed: usize,
 }
 
-// === impl Sight ===
+// === impl InformerSource ===
 
-impl Sight {
-    pub(crate) fn new(id: u32, selector: Selector, stage: Stage) -> (Self, Relisted) {
+impl InformerSource {
+    pub(crate) fn new(id: u32, selector: Selector, stage: Stage) -> (Self, RelistCounter) {
         let (script, source) = Scripted::new();
         let requests = Arc::<AtomicUsize>::default();
-        let source = Relisted {
+        let source = RelistCounter {
             source,
             started: false,
             stage: stage.clone(),
             requests: Arc::clone(&requests),
         };
         let (changes, mut coming) = mpsc::channel(AHEAD);
-        // The script waits while the informer is behind; a history goes on.
+        // The queue holds changes while the informer lags, so that the history can continue.
         tokio::spawn(async move {
             while let Some(change) = coming.recv().await {
                 if script.change(change).await.is_err() {
@@ -88,7 +88,7 @@ impl Sight {
         (sight, source)
     }
 
-    /// Shows the next change that it selects. Returns whether there was one.
+    /// Delivers the next change that it selects. Returns whether there was one.
     pub(crate) fn show(&mut self) -> bool {
         let restored = self.epoch != self.stage.with(|state| state.server.epoch);
         let requested = self.listed < self.requests.load(Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Sight {
                 after,
             } = change;
             if let Some(after) = after.filter(|it| self.selects(it)) {
-                self.apply(&after, Seen::Watch);
+                self.apply(&after, AddedBy::Watch);
                 return true;
             }
             if let Some(mut last) = before.filter(|it| self.selects(it)) {
@@ -120,8 +120,8 @@ impl Sight {
         }
     }
 
-    /// Whether it goes on or runs anew, a controller that adds the informer again is shown
-    /// everything as new.
+    /// Resets the source. A controller that adds the informer again receives all objects as new,
+    /// also if the informer continued to run.
     pub(crate) fn begin_again(&mut self) {
         self.has.clear();
         self.synced = false;
@@ -132,19 +132,19 @@ impl Sight {
         self.selector
     }
 
-    /// Shows everything up to now.
+    /// Delivers all changes up to now.
     pub(crate) fn catch_up(&mut self) {
         while self.show() {}
     }
 
-    /// Lists the objects as they were at a place in the history, but not before its own.
+    /// Lists the objects at a position in the history, but not before its own position.
     pub(crate) fn list(&mut self, place: usize) -> bool {
         let epoch = self.stage.with(|state| state.server.epoch);
         if mem::replace(&mut self.epoch, epoch) != epoch {
             self.place = 0;
             if self.has_listed {
-                self.stage.log(Entry::WentBack(InformerId(self.id)));
-                self.send(Told::HistoryWentBack);
+                self.stage.log(Entry::HistoryWentBack(InformerId(self.id)));
+                self.send(SourceChange::HistoryWentBack);
             }
         }
         self.has_listed = true;
@@ -163,16 +163,16 @@ impl Sight {
             (end, objects)
         });
         self.place = end;
-        self.send(Told::ListStarted);
+        self.send(SourceChange::ListStarted);
         let listed: Vec<_> = objects
             .into_values()
             .filter(|it| self.selects(it))
             .collect();
         for object in &listed {
             let from = if self.synced {
-                Seen::List
+                AddedBy::List
             } else {
-                Seen::FirstList
+                AddedBy::FirstList
             };
             self.apply(object, from);
         }
@@ -184,20 +184,20 @@ impl Sight {
             .collect();
         for last in gone {
             self.has.remove(&name(&last));
-            self.log(Shown::Deleted(snapshot(&last)));
+            self.log(InformerEvent::Deleted(snapshot(&last)));
         }
         if !self.synced {
             self.synced = true;
             self.stage.log(Entry::Synced(InformerId(self.id)));
         }
         let resource_version = self.version();
-        self.send(Told::ListEnded {
+        self.send(SourceChange::ListEnded {
             resource_version: Some(resource_version),
         });
         true
     }
 
-    /// Lists from a server that lags: half of what it has not shown yet is missing.
+    /// Lists from a lagging server: without half of the changes that it has not delivered yet.
     pub(crate) fn list_old(&mut self) {
         let end = self.stage.with(|state| state.server.history.len());
         self.list(self.place.midpoint(end));
@@ -206,11 +206,11 @@ impl Sight {
     pub(crate) fn bookmark(&mut self) {
         if self.synced {
             let resource_version = self.version();
-            self.send(Told::Progress { resource_version });
+            self.send(SourceChange::Progress { resource_version });
         }
     }
 
-    /// The server's version at its place.
+    /// The resource version of the server at its position.
     fn version(&self) -> String {
         let version = self.stage.with(|state| {
             let last = self.place.checked_sub(1)?;
@@ -226,62 +226,62 @@ impl Sight {
         }
     }
 
-    fn apply(&mut self, object: &Lease, from: Seen) {
+    fn apply(&mut self, object: &Lease, from: AddedBy) {
         let had = self.has.insert(name(object), object.clone());
         let same = had
             .as_ref()
             .filter(|it| it.metadata.uid == object.metadata.uid);
         match same {
             Some(had) if snapshot(had).version == snapshot(object).version => {}
-            Some(_) => self.log(Shown::Updated(snapshot(object))),
+            Some(_) => self.log(InformerEvent::Updated(snapshot(object))),
             None => {
                 if let Some(last) = &had {
-                    self.log(Shown::Deleted(snapshot(last)));
+                    self.log(InformerEvent::Deleted(snapshot(last)));
                 }
-                self.log(Shown::Added {
+                self.log(InformerEvent::Added {
                     object: snapshot(object),
                     from,
                 });
             }
         }
-        self.send(Told::Applied(object.clone().into()));
+        self.send(SourceChange::Applied(object.clone().into()));
     }
 
     fn delete(&mut self, last: Lease) {
         let had = self.has.get(&name(&last));
         if had.is_some_and(|it| it.metadata.uid == last.metadata.uid) {
             self.has.remove(&name(&last));
-            self.log(Shown::Deleted(snapshot(&last)));
+            self.log(InformerEvent::Deleted(snapshot(&last)));
         }
         let identity = Identity {
             key: ObjectKey::of(&last),
             uid: Uid::of(&last),
             resource_version: last.metadata.resource_version.clone(),
         };
-        self.send(Told::Deleted {
+        self.send(SourceChange::Deleted {
             identity,
             last: Some(last.into()),
         });
     }
 
-    fn log(&self, shown: Shown) {
-        self.stage.log(Entry::Shown {
+    fn log(&self, shown: InformerEvent) {
+        self.stage.log(Entry::InformerEvent {
             informer: InformerId(self.id),
             shown,
         });
     }
 
-    fn send(&self, change: Told<Lease>) {
-        // An informer that was removed takes nothing more.
+    fn send(&self, change: SourceChange<Lease>) {
+        // A removed informer does not receive changes any more.
         if let Err(TrySendError::Full(_)) = self.changes.try_send(change) {
             panic!("a history has fewer changes than {AHEAD}");
         }
     }
 }
 
-// === impl Relisted ===
+// === impl RelistCounter ===
 
-impl Source<Lease> for Relisted {
+impl Source<Lease> for RelistCounter {
     fn resource(&self) -> String {
         self.source.resource()
     }

@@ -136,7 +136,7 @@ fn is_date_time(text: &str) -> bool {
 
 /// Go's `1h30m`, or text that has a part such as Scala's `3 days`.
 fn is_duration(text: &str) -> bool {
-    // Units as they stand, and those that may go on, as in `nanoseconds`.
+    // Units as they stand, and those that more letters may follow, as in `nanoseconds`.
     const UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const BEGINNINGS: [&str; 8] = [
         "nano", "micro", "milli", "sec", "min", "hour", "day", "week",

@@ -1,4 +1,4 @@
-//! What a persistent volume claim is filled with, which it says in two fields.
+//! The two data source fields of a persistent volume claim.
 //!
 //! Source: `pkg/api/persistentvolumeclaim/util.go` of Kubernetes v1.36.3.
 

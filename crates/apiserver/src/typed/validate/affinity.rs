@@ -1,4 +1,4 @@
-//! Which nodes a pod or a volume needs, and which pods a pod wants near.
+//! Node affinity of pods and volumes, and pod affinity.
 
 use serde_json::Value;
 

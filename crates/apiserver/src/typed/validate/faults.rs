@@ -1,4 +1,4 @@
-//! A place in an object, and what is found wrong there.
+//! A place in an object, and the list of errors that validation collects.
 
 use std::net::IpAddr;
 

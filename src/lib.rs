@@ -34,7 +34,7 @@ pub mod source {
     pub use windlass_informer::WatcherStream;
     pub use windlass_informer::{
         Backoff, Change, Changes, DecodeError, Identity, InvalidBackoff, InvalidListWatch,
-        ListWatch, Script, Scripted, Source, Stopped, Trim, Verb, WatchError,
+        ListWatch, Script, Scripted, Source, Stopped, Trim, Verb, WatchError, WatchErrorCause,
     };
 }
 
@@ -70,7 +70,7 @@ pub mod predicate {
     //! Predicates: which events a handler receives.
 
     pub use windlass_controller::{
-        And, AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Not, Or, Predicate,
+        AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Predicate,
         ResourceVersionChanged,
     };
 }

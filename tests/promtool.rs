@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{
     Informer, InformerController, Operator, Outcome, Request, SimpleWatcher,
     retry::NeverRetry,
-    source::{Scripted, Verb, WatchError},
+    source::{Scripted, Verb, WatchError, WatchErrorCause},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -93,11 +93,13 @@ async fn metrics_of_an_operator() -> String {
         .list(["web", "bad"].map(config))
         .await
         .expect("it runs");
-    let silence = WatchError::Silent {
-        resource: Arc::from("configmaps"),
-        verb: Verb::Watch,
-        limit: Duration::from_secs(60),
-    };
+    let silence = WatchError::new(
+        "configmaps",
+        Verb::Watch,
+        WatchErrorCause::Silent {
+            limit: Duration::from_secs(60),
+        },
+    );
     script
         .interrupt(silence, Duration::from_secs(1))
         .await

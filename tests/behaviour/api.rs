@@ -7,6 +7,7 @@ mod raw;
 mod recorded;
 mod widget;
 
+mod admission;
 mod apply;
 mod autoscalers;
 mod builtin;

@@ -18,7 +18,7 @@ use tokio::{sync::RwLock, time::timeout};
 use tower::Layer as _;
 use windlass_apiserver::{ApiServer, Listening, Profile};
 
-use crate::{line::Line, real::RealServer};
+use crate::{connection::Connection, real::RealServer};
 
 /// Which of the two servers.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ static HISTORY: RwLock<()> = RwLock::const_new(());
 pub(crate) struct Cluster {
     server: Server,
     namespace: String,
-    line: Line,
+    connection: Connection,
     /// Reaches the server by another way than the one a test cuts.
     aside: Client,
 }
@@ -103,13 +103,14 @@ fn profile() -> Profile {
 impl Cluster {
     async fn of(kind: Kind) -> Option<Self> {
         let namespace = format!("test-{:08x}", rand::rng().random::<u32>());
-        let line = Line::new();
+        let connection = Connection::new();
         let (server, aside) = match kind {
             Kind::Embedded => {
                 // No controllers run beside the real server either.
                 let server = ApiServer::builder()
                     .profile(profile())
                     .garbage_collection(false)
+                    .quota_status(false)
                     .start();
                 let aside = Client::new(server.service(), "default");
                 (Server::Embedded(server), aside)
@@ -123,27 +124,27 @@ impl Cluster {
         let cluster = Self {
             server,
             namespace,
-            line,
+            connection,
             aside,
         };
         cluster.create_namespace(&cluster.namespace).await;
         Some(cluster)
     }
 
-    /// A client whose list and watch requests pass the [`line`](Self::line).
+    /// A client whose list and watch requests pass the [`connection`](Self::connection).
     pub(crate) async fn client(&self) -> Client {
         match &self.server {
             Server::Embedded(server) => {
-                Client::new(self.line.layer(server.service()), &self.namespace)
+                Client::new(self.connection.layer(server.service()), &self.namespace)
             }
             Server::Real(real) => ClientBuilder::try_from(real.config().await)
                 .expect("a client")
-                .with_layer(&self.line)
+                .with_layer(&self.connection)
                 .build(),
         }
     }
 
-    /// A client that nothing the test does to the line concerns.
+    /// A client without the test connection: cuts and pauses do not affect it.
     pub(crate) fn aside(&self) -> Client {
         self.aside.clone()
     }
@@ -160,15 +161,15 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn line(&self) -> &Line {
-        &self.line
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The objects of kind `K` in this test's namespace, through the [`line`](Self::line).
+    /// The objects of kind `K` in this test's namespace, through the [`connection`](Self::connection).
     pub(crate) async fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,

@@ -1,4 +1,4 @@
-//! Watchers and reconcilers, at work on a server.
+//! Watchers and reconcilers on a server.
 
 use std::{
     convert::Infallible,
@@ -114,7 +114,7 @@ on_both_servers! {
     }
 
     /// Rows: GA-05, GA-33
-    async fn what_cannot_be_added_is_refused_with_its_name(cluster: Cluster) {
+    async fn an_invalid_addition_is_rejected_with_its_name(cluster: Cluster) {
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         controller.add_informer("configs", &informer).expect("new");
@@ -134,7 +134,7 @@ on_both_servers! {
     /// It may be a proxy that refuses it by mistake, so the controller runs on.
     ///
     /// Rows: BO-51, BO-27
-    async fn an_informer_whose_list_is_refused_says_why_and_ends_no_controller(cluster: Cluster) {
+    async fn a_rejected_list_is_reported_and_does_not_end_the_controller(cluster: Cluster) {
         let source = quick(cluster.api::<ConfigMap>().await).fields("spec.nodeName=a").expect("looks well");
         let informer = Informer::new(source);
         let controller = InformerController::new();
@@ -155,7 +155,7 @@ on_both_servers! {
 
     /// A burst of writes to one object: the reconciler sees each state, in order, one call at
     /// a time.
-    async fn the_states_of_an_object_come_in_order_and_one_at_a_time(cluster: Cluster) {
+    async fn the_states_of_an_object_are_dispatched_in_order_without_overlap(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         configs.create(&PostParams::default(), &config("a", "0")).await.expect("new");
         let controller = InformerController::new();

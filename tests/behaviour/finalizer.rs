@@ -1,4 +1,4 @@
-//! Finalizers: what keeps an object, and how it goes.
+//! Finalizers: how they are added, how they keep an object, and how they are removed.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -17,7 +17,7 @@ const FINALIZER: &str = "test.windlass.dev/clean-up";
 
 on_both_servers! {
     /// Rows: GA-90
-    async fn an_object_with_a_finalizer_is_marked_and_goes_when_the_finalizer_does(cluster: Cluster) {
+    async fn an_object_with_a_finalizer_is_marked_and_removed_after_its_finalizer(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         create(&configs, "a", &[FINALIZER, "other.dev/one"]).await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -53,7 +53,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn a_dying_object_gets_no_new_finalizer(cluster: Cluster) {
+    async fn a_terminating_object_gets_no_new_finalizer(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         create(&configs, "a", &[FINALIZER]).await;
         configs.delete("a", &DeleteParams::default()).await.expect("there");
@@ -68,7 +68,7 @@ on_both_servers! {
         set(&configs, "a", &[]).await.expect("the last");
     }
 
-    async fn a_finalizer_that_kubernetes_refuses_is_refused_with_its_name(cluster: Cluster) {
+    async fn a_finalizer_that_kubernetes_rejects_is_named_in_the_error(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         for finalizer in ["not a name", "-a", "example.com/", "Example.com/a"] {
             let mut object = config("a", "1");
@@ -106,7 +106,7 @@ on_both_servers! {
 
     /// An object that left the selector while no operator ran is found, and released if its uid
     /// is still the same.
-    async fn an_object_that_no_informer_shows_is_found_by_its_finalizer(cluster: Cluster) {
+    async fn an_orphan_is_found_by_its_finalizer(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let name = FinalizerName::new(FINALIZER).expect("a good name");
         let guard = name.in_progress().as_str().to_owned();

@@ -1,4 +1,4 @@
-//! A watch that breaks: what is resumed, what is relisted, and the deletes that a gap hid.
+//! Watches that break: resuming, relisting, and deletes during a gap.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -24,12 +24,12 @@ on_both_servers! {
         watched.following().await;
         let lists = lists(&cluster);
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         set(&others, "a", "2").await;
         create(&others, "b", "1").await;
         others.delete("a", &DeleteParams::default()).await.expect("there");
-        cluster.line().release();
+        cluster.connection().release();
 
         assert_eq!(watched.next().await, "updated a");
         assert_eq!(watched.next().await, "added b");
@@ -39,7 +39,7 @@ on_both_servers! {
     }
 
     /// D21. An informer that lags behind others of its kind is asked for another list.
-    async fn a_list_that_is_requested_is_taken_and_the_watch_goes_on(cluster: Cluster) {
+    async fn a_requested_list_is_applied_and_the_watch_continues(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         create(&others, "a", "1").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -59,7 +59,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-01, BO-02, CK-29
-    async fn what_a_gap_hid_is_made_good_by_a_list(cluster: Cluster) {
+    async fn changes_during_a_gap_are_found_by_a_list(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         for name in ["a", "b", "c"] {
             create(&others, name, "1").await;
@@ -68,13 +68,13 @@ on_both_servers! {
         assert_eq!(watched.first_list().await, ["added a", "added b", "added c"]);
         watched.following().await;
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         others.delete("a", &DeleteParams::default()).await.expect("there");
         set(&others, "b", "2").await;
         create(&others, "d", "1").await;
         cluster.forget_history().await;
-        cluster.line().release();
+        cluster.connection().release();
 
         let mut told = Vec::new();
         for _ in 0..3 {
@@ -91,18 +91,18 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn the_last_state_of_what_a_gap_hid_is_told(cluster: Cluster) {
+    async fn an_object_deleted_during_a_gap_is_reported_with_its_last_state(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         create(&others, "a", "known").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
         watched.first_list().await;
         watched.following().await;
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         others.delete("a", &DeleteParams::default()).await.expect("there");
         cluster.forget_history().await;
-        cluster.line().release();
+        cluster.connection().release();
 
         match watched.events.next().await {
             Some(Event::Deleted { last, missed: true }) => assert_eq!(value(&last), "known"),
@@ -111,19 +111,19 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn an_object_that_was_recreated_is_told_as_a_delete_and_an_add(cluster: Cluster) {
+    async fn a_recreated_object_is_reported_as_a_delete_and_an_add(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let first = create(&others, "a", "first").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
         watched.first_list().await;
         watched.following().await;
 
-        cluster.line().hold();
-        cluster.line().cut();
+        cluster.connection().hold();
+        cluster.connection().cut();
         others.delete("a", &DeleteParams::default()).await.expect("there");
         let second = create(&others, "a", "second").await;
         cluster.forget_history().await;
-        cluster.line().release();
+        cluster.connection().release();
 
         match watched.events.next().await {
             Some(Event::Deleted { last, .. }) => assert_eq!(last.uid(), first.uid()),
@@ -136,7 +136,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn a_delete_shows_the_last_state_and_the_version_of_the_delete(cluster: Cluster) {
+    async fn a_delete_event_has_the_last_state_and_the_version_of_the_delete(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let created = create(&others, "a", "last").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -158,7 +158,7 @@ on_both_servers! {
     }
 
     /// Rows: CK-09
-    async fn the_place_to_resume_from_moves_with_each_event(cluster: Cluster) {
+    async fn a_watch_resumes_after_the_last_received_event(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -170,18 +170,18 @@ on_both_servers! {
         let place = place(&watched);
         assert!(place >= version(&created), "{place}");
 
-        cluster.line().cut();
+        cluster.connection().cut();
         let updated = set(&others, "a", "2").await;
         assert_eq!(watched.next().await, "updated a");
         assert!(self::place(&watched) >= version(&updated));
-        let resumed = cluster.line().heard().pop().expect("a watch");
+        let resumed = cluster.connection().requests().pop().expect("a watch");
         let (_, after) = resumed.split_once("resourceVersion=").expect("it resumes");
         let after: u64 = after.split('&').next().expect("a version").parse().expect("a number");
         assert!(after >= version(&created), "{resumed}");
         watched.stop().await;
     }
 
-    async fn what_is_told_is_in_the_store_already(cluster: Cluster) {
+    async fn an_object_is_in_the_store_before_its_event_is_delivered(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
         watched.first_list().await;
@@ -234,7 +234,7 @@ fn place(watched: &Watched<ConfigMap>) -> u64 {
 
 /// How many pictures were asked for.
 fn lists(cluster: &crate::cluster::Cluster) -> usize {
-    let heard = cluster.line().heard();
+    let requests = cluster.connection().requests();
     let resumes = |url: &&String| url.contains("watch=true") && url.contains("resourceVersion=");
-    heard.len() - heard.iter().filter(resumes).count()
+    requests.len() - requests.iter().filter(resumes).count()
 }

@@ -1,4 +1,4 @@
-//! The kinds that the tests are about.
+//! The custom resources of the tests.
 
 use k8s_openapi::{
     api::core::v1::ConfigMap,

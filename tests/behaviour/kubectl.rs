@@ -203,7 +203,8 @@ async fn check(cluster: &Cluster, name: &str) {
     };
     let (program, namespace) = (Path::new(&program), cluster.namespace());
     let first = Kubectl::new(program, namespace, "first", cluster.kubeconfig().await).await;
-    let beside = ApiServer::builder().garbage_collection(false).start();
+    let beside = ApiServer::builder();
+    let beside = beside.garbage_collection(false).quota_status(false).start();
     let second = if cluster.is_embedded() {
         None
     } else {
@@ -243,7 +244,7 @@ on_both_servers! {
         check(&cluster, "create").await;
     }
 
-    async fn kubectl_shows_objects(cluster: Cluster) {
+    async fn kubectl_prints_objects(cluster: Cluster) {
         check(&cluster, "get").await;
     }
 
@@ -263,7 +264,7 @@ on_both_servers! {
         check(&cluster, "wait").await;
     }
 
-    async fn kubectl_learns_what_the_server_serves(cluster: Cluster) {
+    async fn kubectl_discovers_the_resources_of_the_server(cluster: Cluster) {
         check(&cluster, "server").await;
     }
 

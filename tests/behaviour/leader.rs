@@ -1,4 +1,4 @@
-//! Replicas of one operator: which of them works, and when another one does.
+//! Leader election: which replica runs its controllers, and when another one takes over.
 
 use std::{
     convert::Infallible,
@@ -57,7 +57,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-24
-    async fn the_lease_of_a_leader_that_crashed_is_taken_when_it_has_run_out(cluster: Cluster) {
+    async fn the_lease_of_a_crashed_leader_is_acquired_after_it_has_expired(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::default());
         configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
         // Their own leases are long, so that a busy machine loses none.
@@ -80,7 +80,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-24
-    async fn of_many_that_begin_at_once_one_leads(cluster: Cluster) {
+    async fn one_of_many_simultaneous_candidates_becomes_the_leader(cluster: Cluster) {
         let log = Log::default();
         let mut replicas = Vec::new();
         for name in ["a", "b", "c", "d", "e"] {
@@ -94,7 +94,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-24
-    async fn a_lease_that_somebody_takes_stops_the_leader(cluster: Cluster) {
+    async fn a_lease_that_another_client_takes_stops_the_leader(cluster: Cluster) {
         let error = lose(&cluster, json!({ "spec": { "holderIdentity": "thief" } })).await;
         assert!(matches!(&error, LeadershipLost::Taken { holder, .. } if holder == "thief"), "{error}");
         // And stays as the thief has left it.
@@ -102,13 +102,13 @@ on_both_servers! {
         assert_eq!(spec.holder_identity.as_deref(), Some("thief"));
     }
 
-    async fn a_lease_that_somebody_empties_stops_the_leader(cluster: Cluster) {
+    async fn a_lease_that_another_client_clears_stops_the_leader(cluster: Cluster) {
         let error = lose(&cluster, json!({ "spec": { "holderIdentity": null } })).await;
         assert!(matches!(error, LeadershipLost::Emptied { .. }), "{error}");
     }
 
     /// A write to a lease that is not there would make it anew: the leader looks first.
-    async fn a_lease_that_is_deleted_stops_the_leader_and_is_not_made_anew(cluster: Cluster) {
+    async fn a_deleted_lease_stops_the_leader_and_is_not_recreated_by_it(cluster: Cluster) {
         let log = Log::default();
         let replica = Replica::start(&cluster, patient(&cluster, "us"), &log).await;
         replica.leads().await;
@@ -120,7 +120,7 @@ on_both_servers! {
         assert!(lease.expect("an answer").is_none());
     }
 
-    async fn a_label_on_the_lease_ends_nothing_and_stays(cluster: Cluster) {
+    async fn a_label_on_the_lease_is_kept_and_does_not_end_the_leadership(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::default());
         let replica = Replica::start(&cluster, patient(&cluster, "us"), &log).await;
         replica.leads().await;
@@ -174,7 +174,7 @@ on_both_servers! {
         assert_eq!(spec.holder_identity.as_deref(), Some(""));
     }
 
-    async fn who_may_not_or_has_no_namespace_says_so_and_leads_nothing(cluster: Cluster) {
+    async fn missing_permissions_and_a_missing_namespace_are_reported(cluster: Cluster) {
         let forbidden = LeaderElection::builder(cluster.powerless().await, cluster.namespace(), LEASE_NAME);
         let nowhere = LeaderElection::builder(cluster.aside(), "no-such-namespace", LEASE_NAME);
         for (builder, reason) in [(forbidden, "forbidden"), (nowhere, "no_namespace")] {

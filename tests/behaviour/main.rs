@@ -1,4 +1,4 @@
-//! How Windlass behaves, by subject, on both servers.
+//! Behaviour tests by subject, on the embedded and the real server.
 //!
 //! Each test body takes a [`Cluster`](cluster::Cluster) and runs twice: as `embedded::...`
 //! on a fresh server in the process, and as `kube_apiserver::...` in a fresh namespace of
@@ -7,8 +7,8 @@
 
 #[macro_use]
 mod cluster;
+mod connection;
 mod kinds;
-mod line;
 mod real;
 mod running;
 mod watched;
@@ -16,14 +16,14 @@ mod watched;
 mod api;
 mod controller;
 mod finalizer;
-mod foreign;
+mod go_clients;
 mod history;
-mod kept;
 mod kubectl;
 mod leader;
+mod listing;
 mod mapping;
 mod objects;
 mod opinionated;
-mod packed;
-mod picture;
+mod raw_objects;
 mod selector;
+mod stored_json;

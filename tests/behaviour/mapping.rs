@@ -31,7 +31,7 @@ on_both_servers! {
     /// The objects that refer to the changed one are found in an index of the store.
     ///
     /// Rows: KR-05, KR-17
-    async fn a_change_of_a_secret_reconciles_whoever_refers_to_it(cluster: Cluster) {
+    async fn a_change_of_a_secret_reconciles_the_objects_that_refer_to_it(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let by_secret = Index::new(|object: &ConfigMap| object.annotations().get(NAMED).cloned());
         let informer = Informer::builder(quick(cluster.api::<ConfigMap>().await));
@@ -62,7 +62,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-09, KR-18
-    async fn a_reference_that_moves_reconciles_both_ends(cluster: Cluster) {
+    async fn a_changed_reference_reconciles_the_old_and_the_new_object(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         let (running, mut told) = start(&cluster, &informer, |controller, watched| {
@@ -91,7 +91,7 @@ on_both_servers! {
     }
 
     /// Rows: KR-04, KR-15
-    async fn a_change_of_what_is_owned_reconciles_its_owner(cluster: Cluster) {
+    async fn a_change_of_a_child_reconciles_its_owner(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         let (running, mut told) = start(&cluster, &informer, |controller, watched| {
@@ -116,7 +116,7 @@ on_both_servers! {
     }
 
     /// Rows: KR-16, KR-19
-    async fn what_is_owned_and_its_owner_may_be_of_kinds_that_are_found_at_run_time(cluster: Cluster) {
+    async fn owners_and_children_can_be_of_kinds_known_only_at_run_time(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let kind = ApiResource::erase::<Secret>(&());
         let client = cluster.client().await;
@@ -138,7 +138,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-10
-    async fn an_update_of_the_status_alone_does_not_reconcile_where_a_predicate_says_so(cluster: Cluster) {
+    async fn a_predicate_can_ignore_status_updates(cluster: Cluster) {
         cluster.install(&Gadget::crd()).await;
         let gadgets = cluster.api_aside::<Gadget>();
         let controller = InformerController::new();

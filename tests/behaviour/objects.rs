@@ -1,4 +1,4 @@
-//! Objects as they are written: conflicts, what is no change, status, generations.
+//! Writes of objects: conflicts, writes without a change, status, generations.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 on_both_servers! {
-    async fn who_writes_over_a_newer_state_is_refused(cluster: Cluster) {
+    async fn an_update_of_an_older_version_is_rejected(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let first = configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
         let mut mine = first.clone();
@@ -34,7 +34,7 @@ on_both_servers! {
         assert_eq!(value(&configs.get("a").await.expect("there")), "theirs");
     }
 
-    async fn a_write_that_changes_nothing_is_told_to_nobody(cluster: Cluster) {
+    async fn a_write_without_a_change_sends_no_event(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let first = configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -51,7 +51,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn spec_and_status_are_written_apart(cluster: Cluster) {
+    async fn spec_and_status_are_written_separately(cluster: Cluster) {
         cluster.install(&Gadget::crd()).await;
         let gadgets = cluster.api_aside::<Gadget>();
         let mut gadget = Gadget::new("a", GadgetSpec { size: 1 });
@@ -130,7 +130,7 @@ on_both_servers! {
         assert_eq!(value(&after), "2");
     }
 
-    async fn what_is_not_there_is_told_apart_from_what_cannot_be(cluster: Cluster) {
+    async fn a_missing_object_and_a_missing_kind_have_different_errors(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let kube::Error::Api(status) = configs.get("none").await.expect_err("not there") else {
             panic!("no status");

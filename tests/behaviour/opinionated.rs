@@ -1,4 +1,4 @@
-//! Watchers and reconcilers with finalizers: what no downtime and no crash makes them miss.
+//! Watchers and reconcilers with finalizers: they miss no change during downtime and crashes.
 
 // What there is.
 mod configs;

@@ -1,4 +1,4 @@
-//! The real kube-apiserver, one for all tests of this process.
+//! The real kube-apiserver, shared by all tests of this process.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -36,13 +36,21 @@ impl RealServer {
         SHARED
             .get_or_init(|| {
                 let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
-                Some(Self::start(Path::new(&binary)))
+                Some(Self::start(Path::new(&binary), &[]))
             })
             .as_ref()
     }
 
-    fn start(binary: &Path) -> Self {
+    /// A server of its own, on which each pod needs a service account. It ends when stdin of its
+    /// process closes: keep the value for as long as it is used.
+    pub(crate) fn with_accounts() -> Option<Self> {
+        let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
+        Some(Self::start(Path::new(&binary), &["--service-accounts"]))
+    }
+
+    fn start(binary: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(binary)
+            .args(options)
             // Without its watch cache, history expires when the test says so, and no
             // connection breaks.
             .arg("--watch-cache=false")

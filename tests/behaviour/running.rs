@@ -1,4 +1,4 @@
-//! A controller that runs for as long as a test needs it.
+//! A controller that runs until the end of a test.
 
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{InformerController, controller::RunError};

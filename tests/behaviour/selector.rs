@@ -1,4 +1,4 @@
-//! Selectors: objects that begin to match, and cease to.
+//! Selectors: objects that start and stop matching.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -89,7 +89,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn a_selector_that_nobody_could_read_is_refused_before_it_is_sent(cluster: Cluster) {
+    async fn a_malformed_selector_is_rejected_before_it_is_sent(cluster: Cluster) {
         for selector in ["", " ", "tier in (front", "a\nb"] {
             let source = ListWatch::new(cluster.api::<ConfigMap>().await);
             let error = source.labels(selector).expect_err(selector).to_string();

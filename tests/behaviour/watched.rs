@@ -1,4 +1,4 @@
-//! An informer that runs for as long as a test looks at it.
+//! An informer that runs until the end of a test.
 
 use std::{
     sync::{Arc, Mutex},

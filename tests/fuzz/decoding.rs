@@ -1,4 +1,4 @@
-//! Objects, decoded by an informer as `serde_json` decodes them, but for their managed fields.
+//! Decoding: an informer and `serde_json` must decode the same object, except managed fields.
 
 use std::borrow::Cow;
 

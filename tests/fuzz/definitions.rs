@@ -1,5 +1,4 @@
-//! Custom resource definitions and objects of theirs: what is stored can be written back and is
-//! not changed by that.
+//! Custom resource definitions and their objects: writing a stored object back must not change it.
 
 use bolero::TypeGenerator;
 use http::{Request, StatusCode};

@@ -1,4 +1,4 @@
-//! Texts with random edits.
+//! Random edits of texts.
 
 use bolero::TypeGenerator;
 

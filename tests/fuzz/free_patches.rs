@@ -1,4 +1,4 @@
-//! Patches of an object without rules: what the server makes is what the RFCs make.
+//! Patches of an object without a schema: the server must return the result of the RFCs.
 
 use bolero::TypeGenerator;
 use http::{Request, StatusCode};

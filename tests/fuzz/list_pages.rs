@@ -1,5 +1,4 @@
-//! The pages of a list, in any chunks: what an informer makes of them does not depend on how
-//! the network cuts them.
+//! List pages in random chunks: the result of an informer must not depend on the chunks.
 
 use bolero::TypeGenerator;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,4 +1,4 @@
-//! Fuzz targets: what arrives from outside, changed in random ways.
+//! Fuzz targets: random changes of inputs from outside.
 //!
 //! Each target takes texts as a real client or server sends them, edits them at random, and
 //! checks properties that hold for every input. `cargo test --test fuzz` runs each for a

@@ -1,4 +1,4 @@
-//! Lists in pages while objects change: together, the pages are the list as it was at the first.
+//! Lists in pages while objects change: the pages together must equal the list at the first page.
 
 use bolero::TypeGenerator;
 use http::{Request, StatusCode};

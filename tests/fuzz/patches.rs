@@ -1,4 +1,5 @@
-//! Patches of an object: an answer is what is stored, and what is stored can be written back.
+//! Patches of an object: a response must equal the stored object, and writing it back must not
+//! change it.
 
 use bolero::TypeGenerator;
 use http::{Request, StatusCode};

@@ -1,4 +1,4 @@
-//! Protobuf bodies: what is decoded is encoded to what decodes to the same, but for `null`s.
+//! Protobuf bodies: decoding, encoding and decoding again must give the same value, except `null`s.
 
 use bolero::TypeGenerator;
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! Custom resources with unknown fields: what is stored is the object without them, and nothing else
-//! of it is changed.
+//! Custom resources with unknown fields: the stored object must differ only by these fields.
 
 use bolero::TypeGenerator;
 use http::{Request, StatusCode};

@@ -1,4 +1,4 @@
-//! Checks the inputs of a target for some time, each made from a seed.
+//! Runs a fuzz target for some time, with inputs that are generated from seeds.
 
 #![expect(
     clippy::disallowed_types,

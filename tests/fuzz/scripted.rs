@@ -1,4 +1,4 @@
-//! An informer of config maps at the other end of a scripted API server.
+//! An informer of config maps with a scripted API server.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,5 +1,4 @@
-//! Watches whose versions go anywhere: in the end the store is what the last list says, and the
-//! events lead to it.
+//! Watches with random versions: in the end, the store and the events must equal the last list.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -17,7 +17,7 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// apiserver is the other process: started, watched, killed and started again.
+// apiserver is the process of kube-apiserver, which tests can kill and restart.
 type apiserver struct {
 	dir, url   string
 	watchCache bool
@@ -27,18 +27,18 @@ type apiserver struct {
 	client     *http.Client
 
 	process *exec.Cmd
-	// lifeline is the child's stdin; it ends when this process does, however it ends.
+	// lifeline is the stdin of the child. It is closed whenever this process ends.
 	lifeline io.Closer
 	exit     *exit
 }
 
-// exit is how a process ended, once it has.
+// exit is the result of a process that has ended.
 type exit struct {
 	done chan struct{}
 	err  error
 }
 
-func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver, error) {
+func newAPIServer(dir, etcd string, watchCache, accounts bool, extra []string) (*apiserver, error) {
 	keys, err := newCredentials(dir)
 	if err != nil {
 		return nil, err
@@ -58,6 +58,10 @@ func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver
 		return nil, err
 	}
 
+	if !accounts {
+		// Pods would wait for service accounts, which a controller makes that does not run here.
+		extra = append([]string{"--disable-admission-plugins=ServiceAccount"}, extra...)
+	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(keys.ca))
 	return &apiserver{
@@ -66,14 +70,14 @@ func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver
 			Timeout: 5 * time.Second,
 			Transport: &http.Transport{
 				TLSClientConfig: &tls.Config{RootCAs: roots},
-				// Each question goes to the server that runs now, not to one that was killed.
+				// Each request goes to the running server, not to one that was killed.
 				DisableKeepAlives: true,
 			},
 		},
 		args: append([]string{
 			"--etcd-servers=" + etcd,
 			fmt.Sprintf("--watch-cache=%t", watchCache),
-			// History is forgotten when a test says so, and at no other time.
+			// History is compacted only when a test requests it.
 			"--etcd-compaction-interval=0",
 			"--tls-cert-file=" + keys.cert,
 			"--tls-private-key-file=" + keys.key,
@@ -85,10 +89,7 @@ func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver
 			"--service-account-signing-key-file=" + keys.serviceAccountKey,
 			"--service-cluster-ip-range=10.0.0.0/24",
 			"--endpoint-reconciler-type=none",
-			// Pods would wait for service accounts, which a controller makes that does not
-			// run here.
-			"--disable-admission-plugins=ServiceAccount",
-			// What one test does must not slow down another.
+			// The requests of one test must not slow down another.
 			"--enable-priority-and-fairness=false",
 			"--max-requests-inflight=0",
 			"--max-mutating-requests-inflight=0",
@@ -96,7 +97,7 @@ func newAPIServer(dir, etcd string, watchCache bool, extra []string) (*apiserver
 	}, nil
 }
 
-// ready is what a client needs to know.
+// ready contains the data that a client needs.
 func (a *apiserver) ready() Ready {
 	return Ready{
 		Server:     a.url,
@@ -112,7 +113,7 @@ func (a *apiserver) ready() Ready {
 
 func (a *apiserver) log() string { return filepath.Join(a.dir, "kube-apiserver.log") }
 
-// start returns when the server answers and the namespaces that every cluster has exist.
+// start returns when the server accepts requests and the initial namespaces exist.
 func (a *apiserver) start() error {
 	executable, err := os.Executable()
 	if err != nil {
@@ -149,7 +150,7 @@ func (a *apiserver) start() error {
 	return nil
 }
 
-// kill ends the server at once. There is nothing to save: its data is etcd's.
+// kill ends the server immediately. Nothing has to be saved: its data is in etcd.
 func (a *apiserver) kill() {
 	if a.exit == nil {
 		return
@@ -159,7 +160,7 @@ func (a *apiserver) kill() {
 	_ = a.lifeline.Close()
 }
 
-// restart drops every connection and every cache of the server, and nothing else.
+// restart drops only the connections and caches of the server.
 func (a *apiserver) restart() error {
 	a.kill()
 	return a.start()
@@ -182,7 +183,7 @@ func (a *apiserver) get(path string) error {
 	return nil
 }
 
-// tail is the end of the server's log: why it did not start.
+// tail is the end of the log of the server, which shows why it did not start.
 func (a *apiserver) tail() string {
 	const enough = 4 << 10
 	log, err := os.ReadFile(a.log())

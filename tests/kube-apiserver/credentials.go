@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// credentials are made anew for each run and die with its directory.
+// credentials are created for each run, and deleted with its directory.
 type credentials struct {
-	// CA is what clients trust, as PEM.
+	// CA is the certificate authority for clients, as PEM.
 	ca string
-	// Paths of what kube-apiserver reads.
+	// Paths of the files that kube-apiserver reads.
 	cert, key, serviceAccountKey, tokens string
-	// admin may do anything; powerless is known, and may do nothing.
+	// admin has all permissions. powerless is an authenticated user without permissions.
 	admin, powerless string
 }
 
@@ -49,7 +49,7 @@ func newCredentials(dir string) (*credentials, error) {
 	return c, os.WriteFile(c.tokens, []byte(tokens), 0o600)
 }
 
-// certify makes an authority and, signed by it, the server's certificate.
+// certify creates a certificate authority, and the certificate of the server.
 func (c *credentials) certify() error {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *credentials) certify() error {
 	return writeKey(c.key, key)
 }
 
-// writeKubeconfig lets kubectl in as the admin.
+// writeKubeconfig writes a kubeconfig for kubectl with the user admin.
 func (c *credentials) writeKubeconfig(path, server string) error {
 	return os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1
 kind: Config

@@ -13,14 +13,14 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 )
 
-// etcd is the history of every object, in this process and on no disk that matters.
+// etcd runs in this process, and stores its data in a temporary directory.
 type etcd struct {
 	endpoint string
 	server   *embed.Etcd
 	client   *clientv3.Client
 }
 
-// startEtcd listens on sockets inside dir, so that no port is taken and no other process can
+// startEtcd listens on sockets inside dir, so that it uses no port and other processes cannot
 // reach it.
 func startEtcd(dir string) (*etcd, error) {
 	client := url.URL{Scheme: "unix", Path: filepath.Join(dir, "etcd.sock")}
@@ -30,11 +30,11 @@ func startEtcd(dir string) (*etcd, error) {
 	config.Dir = filepath.Join(dir, "etcd")
 	config.LogLevel = "error"
 	config.LogOutputs = []string{filepath.Join(dir, "etcd.log")}
-	// Tests do not outlive a power failure.
+	// The data of tests does not have to survive a power failure.
 	config.UnsafeNoFsync = true
 	config.ListenClientUrls = []url.URL{client}
 	config.ListenPeerUrls = []url.URL{peer}
-	// etcd wants these to look like addresses; the only member calls no peer.
+	// etcd requires these to be URLs. The only member connects to no peer.
 	nowhere := []url.URL{{Scheme: "http", Host: "localhost:0"}}
 	config.AdvertiseClientUrls, config.AdvertisePeerUrls = nowhere, nowhere
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
@@ -55,23 +55,23 @@ func startEtcd(dir string) (*etcd, error) {
 	return &etcd{endpoint: client.String(), server: server, client: v3client.New(server.Server)}, nil
 }
 
-// stop ends it without ceremony, so that nothing is written any more.
+// stop ends it immediately, so that nothing is written any more.
 func (e *etcd) stop() { e.server.Server.HardStop() }
 
-// compactRevKey is where the API servers of a cluster tell each other how much history is
-// gone; their caches read it and forget as much.
+// compactRevKey is the key in which the API servers of a cluster store the compacted revision.
+// Their caches read it and drop the history up to this revision.
 //
 // Source: k8s.io/apiserver, pkg/storage/etcd3/compact.go.
 const compactRevKey = "compact_rev_key"
 
-// forget drops all history, so that every resourceVersion and every continue token given
-// out so far is too old, also the newest. It returns the revision at which history begins.
+// forget compacts all history, so that every earlier resourceVersion and continue token has
+// expired, also the newest. It returns the revision at which history begins.
 func (e *etcd) forget() (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 
-	// A watch from version R asks etcd for what follows, R+1, so history must begin at R+2
-	// or later for R to be too old. Two writes of ours see to that.
+	// A watch from version R requests the events from R+1, so history must begin at R+2 or later
+	// for R to be too old. Two writes ensure this.
 	var revision int64
 	for range 2 {
 		put, err := e.client.Put(ctx, compactRevKey, strconv.FormatInt(revision, 10))

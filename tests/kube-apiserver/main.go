@@ -1,9 +1,9 @@
 // Command kube-apiserver runs a real kube-apiserver on a real etcd, for tests.
 //
-// One binary, two processes: this one holds etcd and the listening socket, and starts
-// itself again as the API server proper. So the API server can be killed and started anew
-// on the same port and the same data, as a cluster's is when it is upgraded, and whichever
-// of the two outlives the other removes the directory they share.
+// One binary, two processes: this process runs etcd and has the listening socket, and starts
+// the same binary again as the API server. So the API server can be killed and restarted with
+// the same port and the same data, as during an upgrade of a cluster. The process that ends last
+// removes the directory that both share.
 //
 // README.md says what it prints and which commands it reads.
 package main
@@ -23,7 +23,7 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// Ready is the one line that says where the server is, once it answers.
+// Ready is the line that is printed when the server accepts requests, with its address.
 type Ready struct {
 	Server     string `json:"server"`
 	CA         string `json:"ca"`
@@ -35,10 +35,10 @@ type Ready struct {
 	Log        string `json:"log"`
 }
 
-// Done answers a command.
+// Done is the response to a command.
 type Done struct {
 	Command string `json:"command"`
-	// Revision is where etcd's history now begins, after "compact" and "expire".
+	// Revision is the beginning of the history of etcd after "compact" and "expire".
 	Revision int64  `json:"revision,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
@@ -49,6 +49,7 @@ func main() {
 		return
 	}
 	watchCache := flag.Bool("watch-cache", true, "serve watches from kube-apiserver's cache; without it they come from etcd")
+	accounts := flag.Bool("service-accounts", false, "turn the admission plugin for service accounts on: a pod then needs its account, which no controller creates")
 	showVersion := flag.Bool("version", false, "print the version of kube-apiserver and exit")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: %s [flags] [-- flags of kube-apiserver]\n", os.Args[0])
@@ -59,14 +60,14 @@ func main() {
 		fmt.Println(version.Get().GitVersion)
 		return
 	}
-	if err := run(*watchCache, flag.Args()); err != nil {
+	if err := run(*watchCache, *accounts, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "kube-apiserver:", err)
 		os.Exit(1)
 	}
 }
 
-// run serves until stdin closes or a signal comes, and leaves nothing behind.
-func run(watchCache bool, extra []string) error {
+// run serves until stdin is closed or a signal arrives, and then removes its files.
+func run(watchCache, accounts bool, extra []string) error {
 	dir, err := os.MkdirTemp("", "windlass-kube-apiserver-")
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func run(watchCache bool, extra []string) error {
 		return fmt.Errorf("cannot start etcd: %w", err)
 	}
 	defer history.stop()
-	server, err := newAPIServer(dir, history.endpoint, watchCache, extra)
+	server, err := newAPIServer(dir, history.endpoint, watchCache, accounts, extra)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func run(watchCache bool, extra []string) error {
 			if !open {
 				return nil
 			}
-			// A reader that has gone away wants nothing more from us.
+			// The reader of stdout has ended.
 			if err := say(obey(command, history, server)); err != nil {
 				return nil
 			}
@@ -117,7 +118,7 @@ func run(watchCache bool, extra []string) error {
 
 var errStopped = errors.New("stopped before it was ready")
 
-// interruptible waits for the start, unless it is not wanted any more.
+// interruptible waits for the start, unless it is cancelled.
 func interruptible(started <-chan error, commands <-chan string, stop <-chan os.Signal) error {
 	for {
 		select {
@@ -170,7 +171,7 @@ func say(line any) error {
 	return json.NewEncoder(os.Stdout).Encode(line)
 }
 
-// within calls check until it is happy or the time is up.
+// within calls check until it succeeds or the time is over.
 func within(limit time.Duration, exit *exit, check func() error) error {
 	deadline := time.After(limit)
 	for {

@@ -17,18 +17,18 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// apiserverArg tells the second process from the first.
+// apiserverArg is the argument that selects the second process.
 const apiserverArg = "serve-api"
 
 // socketFD is the first file after stdin, stdout and stderr.
 const socketFD = 3
 
-// serve is kube-apiserver, on a socket that it inherits, until the process that started it
-// is gone.
+// serve runs kube-apiserver on a socket that it inherits, until the process that started it
+// has ended.
 func serve(dir string, args []string) {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		// The parent, which would, was killed.
+		// The parent, which would remove it, was killed.
 		_ = os.RemoveAll(dir)
 		os.Exit(0)
 	}()
@@ -38,8 +38,8 @@ func serve(dir string, args []string) {
 	}
 }
 
-// apiServer does what kube-apiserver's own command does, but for the socket, which a
-// command line cannot hand over.
+// apiServer runs kube-apiserver like its own command, but with a socket, which a command line
+// cannot pass.
 //
 // Source: k8s.io/kubernetes, cmd/kube-apiserver/app, NewAPIServerCommand.
 func apiServer(args []string) error {

@@ -16,6 +16,7 @@ use crate::{
     repository::Repository,
 };
 
+mod descriptions;
 mod table;
 
 use self::table::Table;
@@ -23,7 +24,7 @@ use self::table::Table;
 /// Generates the table of built-in types of crates/apiserver from the real server's `OpenAPI`.
 ///
 /// Starts the real kube-apiserver and reads its `OpenAPI` v3 documents with kubectl: the kinds,
-/// types and fields, their defaults, allowed values and list types. The Go modules that
+/// types and fields, their descriptions, defaults, allowed values and list types. The Go modules that
 /// tests/kube-apiserver/go.mod pins give the Go names of types in errors, and whether an empty
 /// field is omitted.
 #[derive(Args, Debug)]
@@ -35,6 +36,9 @@ pub(crate) struct Openapi {
 
 /// The path of the table.
 const FILE: &str = "crates/apiserver/src/typed/table.txt";
+
+/// The path of the compressed descriptions.
+const DESCRIPTIONS: &str = "crates/apiserver/src/discovery/openapi/descriptions.txt.gz";
 
 /// A running real server. Dropping it stops the server.
 struct Running {
@@ -57,8 +61,23 @@ impl Openapi {
         let documents = running.documents()?;
         let table = Table::new(&documents, &packages)?;
         let text = table.text(&running.version)?;
+        let described = descriptions::text(&documents, &running.version)?;
+        println!(
+            "{}, {} bytes; {} bytes of descriptions",
+            table.counts(),
+            text.len(),
+            described.len()
+        );
+        let descriptions = repository.join(DESCRIPTIONS);
+        // The text is compared: another version of the compressor writes other bytes.
+        if descriptions::read(&descriptions).is_none_or(|old| old != described) {
+            if self.check {
+                println!("{DESCRIPTIONS} is not up to date, run `cargo xtask openapi`");
+                return Ok(ExitCode::FAILURE);
+            }
+            descriptions::write(&descriptions, &described)?;
+        }
         let file = repository.join(FILE);
-        println!("{}, {} bytes", table.counts(), text.len());
         if fs::read_to_string(&file).is_ok_and(|old| old == text) {
             return Ok(ExitCode::SUCCESS);
         }

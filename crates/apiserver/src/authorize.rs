@@ -104,7 +104,7 @@ mod tests {
     use super::Attributes;
 
     #[test]
-    fn a_refusal_is_worded_as_kubernetes_words_it() {
+    fn an_error_has_the_message_of_kubernetes() {
         let mut attributes = Attributes {
             user: "u".to_owned(),
             verb: "list".to_owned(),

@@ -19,6 +19,7 @@ use crate::status::Status;
 use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
 
+mod admission;
 mod apply;
 mod contents;
 mod create;
@@ -62,6 +63,8 @@ pub(crate) struct Cluster {
     random: StdRng,
     /// Signs the tokens of service accounts. `None` until the first token is requested.
     token_key: Option<[u8; 32]>,
+    /// The token of the administrator. `None` until a kubeconfig needs it.
+    admin_token: Option<String>,
     /// The number of schemas so far. Each stored object has the number of its schema.
     schemas: u64,
     /// Namespaces whose contents are being deleted.
@@ -71,12 +74,18 @@ pub(crate) struct Cluster {
     /// The revision at which the initial contents of namespaces were last checked. `None` if
     /// namespaces have no initial contents.
     contents_seen: Option<u64>,
+    /// The revision at which the status of quotas was last written. `None` if clients write it.
+    quotas_seen: Option<u64>,
     /// Resources that are not served any more, since the last call of `take_retired`.
     retired: Vec<Table>,
 }
 
 /// The settings of a cluster.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent option"
+)]
 pub(crate) struct ClusterOptions {
     /// The limits of its history.
     pub(crate) history: HistoryLimits,
@@ -86,6 +95,8 @@ pub(crate) struct ClusterOptions {
     pub(crate) evaluates_roles: bool,
     /// Whether each namespace gets the objects that controllers create in a cluster.
     pub(crate) fills_namespaces: bool,
+    /// Whether the status of resource quotas is filled in.
+    pub(crate) counts_quotas: bool,
 }
 
 /// The result of a write.
@@ -108,10 +119,12 @@ impl Cluster {
             pattern_memory: PatternMemory::default(),
             random: seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64),
             token_key: None,
+            admin_token: None,
             schemas: 0,
             dying_namespaces: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),
             contents_seen: options.fills_namespaces.then_some(0),
+            quotas_seen: options.counts_quotas.then_some(0),
             retired: Vec::new(),
         };
         if options.collects_garbage {
@@ -187,6 +200,8 @@ impl Cluster {
             self.settle_definitions();
             self.settle_namespaces(now);
             if !self.fill_namespaces(now) && !self.collect_garbage(now) {
+                // Counts what the other controllers have left.
+                self.count_quotas(now);
                 return;
             }
         }

@@ -6,6 +6,7 @@
 
 // The server, its ports and its service.
 mod authorize;
+mod containers;
 mod profile;
 mod server;
 mod service;
@@ -35,6 +36,7 @@ mod table;
 mod watch;
 
 pub use crate::authorize::{Attributes, Decision};
+pub use crate::containers::{ContainerSession, ForwardedPort, LogRequest};
 pub use crate::profile::Profile;
 pub use crate::server::{ApiServer, ApiServerBuilder, ListenError, Listening};
 pub use crate::service::{ApiService, ResponseBody};

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_kept_and_what_is_changed_is_refused() {
+    fn omitted_fields_are_kept_and_changed_ones_rejected() {
         let old = json!({ "metadata": { "name": "a", "uid": "1", "generation": 3 } });
         let mut new = json!({ "metadata": { "name": "a", "generation": 9 } });
         assert_eq!(carry_over(&mut new, &old), []);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn death_is_marked_once_and_counts_as_a_new_generation() {
+    fn a_deletion_is_marked_once_and_increases_the_generation() {
         let mut object = json!({ "metadata": { "generation": 1 } });
         assert!(mark_dying(&mut object, "t1"));
         assert!(!mark_dying(&mut object, "t2"));

@@ -213,7 +213,7 @@ mod tests {
     use super::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
 
     #[test]
-    fn patches_change_what_they_name() {
+    fn patches_change_the_named_fields() {
         for (kind, patch, expected) in [
             (
                 MERGE_PATCH,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_are_not_spoken_are_refused() {
+    fn unsupported_patch_formats_are_rejected() {
         for (kind, custom, code) in [
             (STRATEGIC_PATCH, true, 415),
             ("application/apply-patch+cbor", false, 415),

@@ -226,7 +226,7 @@ mod tests {
     use super::Registry;
 
     #[test]
-    fn every_built_in_kind_is_stored_somewhere_and_found_again() {
+    fn every_built_in_kind_has_a_table_and_can_be_looked_up() {
         let registry = Registry::new();
         for resource in registry.iter() {
             let info = &resource.info;

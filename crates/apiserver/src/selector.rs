@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_the_resource_does_not_know_is_refused() {
+    fn an_unsupported_field_is_rejected() {
         assert_eq!(
             FieldSelector::parse("spec.color=red", &known()),
             Err(SelectorError::Unsupported("spec.color".to_owned()))
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn one_name_is_recognised() {
+    fn a_selection_of_one_name_is_recognized() {
         let name = |text| {
             FieldSelector::parse(text, &known())
                 .expect(text)
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_a_client_sends_panics(text in ".{0,40}") {
+        fn no_selector_makes_the_parser_panic(text in ".{0,40}") {
             _ = LabelSelector::parse(&text);
             _ = FieldSelector::parse(&text, &known());
         }

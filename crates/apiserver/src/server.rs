@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authorize::{Attributes, Authorizer, Decision};
 use crate::cluster::{Cluster, ClusterOptions};
+use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
 use crate::profile::Profile;
 use crate::service::ApiService;
 use crate::status::Status;
@@ -21,6 +22,8 @@ use crate::store::{HistoryLimits, Table};
 
 mod clock;
 mod listen;
+#[cfg(feature = "tls")]
+mod tls;
 
 use clock::Clock;
 pub use listen::{ListenError, Listening};
@@ -38,8 +41,8 @@ const DEFAULT_HISTORY: HistoryLimits = HistoryLimits {
 
 /// A Kubernetes API server in the process, in memory.
 ///
-/// It is for first steps and tests, not for production: there is no authentication, no
-/// encryption and no disk. What it does and does not do stands row by row in
+/// It is for first steps and tests, not for production: it needs no credentials and has no disk.
+/// What it does and does not do stands row by row in
 /// `docs/apiserver.md`.
 ///
 /// # Contract
@@ -87,6 +90,8 @@ pub struct ApiServerBuilder {
     wall_clock: Option<SystemTime>,
     cluster: ClusterOptions,
     authorizer: Option<Authorizer>,
+    hooks: Hooks,
+    uses_tls: bool,
 }
 
 /// What all requests to a server share.
@@ -98,6 +103,10 @@ pub(crate) struct Shared {
     clock: Clock,
     pub(crate) profile: Profile,
     authorizer: Option<Authorizer>,
+    /// What answers for the containers of pods.
+    pub(crate) hooks: Hooks,
+    /// Whether ports speak TLS.
+    uses_tls: bool,
     /// Whether roles decide what a user may do.
     evaluates_roles: bool,
     /// Cut to end all watches that run; then another one takes its place.
@@ -131,8 +140,11 @@ impl ApiServer {
                 collects_garbage: true,
                 evaluates_roles: false,
                 fills_namespaces: false,
+                counts_quotas: true,
             },
             authorizer: None,
+            hooks: Hooks::default(),
+            uses_tls: false,
         }
     }
 
@@ -327,7 +339,12 @@ impl ApiServerBuilder {
     /// that it created.
     ///
     /// Both are created with the namespace, come back when they are deleted, and go with the
-    /// namespace. The certificate signs nothing, because the server speaks plain HTTP.
+    /// namespace. The certificate signs nothing, also not that of a port with TLS.
+    ///
+    /// The admission plugin for service accounts is then on, too: a new pod gets
+    /// `serviceAccountName: default` if it names no account, the secrets for images of its account,
+    /// and a volume `kube-api-access-xxxxx` with a token. A pod of an account that does not exist is
+    /// refused with 403.
     ///
     /// # Example
     ///
@@ -347,6 +364,26 @@ impl ApiServerBuilder {
     /// ```
     pub fn namespace_contents(mut self, enabled: bool) -> Self {
         self.cluster.fills_namespaces = enabled;
+        self
+    }
+
+    /// Sets whether the server fills in the status of each `ResourceQuota`, as the quota controller
+    /// of a cluster does. The default is that it does.
+    ///
+    /// A request is checked against `status.hard` and `status.used` of the quotas of its namespace.
+    /// Without a controller they stay empty until a client writes them, so that a quota limits
+    /// nothing, as on envtest's kube-apiserver.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().quota_status(false).start();
+    /// # drop(server);
+    /// ```
+    pub fn quota_status(mut self, enabled: bool) -> Self {
+        self.cluster.counts_quotas = enabled;
         self
     }
 
@@ -408,6 +445,133 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Sets whether ports speak TLS. The default is plain HTTP.
+    ///
+    /// Each port gets a certificate for loopback addresses and `localhost`, from a certificate
+    /// authority that is made when the port is opened and kept nowhere. It is in the
+    /// [kubeconfig](Listening::kubeconfig) of the port. Clients need no certificate.
+    ///
+    /// The feature `tls` is needed for it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_apiserver::ListenError> {
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().tls(true).start();
+    /// let listening = server.listen(([127, 0, 0, 1], 0)).await?;
+    /// assert!(listening.url().starts_with("https://127.0.0.1:"));
+    /// assert!(listening.kubeconfig().contains("certificate-authority-data"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls(self, enabled: bool) -> Self {
+        Self {
+            uses_tls: enabled,
+            ..self
+        }
+    }
+
+    /// Answers requests for the logs of containers with what `log` returns.
+    ///
+    /// The server cuts it as `tailLines` and `limitBytes` say. With `follow` the answer ends after
+    /// it, too. The pod needs no node. Without a hook, a pod without a node has an empty log, as on
+    /// a cluster, and one with a node is answered with 500.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use http_body_util::{BodyExt, Full};
+    /// use tower::ServiceExt;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder()
+    ///     .logs(|request| format!("{} started\n", request.container))
+    ///     .start();
+    /// # let pods = "/api/v1/namespaces/default/pods";
+    /// # let pod = r#"{"metadata":{"name":"web"},"spec":{"containers":[{"name":"main","image":"i"}]}}"#;
+    /// # let request = http::Request::post(pods).header("content-type", "application/json");
+    /// # server.service().oneshot(request.body(Full::from(pod))?).await?;
+    /// let log = http::Request::get("/api/v1/namespaces/default/pods/web/log");
+    /// let response = server.service().oneshot(log.body(Full::from(""))?).await?;
+    /// assert_eq!(response.into_body().collect().await?.to_bytes(), "main started\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn logs(mut self, log: impl Fn(LogRequest) -> String + Send + Sync + 'static) -> Self {
+        self.hooks.logs = Some(Arc::new(log));
+        self
+    }
+
+    /// Runs `run` for each command that a client executes in a container, and for each attachment
+    /// to one. Its result is the exit code.
+    ///
+    /// A client connects on a [port](ApiServer::listen), over a WebSocket with the protocol
+    /// `v5.channel.k8s.io` or `v4.channel.k8s.io`, as kube and kubectl do; the service without a
+    /// socket refuses it. The future is dropped when the client goes. The size of a terminal is
+    /// ignored. The pod needs no node.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use tokio::io::AsyncWriteExt;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder()
+    ///     .exec(|mut session| async move {
+    ///         let text = session.command.join(" ");
+    ///         match session.stdout.write_all(text.as_bytes()).await {
+    ///             Ok(()) => 0,
+    ///             Err(_) => 1,
+    ///         }
+    ///     })
+    ///     .start();
+    /// # drop(server);
+    /// ```
+    pub fn exec<F>(mut self, run: impl Fn(ContainerSession) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = u8> + Send + 'static,
+    {
+        self.hooks.exec = Some(Hooks::boxed(run));
+        self
+    }
+
+    /// Runs `serve` for each port of a pod that a client forwards.
+    ///
+    /// A client connects on a [port](ApiServer::listen), over a WebSocket with the protocol
+    /// `v4.channel.k8s.io`, as kube does. `kubectl port-forward` speaks SPDY and is refused. The
+    /// future is dropped when the client goes. The pod needs no node.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder()
+    ///     .port_forward(|port| async move {
+    ///         // Sends back what it receives.
+    ///         let (mut reader, mut writer) = tokio::io::split(port.stream);
+    ///         _ = tokio::io::copy(&mut reader, &mut writer).await;
+    ///     })
+    ///     .start();
+    /// # drop(server);
+    /// ```
+    pub fn port_forward<F>(
+        mut self,
+        serve: impl Fn(ForwardedPort) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.hooks.port_forward = Some(Hooks::boxed(serve));
+        self
+    }
+
     /// Starts the server.
     #[must_use]
     pub fn start(self) -> ApiServer {
@@ -426,6 +590,8 @@ impl ApiServerBuilder {
                 clock,
                 profile: self.profile,
                 authorizer: self.authorizer,
+                hooks: self.hooks,
+                uses_tls: self.uses_tls,
                 evaluates_roles: self.cluster.evaluates_roles,
                 cut: Mutex::default(),
             }),

@@ -25,6 +25,7 @@ use crate::user::User;
 use crate::wire::{Accept, Target};
 
 mod body;
+mod containers;
 mod identity;
 mod permission;
 mod reply;
@@ -96,7 +97,7 @@ impl ApiService {
     {
         let (mut parts, body) = request.into_parts();
         let handshake = Handshake::of(&mut parts);
-        let tasks = self.tasks.clone();
+        let (tasks, stop) = (self.tasks.clone(), self.stop.clone());
         let accepts_encoding = parts.headers.get(ACCEPT_ENCODING).cloned();
         let accept = Accept::parse(
             parts
@@ -110,7 +111,7 @@ impl ApiService {
         let response = reply::negotiated(response, encoding);
         let response = reply::compressed(response, accepts_encoding.as_ref());
         match handshake {
-            Some(handshake) => handshake.respond(response, &tasks),
+            Some(handshake) => handshake.respond(response, &tasks, stop),
             None => response,
         }
     }

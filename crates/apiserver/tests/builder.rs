@@ -1,4 +1,4 @@
-//! What the settings of a server change, and what a server shows of itself in the process.
+//! The settings of a server, and the state that it returns in the process.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -53,7 +53,7 @@ async fn a_seed_makes_uids_and_generated_names_the_same_in_each_run() {
 }
 
 #[tokio::test]
-async fn all_objects_are_shown_with_their_resource_and_content() {
+async fn all_objects_are_returned_with_their_resource_and_content() {
     let server = ApiServer::new();
     let object = created(&server, json!({ "name": "a" })).await;
     let shown = server.objects();
@@ -73,7 +73,7 @@ async fn all_objects_are_shown_with_their_resource_and_content() {
 }
 
 #[tokio::test]
-async fn the_versions_of_the_core_group_name_the_host_that_the_client_asked() {
+async fn the_versions_of_the_core_group_contain_the_host_of_the_request() {
     let server = ApiServer::new();
     for (uri, header, host) in [
         ("/api", Some("a.example:1"), "a.example:1"),

@@ -1,4 +1,4 @@
-//! The command `windlass-apiserver`, as a test in another language uses it.
+//! The command `windlass-apiserver`, used like by a test in another language.
 
 use std::error::Error;
 use std::fs;
@@ -86,7 +86,7 @@ async fn the_command_loads_manifests_writes_a_kubeconfig_and_ends_with_its_input
 }
 
 #[test]
-fn a_manifest_that_the_server_refuses_is_named() -> TestResult {
+fn a_rejected_manifest_is_named_in_the_error() -> TestResult {
     let folder = Folder::new("windlass-refused")?;
     let file = folder.0.join("a.yaml");
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n";
@@ -99,5 +99,49 @@ fn a_manifest_that_the_server_refuses_is_named() -> TestResult {
     let wanted = format!("cannot apply ConfigMap A of {}: ", file.display());
     assert!(error.contains(&wanted), "{error}");
     assert!(error.contains("metadata.name: Invalid value"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_command_speaks_tls_with_an_authority_in_its_kubeconfig() -> TestResult {
+    let folder = Folder::new("windlass-tls")?;
+    let kubeconfig = folder.0.join("kubeconfig");
+    let path = kubeconfig.to_string_lossy().into_owned();
+    let (mut child, line) = start(&["--kubeconfig", &path, "--tls", "--stop-with-stdin"])?;
+    assert!(line.starts_with("ready https://127.0.0.1:"), "{line}");
+
+    let read = Kubeconfig::read_from(&kubeconfig)?;
+    let mut stranger = read.clone();
+    let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+    assert!(!config.accept_invalid_certs);
+    let maps: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, "default");
+    assert_eq!(maps.list(&ListParams::default()).await?.items.len(), 0);
+
+    // Without the authority, the certificate is not trusted.
+    for cluster in &mut stranger.clusters {
+        let cluster = cluster.cluster.as_mut().ok_or("a cluster")?;
+        cluster.certificate_authority_data = None;
+    }
+    let config = Config::from_custom_kubeconfig(stranger, &KubeConfigOptions::default()).await?;
+    let maps: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, "default");
+    assert!(maps.list(&ListParams::default()).await.is_err());
+
+    match std::env::var_os("WINDLASS_KUBECTL") {
+        None => println!("not run: WINDLASS_KUBECTL does not name the program of tests/kubectl"),
+        Some(program) => {
+            let output = Command::new(program)
+                .env("KUBECONFIG", &kubeconfig)
+                .env("HOME", &folder.0)
+                .args(["get", "namespaces", "--output", "name"])
+                .output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            let found = String::from_utf8_lossy(&output.stdout);
+            assert!(found.contains("namespace/kube-system"), "{found}");
+        }
+    }
+
+    drop(child.stdin.take());
+    assert!(child.wait()?.success());
     Ok(())
 }

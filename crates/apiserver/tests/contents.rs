@@ -1,4 +1,5 @@
-//! What each namespace has of its own, what its deletion waits for, and how deep a list may nest.
+//! The initial objects of namespaces, the conditions during their deletion, and deeply nested
+//! lists.
 
 mod support;
 
@@ -22,7 +23,7 @@ async fn create_namespace(server: &ApiServer, name: &str) {
 }
 
 #[tokio::test]
-async fn a_namespace_has_no_objects_unless_it_is_asked_for() {
+async fn a_namespace_has_no_initial_objects_by_default() {
     let server = ApiServer::new();
     for resource in ["serviceaccounts", "configmaps"] {
         let (_, list) = get(&server, &format!("{NAMESPACES}/default/{resource}")).await;
@@ -31,7 +32,7 @@ async fn a_namespace_has_no_objects_unless_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn each_namespace_has_an_account_and_a_certificate_that_come_back() {
+async fn the_initial_objects_of_a_namespace_are_recreated() {
     let server = ApiServer::builder().namespace_contents(true).start();
     create_namespace(&server, "late").await;
     for namespace in ["default", "kube-system", "late"] {
@@ -58,7 +59,7 @@ async fn each_namespace_has_an_account_and_a_certificate_that_come_back() {
 }
 
 #[tokio::test]
-async fn what_a_namespace_has_of_its_own_goes_with_it() {
+async fn the_initial_objects_of_a_namespace_are_deleted_with_it() {
     let server = ApiServer::builder().namespace_contents(true).start();
     create_namespace(&server, "a").await;
     let path = format!("{NAMESPACES}/a");
@@ -70,7 +71,7 @@ async fn what_a_namespace_has_of_its_own_goes_with_it() {
 }
 
 #[tokio::test]
-async fn a_terminating_namespace_says_what_it_waits_for() {
+async fn the_conditions_of_a_terminating_namespace_state_its_remaining_contents() {
     let server = ApiServer::new();
     create_namespace(&server, "a").await;
     let maps = format!("{NAMESPACES}/a/configmaps");
@@ -123,7 +124,7 @@ async fn a_terminating_namespace_says_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_deleted_by_any_policy_goes_when_its_contents_have_gone() {
+async fn a_namespace_is_removed_after_its_contents_with_any_policy() {
     for policy in ["Foreground", "Orphan", "Background"] {
         let server = ApiServer::new();
         create_namespace(&server, "a").await;

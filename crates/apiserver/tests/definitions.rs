@@ -1,4 +1,4 @@
-//! Custom resource definitions: accepted, served in versions, changed, gone.
+//! Custom resource definitions: established, served in versions, changed, deleted.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ async fn a_definition_is_established_in_two_further_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_makes_no_sense_is_refused() {
+async fn an_invalid_definition_is_rejected() {
     let server = ApiServer::new();
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut definition = widget_definition();
@@ -111,7 +111,7 @@ async fn a_definition_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_differ_in_their_name_alone() {
+async fn versions_differ_only_in_api_version() {
     let server = ApiServer::new();
     let mut definition = widget_definition();
     let mut beta = definition["spec"]["versions"][0].clone();
@@ -148,7 +148,7 @@ async fn versions_differ_in_their_name_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_schema_no_longer_knows_is_not_read_either() {
+async fn fields_that_the_schema_has_lost_are_pruned_on_read() {
     let server = ApiServer::new();
     post(&server, DEFINITIONS, &widget_definition()).await;
     post(
@@ -238,7 +238,7 @@ async fn a_definition_waits_for_the_finalizers_of_its_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_are_dropped_warned_of_or_refused() {
+async fn unknown_fields_are_dropped_reported_or_rejected() {
     let server = ApiServer::new();
     post(&server, DEFINITIONS, &widget_definition()).await;
     let body = widget("w", &json!({ "size": 1, "weight": 2 }));
@@ -254,7 +254,7 @@ async fn unknown_fields_are_dropped_warned_of_or_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_status_of_its_own_everything_is_content() {
+async fn without_a_status_subresource_the_status_is_normal_content() {
     let server = ApiServer::new();
     let mut definition = widget_definition();
     definition["spec"]["versions"][0]["subresources"] = Value::Null;
@@ -280,7 +280,7 @@ async fn without_a_status_of_its_own_everything_is_content() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_named_like_a_built_in_resource_leaves_that_alone() {
+async fn a_definition_named_like_a_built_in_resource_does_not_change_it() {
     let server = ApiServer::new();
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     let named = |name: &str| json!({ "metadata": { "name": name } });

@@ -1,4 +1,4 @@
-//! Garbage collection by owner references, in the background, in the foreground, or not.
+//! Garbage collection by owner references: background, foreground and orphan deletion.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn events(server: &ApiServer) -> Events {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_dependents_of_a_deleted_object_go_and_so_do_theirs() {
+async fn dependents_of_a_deleted_object_are_deleted_recursively() {
     let server = ApiServer::new();
     let owner = create(&server, "owner", &[]).await;
     let child = create(&server, "child", &[&owner]).await;
@@ -79,7 +79,7 @@ async fn the_dependents_of_a_deleted_object_go_and_so_do_theirs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_stays_as_long_as_one_of_its_owners_and_forgets_the_others() {
+async fn an_object_stays_while_one_owner_exists_and_loses_references_to_the_others() {
     let server = ApiServer::new();
     let one = create(&server, "one", &[]).await;
     let two = create(&server, "two", &[]).await;
@@ -94,7 +94,7 @@ async fn an_object_stays_as_long_as_one_of_its_owners_and_forgets_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_known_by_its_uid_and_not_by_its_name() {
+async fn an_owner_is_identified_by_its_uid_and_not_by_its_name() {
     let server = ApiServer::new();
     let owner = create(&server, "owner", &[]).await;
     let mut stranger = reference(&owner);
@@ -134,7 +134,7 @@ async fn orphans_stay_without_an_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_the_owner_waits_for_those_that_block_it() {
+async fn a_foreground_deletion_waits_for_blocking_dependents() {
     let server = ApiServer::new();
     let owner = create(&server, "owner", &[]).await;
     create_with(&server, "a", vec![blocking(&owner)]).await;
@@ -178,7 +178,7 @@ async fn objects_that_own_each_other_do_not_wait_for_each_other_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_deletion_changes_what_becomes_of_the_dependents() {
+async fn a_second_deletion_changes_the_propagation_policy() {
     let server = ApiServer::builder().garbage_collection(false).start();
     let owner = create(&server, "owner", &[]).await;
     create(&server, "child", &[&owner]).await;
@@ -205,7 +205,7 @@ async fn a_later_deletion_changes_what_becomes_of_the_dependents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_without_a_namespace_own_those_in_all_and_not_the_other_way_round() {
+async fn cluster_scoped_objects_can_own_namespaced_ones_but_not_vice_versa() {
     let server = ApiServer::new();
     let node = json!({ "metadata": { "name": "n" } });
     let (_, node) = request(&server, Method::POST, "/api/v1/nodes", Some(&node)).await;
@@ -224,7 +224,7 @@ async fn objects_without_a_namespace_own_those_in_all_and_not_the_other_way_roun
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_and_definitions_go_with_their_owners_too() {
+async fn namespaces_and_definitions_are_deleted_with_their_owners() {
     let server = ApiServer::new();
     let node = json!({ "metadata": { "name": "n" } });
     let (_, node) = request(&server, Method::POST, "/api/v1/nodes", Some(&node)).await;
@@ -253,7 +253,7 @@ async fn namespaces_and_definitions_go_with_their_owners_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_for_show_deletes_no_dependents() {
+async fn a_dry_run_deletion_deletes_no_dependents() {
     let server = ApiServer::new();
     let owner = create(&server, "owner", &[]).await;
     create(&server, "child", &[&owner]).await;
@@ -279,7 +279,7 @@ async fn own_role(server: &ApiServer, owner: &Value, api_version: &str, kind: &s
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_of_a_namespace_and_of_a_definition_go_with_it_in_the_same_request() {
+async fn dependents_of_namespaces_and_definitions_are_deleted_in_the_same_request() {
     let server = ApiServer::new();
     let namespaces = "/api/v1/namespaces";
     let namespace = json!({ "metadata": { "name": "owner" } });
@@ -318,7 +318,7 @@ async fn dependents_of_a_namespace_and_of_a_definition_go_with_it_in_the_same_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_job_leaves_its_dependents_unless_a_policy_says_otherwise() {
+async fn a_deleted_job_orphans_its_dependents_by_default() {
     let server = ApiServer::new();
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let template = json!({ "spec": {

@@ -1,5 +1,4 @@
-//! Requests that are small and ask for much: the server refuses them, or bounds what they
-//! take.
+//! Small requests with a high cost: the server rejects them, or bounds their cost.
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc;
@@ -228,7 +227,7 @@ async fn the_history_of_large_objects_is_bounded_by_its_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_history_is_dropped_when_it_is_old() {
+async fn writes_above_the_age_limit_are_dropped() {
     let server = ApiServer::new();
     let map = json!({ "metadata": { "name": "a" } });
     request(&server, Method::POST, MAPS, Some(&map)).await;
@@ -253,7 +252,7 @@ async fn the_history_is_dropped_when_it_is_old() {
 /// Each of these takes minutes where every item is compared with every other one, and otherwise a
 /// few seconds.
 #[test]
-fn many_items_that_are_wrong_or_the_same_take_no_longer_each() {
+fn the_cost_of_invalid_or_duplicate_items_is_linear() {
     const LIMIT: Duration = Duration::from_secs(100);
     let (send, ended) = mpsc::channel();
     thread::spawn(move || {

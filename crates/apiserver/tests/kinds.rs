@@ -74,7 +74,7 @@ async fn a_deployment_has_the_defaults_of_its_type() {
 }
 
 #[tokio::test]
-async fn fields_of_the_wrong_type_are_refused_and_unknown_ones_as_the_client_wants() {
+async fn wrong_types_are_rejected_and_unknown_fields_follow_field_validation() {
     let server = ApiServer::new();
     let mut wrong = deployment("wrong");
     wrong["spec"]["replicas"] = "3".into();
@@ -104,7 +104,7 @@ async fn fields_of_the_wrong_type_are_refused_and_unknown_ones_as_the_client_wan
 }
 
 #[tokio::test]
-async fn a_selector_must_match_and_stays() {
+async fn a_selector_must_match_its_template_and_is_immutable() {
     let server = ApiServer::new();
     let mut wrong = deployment("wrong");
     wrong["spec"]["selector"]["matchLabels"]["app"] = "other".into();
@@ -130,7 +130,7 @@ async fn a_selector_must_match_and_stays() {
 }
 
 #[tokio::test]
-async fn no_two_services_have_an_address_or_a_port_of_the_nodes_in_common() {
+async fn services_have_unique_addresses_and_node_ports() {
     let server = ApiServer::new();
     let mut seen = std::collections::BTreeSet::new();
     for number in 0..50 {
@@ -171,7 +171,7 @@ async fn no_two_services_have_an_address_or_a_port_of_the_nodes_in_common() {
 }
 
 #[tokio::test]
-async fn the_documents_of_built_in_kinds_say_which_fields_there_are() {
+async fn openapi_documents_list_the_fields_of_built_in_kinds() {
     let server = ApiServer::new();
     let (_, document) = request(&server, Method::GET, "/openapi/v3/apis/apps/v1", None).await;
     let schemas = &document["components"]["schemas"];

@@ -1,4 +1,4 @@
-//! kubectl, where there is one, on the loopback port.
+//! kubectl on the loopback port, if it is installed.
 
 use std::error::Error;
 use std::process::{Output, Stdio};

@@ -41,7 +41,7 @@ async fn list(server: &ApiServer, path: &str) -> (Vec<String>, Value) {
 
 /// The token names a place before all objects of the other namespace.
 #[tokio::test(start_paused = true)]
-async fn a_token_of_an_earlier_namespace_lists_all_of_a_later_one() {
+async fn a_continue_token_of_an_earlier_namespace_lists_all_of_a_later_one() {
     let server = ApiServer::new();
     for (namespace, name) in [("a", "one"), ("a", "two"), ("b", "three")] {
         _ = request(&server, Method::POST, NAMESPACES, Some(&named(namespace))).await;
@@ -55,7 +55,7 @@ async fn a_token_of_an_earlier_namespace_lists_all_of_a_later_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_of_a_service_account_is_valid_until_its_time_is_over() {
+async fn a_service_account_token_is_valid_until_it_expires() {
     let server = ApiServer::new();
     let accounts = format!("{NAMESPACES}/default/serviceaccounts");
     create(&server, &accounts, &named("robot")).await;
@@ -113,7 +113,7 @@ async fn a_request_impersonates_only_users_and_groups_that_the_authorizer_allows
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_with_a_limit_deletes_so_many() {
+async fn a_collection_deletion_respects_its_limit() {
     let server = ApiServer::new();
     let maps = maps("default");
     for name in ["a", "b", "c"] {

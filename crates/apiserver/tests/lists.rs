@@ -1,4 +1,4 @@
-//! Lists: selectors, pages, versions and forms.
+//! Lists: selectors, pages, versions and media types.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -36,7 +36,7 @@ async fn list(server: &ApiServer, path: &str) -> (u16, Value, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_choose_by_label_and_by_field() -> kube::Result<()> {
+async fn lists_are_filtered_by_label_and_field_selectors() -> kube::Result<()> {
     let server = ApiServer::new();
     create(
         &server,
@@ -154,7 +154,7 @@ async fn every_page_shows_the_state_of_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_may_ask_for_a_version() {
+async fn a_list_can_request_a_version() {
     let server = ApiServer::new();
     maps(&server, &["a", "b"]).await;
     let then = server.resource_version();
@@ -205,7 +205,7 @@ async fn a_list_may_ask_for_a_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_from_the_near_future_is_waited_for() {
+async fn a_request_for_a_future_version_waits_for_it() {
     let server = ApiServer::new();
     let version = server.resource_version() + 1;
     let path = format!("{MAPS}?resourceVersion={version}");
@@ -214,7 +214,7 @@ async fn a_version_from_the_near_future_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn items_carry_their_kind_only_where_kubernetes_says_it() -> kube::Result<()> {
+async fn list_items_have_a_kind_only_where_kubernetes_sends_it() -> kube::Result<()> {
     let server = ApiServer::new();
     let (_, empty, _) = list(&server, MAPS).await;
     assert_eq!(
@@ -237,7 +237,7 @@ async fn items_carry_their_kind_only_where_kubernetes_says_it() -> kube::Result<
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_comes_in_the_form_that_is_accepted() {
+async fn a_list_has_the_accepted_media_type() {
     let server = ApiServer::new();
     maps(&server, &["a"]).await;
     for (accept, code, kind) in [
@@ -265,7 +265,7 @@ async fn a_list_comes_in_the_form_that_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_authorizer_is_asked_in_the_words_of_rbac() {
+async fn the_authorizer_receives_rbac_attributes() {
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let log = asked.clone();
     let server = ApiServer::builder()

@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_body_makes_it_panic(
+    fn no_request_body_causes_a_panic(
         calls in proptest::collection::vec((method(), place(), json_value(), 0..6_usize), 1..12)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn no_url_makes_it_panic(path in "(/(api|apis|v1|namespaces|default|%|%2[Ff]|pods|\\.\\.|status|~|[a-z]{0,3})){0,8}",
+    fn no_url_causes_a_panic(path in "(/(api|apis|v1|namespaces|default|%|%2[Ff]|pods|\\.\\.|status|~|[a-z]{0,3})){0,8}",
             query in "((watch|limit|continue|resourceVersion|fieldSelector|labelSelector|timeoutSeconds)=([a-z0-9%=!,]{0,5}|[0-9]{18,20})&){0,4}") {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -21,7 +21,7 @@ fn configmap(name: &str, value: &str) -> ConfigMap {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_lives_from_create_to_delete() -> TestResult {
+async fn an_object_is_created_read_updated_and_deleted() -> TestResult {
     let server = ApiServer::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
 
@@ -71,7 +71,7 @@ async fn an_object_lives_from_create_to_delete() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_created_is_refused() -> TestResult {
+async fn invalid_objects_are_not_created() -> TestResult {
     let server = ApiServer::new();
     let client = client(&server);
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
@@ -110,7 +110,7 @@ async fn what_cannot_be_created_is_refused() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_made_from_its_base() -> TestResult {
+async fn a_name_is_generated_from_its_prefix() -> TestResult {
     let server = ApiServer::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
     let mut map = configmap("a", "1");
@@ -124,7 +124,7 @@ async fn a_name_is_made_from_its_base() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patches_change_what_they_name() -> TestResult {
+async fn patches_change_the_named_fields() -> TestResult {
     let server = ApiServer::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
     maps.create(&PostParams::default(), &configmap("a", "1"))
@@ -153,7 +153,7 @@ async fn patches_change_what_they_name() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_is_served_at_once_and_its_schema_holds() -> TestResult {
+async fn a_definition_is_served_immediately_and_its_schema_is_enforced() -> TestResult {
     let server = ApiServer::new();
     let client = client(&server);
     let widgets = widgets(&client);
@@ -202,7 +202,7 @@ async fn a_definition_is_served_at_once_and_its_schema_holds() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_goes_when_everything_in_it_is_gone() -> TestResult {
+async fn a_namespace_is_removed_after_its_contents() -> TestResult {
     let server = ApiServer::new();
     let client = client(&server);
     let namespaces: Api<Namespace> = Api::all(client.clone());

@@ -18,7 +18,7 @@ use windlass_apiserver::{ApiServer, ListenError};
 type TestResult = Result<(), Box<dyn Error>>;
 
 #[tokio::test]
-async fn the_kubeconfig_leads_to_the_server() -> TestResult {
+async fn a_client_with_the_kubeconfig_reaches_the_server() -> TestResult {
     let server = ApiServer::new();
     let listening = server.listen(([127, 0, 0, 1], 0)).await?;
     let kubeconfig = Kubeconfig::from_yaml(&listening.kubeconfig())?;
@@ -51,7 +51,7 @@ async fn the_kubeconfig_leads_to_the_server() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_port_speaks_both_versions_of_http() -> TestResult {
+async fn the_port_supports_http_1_and_http_2() -> TestResult {
     let listening = ApiServer::new().listen(([127, 0, 0, 1], 0)).await?;
     for (http2, version) in [(false, Version::HTTP_11), (true, Version::HTTP_2)] {
         let client: HttpClient<_, Full<Bytes>> = HttpClient::builder(TokioExecutor::new())
@@ -72,7 +72,7 @@ async fn the_port_speaks_both_versions_of_http() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_port_is_for_this_machine_alone() -> TestResult {
+async fn the_port_accepts_only_loopback_addresses() -> TestResult {
     let server = ApiServer::new();
     let everywhere = server.listen(([0, 0, 0, 0], 0)).await;
     let error = everywhere

@@ -89,7 +89,7 @@ async fn kubectl_creates_typed_objects() -> Result<(), Box<dyn Error>> {
 
 /// kube-apiserver 1.36 closes the connection instead, without an answer.
 #[tokio::test(start_paused = true)]
-async fn a_custom_resource_as_protobuf_is_an_unsupported_form() -> Result<(), Box<dyn Error>> {
+async fn a_custom_resource_as_protobuf_gets_415() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::new();
     register(&client(&server), widget_definition()).await?;
     let options = json!({ "apiVersion": "v1", "kind": "DeleteOptions" });

@@ -54,7 +54,7 @@ async fn a_role_has_the_rules_of_the_roles_that_it_aggregates_through_others() {
 }
 
 #[tokio::test]
-async fn roles_that_aggregate_each_other_end() {
+async fn roles_that_aggregate_each_other_cause_no_endless_loop() {
     let server = ApiServer::builder().rbac(true).start();
     for name in ["a", "b"] {
         let role = json!({

@@ -25,7 +25,7 @@ fn configmap(number: usize) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn ten_thousand_objects_are_listed_whole_and_in_pages() -> Result<(), kube::Error> {
+async fn ten_thousand_objects_are_listed_at_once_and_in_pages() -> Result<(), kube::Error> {
     let server = ApiServer::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
     let start = Instant::now();

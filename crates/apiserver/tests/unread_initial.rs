@@ -15,7 +15,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Between two watches each object is written, so that each watch begins with other states.
 #[tokio::test]
-async fn watches_that_begin_with_the_objects_hold_no_states_of_their_own() {
+async fn watches_with_initial_events_hold_no_copies_of_objects() {
     const HISTORY: NonZeroUsize = NonZeroUsize::new(1024 * 1024).expect("not zero");
     const OBJECTS: usize = 200;
     let server = ApiServer::builder().history_bytes(HISTORY).start();

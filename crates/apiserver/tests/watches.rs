@@ -1,4 +1,4 @@
-//! Watches: what they tell, in which order, and how they end.
+//! Watches: their events, the order of events, and their end.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn delete(server: &ApiServer, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_what_happens_after_its_version_and_ends_in_time() -> TestResult {
+async fn a_watch_sends_events_after_its_version_and_ends_at_its_timeout() -> TestResult {
     let server = ApiServer::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
     let from = server.resource_version().to_string();
@@ -90,7 +90,7 @@ async fn a_watch_tells_what_happens_after_its_version_and_ends_in_time() -> Test
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_forgotten_version_is_told_so() -> TestResult {
+async fn a_watch_from_a_compacted_version_gets_an_error() -> TestResult {
     let server = ApiServer::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
     let from = server.resource_version();
@@ -108,7 +108,7 @@ async fn a_watch_from_a_forgotten_version_is_told_so() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn compaction_and_closing_are_two_things_to_a_running_watch() {
+async fn a_running_watch_survives_compaction_and_ends_when_it_is_closed() {
     let server = ApiServer::new();
     let from = server.resource_version();
     let mut events = watch(
@@ -142,7 +142,7 @@ async fn compaction_and_closing_are_two_things_to_a_running_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_may_bring_an_object_into_a_selection_or_out_of_it() {
+async fn an_object_that_enters_or_leaves_the_selector_is_added_or_deleted() {
     let server = ApiServer::new();
     let from = server.resource_version();
     let path = format!("{MAPS}?watch=1&resourceVersion={from}&labelSelector=tier%3Dfront");
@@ -182,7 +182,7 @@ async fn a_change_may_bring_an_object_into_a_selection_or_out_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_watch_says_how_far_it_is() {
+async fn a_watch_without_events_sends_bookmarks() {
     let server = ApiServer::new();
     let from = server.resource_version();
     let query = format!("watch=1&resourceVersion={from}&timeoutSeconds=100");
@@ -257,7 +257,7 @@ async fn a_streamed_list_from_the_future_is_refused_in_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_without_a_version_begins_with_what_is_there() {
+async fn a_watch_without_a_version_begins_with_the_current_objects() {
     let server = ApiServer::new();
     create(&server, "a", json!({})).await;
     for query in ["watch", "watch=true&resourceVersion=0"] {
@@ -274,7 +274,7 @@ async fn a_watch_without_a_version_begins_with_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_the_future_is_silent_until_then() {
+async fn a_watch_from_a_future_version_sends_nothing_before_it() {
     let server = ApiServer::new();
     let from = server.resource_version() + 1;
     let mut events = watch(
@@ -289,7 +289,7 @@ async fn a_watch_from_the_future_is_silent_until_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_and_tables_are_watched_too() {
+async fn watches_can_send_metadata_and_tables() {
     let server = ApiServer::new();
     create(&server, "a", json!({})).await;
     let path = format!("{MAPS}?watch=1");
@@ -333,7 +333,7 @@ async fn the_watches_of_a_kind_end_with_its_definition() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_finalizer_goes_unseen() {
+async fn the_removal_of_the_last_finalizer_sends_no_modified_event() {
     let server = ApiServer::new();
     let from = server.resource_version();
     let mut events = watch(
@@ -374,7 +374,7 @@ async fn the_last_finalizer_goes_unseen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_with_a_backlog_ends_in_time_and_marks_how_far_it_is() {
+async fn a_watch_with_a_backlog_ends_in_time_with_a_bookmark() {
     let server = ApiServer::new();
     let from = server.resource_version();
     let query = "watch=1&allowWatchBookmarks=true&timeoutSeconds=100";

@@ -136,7 +136,7 @@ async fn a_watch_ends_when_the_client_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn what_is_no_watch_is_answered_as_without_the_handshake() {
+async fn requests_other_than_watches_are_answered_without_a_websocket() {
     let (_server, port) = server().await;
     let origin = "Origin: http://localhost\r\n";
     for (path, headers, code) in [

@@ -1,4 +1,4 @@
-//! Writes past kube's client: what is refused, what is answered, what is left alone.
+//! Raw write requests: rejected writes, responses, and unchanged fields.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +26,7 @@ fn named(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_a_status_object() {
+async fn an_error_is_a_status_object() {
     let server = ApiServer::new();
     let (code, status) = request(&server, Method::GET, &format!("{MAPS}/a"), None).await;
     assert_eq!(code, 404);
@@ -274,7 +274,7 @@ async fn a_dry_run_answers_and_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_may_say_what_it_means() {
+async fn a_deletion_can_have_preconditions() {
     let server = ApiServer::new();
     let created = create(&server, MAPS, &named("a")).await;
     let path = format!("{MAPS}/a");

@@ -72,7 +72,7 @@ pub struct Finalizers<K> {
 
 /// The result of a change of finalizers.
 #[derive(Debug)]
-pub(crate) enum SettleOutcome<K> {
+pub(crate) enum GoalOutcome<K> {
     /// The finalizers are as requested. This is the newest known state.
     Reached(Arc<K>),
     /// The object is marked for deletion, and gets no finalizer.
@@ -177,17 +177,17 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     ///
     /// After the future is dropped, the patch may or may not have been applied. The next call
     /// detects it.
-    pub(crate) async fn settle(
+    pub(crate) async fn reach(
         &self,
         goal: FinalizerGoal,
         object: &Arc<K>,
-    ) -> Result<SettleOutcome<K>, FinalizerError> {
+    ) -> Result<GoalOutcome<K>, FinalizerError> {
         let key = ObjectKey::of(&**object);
         let mut latest = Arc::clone(object);
         for _ in 0..Self::TRIES {
             let patch = match self.names.plan(goal, latest.meta()) {
-                PatchPlan::Nothing => return Ok(SettleOutcome::Reached(latest)),
-                PatchPlan::Terminating => return Ok(SettleOutcome::Terminating),
+                PatchPlan::Nothing => return Ok(GoalOutcome::Reached(latest)),
+                PatchPlan::Terminating => return Ok(GoalOutcome::Terminating),
                 PatchPlan::NoUid => return Err(FinalizerError::NoUid { key }),
                 PatchPlan::Write(patch) => patch,
             };
@@ -199,22 +199,22 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
                 }
             };
             let refused = match written {
-                Ok(written) => return Ok(SettleOutcome::Reached(Arc::new(written))),
+                Ok(written) => return Ok(GoalOutcome::Reached(Arc::new(written))),
                 Err(error) => error,
             };
             match status(&refused) {
-                Some(404) => return Ok(SettleOutcome::Gone),
+                Some(404) => return Ok(GoalOutcome::Gone),
                 Some(409 | 422) => {}
                 _ => return Err(self.cannot_write(key, refused)),
             }
             // Either a conflict with another writer, or the server rejects the patch itself.
             let Some(fresh) = self.find(object).await? else {
-                return Ok(SettleOutcome::Gone);
+                return Ok(GoalOutcome::Gone);
             };
             let dies = |object: &K| object.meta().deletion_timestamp.is_some();
             if goal == FinalizerGoal::Release && dies(object) && !dies(&fresh) {
                 // The server was restored from a backup, and the object is not being deleted.
-                return Ok(SettleOutcome::Lives);
+                return Ok(GoalOutcome::Lives);
             }
             let is_same = self.names.plan(goal, fresh.meta()) == PatchPlan::Write(patch);
             if is_same && status(&refused) == Some(422) {

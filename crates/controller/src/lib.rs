@@ -93,7 +93,7 @@ pub use crate::{
     mapper::{Mapper, Owners, SameName},
     opinionated::{DeleteOrder, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher},
     predicate::{
-        And, AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Not, Or, Predicate,
+        AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Predicate,
         ResourceVersionChanged,
     },
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},

@@ -3,12 +3,10 @@
 use windlass_informer::Event;
 
 mod changed;
-mod combined;
 mod filtered;
 
 pub use self::{
     changed::{AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged},
-    combined::{And, Not, Or},
     filtered::Filtered,
 };
 
@@ -66,30 +64,33 @@ pub trait Predicate<K>: Send + Sync + 'static {
 
     /// Passes events that pass both `self` and `other`.
     #[must_use]
-    fn and<P: Predicate<K>>(self, other: P) -> And<K, Self, P>
+    fn and<P: Predicate<K>>(self, other: P) -> impl Predicate<K>
     where
+        K: 'static,
         Self: Sized,
     {
-        And::new(self, other)
+        move |event: &Event<K>| self.passes(event) && other.passes(event)
     }
 
     /// Passes events that pass `self` or `other`.
     #[must_use]
-    fn or<P: Predicate<K>>(self, other: P) -> Or<K, Self, P>
+    fn or<P: Predicate<K>>(self, other: P) -> impl Predicate<K>
     where
+        K: 'static,
         Self: Sized,
     {
-        Or::new(self, other)
+        move |event: &Event<K>| self.passes(event) || other.passes(event)
     }
 
     /// Passes events that do not pass `self`. Predicates about updates, like `GenerationChanged`,
     /// pass all other events, so their negation passes only updates.
     #[must_use]
-    fn not(self) -> Not<K, Self>
+    fn not(self) -> impl Predicate<K>
     where
+        K: 'static,
         Self: Sized,
     {
-        Not::new(self)
+        move |event: &Event<K>| !self.passes(event)
     }
 }
 
@@ -101,5 +102,35 @@ where
 {
     fn passes(&self, event: &Event<K>) -> bool {
         self(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn predicates_are_combined_as_words_are() {
+        let yes = |_: &Event<u8>| true;
+        let no = |_: &Event<u8>| false;
+        for (result, passes) in [
+            (ask(&yes.and(yes)), true),
+            (ask(&yes.and(no)), false),
+            (ask(&no.and(yes)), false),
+            (ask(&no.or(yes)), true),
+            (ask(&yes.or(no)), true),
+            (ask(&no.or(no)), false),
+            (ask(&yes.not()), false),
+            (ask(&no.not()), true),
+            (ask(&no.or(yes).and(yes.not()).not()), true),
+        ] {
+            assert_eq!(result, passes);
+        }
+    }
+
+    fn ask(predicate: &impl Predicate<u8>) -> bool {
+        predicate.passes(&Event::Added(Arc::new(7)))
     }
 }

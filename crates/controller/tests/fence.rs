@@ -135,7 +135,7 @@ async fn a_permit_lives_as_long_as_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fence_is_idle_when_its_only_permit_is_dropped() {
+async fn a_fence_is_idle_after_its_only_permit_was_dropped() {
     let fence = TestClock::default().fence();
     fence.open_until(MINUTE);
     let permit = fence.try_permit().expect("it is open");

@@ -212,7 +212,7 @@ async fn a_finalizer_write_is_repeated_as_late_as_the_server_asks_and_at_most_fi
 
 /// A connection that is half open does not keep a worker.
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_write_without_a_whole_answer_is_given_up_after_half_a_minute() {
+async fn a_finalizer_write_without_a_complete_response_times_out_after_half_a_minute() {
     for answer in [Answer::Never, Answer::HalfBody] {
         let times = Server::times(answer.clone()).await;
         assert_eq!(times.len(), 2, "{answer:?}: {times:?}");

@@ -69,7 +69,7 @@ impl<S: Subscriber> Layer<S> for Seen {
 }
 
 #[test]
-fn no_event_and_no_call_has_a_span_until_somebody_wants_to_see_it() {
+fn events_and_calls_have_no_spans_without_a_subscriber() {
     log::set_logger(&UNASKED).expect("the only one");
     log::set_max_level(LevelFilter::Trace);
     info_span!("own").in_scope(|| ());

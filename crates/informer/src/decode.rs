@@ -146,7 +146,8 @@ where
 
     /// Like [`borrowed_identity`](Self::borrowed_identity), but owned.
     pub(crate) fn identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
-        self.borrowed_identity(json).map(|who| Identity::from(&who))
+        self.borrowed_identity(json)
+            .map(|identity| Identity::from(&identity))
     }
 
     /// Decodes the object, without the trimmed fields.

@@ -68,7 +68,7 @@ pub use crate::{
     store::{Index, Store, UndeclaredIndex},
     stored::{ObjectIdentity, Stored},
     subscription::{EventEnvelope, Subscription},
-    watch::{Backoff, InvalidBackoff, Verb, WatchError},
+    watch::{Backoff, InvalidBackoff, Verb, WatchError, WatchErrorCause},
 };
 
 // For the other crates of the workspace, not for users.
@@ -79,6 +79,6 @@ pub use crate::{
     decode::{Decoder, StoredForm},
     lazy_object::IncomingObject,
     panics::panic_message,
-    subscription::{ErasedEventEnvelope, ResyncHandle},
-    watch::one_line,
+    subscription::ResyncHandle,
+    watch::{is_older, one_line},
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{DecodeError, ErrorChain, ObjectKey, WatchError};
+use crate::{DecodeError, ErrorChain, ObjectKey, WatchError, WatchErrorCause};
 
 /// A problem from which the informer recovers.
 ///
@@ -57,16 +57,25 @@ impl fmt::Display for Problem<'_> {
 /// The default error handler: logs the problem. An expired history is routine, so it is logged as
 /// information.
 pub(crate) fn log(problem: &Problem<'_>) {
-    let is_routine = matches!(
-        problem,
+    match problem {
         Problem::Watch {
-            error: WatchError::Expired { .. },
-            ..
+            resource,
+            error,
+            retry_in,
+        } => {
+            let (reason, chain) = (error.reason(), ErrorChain::new(*error));
+            if let WatchErrorCause::Expired { .. } = error.cause {
+                tracing::info!(resource, reason, error = %chain, ?retry_in, "watch expired, relisting");
+            } else {
+                tracing::warn!(resource, reason, error = %chain, ?retry_in, "list or watch failed, retrying");
+            }
         }
-    );
-    if is_routine {
-        tracing::info!("{problem}");
-    } else {
-        tracing::warn!("{problem}");
+        Problem::Object {
+            resource,
+            key,
+            error,
+        } => {
+            tracing::warn!(resource, %key, %error, "object does not decode, quarantined");
+        }
     }
 }

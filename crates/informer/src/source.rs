@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 #[cfg(feature = "kube-runtime")]
 pub use self::runtime::WatcherStream;
+pub(crate) use self::timeouts::until;
 pub use self::{
     list_watch::{InvalidListWatch, ListWatch},
     scripted::{Script, Scripted},

@@ -30,10 +30,7 @@ pub(crate) use self::{
     publisher::{Publisher, Subscriber},
 };
 use self::{count::SubscriberToken, resync_handle::RequestedKeys};
-pub use self::{
-    envelope::{ErasedEventEnvelope, EventEnvelope},
-    resync_handle::ResyncHandle,
-};
+pub use self::{envelope::EventEnvelope, resync_handle::ResyncHandle};
 use crate::Event;
 
 /// A bounded stream of the events of one informer.

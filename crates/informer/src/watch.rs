@@ -12,12 +12,13 @@ mod version;
 
 pub use self::{
     backoff::{Backoff, InvalidBackoff},
-    error::{Verb, WatchError},
+    error::{Verb, WatchError, WatchErrorCause},
     message::one_line,
+    version::is_older,
 };
 pub(crate) use self::{
     message::one_line_of,
     quarantine::DecodeQuarantine,
     session::{History, NextRequest, Session},
-    version::{is_older, is_version},
+    version::is_version,
 };

@@ -100,7 +100,7 @@ fn a_store_of_decoded_objects_costs_the_objects_and_a_place_for_each() {
 
 /// A relist is its pages and a watch, and each object costs its identity.
 #[test]
-fn a_relist_of_what_is_known_reads_identities() {
+fn a_relist_of_unchanged_objects_reads_only_identities() {
     let _alone = alone();
     let mut answers = pages(PAGES);
     answers.push(vec![gone()]);

@@ -16,7 +16,7 @@ use windlass_informer::{Event, HealthState, Informer, WatcherStream};
 ///
 /// Rows: GA-48
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
+async fn a_stream_of_kubes_watcher_is_a_source_and_deletes_during_gaps_are_found() {
     let events = [
         RuntimeEvent::Init,
         RuntimeEvent::InitApply(config("a", "1")),

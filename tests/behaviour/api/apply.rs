@@ -1,4 +1,4 @@
-//! Server-side apply and `managedFields`: ownership, conflicts, and what goes.
+//! Server-side apply and `managedFields`: ownership, conflicts, and removed fields.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 83.
-    async fn an_apply_creates_and_then_removes_what_it_names_no_more(cluster: Cluster) {
+    async fn an_apply_creates_fields_and_removes_those_it_does_not_contain_any_more(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         let answer = raw.apply(&path, "me", &map("a", &json!({ "k": "1", "l": "1" }))).await;
@@ -157,7 +157,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 81, 83.
-    async fn an_apply_that_makes_no_sense_is_refused(cluster: Cluster) {
+    async fn an_invalid_apply_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         let good = map("a", &json!({ "k": "1" }));
@@ -189,7 +189,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 83, 96.
-    async fn an_apply_for_show_changes_nothing(cluster: Cluster) {
+    async fn a_dry_run_apply_changes_nothing(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         let dry = format!("{path}?dryRun=All");
@@ -203,7 +203,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 85.
-    async fn entries_can_be_dropped_and_the_first_apply_after_that_meets_those_before(cluster: Cluster) {
+    async fn after_a_reset_of_entries_an_apply_conflicts_with_before_first_apply(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         for entries in [json!([]), json!([{}])] {
@@ -223,7 +223,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 86.
-    async fn finalizers_are_a_set_and_owners_are_told_apart_by_uid(cluster: Cluster) {
+    async fn finalizers_are_a_set_and_owner_references_are_identified_by_uid(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         let config = |finalizers: &[&str], uids: &[&str]| {
@@ -282,7 +282,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 76, 83.
-    async fn the_status_is_applied_apart(cluster: Cluster) {
+    async fn the_status_is_applied_separately(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widgets = Widget::served(&raw, &spec()).await;
         let path = widgets.one("a");
@@ -307,7 +307,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 86.
-    async fn containers_and_their_ports_and_environments_are_told_apart(cluster: Cluster) {
+    async fn containers_ports_and_variables_are_identified_by_their_keys(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/d", raw.at("/apis/apps/v1", "deployments"));
         let config = |spec: Value, containers: Value| {
@@ -350,7 +350,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 87.
-    async fn kubectl_takes_over_what_it_applied_on_the_client(cluster: Cluster) {
+    async fn kubectl_takes_over_fields_of_its_client_side_apply(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let last = map("a", &json!({ "k": "1" }));
         let mut object = last.clone();

@@ -1,4 +1,4 @@
-//! Autoscalers, of which one stored object is served in two versions.
+//! Autoscalers: one stored object is served in two versions.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 113.
-    async fn an_autoscaler_keeps_in_annotations_what_its_old_version_lacks(cluster: Cluster) {
+    async fn an_autoscaler_keeps_fields_missing_from_the_old_version_in_annotations(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let [old, new] = [V1, V2].map(|root| raw.at(root, "horizontalpodautoscalers"));
         let mut object = named("a");

@@ -1,4 +1,4 @@
-//! Namespaces and events, which have rules of their own.
+//! The special rules of namespaces and events.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::raw::{Raw, named, names};
 
 on_both_servers! {
     /// docs/apiserver.md: row 97.
-    async fn nothing_is_created_in_a_namespace_that_is_not_there(cluster: Cluster) {
+    async fn nothing_is_created_in_a_missing_namespace(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let nowhere = "/api/v1/namespaces/nowhere/configmaps";
         let answer = raw.post(nowhere, &named("a")).await;
@@ -16,7 +16,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 98, 99.
-    async fn nothing_is_created_in_a_namespace_that_goes(cluster: Cluster) {
+    async fn nothing_is_created_in_a_terminating_namespace(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let name = format!("{}-dying", raw.namespace);
         let created = raw.post("/api/v1/namespaces", &named(&name)).await.ok();
@@ -42,7 +42,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 99.
-    async fn the_first_namespaces_stay(cluster: Cluster) {
+    async fn the_initial_namespaces_cannot_be_deleted(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for name in ["default", "kube-system", "kube-public"] {
             let message = raw.delete(&format!("/api/v1/namespaces/{name}")).await.refused(403, "Forbidden");

@@ -109,7 +109,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: "Subresources".
-    async fn a_decision_about_a_certificate_is_made_at_its_own_url(cluster: Cluster) {
+    async fn a_certificate_is_approved_only_through_its_subresource(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let (path, _) = request(&raw, "b").await;
         let status = format!("{path}/status");

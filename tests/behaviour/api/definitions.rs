@@ -1,4 +1,4 @@
-//! Definitions of kinds: how they come to be served, and how they go.
+//! Custom resource definitions: validation, registration and deletion.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 8, 116.
-    async fn a_definition_whose_parts_make_no_sense_is_refused(cluster: Cluster) {
+    async fn a_definition_with_invalid_parts_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let spec = json!({ "type": "object", "properties": {
@@ -79,7 +79,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 5, 107.
-    async fn what_is_not_defined_is_not_served(cluster: Cluster) {
+    async fn an_undefined_kind_is_not_served(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         assert_eq!(raw.get(&widget.all()).await.code, 404);
@@ -152,7 +152,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 106.
-    async fn a_definition_is_named_after_what_it_defines(cluster: Cluster) {
+    async fn the_name_of_a_definition_is_its_plural_and_group(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let mut definition = widget.definition(&any());
@@ -163,7 +163,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 114.
-    async fn the_objects_of_a_kind_go_with_its_definition(cluster: Cluster) {
+    async fn the_objects_of_a_kind_are_deleted_with_its_definition(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &any()).await;

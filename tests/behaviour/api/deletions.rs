@@ -1,4 +1,4 @@
-//! Deletions: what they answer, what they ask for, and what they spare.
+//! Deletions: responses, options, preconditions and finalizers.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::raw::{Raw, named, names, version};
 
 on_both_servers! {
     /// docs/apiserver.md: row 88.
-    async fn what_is_gone_is_answered_with_a_status(cluster: Cluster) {
+    async fn the_deletion_of_a_removed_object_returns_a_status(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());
@@ -20,7 +20,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 88, 91.
-    async fn what_is_still_there_is_answered_with_itself(cluster: Cluster) {
+    async fn the_deletion_of_a_remaining_object_returns_the_object(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a", "finalizers": ["test.windlass.dev/a"] } });
         raw.post(&raw.maps(), &body).await.ok();
@@ -59,7 +59,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 90.
-    async fn a_deletion_may_say_what_it_means(cluster: Cluster) {
+    async fn a_deletion_can_have_preconditions(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let first = raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());
@@ -82,7 +82,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 95.
-    async fn a_collection_goes_as_far_as_it_is_selected(cluster: Cluster) {
+    async fn a_collection_deletion_deletes_only_selected_objects(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for (name, tier) in [("a", "x"), ("b", "x"), ("c", "y")] {
             let body = json!({ "metadata": { "name": name, "labels": { "tier": tier } } });
@@ -96,7 +96,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 91, 95.
-    async fn a_collection_spares_what_has_a_finalizer_until_it_has_none(cluster: Cluster) {
+    async fn a_collection_deletion_keeps_objects_with_finalizers(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a", "finalizers": ["test.windlass.dev/a"] } });
         raw.post(&raw.maps(), &body).await.ok();
@@ -108,7 +108,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 96.
-    async fn a_dry_deletion_deletes_nothing(cluster: Cluster) {
+    async fn a_dry_run_deletion_deletes_nothing(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());

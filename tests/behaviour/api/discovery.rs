@@ -1,4 +1,4 @@
-//! How a client finds out what there is.
+//! Discovery documents, version and health.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 on_both_servers! {
     /// docs/apiserver.md: row 117.
-    async fn the_core_is_found_under_api(cluster: Cluster) {
+    async fn the_core_group_is_discovered_at_api(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let versions = raw.get("/api").await.ok();
         assert_eq!((&versions["kind"], &versions["versions"]), (&json!("APIVersions"), &json!(["v1"])));
@@ -26,7 +26,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 117.
-    async fn a_group_says_its_versions(cluster: Cluster) {
+    async fn a_group_lists_its_versions(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let groups = raw.get("/apis").await.ok();
         assert_eq!(groups["kind"], "APIGroupList");
@@ -42,7 +42,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 116, 117.
-    async fn a_defined_kind_is_found_like_any_other(cluster: Cluster) {
+    async fn a_custom_kind_is_discovered_like_any_other(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
         let list = raw.until(&format!("/apis/{}/v1", widget.group), |answer| answer.code == 200).await;
@@ -66,7 +66,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 118.
-    async fn everything_is_found_at_once(cluster: Cluster) {
+    async fn aggregated_discovery_has_all_resources(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let answer = raw.get_as("/api", AGGREGATED).await;
         for part in AGGREGATED.split(';') {
@@ -96,7 +96,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 120, 121.
-    async fn the_server_says_its_version_and_that_it_is_well(cluster: Cluster) {
+    async fn the_server_returns_its_version_and_health(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let version = raw.get("/version").await.ok();
         assert_eq!(version["major"], "1");

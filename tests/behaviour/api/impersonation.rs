@@ -1,4 +1,4 @@
-//! Users that act as others: each part of the other user is a right of its own.
+//! Impersonation: each attribute of the other user is authorized separately.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! Objects of every built-in kind, right and wrong: what the real server answers, the embedded
-//! one answers.
+//! Valid and invalid objects of every built-in kind: both servers must send equal responses.
 
 use std::collections::HashMap;
 
@@ -85,7 +84,8 @@ impl Pair {
     /// `name`: of the file with the recorded answers.
     async fn new(name: &'static str, cluster: &Cluster) -> Self {
         let theirs = Raw::new(cluster).await;
-        let server = ApiServer::builder().garbage_collection(false).start();
+        let server = ApiServer::builder();
+        let server = server.garbage_collection(false).quota_status(false).start();
         let ours = Raw::of(
             kube::Client::new(server.service(), "default"),
             &theirs.namespace,
@@ -432,7 +432,7 @@ on_both_servers! {
     /// Wrong types, unknown fields, values that are not allowed, and changes that are not.
     ///
     /// docs/apiserver.md: "built-in kinds".
-    async fn wrong_objects_are_refused_as_by_the_embedded_server(cluster: Cluster) {
+    async fn invalid_objects_are_rejected_as_by_the_embedded_server(cluster: Cluster) {
         if !cluster.has_the_default_version() {
             return;
         }
@@ -470,7 +470,7 @@ on_both_servers! {
     /// Values of fields: quantities, times, names, formats and the limits of schemas.
     ///
     /// docs/apiserver.md: "built-in kinds", rows 8, 108.
-    async fn values_of_fields_are_taken_and_refused_as_by_the_embedded_server(cluster: Cluster) {
+    async fn values_of_fields_are_accepted_and_rejected_as_by_the_embedded_server(cluster: Cluster) {
         if !cluster.has_the_default_version() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Lists: pages of one state, versions, selectors and forms.
+//! Lists: pages, versions, selectors and media types.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 46.
-    async fn what_is_left_is_not_counted_under_a_selector(cluster: Cluster) {
+    async fn remaining_items_are_not_counted_with_a_selector(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for name in ["a", "b"] {
             let body = json!({ "metadata": { "name": name, "labels": { "a": "b" } } });
@@ -52,7 +52,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 47.
-    async fn a_token_that_is_none_is_refused(cluster: Cluster) {
+    async fn a_malformed_continue_token_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let maps = raw.maps();
         for name in ["a", "b"] {
@@ -90,7 +90,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 38, 39, 40, 41, 42.
-    async fn a_list_may_ask_for_a_version(cluster: Cluster) {
+    async fn a_list_can_request_a_version(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let maps = raw.maps();
@@ -118,7 +118,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 37.
-    async fn a_get_may_ask_for_a_version(cluster: Cluster) {
+    async fn a_get_can_request_a_version(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         for query in ["", "resourceVersion=0", &format!("resourceVersion={}", version(&created))] {
@@ -128,7 +128,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 16, 42.
-    async fn a_version_that_is_forgotten_is_gone(cluster: Cluster) {
+    async fn a_compacted_version_has_expired(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let maps = raw.maps();
         let then = version(&raw.post(&maps, &named("a")).await.ok());
@@ -141,7 +141,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 42, 43, 45.
-    async fn versions_and_their_match_must_make_sense(cluster: Cluster) {
+    async fn invalid_combinations_of_version_and_match_are_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let maps = raw.maps();
         for query in [
@@ -159,7 +159,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 44.
-    async fn a_version_from_the_future_does_not_come(cluster: Cluster) {
+    async fn a_future_version_times_out(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let answer = raw.get(&format!("{}?resourceVersion={FUTURE}", raw.maps())).await;
         let cause = &answer.body["details"]["causes"][0];
@@ -170,7 +170,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 51.
-    async fn a_list_has_items_even_if_it_has_none(cluster: Cluster) {
+    async fn an_empty_list_has_an_empty_items_field(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let empty = raw.get(&raw.maps()).await.ok();
         assert_eq!((&empty["apiVersion"], &empty["kind"]), (&json!("v1"), &json!("ConfigMapList")));
@@ -183,7 +183,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 49.
-    async fn labels_select(cluster: Cluster) {
+    async fn lists_are_filtered_by_labels(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for (name, labels) in [("a", json!({ "tier": "x" })), ("b", json!({ "tier": "y" })), ("c", json!({}))] {
             let body = json!({ "metadata": { "name": name, "labels": labels } });
@@ -209,7 +209,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 9, 49, 50.
-    async fn a_selector_that_nobody_can_read_is_refused(cluster: Cluster) {
+    async fn a_malformed_selector_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let pods = raw.at("/api/v1", "pods");
         raw.get(&format!("{pods}?labelSelector=a+b")).await.refused(400, "BadRequest");
@@ -219,7 +219,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 50.
-    async fn a_kind_may_be_selected_by_fields_of_its_own(cluster: Cluster) {
+    async fn kinds_have_specific_selectable_fields(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let secrets = raw.at("/api/v1", "secrets");
         for (name, kind) in [("a", "test.windlass.dev/x"), ("b", "Opaque")] {
@@ -233,7 +233,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 52.
-    async fn metadata_is_to_be_had_alone(cluster: Cluster) {
+    async fn a_list_of_metadata_can_be_requested(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a", "labels": { "a": "b" } }, "data": { "k": "v" } });
         let created = raw.post(&raw.maps(), &body).await.ok();
@@ -249,7 +249,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 53.
-    async fn a_list_is_to_be_had_as_a_table(cluster: Cluster) {
+    async fn a_list_can_be_requested_as_a_table(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a" }, "data": { "k": "v", "l": "w" } });
         let created = raw.post(&raw.maps(), &body).await.ok();

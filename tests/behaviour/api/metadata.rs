@@ -1,4 +1,4 @@
-//! What the server says about an object, and what a client may say.
+//! The metadata of objects: which fields the server sets, and which ones a client may set.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::raw::{Raw, named, version};
 
 on_both_servers! {
     /// docs/apiserver.md: row 24.
-    async fn a_create_is_answered_with_what_the_server_set(cluster: Cluster) {
+    async fn a_create_returns_the_fields_that_the_server_set(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let answer = raw.post(&raw.maps(), &json!({ "metadata": {
             "name": "a",
@@ -26,7 +26,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 25.
-    async fn a_new_object_has_no_version_yet(cluster: Cluster) {
+    async fn a_create_with_a_version_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a", "resourceVersion": "1" } });
         let message = raw.post(&raw.maps(), &body).await.refused(500, "");
@@ -34,7 +34,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 26.
-    async fn a_name_is_made_from_its_beginning(cluster: Cluster) {
+    async fn a_name_is_generated_from_a_prefix(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let long = "x".repeat(70);
         for (base, kept) in [("web-", "web-"), (long.as_str(), &long[..58])] {
@@ -101,7 +101,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 31.
-    async fn a_generation_counts_changes_of_what_is_wished(cluster: Cluster) {
+    async fn a_generation_counts_changes_of_the_spec(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let deployments = raw.at("/apis/apps/v1", "deployments");
         let body = json!({ "metadata": { "name": "d", "generation": 7 }, "spec": {
@@ -128,7 +128,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 33.
-    async fn what_the_server_set_does_not_change(cluster: Cluster) {
+    async fn fields_set_by_the_server_are_immutable(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());
@@ -146,7 +146,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 34.
-    async fn an_update_meant_for_another_life_is_a_conflict(cluster: Cluster) {
+    async fn an_update_with_another_uid_is_a_conflict(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let other = json!({ "metadata": { "name": "a", "uid": "other" } });
@@ -158,7 +158,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 35.
-    async fn an_owner_is_named_in_full_and_only_one_controls(cluster: Cluster) {
+    async fn owner_references_are_complete_and_only_one_is_the_controller(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let owner = |name: &str| json!({
             "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": true,

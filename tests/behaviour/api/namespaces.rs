@@ -1,4 +1,4 @@
-//! Several namespaces: what is listed, watched and deleted in one, and in all.
+//! Lists, watches and deletions in one namespace and in all namespaces.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 88, 94.
-    async fn what_becomes_of_dependents_is_a_finalizer_until_garbage_is_collected(cluster: Cluster) {
+    async fn the_propagation_policy_is_a_finalizer_until_garbage_is_collected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         for (policy, finalizer) in [("Orphan", "orphan"), ("Foreground", "foregroundDeletion")] {
@@ -109,7 +109,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 35.
-    async fn an_owner_is_named_once_and_is_no_event(cluster: Cluster) {
+    async fn duplicate_owners_are_dropped_and_an_event_cannot_be_an_owner(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let owner = |kind: &str| json!({ "apiVersion": "v1", "kind": kind, "name": "p", "uid": "1" });
         let mut twice = named("a");

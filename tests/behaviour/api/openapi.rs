@@ -1,4 +1,4 @@
-//! The schemas that a server publishes.
+//! The `OpenAPI` v2 document.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Objects in the form that client-go, controller-runtime and Helm send and read.
+//! Objects in the protobuf form of client-go, controller-runtime and Helm.
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
@@ -257,7 +257,7 @@ fn objects(raw: &Raw) -> Vec<(String, Value)> {
 
 on_both_servers! {
     /// docs/apiserver.md: row 21.
-    async fn an_object_is_written_and_read_in_either_form(cluster: Cluster) {
+    async fn an_object_is_written_and_read_as_json_and_protobuf(cluster: Cluster) {
         let wire = Wire::new(&cluster).await;
         for (path, object) in objects(&wire.raw) {
             let created = wire.write(Method::POST, &path, &object).await.object(201);
@@ -276,7 +276,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 21.
-    async fn a_watch_comes_as_frames(cluster: Cluster) {
+    async fn a_protobuf_watch_consists_of_frames(cluster: Cluster) {
         let wire = Wire::new(&cluster).await;
         let path = wire.raw.maps();
         let list = wire.get(&format!("{path}?fieldSelector=metadata.name=a")).await.object(200);
@@ -307,7 +307,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 21, 57.
-    async fn a_watch_from_forgotten_history_says_so_in_a_frame(cluster: Cluster) {
+    async fn a_watch_from_a_compacted_version_gets_an_error_frame(cluster: Cluster) {
         let wire = Wire::new(&cluster).await;
         let first = wire.raw.post(&wire.raw.maps(), &named("a")).await.ok();
         let version = super::raw::version(&first);
@@ -318,7 +318,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 3, 21.
-    async fn a_refusal_has_the_form_that_is_accepted(cluster: Cluster) {
+    async fn an_error_has_the_accepted_media_type(cluster: Cluster) {
         let wire = Wire::new(&cluster).await;
         let path = format!("{}/nope", wire.raw.maps());
         let status = wire.get(&path).await.object(404);
@@ -360,7 +360,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 21, 52.
-    async fn metadata_of_custom_resources_comes_as_protobuf_and_the_rest_does_not(cluster: Cluster) {
+    async fn only_the_metadata_of_custom_resources_has_a_protobuf_form(cluster: Cluster) {
         let wire = Wire::new(&cluster).await;
         let widget = Widget::served(&wire.raw, &json!({ "type": "object" })).await;
         let path = widget.all();
@@ -394,7 +394,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 9, 11, 21.
-    async fn bytes_that_are_no_object_are_refused(cluster: Cluster) {
+    async fn malformed_protobuf_is_rejected(cluster: Cluster) {
         let wire = Wire::new(&cluster).await;
         let path = wire.raw.maps();
         let unrecognized = "the object provided is unrecognized (must be of type ConfigMap): ";

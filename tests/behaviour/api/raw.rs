@@ -1,4 +1,4 @@
-//! Requests and answers as they are on the wire.
+//! A client that sends raw requests and checks raw responses.
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;

@@ -1,4 +1,4 @@
-//! Digests of answers of the embedded server that a real server has confirmed.
+//! Digests of responses of the embedded server that a real server has confirmed.
 //!
 //! Tests that compare the two servers show nothing where there is no real server. So they keep a
 //! digest of each compared answer in the folder `recorded`, and the embedded server must give the

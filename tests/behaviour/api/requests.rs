@@ -1,4 +1,4 @@
-//! Requests to unknown paths, bodies that do not fit, and how a refusal looks.
+//! Unknown paths, invalid bodies, content negotiation, and the form of errors.
 
 use http::Method;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::raw::{Raw, named};
 
 on_both_servers! {
     /// docs/apiserver.md: row 5.
-    async fn what_nobody_serves_is_plain_text(cluster: Cluster) {
+    async fn an_unknown_path_returns_plain_text(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for path in ["/nowhere", "/apis/absent.windlass.dev", "/apis/absent.windlass.dev/v1/things"] {
             let answer = raw.get(path).await;
@@ -30,7 +30,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 3, 4.
-    async fn a_refusal_is_a_status_object(cluster: Cluster) {
+    async fn an_error_is_a_status_object(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let core = raw.get(&format!("{}/none", raw.maps())).await;
         assert_eq!(core.body, json!({
@@ -60,7 +60,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 8.
-    async fn an_invalid_object_is_told_its_fields(cluster: Cluster) {
+    async fn the_error_of_an_invalid_object_names_its_fields(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let answer = raw.post(&raw.maps(), &named("Not_A_Name")).await;
         let details = answer.body["details"].clone();
@@ -108,13 +108,13 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 10.
-    async fn a_verb_that_a_place_does_not_have_is_not_allowed(cluster: Cluster) {
+    async fn an_unsupported_verb_is_not_allowed(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         raw.put(&raw.maps(), &named("a")).await.refused(405, "MethodNotAllowed");
     }
 
     /// docs/apiserver.md: row 11.
-    async fn a_form_that_nobody_reads_is_refused(cluster: Cluster) {
+    async fn an_unsupported_content_type_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let text = [("content-type", "text/plain")];
         let message = raw.ask(Method::POST, &raw.maps(), &text, "name: a").await
@@ -124,14 +124,14 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 11.
-    async fn a_form_that_nobody_writes_is_refused(cluster: Cluster) {
+    async fn an_unsupported_accept_header_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         // Who says so, and in which words, depends on how far the request came.
         assert_eq!(raw.get_as(&raw.maps(), "text/html").await.code, 406);
     }
 
     /// docs/apiserver.md: row 128.
-    async fn the_first_form_that_both_know_is_taken(cluster: Cluster) {
+    async fn the_first_common_media_type_is_used(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for accept in ["text/html, application/json", "*/*", "application/json;q=0.5"] {
             let answer = raw.get_as(&raw.maps(), accept).await;
@@ -156,7 +156,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 2.
-    async fn a_watch_that_is_not_wanted_is_a_list(cluster: Cluster) {
+    async fn watch_false_is_a_list(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for query in ["watch=false", "watch=0"] {
             let list = raw.get(&format!("{}?{query}", raw.maps())).await.ok();
@@ -165,7 +165,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 20.
-    async fn each_warning_is_sent_once_and_all_together_are_bounded(cluster: Cluster) {
+    async fn warnings_are_sent_once_and_their_total_is_bounded(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let unknown = |name: &str, fields: Vec<String>| {
             let mut map = named(name);
@@ -197,7 +197,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 22.
-    async fn an_answer_is_yaml_for_a_client_that_accepts_it(cluster: Cluster) {
+    async fn a_response_is_yaml_if_the_client_accepts_it(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &json!({ "metadata": { "name": "a" }, "data": { "n": "1" } })).await.ok();
         for path in [
@@ -226,7 +226,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 19.
-    async fn a_large_answer_is_compressed(cluster: Cluster) {
+    async fn a_large_response_is_compressed(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let large = json!({ "metadata": { "name": "large" }, "data": { "a": "x".repeat(140_000) } });
         raw.post(&raw.maps(), &large).await.ok();

@@ -1,4 +1,4 @@
-//! Custom resources, where they differ from built-in kinds.
+//! The rules of custom resources that differ from those of built-in kinds.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{
 
 on_both_servers! {
     /// docs/apiserver.md: row 74.
-    async fn an_update_says_which_version_it_is_of(cluster: Cluster) {
+    async fn an_update_must_have_a_version(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &sized()).await;
         let created = widget.create("w", &json!({ "size": 1 })).await;
@@ -32,7 +32,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 3, 4, 6, 9.
-    async fn a_refusal_names_the_group(cluster: Cluster) {
+    async fn an_error_names_the_group(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &sized()).await;
         let group = &widget.group;
@@ -49,7 +49,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 31, 76.
-    async fn status_and_spec_are_two_places(cluster: Cluster) {
+    async fn status_and_spec_are_separate_subresources(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &sized()).await;
         let mut object = widget.object("w", &json!({ "size": 1 }));
@@ -81,7 +81,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 31, 76.
-    async fn without_a_place_of_its_own_a_status_is_part_of_the_object(cluster: Cluster) {
+    async fn without_a_subresource_the_status_is_part_of_the_object(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let mut definition = widget.definition(&sized());
@@ -98,7 +98,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 31, 91, 92.
-    async fn to_die_is_a_new_generation(cluster: Cluster) {
+    async fn a_deletion_mark_is_a_new_generation(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &sized()).await;
@@ -117,7 +117,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 51.
-    async fn the_items_of_a_list_say_what_they_are(cluster: Cluster) {
+    async fn list_items_have_api_version_and_kind(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &sized()).await;
         let empty = raw.get(&widget.all()).await.ok();
@@ -128,7 +128,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 50, 116.
-    async fn fields_that_the_definition_names_select(cluster: Cluster) {
+    async fn objects_are_selected_by_the_selectable_fields_of_the_definition(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let mut definition = widget.definition(&sized());

@@ -1,4 +1,4 @@
-//! Roles: what they allow is done, and everything else is refused.
+//! Roles: allowed requests succeed, and all others are rejected.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ async fn bind(raw: &Raw, name: &str, rules: &Value, subject: &Value) {
 
 on_both_servers! {
     /// docs/apiserver.md: row 125.
-    async fn a_user_may_do_what_a_role_allows_and_nothing_else(cluster: Cluster) {
+    async fn a_role_allows_only_its_rules(cluster: Cluster) {
         let raw = server(&cluster).await;
         let maps = raw.maps();
         let refused = ask(&raw, "jane", Method::GET, &maps, &Value::Null).await;
@@ -121,7 +121,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 104, 125.
-    async fn a_review_says_what_roles_allow(cluster: Cluster) {
+    async fn an_access_review_returns_the_permissions_of_roles(cluster: Cluster) {
         let raw = server(&cluster).await;
         let rules = json!([{ "apiGroups": ["apps"], "resources": ["*"], "verbs": ["get"] }]);
         bind(&raw, "a", &rules, &json!({ "kind": "User", "name": "jane" })).await;

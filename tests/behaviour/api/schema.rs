@@ -1,4 +1,4 @@
-//! What a schema does to an object: it refuses, fills in, and prunes.
+//! Schemas of custom resources: validation, defaults and pruning.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{
 
 on_both_servers! {
     /// docs/apiserver.md: rows 8, 108, 112.
-    async fn what_breaks_its_schema_is_told_where_and_why(cluster: Cluster) {
+    async fn schema_violations_are_reported_with_path_and_reason(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &schema()).await;
         for (spec, told) in [
@@ -54,7 +54,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 111.
-    async fn a_null_that_may_be_stays_and_one_that_may_not_becomes_the_default(cluster: Cluster) {
+    async fn nullable_nulls_stay_and_others_get_the_default(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let nullable = json!({ "type": "string", "nullable": true, "default": "x" });
         let plain = json!({ "type": "string", "default": "x" });
@@ -80,7 +80,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 111.
-    async fn elements_of_an_open_list_keep_what_is_unknown(cluster: Cluster) {
+    async fn elements_of_an_open_list_keep_unknown_fields(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let item = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
         let spec = json!({ "type": "object", "properties": {
@@ -112,7 +112,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 111.
-    async fn what_the_schema_does_not_know_is_pruned(cluster: Cluster) {
+    async fn unknown_fields_are_pruned(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &schema()).await;
         let mut object = widget.object("w", &json!({
@@ -138,7 +138,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 111.
-    async fn what_is_missing_is_filled_in(cluster: Cluster) {
+    async fn defaults_are_filled_in(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &schema()).await;
         let spec = json!({ "size": 1, "colour": null, "host": null, "ports": [{ "name": "a" }] });
@@ -155,7 +155,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 111.
-    async fn a_new_default_is_seen_in_what_was_stored_before(cluster: Cluster) {
+    async fn a_new_default_applies_to_stored_objects(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let mut without = schema();
@@ -184,7 +184,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 108, 111.
-    async fn a_null_stays_where_it_may(cluster: Cluster) {
+    async fn a_null_stays_in_a_nullable_field(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &schema()).await;
         let created = widget.create("w", &json!({ "size": 1, "note": null })).await;
@@ -193,7 +193,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 20, 82.
-    async fn who_asks_for_it_is_told_of_unknown_fields(cluster: Cluster) {
+    async fn unknown_fields_are_reported_on_request(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &schema()).await;
         let object = widget.object("w", &json!({ "size": 1, "unknown": 1 }));
@@ -236,7 +236,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 111.
-    async fn a_write_begins_with_the_form_that_the_schema_has_now(cluster: Cluster) {
+    async fn a_write_begins_with_the_object_in_the_current_schema(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let spec = |fields: Value| json!({ "type": "object", "properties": fields });

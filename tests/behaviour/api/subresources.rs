@@ -210,12 +210,24 @@ on_both_servers! {
             let why = raw.get(&format!("{path}/{part}")).await.refused(400, "BadRequest");
             assert_eq!(why, "pod a does not have a host assigned");
         }
+        let mut pair = named("pair");
+        let container = |name: &str| json!({ "name": name, "image": "i:1" });
+        pair["spec"] = json!({
+            "containers": [container("x"), container("y")], "initContainers": [container("z")],
+        });
+        raw.post(&raw.at("/api/v1", "pods"), &pair).await.ok();
+        for part in ["log", "exec?command=true", "attach"] {
+            let path = raw.at("/api/v1", &format!("pods/pair/{part}"));
+            let why = raw.get(&path).await.refused(400, "BadRequest");
+            let expected = "a container name must be specified for pod pair, choose one of: [z x y]";
+            assert_eq!(why, expected);
+        }
         let nowhere = raw.at("/api/v1", "pods/none/log");
         raw.get(&nowhere).await.refused(404, "NotFound");
     }
 
     /// docs/apiserver.md: rows 104, 124.
-    async fn a_service_account_is_known_by_its_token(cluster: Cluster) {
+    async fn a_token_authenticates_its_service_account(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let accounts = raw.at("/api/v1", "serviceaccounts");
         let uid = raw.post(&accounts, &named("robot")).await.ok()["metadata"]["uid"].clone();
@@ -271,7 +283,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 104, 126.
-    async fn a_user_asks_who_it_is_and_what_it_may(cluster: Cluster) {
+    async fn reviews_return_the_user_and_its_permissions(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let selves = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
         let headers = [

@@ -1,4 +1,4 @@
-//! Watches: where they begin, what they tell, and how they end.
+//! Watches: their start, their events and their end.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const INITIAL: &str = "watch=true&sendInitialEvents=true&resourceVersionMatch=No
 
 on_both_servers! {
     /// docs/apiserver.md: rows 55, 56, 65.
-    async fn a_watch_tells_what_comes_after_its_version(cluster: Cluster) {
+    async fn a_watch_sends_the_events_after_its_version(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let maps = raw.maps();
@@ -46,7 +46,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 58.
-    async fn a_watch_without_a_version_begins_with_what_is_there(cluster: Cluster) {
+    async fn a_watch_without_a_version_begins_with_the_current_objects(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
@@ -63,7 +63,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 56, 64.
-    async fn a_watch_from_the_future_is_silent_until_it_ends(cluster: Cluster) {
+    async fn a_watch_from_a_future_version_sends_no_events(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let path = format!("{}?watch=1&resourceVersion=1000000000000&timeoutSeconds=1", raw.maps());
@@ -73,7 +73,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 64.
-    async fn a_watch_ends_cleanly_when_its_time_is_up(cluster: Cluster) {
+    async fn a_watch_ends_cleanly_at_its_timeout(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
@@ -83,7 +83,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 60.
-    async fn what_is_there_ends_with_a_bookmark(cluster: Cluster) {
+    async fn the_initial_events_end_with_a_bookmark(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
@@ -105,7 +105,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 60, 63.
-    async fn who_allows_no_bookmarks_gets_none(cluster: Cluster) {
+    async fn no_bookmarks_are_sent_unless_the_client_allows_them(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
@@ -116,7 +116,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 61.
-    async fn who_wants_nothing_of_what_is_there_gets_what_comes(cluster: Cluster) {
+    async fn a_watch_without_initial_events_sends_only_later_events(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
@@ -127,7 +127,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 43, 60.
-    async fn what_is_there_must_be_asked_for_in_full(cluster: Cluster) {
+    async fn initial_events_require_all_their_options(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for query in [
             "watch=true&sendInitialEvents=true",
@@ -140,7 +140,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 45, 67.
-    async fn a_watch_that_cannot_begin_is_refused_before_it_does(cluster: Cluster) {
+    async fn an_invalid_watch_is_rejected_before_it_starts(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let pods = format!("{}?watch=1&timeoutSeconds=1", raw.at("/api/v1", "pods"));
         for query in ["labelSelector=a+b", "fieldSelector=data.x%3D1"] {
@@ -152,7 +152,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 66.
-    async fn an_object_that_leaves_a_selection_is_shown_as_it_was(cluster: Cluster) {
+    async fn an_object_that_leaves_the_selector_is_sent_in_its_last_selected_state(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let from = version(&raw.post(&raw.maps(), &named("a")).await.ok());
@@ -191,7 +191,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 52.
-    async fn metadata_is_watched_alone(cluster: Cluster) {
+    async fn a_watch_can_send_only_metadata(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
@@ -220,7 +220,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 32.
-    async fn a_write_that_changes_nothing_is_no_event(cluster: Cluster) {
+    async fn a_write_without_a_change_is_no_event(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();

@@ -1,4 +1,4 @@
-//! A kind that one test has for itself, for definitions belong to no namespace.
+//! A custom resource definition for one test, because definitions are cluster-scoped.
 
 use serde_json::{Value, json};
 

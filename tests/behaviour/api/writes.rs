@@ -1,4 +1,4 @@
-//! Updates and patches: on which condition, of which part, and for show.
+//! Updates, patches and dry runs.
 
 use serde_json::json;
 
@@ -47,7 +47,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 75.
-    async fn what_is_not_there_is_not_updated(cluster: Cluster) {
+    async fn a_missing_object_is_not_updated(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         assert_eq!(raw.put(&path, &named("a")).await.refused(404, "NotFound"), "configmaps \"a\" not found");
@@ -56,7 +56,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 76.
-    async fn a_kind_without_a_status_has_no_place_for_one(cluster: Cluster) {
+    async fn a_kind_without_a_status_has_no_status_subresource(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a/status", raw.maps());
@@ -65,7 +65,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 79.
-    async fn a_json_patch_that_is_none_is_refused(cluster: Cluster) {
+    async fn a_malformed_json_patch_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());
@@ -78,7 +78,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 79.
-    async fn a_json_patch_is_done_in_its_order(cluster: Cluster) {
+    async fn the_operations_of_a_json_patch_are_applied_in_order(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let change = r#"[
@@ -92,7 +92,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 79.
-    async fn a_null_in_a_merge_patch_takes_away(cluster: Cluster) {
+    async fn a_null_in_a_merge_patch_removes_the_member(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a", "labels": { "x": "y" } }, "data": { "a": "1", "b": "2" } });
         raw.post(&raw.maps(), &body).await.ok();
@@ -106,7 +106,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 7, 79.
-    async fn a_patch_with_a_version_is_for_that_version(cluster: Cluster) {
+    async fn a_patch_with_a_version_requires_that_version(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let first = raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());
@@ -143,7 +143,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 96.
-    async fn a_dry_run_answers_and_stores_nothing(cluster: Cluster) {
+    async fn a_dry_run_returns_the_object_and_stores_nothing(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let maps = raw.maps();
         let answer = raw.post(&format!("{maps}?dryRun=All"), &named("a")).await;
@@ -271,7 +271,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 80.
-    async fn an_item_of_a_strategic_patch_has_its_key(cluster: Cluster) {
+    async fn an_item_of_a_strategic_patch_needs_its_key(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let container = json!({ "name": "c", "image": "i", "env": [{ "name": "a", "value": "b" }] });
         let pod = json!({ "metadata": { "name": "p" }, "spec": { "containers": [container] } });

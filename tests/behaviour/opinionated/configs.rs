@@ -1,4 +1,4 @@
-//! Config maps, and what the finalizers on them are called.
+//! Config maps, and the names of the finalizers on them.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

@@ -1,4 +1,4 @@
-//! What happens while the operator is down, and where it crashes between two writes.
+//! Deletes during downtime, and crashes between two writes.
 
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use crate::{cluster::Cluster, kinds::config};
 
 on_both_servers! {
     /// Rows: GA-75, GA-77, GA-78
-    async fn a_watcher_that_was_down_is_told_of_the_delete(cluster: Cluster) {
+    async fn a_watcher_receives_a_delete_from_its_downtime(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());
         let start = || async {
             let watcher = log.opinionated_watcher(cluster.aside(), OWN);
@@ -23,7 +23,7 @@ on_both_servers! {
     }
 
     /// Rows: GA-67, GA-71
-    async fn a_reconciler_that_was_down_is_told_of_the_delete(cluster: Cluster) {
+    async fn a_reconciler_receives_a_delete_from_its_downtime(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());
         let start = || async {
             let reconciler = log.opinionated_reconciler(cluster.aside(), OWN);

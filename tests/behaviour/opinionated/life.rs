@@ -1,4 +1,4 @@
-//! An object under one operator: from its finalizer to its end, and what a patch says of it.
+//! The lifecycle of an object under one operator: from its finalizer to its removal.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ on_both_servers! {
     }
 
     /// Rows: GA-69
-    async fn the_order_of_the_page_deletes_after_the_finalizer_has_gone(cluster: Cluster) {
+    async fn with_the_documented_order_the_delete_follows_the_removal_of_the_finalizer(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());
         let reconciler = log
             .opinionated_reconciler(cluster.aside(), OWN)
@@ -89,7 +89,7 @@ on_both_servers! {
     }
 
     /// Rows: GA-11, GA-79, GA-81, GA-84
-    async fn a_kind_of_a_definition_takes_the_default_finalizer(cluster: Cluster) {
+    async fn a_custom_resource_accepts_the_default_finalizer(cluster: Cluster) {
         cluster.install(&Gadget::crd()).await;
         let gadgets = cluster.api_aside::<Gadget>();
         let (tell, mut told) = mpsc::channel(16);
@@ -141,7 +141,7 @@ on_both_servers! {
     }
 
     /// What a patch client does by default where it cannot get: it patches nothing.
-    async fn a_patch_that_changes_nothing_says_how_the_object_is(cluster: Cluster) {
+    async fn a_patch_without_a_change_returns_the_object(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         create(&configs, &config("a", "1")).await;
         let before = configs.get("a").await.expect("there");

@@ -1,4 +1,4 @@
-//! An operator with a finalizer, that can be started again and made to crash.
+//! An operator with a finalizer that tests can restart and crash.
 
 use std::{
     future::Future,

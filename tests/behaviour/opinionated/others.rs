@@ -1,4 +1,4 @@
-//! What others do to an object: a second operator, a faster writer, labels, forced deletes.
+//! Writes of other clients: a second operator, a concurrent writer, labels, forced deletes.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -75,7 +75,7 @@ on_both_servers! {
         running.stop().await;
     }
 
-    async fn who_loses_a_race_looks_again_and_keeps_what_others_wrote(cluster: Cluster) {
+    async fn a_conflict_is_retried_and_keeps_the_writes_of_others(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());
         let racing = Racing { client: cluster.aside() };
         let watcher = log.opinionated_watcher(racing, OWN);
@@ -92,7 +92,7 @@ on_both_servers! {
         running.stop().await;
     }
 
-    async fn what_leaves_the_selector_can_be_deleted(cluster: Cluster) {
+    async fn an_object_that_left_the_selector_can_be_deleted(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         for (leaving, calls) in [
             (OnSelectorExit::Release, &["add"][..]),
@@ -114,7 +114,7 @@ on_both_servers! {
         }
     }
 
-    async fn a_dying_object_gets_no_finalizer(cluster: Cluster) {
+    async fn a_terminating_object_gets_no_finalizer(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());
         let mut object = config("a", "1");
         object.finalizers_mut().push(THEIRS.to_owned());
@@ -131,7 +131,7 @@ on_both_servers! {
         running.stop().await;
     }
 
-    async fn a_former_name_is_replaced_and_is_held_meanwhile(cluster: Cluster) {
+    async fn a_legacy_finalizer_is_replaced_without_a_gap(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());
         let mut object = config("a", "1");
         object.finalizers_mut().extend([OWN.to_owned(), THEIRS.to_owned()]);

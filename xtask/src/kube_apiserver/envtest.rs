@@ -33,6 +33,10 @@ pub(crate) struct Envtest {
     #[arg(long, action = ArgAction::Set, default_value_t = true)]
     watch_cache: bool,
 
+    /// Turns the admission plugin for service accounts on.
+    #[arg(long)]
+    service_accounts: bool,
+
     /// More flags of kube-apiserver.
     #[arg(last = true)]
     flags: Vec<String>,
@@ -175,9 +179,11 @@ impl<'a> Servers<'a> {
             format!("--service-account-signing-key-file={key}"),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--enable-priority-and-fairness=false".to_owned(),
         ];
+        if !self.options.service_accounts {
+            flags.push("--disable-admission-plugins=ServiceAccount".to_owned());
+        }
         flags.extend(self.options.flags.iter().cloned());
         let program = self.options.assets.join("kube-apiserver");
         let log = self.folder.join("kube-apiserver.log");

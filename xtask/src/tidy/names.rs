@@ -9,8 +9,7 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 10] = [
-    "ErasedEventEnvelope",
+const INTERNAL: [&str; 9] = [
     "Decoder",
     "StoredForm",
     "IncomingObject",

@@ -115,6 +115,7 @@ impl Cluster {
                 &errors,
             ));
         }
+        self.check_limits(resource, Part::Main, true, &object)?;
         if let Some(existing) = self.store.get(&resource.table, &key) {
             let about = resource.about(&key.name);
             return Err(Status::already_exists(&about, existing.is_terminating()));
@@ -126,6 +127,8 @@ impl Cluster {
                 &errors,
             ));
         }
+        let states = [None, Some(&object)];
+        self.charge_quotas(resource, Part::Main, states, options.dry_run, now)?;
         if resource.info.custom {
             warnings.extend(unqualified_finalizers(&object));
         }

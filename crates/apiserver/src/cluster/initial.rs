@@ -68,10 +68,13 @@ impl Cluster {
         object: Value,
         now: &str,
     ) {
-        self.create_as("kube-apiserver", [group, plural], namespace, object, now);
+        let manager = "kube-apiserver";
+        let created = self.create_as(manager, [group, plural], namespace, object, now);
+        debug_assert!(created, "nothing else is there yet");
     }
 
-    /// Creates an object as a part of the cluster called `manager`.
+    /// Creates an object as a part of the cluster called `manager`. Whether that is allowed: a
+    /// quota may refuse it.
     pub(super) fn create_as(
         &mut self,
         manager: &str,
@@ -79,14 +82,15 @@ impl Cluster {
         namespace: Option<&str>,
         object: Value,
         now: &str,
-    ) {
-        if let Some(resource) = self.registry.find(group, "v1", plural).cloned() {
-            let options = WriteOptions {
-                manager: manager.to_owned(),
-                ..WriteOptions::default()
-            };
-            let created = self.create(&resource, namespace, object, &options, now);
-            debug_assert!(created.is_ok(), "it is not there yet: {created:?}");
-        }
+    ) -> bool {
+        let Some(resource) = self.registry.find(group, "v1", plural).cloned() else {
+            return false;
+        };
+        let options = WriteOptions {
+            manager: manager.to_owned(),
+            ..WriteOptions::default()
+        };
+        let created = self.create(&resource, namespace, object, &options, now);
+        created.is_ok()
     }
 }

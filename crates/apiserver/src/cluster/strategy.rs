@@ -42,9 +42,9 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 403 for a pod whose priority class does not exist.
+    /// 403 for a pod whose priority class or service account does not exist.
     pub(super) fn prepare_create(
-        &self,
+        &mut self,
         resource: &Resource,
         object: &mut Value,
         options: &WriteOptions,
@@ -77,6 +77,10 @@ impl Cluster {
             "persistentvolumeclaims" => claim::fill_sources(None, object),
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {
+                self.default_limits(object);
+                if self.contents_seen.is_some() {
+                    self.admit_account(resource, object)?;
+                }
                 self.admit_pod(resource, object)?;
                 pod::prepare(object, now);
             }

@@ -214,6 +214,11 @@ impl Cluster {
                 &errors,
             ));
         }
+        if !old.is_terminating() {
+            self.check_limits(resource, part, false, &object)?;
+        }
+        let states = [Some(before), Some(&object)];
+        self.charge_quotas(resource, part, states, options.dry_run, now)?;
         if !matches!(part, Part::Status | Part::Approval) {
             bump_generation(resource, before, &mut object);
         }

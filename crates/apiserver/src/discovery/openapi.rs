@@ -3,7 +3,7 @@
 //! `kubectl create` and `apply` look for the `PATCH` operation of a kind and its query
 //! parameters, `kubectl explain` for the schema of the kind. So there is a path for each
 //! kind with that one operation, and a schema. A custom resource has the schema of its
-//! CRD; a built-in kind that of its type, without descriptions.
+//! CRD; a built-in kind that of its type.
 //!
 //! Of a built-in kind's patches, the strategic merge patch is not listed: kubectl would
 //! then merge by the schema here, rather than by the types that it brings.
@@ -17,6 +17,7 @@ use crate::registry::ResourceInfo;
 use crate::typed;
 
 mod builtin;
+mod descriptions;
 mod v2;
 
 pub(crate) use v2::{openapi_v2, openapi_v2_protobuf};
@@ -66,7 +67,8 @@ fn root(group: &str, version: &str) -> String {
 }
 
 fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
-    let (paths, schemas) = paths_and_schemas(resources, patch);
+    let (paths, mut schemas) = paths_and_schemas(resources, patch);
+    descriptions::add(&mut schemas);
     json!({
         "openapi": "3.0.0",
         "info": { "title": "Kubernetes", "version": "unversioned" },

@@ -69,7 +69,7 @@ fn a_version_lists_its_resources_and_their_subresources() {
 
 /// Rows of docs/apiserver.md: 118.
 #[test]
-fn the_aggregated_document_has_it_all() {
+fn the_aggregated_document_has_all_groups_and_resources() {
     let resources = resources();
     let apis = aggregated(&resources, false);
     check(&apis, "/apiVersion", &json!("apidiscovery.k8s.io/v2"));
@@ -102,7 +102,7 @@ fn the_aggregated_document_has_it_all() {
 
 /// Rows of docs/apiserver.md: 120.
 #[test]
-fn the_version_is_told_in_parts() {
+fn the_version_document_has_all_parts_of_the_version() {
     let version = version("v1.36.3");
     check(&version, "/major", &json!("1"));
     check(&version, "/minor", &json!("36"));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_says_which_object_has_no_protobuf_form() {
+    fn a_watch_reports_an_object_without_a_protobuf_form() {
         let registry = Registry::new();
         let deployments = registry
             .find("apps", "v1", "deployments")

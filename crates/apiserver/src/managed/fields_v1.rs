@@ -63,7 +63,7 @@ mod tests {
     use super::{decode, encode};
 
     #[test]
-    fn a_set_reads_as_it_was_written() {
+    fn a_parsed_set_equals_the_written_set() {
         let fields = json!({
             "f:metadata": { "f:labels": { ".": {}, "f:a": {} } },
             "f:spec": {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_refused_and_unknown_steps_are_skipped() {
+    fn invalid_sets_are_rejected_and_unknown_steps_are_skipped() {
         assert!(decode(&json!([])).is_err());
         assert!(decode(&json!({ "spec": {} })).is_err());
         assert!(decode(&json!({ "f:a": 1 })).is_err());

@@ -151,7 +151,7 @@ mod tests {
     use super::Step;
 
     #[test]
-    fn a_step_reads_as_it_was_written() {
+    fn a_parsed_step_equals_the_written_step() {
         for (text, shown) in [
             ("f:spec", ".spec"),
             (r#"k:{"name":"a","port":80}"#, r#"[name="a",port=80]"#),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_sorted_and_equal_numbers_are_one() {
+    fn keys_are_sorted_and_equal_numbers_have_one_form() {
         let one = Step::decode(r#"k:{"b":1.0,"a":"x"}"#);
         assert_eq!(one, Step::decode(r#"k:{"a":"x","b":1}"#));
         let angle = Step::decode(r#"v:"<a>""#)

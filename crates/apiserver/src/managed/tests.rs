@@ -111,7 +111,7 @@ fn nothing() -> Value {
 }
 
 #[test]
-fn a_new_object_is_owned_by_its_creator_but_for_what_the_server_owns() {
+fn a_new_object_is_owned_by_its_creator_except_fields_of_the_server() {
     let created = updated(
         &nothing(),
         thing(json!({ "size": 1, "leaf": { "a": "1" } })),
@@ -121,7 +121,7 @@ fn a_new_object_is_owned_by_its_creator_but_for_what_the_server_owns() {
 }
 
 #[test]
-fn an_update_takes_what_it_changes_and_what_is_gone_is_owned_by_no_manager() {
+fn an_update_owns_changed_fields_and_removed_fields_have_no_owner() {
     let created = updated(
         &nothing(),
         thing(json!({ "size": 1, "color": "red" })),
@@ -137,7 +137,7 @@ fn an_update_takes_what_it_changes_and_what_is_gone_is_owned_by_no_manager() {
 }
 
 #[test]
-fn an_apply_owns_what_it_names_and_conflicts_over_what_it_changes() {
+fn an_apply_owns_its_fields_and_conflicts_about_changed_ones() {
     let created = updated(
         &nothing(),
         thing(json!({ "size": 1, "color": "red" })),
@@ -164,7 +164,7 @@ fn an_apply_owns_what_it_names_and_conflicts_over_what_it_changes() {
 }
 
 #[test]
-fn several_conflicts_are_told_by_manager() {
+fn several_conflicts_are_grouped_by_manager() {
     let created = updated(
         &nothing(),
         thing(json!({ "size": 1, "color": "red" })),
@@ -185,7 +185,7 @@ fn several_conflicts_are_told_by_manager() {
 }
 
 #[test]
-fn what_an_applier_names_no_more_goes_unless_others_own_it() {
+fn fields_missing_from_the_next_apply_are_removed_unless_others_own_them() {
     let config = thing(json!({ "size": 1, "color": "red", "tags": ["a", "b"] }));
     let live = applied(&nothing(), &config, "me", false).expect("there is no other manager");
     let config = thing(json!({ "color": "red", "tags": ["b", "c"] }));
@@ -198,7 +198,7 @@ fn what_an_applier_names_no_more_goes_unless_others_own_it() {
 }
 
 #[test]
-fn items_of_a_list_are_told_apart_by_their_keys_and_absent_keys_by_their_default() {
+fn list_items_are_identified_by_their_keys_or_the_defaults_of_absent_keys() {
     let config = thing(json!({ "ports": [{ "port": 1 }, { "port": 1, "proto": "UDP" }] }));
     let live = applied(&nothing(), &config, "me", false).expect("there is no other manager");
     assert_eq!(
@@ -224,7 +224,7 @@ fn items_of_a_list_are_told_apart_by_their_keys_and_absent_keys_by_their_default
 }
 
 #[test]
-fn a_configuration_must_be_of_its_type() {
+fn a_configuration_with_a_wrong_type_is_rejected() {
     for (config, fault) in [
         (
             thing(json!({ "colour": "x" })),
@@ -258,7 +258,7 @@ fn a_configuration_must_be_of_its_type() {
 }
 
 #[test]
-fn what_was_written_before_tracking_is_owned_by_before_first_apply() {
+fn fields_written_before_tracking_are_owned_by_before_first_apply() {
     let mut live = thing(json!({ "size": 1 }));
     live["metadata"]["uid"] = "1".into();
     let untracked = updated(&live, thing(json!({ "size": 2 })), "me");
@@ -323,7 +323,7 @@ fn more_than_ten_updaters_share_an_entry() {
 }
 
 #[test]
-fn entries_follow_a_list_that_has_become_a_leaf_and_versions_that_are_gone_are_dropped() {
+fn entries_follow_a_list_that_became_atomic_and_removed_versions_are_dropped() {
     let config = thing(json!({ "ports": [{ "port": 1 }] }));
     let live = applied(&nothing(), &config, "me", false).expect("there is no other manager");
     let mut moved = live.clone();
@@ -351,7 +351,7 @@ fn entries_follow_a_list_that_has_become_a_leaf_and_versions_that_are_gone_are_d
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_on_the_client() {
+fn kubectl_takes_over_fields_of_its_client_side_apply() {
     let last = json!({ "apiVersion": "v1", "kind": "Thing", "metadata": { "name": "a" }, "spec": { "size": 1 } });
     let mut object = thing(json!({ "size": 1, "color": "red" }));
     object["metadata"]["annotations"] =

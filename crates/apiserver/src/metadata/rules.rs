@@ -243,7 +243,7 @@ mod tests {
     use super::{Finalizers, NameRule, validate};
 
     #[test]
-    fn what_kubernetes_refuses_is_refused() {
+    fn metadata_that_kubernetes_rejects_is_rejected() {
         let owner = |name: &str, controller: bool| {
             json!({
                 "apiVersion": "v1", "kind": "Pod", "name": name, "uid": "1",

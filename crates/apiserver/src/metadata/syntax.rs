@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_spelt_by_the_rules() {
+    fn names_follow_the_syntax_rules() {
         let bad = ["", "/a", "a/", "a/b/c", "-a", "A_/b", "a b", "EX.io/a"];
         check(qualified_name, &["a", "A.b_c-9", "ex.io/A"], &bad);
         check(

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_double_the_object_are_refused_and_change_nothing() {
+    fn copies_that_double_the_object_are_rejected_and_change_nothing() {
         let doubling = json!({ "op": "copy", "from": "", "path": "/l/-" });
         assert_eq!(patched(Value::Array(vec![doubling; 40])), None);
         let wide = json!([
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_not_there_counts_as_null() {
+    fn a_missing_member_counts_as_null() {
         let replace = json!([{ "op": "replace", "path": "/a/c", "value": 2 }]);
         assert_eq!(
             patched(replace),

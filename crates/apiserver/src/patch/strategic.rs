@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_named_things_are_merged_by_name() {
+    fn lists_with_a_merge_key_are_merged_by_it() {
         let before = || {
             json!({ "containers": [
                 { "name": "web", "image": "a", "ports": [{ "containerPort": 80 }] },

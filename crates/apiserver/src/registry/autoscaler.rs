@@ -281,7 +281,7 @@ mod tests {
     use super::{present, store};
 
     #[test]
-    fn what_is_read_in_the_old_version_and_written_back_is_the_same() {
+    fn reading_and_writing_in_the_old_version_changes_nothing() {
         let quantity = json!({ "type": "AverageValue", "averageValue": "1" });
         let metric = json!({ "name": "m", "selector": { "matchLabels": { "a": "b" } } });
         let stored = json!({
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_that_are_nonsense_are_dropped() {
+    fn malformed_annotations_are_dropped() {
         let mut object = json!({
             "metadata": { "annotations": {
                 "autoscaling.alpha.kubernetes.io/metrics": "{",

@@ -248,7 +248,7 @@ mod tests {
     use super::{Check, Format, Type, Types};
 
     #[test]
-    fn formats_take_what_kubernetes_takes() {
+    fn formats_accept_the_same_values_as_kubernetes() {
         check("byte", "YQ== YWI=", "a YQ= Y$==");
         check(
             "cidr",
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_of_another_type_or_of_nobody_is_dropped() {
+    fn unknown_formats_and_formats_of_other_types_are_dropped() {
         assert!(Format::named("int32", Types::One(Type::String)).is_none());
         assert!(Format::named("date-time", Types::One(Type::Integer)).is_none());
         assert!(Format::named("my-format", Types::One(Type::String)).is_none());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_mean_what_they_mean_in_go() {
+    fn patterns_match_like_in_go() {
         check(r"^\d+$", "12", "١٢");
         check(r"^[\d-]+$", "1-2", "a");
         check(r"^\w+\s\S$", "ab c", "é c");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_does_not_compile_is_told_in_one_line() {
+    fn a_pattern_that_does_not_compile_has_a_one_line_error() {
         let mut limits = limits();
         let error = Pattern::new("a(b", &mut limits).expect_err("the group is open");
         assert_eq!(error, "unclosed group");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_charged_for_its_size_and_refused_when_nothing_is_left() {
+    fn a_pattern_is_charged_for_its_size_and_rejected_above_the_limit() {
         let mut limits = limits();
         Pattern::new("^a$", &mut limits).expect("it is small");
         assert_eq!(limits.patterns, BUDGET - SIZES[0]);

@@ -227,7 +227,7 @@ mod tests {
     use super::LabelSelector;
 
     #[test]
-    fn every_operator_selects_what_it_says() {
+    fn every_operator_selects_the_expected_objects() {
         let object = json!({ "metadata": { "labels": { "app": "web", "n": "5", "e": "" } } });
         for (text, meant) in [
             ("", true),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn malformed_selectors_are_rejected() {
         for text in [
             "app web",
             "=web",

@@ -1,11 +1,15 @@
 //! A port of the server, for clients that are not in this process.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,8 +22,19 @@ use crate::service::ApiService;
 #[must_use = "dropping this closes the port"]
 pub struct Listening {
     addr: SocketAddr,
+    /// What a client needs to know if the port speaks TLS.
+    tls: Option<Trust>,
     stop: CancellationToken,
     tasks: TaskTracker,
+}
+
+/// What the kubeconfig of a port with TLS says.
+struct Trust {
+    /// The certificate of the authority, as PEM.
+    authority: String,
+    /// A token of the administrator. The server needs none, but kubectl asks its user for a name
+    /// and a password where a kubeconfig for `https` has no credentials.
+    token: String,
 }
 
 /// Why a port could not be opened.
@@ -43,6 +58,21 @@ pub enum ListenError {
         /// What the system says.
         source: io::Error,
     },
+    /// The certificate of the port can't be made.
+    #[error("cannot make the certificate of the port")]
+    Certificate {
+        /// Why.
+        source: io::Error,
+    },
+}
+
+// === impl Trust ===
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the token, which a log must not have.
+        f.debug_struct("Trust").finish_non_exhaustive()
+    }
 }
 
 // === impl ListenError ===
@@ -54,6 +84,7 @@ impl ListenError {
         match self {
             Self::NotLoopback { .. } => "not_loopback",
             Self::Bind { .. } => "bind",
+            Self::Certificate { .. } => "certificate",
         }
     }
 }
@@ -68,13 +99,20 @@ impl Listening {
         let bind = |source| ListenError::Bind { addr, source };
         let listener = TcpListener::bind(addr).await.map_err(bind)?;
         let addr = listener.local_addr().map_err(bind)?;
+        let (acceptor, authority) = acceptor(server.shared.uses_tls)?;
+        let tls = authority.map(|authority| Trust {
+            authority,
+            token: server.shared.write(|cluster, _| cluster.admin_token()),
+        });
         let listening = Self {
             addr,
+            tls,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
         let accept = accept(
             listener,
+            acceptor,
             server.service(),
             listening.stop.clone(),
             listening.tasks.clone(),
@@ -89,13 +127,24 @@ impl Listening {
         self.addr
     }
 
-    /// Where clients find the server, such as `http://127.0.0.1:40123`.
+    /// Where clients find the server, such as `http://127.0.0.1:40123`, or `https` with TLS.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        let scheme = match self.tls {
+            None => "http",
+            Some(_) => "https",
+        };
+        format!("{scheme}://{}", self.addr)
     }
 
-    /// A kubeconfig for this port, as YAML.
+    /// The certificate of the authority that signed that of this port, as PEM; nothing without TLS.
+    #[must_use]
+    pub fn certificate_authority(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.authority.as_str())
+    }
+
+    /// A kubeconfig for this port, as YAML. If it speaks TLS, with its certificate authority and a
+    /// token of the administrator.
     ///
     /// # Example
     ///
@@ -111,6 +160,14 @@ impl Listening {
     /// ```
     #[must_use]
     pub fn kubeconfig(&self) -> String {
+        let (authority, user) = match &self.tls {
+            None => (String::new(), "{}".to_owned()),
+            Some(tls) => {
+                let authority = STANDARD.encode(&tls.authority);
+                let authority = format!("    certificate-authority-data: {authority}\n");
+                (authority, format!("{{token: {:?}}}", tls.token))
+            }
+        };
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -118,9 +175,10 @@ impl Listening {
              - name: windlass\n\
              \x20 cluster:\n\
              \x20   server: {}\n\
+             {authority}\
              users:\n\
              - name: windlass\n\
-             \x20 user: {{}}\n\
+             \x20 user: {user}\n\
              contexts:\n\
              - name: windlass\n\
              \x20 context:\n\
@@ -153,8 +211,35 @@ impl Drop for Listening {
 /// would be 400 KiB, and thousands of unread watches would take gigabytes.
 const CONNECTION_BUFFER: usize = 32 * 1024;
 
+/// Makes the streams of clients those of TLS; nothing for plain HTTP.
+#[cfg(feature = "tls")]
+type Acceptor = Option<tokio_rustls::TlsAcceptor>;
+#[cfg(not(feature = "tls"))]
+type Acceptor = ();
+
+#[cfg(feature = "tls")]
+fn acceptor(uses_tls: bool) -> Result<(Acceptor, Option<String>), ListenError> {
+    if !uses_tls {
+        return Ok((None, None));
+    }
+    let certificate = super::tls::Certificate::make();
+    let certificate = certificate.map_err(|source| ListenError::Certificate { source })?;
+    Ok((Some(certificate.acceptor), Some(certificate.authority)))
+}
+
+#[cfg(not(feature = "tls"))]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it can fail with the feature `tls`"
+)]
+fn acceptor(uses_tls: bool) -> Result<(Acceptor, Option<String>), ListenError> {
+    debug_assert!(!uses_tls, "the builder cannot ask for TLS");
+    Ok(((), None))
+}
+
 async fn accept(
     listener: TcpListener,
+    acceptor: Acceptor,
     service: ApiService,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -169,7 +254,7 @@ async fn accept(
         match accepted {
             Ok((stream, _)) => {
                 let service = service.clone().until(stop.clone(), tasks.clone());
-                tasks.spawn(serve(stream, service, stop.clone()));
+                tasks.spawn(greet(stream, acceptor.clone(), service, stop.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -179,9 +264,39 @@ async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, service: ApiService, stop: CancellationToken) {
+/// Serves a connection, after the handshake of TLS if the port speaks it.
+async fn greet(
+    stream: TcpStream,
+    acceptor: Acceptor,
+    service: ApiService,
+    stop: CancellationToken,
+) {
     // Events are small and should not wait for company.
     _ = stream.set_nodelay(true);
+    #[cfg(feature = "tls")]
+    if let Some(acceptor) = acceptor {
+        /// A client that has not said who it is by then is given up, so that it holds no memory.
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = tokio::time::timeout(PATIENCE, acceptor.accept(stream)) => accepted,
+        };
+        match accepted {
+            Ok(Ok(stream)) => serve(stream, service, stop).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+            Err(_) => tracing::debug!("a TLS handshake took too long"),
+        }
+        return;
+    }
+    #[cfg(not(feature = "tls"))]
+    let () = acceptor;
+    serve(stream, service, stop).await;
+}
+
+async fn serve<S>(stream: S, service: ApiService, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().max_buf_size(CONNECTION_BUFFER);
     builder.http2().max_send_buf_size(CONNECTION_BUFFER);

@@ -245,7 +245,7 @@ pub(crate) fn compressed(
 }
 
 /// Plain text.
-pub(crate) fn text(code: StatusCode, text: &'static str) -> Response<ResponseBody> {
+pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
     response(code, "text/plain; charset=utf-8", ResponseBody::whole(text))
 }
 

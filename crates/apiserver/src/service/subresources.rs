@@ -1,5 +1,4 @@
-//! Subresources that are no fields of their object: what is sent to one is done and not stored,
-//! and connections to a container are refused, because no kubelet runs here.
+//! Subresources that are no fields of their object: what is sent to one is done and not stored.
 
 use http::{Response, StatusCode};
 
@@ -56,36 +55,5 @@ impl Operation<'_> {
             }
         }
         Ok(reply::refusal(&Status::done()))
-    }
-
-    /// The log of a container, or a connection to one.
-    pub(super) fn connect(&self) -> Result<Response<ResponseBody>, Status> {
-        let key = self.key();
-        let pod = self
-            .service
-            .shared
-            .read(|cluster| cluster.get(&self.resource, &key).cloned())?;
-        let spec = &pod.value()["spec"];
-        let container = self.query.get("container");
-        let mut containers = ["containers", "initContainers", "ephemeralContainers"]
-            .into_iter()
-            .filter_map(|list| spec[list].as_array())
-            .flatten();
-        if !container.is_empty() && !containers.any(|it| it["name"] == container) {
-            let name = &key.name;
-            let message = format!("container {container} is not valid for pod {name}");
-            return Err(Status::bad_request(message));
-        }
-        let is_log = self.place.subresource.as_deref() == Some("log");
-        match spec["nodeName"].as_str().unwrap_or_default() {
-            "" if is_log => Ok(reply::text(StatusCode::NO_CONTENT, "")),
-            "" => {
-                let message = format!("pod {} does not have a host assigned", key.name);
-                Err(Status::bad_request(message))
-            }
-            node => Err(Status::internal(&format!(
-                "no kubelet runs on node {node:?}: this server has no containers"
-            ))),
-        }
     }
 }

@@ -1,6 +1,7 @@
-//! Watches over a WebSocket, as the fabric8 client asks for them.
+//! Watches over a WebSocket, as the fabric8 client asks for them, and sessions
+//! with containers.
 //!
-//! Each event is one message: of text for JSON, and of bytes for protobuf. The client closes the
+//! Of a watch, each event is one message: of text for JSON, and of bytes for protobuf. The client closes the
 //! watch by closing the connection; the server closes it when the watch ends.
 
 use std::net::IpAddr;
@@ -24,9 +25,11 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ResponseBody;
+use super::containers::Session;
 use super::reply::Streamed;
 
 /// A client sends nothing but control frames, which are small.
@@ -37,7 +40,9 @@ const MAX_RECEIVED: usize = 4 * 1024;
 pub(super) struct Handshake {
     on_upgrade: OnUpgrade,
     key: HeaderValue,
-    protocol: Option<HeaderValue>,
+    /// The protocols that the client names.
+    protocols: String,
+    has_origin: bool,
     is_own_origin: bool,
 }
 
@@ -59,38 +64,41 @@ impl Handshake {
             return None;
         }
         let key = headers.get(SEC_WEBSOCKET_KEY)?.clone();
-        // A server chooses one of those that the client names.
-        let protocols = headers.get(SEC_WEBSOCKET_PROTOCOL);
-        let protocol = protocols.and_then(|it| it.to_str().ok()?.split(',').next());
-        let protocol = protocol.and_then(|it| HeaderValue::from_str(it.trim()).ok());
+        let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
+        let protocols: Vec<_> = protocols.filter_map(|it| it.to_str().ok()).collect();
+        let protocols = protocols.join(",");
+        let has_origin = headers.contains_key(ORIGIN);
         let is_own_origin = is_own_origin(headers);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>()?;
         Some(Self {
             on_upgrade,
             key,
-            protocol,
+            protocols,
+            has_origin,
             is_own_origin,
         })
     }
 
-    /// Answers with a WebSocket if `response` is that of a watch, whose events are sent by a task
-    /// in `tasks`. Everything else is answered as without the handshake, as by the real server.
+    /// Answers with a WebSocket if `response` is that of a watch or of a session, which a task in
+    /// `tasks` serves. Everything else is answered as without the handshake, as by the real server.
     pub(super) fn respond(
         self,
-        response: Response<ResponseBody>,
+        mut response: Response<ResponseBody>,
         tasks: &TaskTracker,
+        stop: CancellationToken,
     ) -> Response<ResponseBody> {
+        if let Some(session) = response.extensions_mut().remove::<Session>() {
+            return self.connect(response, session, tasks, stop);
+        }
         let Some(streamed) = response.extensions().get::<Streamed>().copied() else {
             return response;
         };
         if !self.is_own_origin {
-            let mut refusal = Response::new(ResponseBody::whole(""));
-            *refusal.status_mut() = StatusCode::FORBIDDEN;
-            return refusal;
+            return empty(StatusCode::FORBIDDEN);
         }
-        let mut switched = Response::new(ResponseBody::whole(""));
-        *switched.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        self.write_headers(switched.headers_mut());
+        // A server chooses one of those that the client names.
+        let protocol = self.protocols.split(',').next().map(str::trim);
+        let switched = self.switched(protocol.filter(|protocol| !protocol.is_empty()));
         let events = response.into_body();
         tasks.spawn(async move {
             if let Err(error) = send(self.on_upgrade, events, streamed).await {
@@ -100,16 +108,50 @@ impl Handshake {
         switched
     }
 
-    fn write_headers(&self, headers: &mut HeaderMap) {
+    /// Answers with the WebSocket of a session, if the client names a protocol that is known.
+    fn connect(
+        self,
+        response: Response<ResponseBody>,
+        session: Session,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Response<ResponseBody> {
+        let Some(protocol) = Session::protocol(&self.protocols) else {
+            return response;
+        };
+        // Clients that are no browsers send no origin here.
+        if self.has_origin && !self.is_own_origin {
+            return empty(StatusCode::FORBIDDEN);
+        }
+        let switched = self.switched(Some(protocol));
+        tasks.spawn(async move {
+            if let Err(error) = session.run(self.on_upgrade, stop).await {
+                tracing::debug!(error = &*error, "the WebSocket of a session broke");
+            }
+        });
+        switched
+    }
+
+    /// The answer to the handshake, with the protocol that was chosen.
+    fn switched(&self, protocol: Option<&str>) -> Response<ResponseBody> {
+        let mut switched = empty(StatusCode::SWITCHING_PROTOCOLS);
+        let headers = switched.headers_mut();
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         if let Ok(accept) = HeaderValue::from_str(&accept(self.key.as_bytes())) {
             headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
         }
-        if let Some(protocol) = &self.protocol {
-            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol.clone());
+        if let Some(protocol) = protocol.and_then(|it| HeaderValue::from_str(it).ok()) {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
         }
+        switched
     }
+}
+
+fn empty(code: StatusCode) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::whole(""));
+    *response.status_mut() = code;
+    response
 }
 
 /// Whether the origin of a request is this server, under a name of the local machine.
@@ -217,14 +259,14 @@ mod tests {
     use super::{Streamed, accept, is_own_origin, split};
 
     #[test]
-    fn the_answer_to_a_key_is_that_of_the_standard() {
+    fn the_accept_key_is_that_of_the_standard() {
         // The example of RFC 6455, section 1.3.
         let answer = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]
-    fn only_the_server_itself_is_its_own_origin() {
+    fn only_the_origin_of_the_server_is_accepted() {
         for (host, origin, expected) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080", true),
             ("localhost:8080", "http://LOCALHOST:8080", true),

@@ -278,7 +278,7 @@ mod tests {
     use super::FieldError;
 
     #[test]
-    fn a_field_error_reads_as_kubernetes_writes_it() {
+    fn a_field_error_has_the_message_of_kubernetes() {
         for (error, text) in [
             (FieldError::required("spec.x", ""), "spec.x: Required value"),
             (

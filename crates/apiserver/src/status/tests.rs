@@ -16,7 +16,7 @@ const POD: About<'_> = About {
 };
 
 #[test]
-fn messages_are_worded_as_kubernetes_words_them() {
+fn messages_are_those_of_kubernetes() {
     let required = FieldError::required("spec.size", "");
     for (status, message) in [
         (

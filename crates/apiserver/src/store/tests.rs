@@ -50,7 +50,7 @@ fn one_counter_serves_all_resources() {
 }
 
 #[test]
-fn a_deleted_object_is_told_with_its_last_state_and_the_revision_of_the_deletion() {
+fn a_delete_event_has_the_last_state_and_the_revision_of_the_deletion() {
     let mut store = keeping(10);
     write(&mut store, "a", 7);
     let last = store
@@ -85,7 +85,7 @@ fn keys_are_ordered_as_texts_and_never_equal_by_their_text_alone() {
 }
 
 #[test]
-fn compaction_is_for_those_who_start_later() {
+fn compaction_affects_only_later_reads() {
     let mut store = keeping(10);
     for data in 0..4 {
         write(&mut store, "a", data);
@@ -106,7 +106,7 @@ fn compaction_is_for_those_who_start_later() {
 }
 
 #[test]
-fn a_log_that_is_full_lets_the_oldest_go() {
+fn a_full_log_drops_the_oldest_events() {
     let mut store = keeping(2);
     for data in 0..4 {
         write(&mut store, "a", data);
@@ -181,7 +181,7 @@ fn events_that_were_dropped_for_their_number_take_no_memory() {
 proptest! {
     /// Whatever was written, the past reads as it was.
     #[test]
-    fn the_past_reads_as_it_was(script in proptest::collection::vec((0..5_u8, 0..3_u32), 0..40)) {
+    fn an_earlier_revision_is_read_unchanged(script in proptest::collection::vec((0..5_u8, 0..3_u32), 0..40)) {
         let mut store = keeping(100);
         let mut past = vec![BTreeMap::new()];
         for (name, data) in script {

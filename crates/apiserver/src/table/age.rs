@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_has_no_age() {
+    fn a_malformed_time_has_no_age() {
         let now: Timestamp = "2024-01-02T00:05:30Z".parse().expect("it is a time");
         assert_eq!(since(Some(&json!("2024-01-02T00:00:00Z")), now), "5m30s");
         assert_eq!(since(None, now), "<unknown>");

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_no_path() {
+    fn unsupported_paths_are_rejected() {
         for path in ["..size", ".a[", ".a[?(@.b]", ".a[0:2]", ".a['b", ".a b"] {
             assert_eq!(Path::parse(path), None, "{path}");
         }

@@ -7,7 +7,7 @@ use super::{Columns, IncludeObject};
 
 /// Rows of docs/apiserver.md: 53.
 #[test]
-fn a_table_has_columns_rows_and_the_place_in_the_list() {
+fn a_table_has_columns_rows_and_list_metadata() {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
         "metadata": {"name": "c", "creationTimestamp": "2024-01-01T00:00:00Z"}});
     let meta = json!({"resourceVersion": "7", "continue": "x", "selfLink": "no"});
@@ -83,7 +83,7 @@ fn a_crd_without_columns_shows_name_and_age() {
 }
 
 #[test]
-fn a_pod_is_what_its_containers_are() {
+fn the_status_of_a_pod_follows_from_its_containers() {
     let pod = |status: Value| {
         json!({
             "metadata": {"name": "p", "creationTimestamp": "2024-01-01T23:59:00Z"},
@@ -126,7 +126,7 @@ fn a_pod_is_what_its_containers_are() {
 }
 
 #[test]
-fn built_in_kinds_have_the_columns_that_people_know() {
+fn built_in_kinds_have_the_columns_of_kubectl() {
     let meta = json!({"name": "x", "creationTimestamp": "2024-01-01T23:58:00Z"});
     check(
         &Columns::builtin("apps", "deployments"),

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decoded_stays_as_it_is() {
+    fn decoding_a_decoded_object_changes_nothing() {
         for (version, name) in kinds() {
             let found = kind(version, name).expect("a kind");
             let mut object =

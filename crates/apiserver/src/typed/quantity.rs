@@ -246,7 +246,78 @@ impl Quantity {
             sizes
         }
     }
+
+    /// A number of objects.
+    pub(crate) fn count(count: usize) -> Self {
+        Self {
+            number: i128::try_from(count).unwrap_or(MAX),
+            power: 0,
+            form: Form::Decimal,
+            is_kept: false,
+        }
+    }
+
+    /// The sum, in the form of the first quantity that is not zero.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let (number, more, power) = self.aligned(other);
+        let form = if self.number == 0 {
+            other.form
+        } else {
+            self.form
+        };
+        Self {
+            number: number.saturating_add(more),
+            power,
+            form,
+            is_kept: false,
+        }
+    }
+
+    /// The difference, or zero if `other` is larger.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        let (number, less, power) = self.aligned(other);
+        Self {
+            number: number.saturating_sub(less).max(0),
+            power,
+            form: self.form,
+            is_kept: false,
+        }
+    }
+
+    /// The larger of both.
+    pub(crate) fn max(self, other: Self) -> Self {
+        if other.compare(self) == Ordering::Greater {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// The next whole number, away from zero.
+    pub(crate) fn rounded_up(mut self) -> Self {
+        self.round_up(0);
+        self
+    }
+
+    /// Both numbers in the same power of ten, and this power.
+    fn aligned(self, other: Self) -> (i128, i128, i32) {
+        let power = self.power.min(other.power);
+        let number = |it: Self| {
+            // More digits than these are beyond the largest number.
+            let digits = it.power.saturating_sub(power).min(40);
+            (0..digits).fold(it.number, |number, _| number.saturating_mul(10))
+        };
+        (number(self), number(other), power)
+    }
 }
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.compare(*other) == Ordering::Equal
+    }
+}
+
+impl Eq for Quantity {}
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -392,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_rejected() {
         for text in [
             "", "zz", "1.2.3", "Pi", "1Q", "1 Gi", "+-1", ".e-20", "1kk", "--1", "1e", "1m3x",
         ] {

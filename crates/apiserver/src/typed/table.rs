@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_has_what_the_table_says_of_it() {
+    fn a_field_has_the_properties_of_the_table() {
         let container = named("core.v1.Container").expect("it is there");
         let ports = &container.fields["ports"];
         assert_eq!(ports.list, ListKind::Map(vec!["containerPort", "protocol"]));

@@ -233,7 +233,7 @@ mod tests {
     use super::{Accept, Encoding, Format, IncludeObject, Presentation, Query};
 
     #[test]
-    fn the_first_form_that_can_be_sent_is_sent() {
+    fn the_first_supported_media_type_is_sent() {
         let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
         let metadata_list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
         let protobuf_metadata =
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_sent_in_the_first_plain_form() {
+    fn a_status_is_sent_in_the_first_media_type_without_parameters() {
         let protobuf = Encoding::Protobuf { or_json: true };
         for (header, expected) in [
             (

@@ -141,7 +141,7 @@ mod tests {
     use super::{Place, Target};
 
     #[test]
-    fn urls_mean_what_kubernetes_means() {
+    fn urls_are_parsed_like_in_kubernetes() {
         for (path, expected) in [
             ("/api/v1/pods", "/v1 pods - - -"),
             ("/api/v1/namespaces", "/v1 namespaces - - -"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_unknown() {
+    fn other_paths_are_unknown() {
         for path in [
             "/",
             "/nowhere",

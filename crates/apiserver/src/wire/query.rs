@@ -44,7 +44,7 @@ mod tests {
     use super::Query;
 
     #[test]
-    fn a_flag_is_set_unless_it_says_no() {
+    fn a_flag_is_set_unless_it_is_false_or_zero() {
         for (text, set) in [
             ("", None),
             ("watch", Some(true)),

@@ -154,7 +154,7 @@ mod tests {
     use super::from_slice;
 
     #[test]
-    fn a_document_reads_as_json_would() {
+    fn a_document_has_the_same_value_as_json() {
         let text = b"a: 1\nb: [x, null, true, 1.5]\nc: {d: \"2\"}\n";
         let value = from_slice(text).expect("it is YAML");
         assert_eq!(

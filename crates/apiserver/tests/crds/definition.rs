@@ -1,4 +1,4 @@
-//! Definitions: accepted or refused, found, served in versions, gone with their objects.
+//! Definitions: validated, discovered, served in versions, deleted with their objects.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
@@ -159,7 +159,7 @@ async fn an_object_is_the_same_in_every_version_but_for_its_api_version() -> Tes
 
 /// Rows of docs/apiserver.md: 107, 114.
 #[tokio::test(start_paused = true)]
-async fn the_objects_of_a_kind_go_with_its_definition() -> TestResult {
+async fn the_objects_of_a_kind_are_deleted_with_its_definition() -> TestResult {
     let server = ApiServer::new();
     let client = client(&server);
     register(&client, widget_definition()).await?;

@@ -1,4 +1,4 @@
-//! A kind without a status of its own, with a bit of everything else.
+//! A custom resource without a status subresource, with fields of many types.
 
 use kube::{
     Api, Client,

@@ -1,4 +1,5 @@
-//! Custom resources, through kube's client: registered, pruned, defaulted, validated, shown.
+//! Custom resources through the client of kube: registration, pruning, defaults, validation,
+//! tables.
 
 // What there is.
 mod gadget;

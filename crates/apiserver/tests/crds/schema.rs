@@ -1,4 +1,4 @@
-//! Objects against the schema of their kind: validated, pruned, defaulted.
+//! Validation, pruning and defaults of objects by the schema of their kind.
 
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -13,7 +13,7 @@ use crate::{
 
 /// Rows of docs/apiserver.md: 8, 108.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_breaks_its_schema_is_told_why() -> TestResult {
+async fn an_object_that_violates_its_schema_gets_an_error_with_the_reason() -> TestResult {
     let server = ApiServer::new();
     let client = client(&server);
     register(&client, gadget_definition()).await?;
@@ -99,7 +99,7 @@ async fn every_fault_is_a_cause_with_its_field() -> TestResult {
 
 /// Rows of docs/apiserver.md: 82, 111.
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_are_dropped_or_refused_and_missing_ones_filled_in() -> TestResult {
+async fn unknown_fields_are_dropped_or_rejected_and_defaults_filled_in() -> TestResult {
     let server = ApiServer::new();
     let client = client(&server);
     register(&client, gadget_definition()).await?;
@@ -136,7 +136,7 @@ async fn unknown_fields_are_dropped_or_refused_and_missing_ones_filled_in() -> T
 
 /// Rows of docs/apiserver.md: 76, 116.
 #[tokio::test(start_paused = true)]
-async fn a_status_is_validated_by_itself_and_only_where_there_is_one() -> TestResult {
+async fn a_status_is_validated_separately_if_it_is_a_subresource() -> TestResult {
     let server = ApiServer::new();
     let client = client(&server);
     register(&client, widget_definition()).await?;

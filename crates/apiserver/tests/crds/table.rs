@@ -1,4 +1,4 @@
-//! Objects as rows: the columns of their definition.
+//! Tables with the columns of a definition.
 
 use kube::Client;
 use kube::api::PostParams;

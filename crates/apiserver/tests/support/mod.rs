@@ -1,4 +1,4 @@
-//! What the tests share: a client of a server, and a kind of their own.
+//! Shared parts of the tests: a client of a server, and a custom resource.
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 

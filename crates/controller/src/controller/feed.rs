@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    ErasedEventEnvelope, Event, EventEnvelope, Health, Informer, InformerError, InformerId,
-    InformerMetrics, InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored,
+    Event, EventEnvelope, Health, Informer, InformerError, InformerId, InformerMetrics,
+    InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored,
 };
 
 use super::{
@@ -121,12 +121,12 @@ struct Enqueued {
 
 /// The number of events that are queued under one lock: enough that the cost of the lock does not
 /// matter, few enough that no worker waits long for it.
-const AT_ONCE: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
+const BATCH: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
 /// How many undispatched events of an informer keep a decoded object: two batches. The objects of
 /// further events are decoded again for the dispatch. Otherwise the memory of a controller with
 /// slow handlers would mostly be these objects: a decoded Pod takes 27 KB, and its JSON 5.5 KB.
-const DECODED: usize = 2 * AT_ONCE.get();
+const MAX_DECODED: usize = 2 * BATCH.get();
 
 // === impl InformerFeed ===
 
@@ -235,14 +235,14 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     let synced = self.synced.load(Ordering::Relaxed);
                     let mut permits = if waits && synced {
                         // Permits first, so that each event that is taken can be queued.
-                        queue.take(AT_ONCE).await
+                        queue.take(BATCH).await
                     } else {
                         queue.try_take(0)
                     };
                     let most = if waits && synced {
                         permits.left()
                     } else {
-                        AT_ONCE.get()
+                        BATCH.get()
                     };
                     let taken = events.next_envelopes(&mut envelope, most).await;
                     if taken == 0 {
@@ -263,7 +263,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         merge: &merge,
                         mappers: into.route.read().mappers(kind),
                         received: into.engine.now(),
-                        soon: dispatches && budget.taken() <= DECODED,
+                        soon: dispatches && budget.taken() <= MAX_DECODED,
                     };
                     batch.enqueue(&mut envelope, &mut enqueued, &mut permits);
                 }
@@ -338,13 +338,13 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// informer's event, before the merge.
     fn prepare(
         &self,
-        envelope: ErasedEventEnvelope,
+        envelope: EventEnvelope<dyn ErasedObject>,
         action: Option<Action>,
         synced: bool,
         permits: &mut Permits,
     ) -> Option<Enqueued> {
         let feed = self.feed;
-        let ErasedEventEnvelope {
+        let EventEnvelope {
             key,
             event,
             span,
@@ -418,7 +418,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     }
 
     /// Merges the event with those of the other informers. Returns whether to dispatch it.
-    fn merge(&self, merge: &mut Merge, envelope: &mut ErasedEventEnvelope) -> bool {
+    fn merge(&self, merge: &mut Merge, envelope: &mut EventEnvelope<dyn ErasedObject>) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
             let feeds = self.into.feeds.read();
             let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);
@@ -431,14 +431,14 @@ impl<K: Stored> Enqueuer<'_, K> {
             merge.synced(informer, envelope.epoch, up_to, &lookup);
             return false;
         }
-        let sighting = InformerEvent {
+        let event = InformerEvent {
             informer,
             event: envelope.event.clone(),
             epoch: envelope.epoch,
             live: !envelope.from_list,
             restored: envelope.restored,
         };
-        let Some(merged) = merge.apply(sighting, &lookup) else {
+        let Some(merged) = merge.apply(event, &lookup) else {
             return false;
         };
         (envelope.event, envelope.restored) = (merged.event, merged.restored);

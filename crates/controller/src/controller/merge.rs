@@ -186,16 +186,18 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return;
         };
-        if std::mem::take(&mut member.relist_again) {
-            self.lagging.push(informer);
-            return;
-        }
-        let relisted = std::mem::take(&mut member.relisting);
         // A list without a known version was requested after the tombstones were dropped.
         let number = up_to.or(member.must_pass.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
         // An informer that listed after the history went back does not detect it.
-        let joins = relisted && epoch < newest && !member.is_behind(of_epoch(newest));
+        let joins = member.relisting && epoch < newest;
+        // A list from before a dropped tombstone. The watch never passes the newest epoch.
+        let is_early = joins && member.is_behind(of_epoch(newest));
+        if std::mem::take(&mut member.relist_again) || is_early {
+            self.lagging.push(informer);
+            return;
+        }
+        member.relisting = false;
         if joins {
             epoch = newest;
         }
@@ -388,7 +390,8 @@ impl Merge {
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
         let Some(seen) = self.objects.get_mut(&uid) else {
-            if let Some(deleted) = self.tombstones.get(&uid) {
+            let tombstone = self.tombstones.get(&uid);
+            if let Some(deleted) = tombstone {
                 if version.is_before(deleted) {
                     self.withhold(informer, uid, &object);
                     return None;
@@ -429,8 +432,8 @@ impl Merge {
             self.objects.insert(uid, seen);
             return match (owned, preceding) {
                 (false, _) => None,
-                (true, true) => Some(event),
-                (true, false) => Some(Event::Added(object)),
+                (true, true) if tombstone.is_none() => Some(event),
+                (true, _) => Some(Event::Added(object)),
             };
         };
         if !seen.holders.contains(&informer) {
@@ -445,7 +448,13 @@ impl Merge {
                 );
             }
         }
-        seen.show(event, object, version, preceding, &self.members)
+        let shown = seen.show(event, object, version, preceding, &self.members);
+        // Another informer showed a newer state before the preceding one showed this.
+        if let Some(event) = seen.catch_up() {
+            let restored = false;
+            self.released.push(MergedEvent { event, restored });
+        }
+        shown
     }
 
     fn delete(

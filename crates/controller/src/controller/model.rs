@@ -148,7 +148,7 @@ fn a_pending_call_is_made_when_it_is_due() {
             for (name, numbers) in collect(&mut told, 1).await {
                 all.entry(name).or_default().extend(numbers);
             }
-            // A handler that said so has failed, and knows when it is due: now.
+            // A handler that sent so has failed, and knows when it is due: now.
             engine.clock().advance(Duration::from_secs(100));
         }
         clock.await.expect("it ends");
@@ -260,8 +260,8 @@ fn work(
                         call: Number(number),
                     });
                 }
-                let said = say.send((name, number)).await;
-                said.expect("the program receives");
+                let sent = say.send((name, number)).await;
+                sent.expect("the program receives");
                 // As a worker does: the next thing under the same lock.
                 next = held.next(engine.now()).then_some(held);
             }

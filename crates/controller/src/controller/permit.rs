@@ -1,4 +1,8 @@
 //! Permits for undispatched events, which bound the queue of one informer.
+//!
+//! Not tokio's `Semaphore`: its lock cannot be replaced in the model test, which runs this module
+//! under all interleavings and so guarantees that no returned permit is lost. Its owned permit also
+//! takes 16 bytes in each queued event instead of eight, and a mutex when it is dropped.
 
 use std::{num::NonZeroUsize, sync::Arc};
 

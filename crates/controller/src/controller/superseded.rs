@@ -82,12 +82,12 @@ pub(super) fn supersede(
     let event = &offer.event.event;
     let latest = turn.shared.settings.retry_object == RetryObject::Latest;
     let is_dequeued = |pending: &Pending<PendingCall>, event: &AnyEvent| {
-        let arrival = Action::of(event).zip(event.object());
+        let new_event = Action::of(event).zip(event.object());
         let retry = pending.call.event.object();
-        let Some(((action, object), retry)) = arrival.zip(retry) else {
+        let Some(((action, object), retry)) = new_event.zip(retry) else {
             return true;
         };
-        let arrival = NewEvent {
+        let new_event = NewEvent {
             kind: &turn.metrics.kind,
             key: &lane.object,
             action,
@@ -102,7 +102,10 @@ pub(super) fn supersede(
         };
         let policy = &turn.shared.settings.dequeue;
         // If the policy panics, the default applies: yes.
-        call_user_code("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
+        call_user_code("retry_dequeue_policy", || {
+            policy.dequeue(&new_event, &retry)
+        })
+        .unwrap_or(true)
     };
 
     let mut carried = CarryOver::default();

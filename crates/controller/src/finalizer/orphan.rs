@@ -18,7 +18,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use windlass_informer::{ObjectKey, Uid};
 
-use super::{FinalizerGoal, Finalizers, SettleOutcome, client::send};
+use super::{FinalizerGoal, Finalizers, GoalOutcome, client::send};
 use crate::FinalizerError;
 
 /// An object with a finalizer of ours that no informer shows.
@@ -155,8 +155,8 @@ where
         if Uid::of(&live) != orphan.uid {
             return Ok(false);
         }
-        let settled = self.settle(FinalizerGoal::Release, &Arc::new(live)).await?;
-        Ok(!matches!(settled, SettleOutcome::Gone))
+        let outcome = self.reach(FinalizerGoal::Release, &Arc::new(live)).await?;
+        Ok(!matches!(outcome, GoalOutcome::Gone))
     }
 }
 

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check<K>(old: &Value, new: &Value, said: &str)
+    fn check<K>(old: &Value, new: &Value, expected: &str)
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Send + Sync + 'static,
     {
@@ -125,7 +125,7 @@ mod tests {
         let said_echo = is_echo(&finalizers, &old, &new);
         assert_eq!(
             (said_matters, said_echo),
-            (said == "matters", said == "echo")
+            (expected == "matters", expected == "echo")
         );
     }
 }

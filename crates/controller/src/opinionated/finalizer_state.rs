@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     FinalizerError, Finalizers,
-    finalizer::{FinalizerGoal, FinalizerPresence, SettleOutcome},
+    finalizer::{FinalizerGoal, FinalizerPresence, GoalOutcome},
 };
 
 /// The state that both wrappers have.
@@ -131,7 +131,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Notes that the inner handler receives `object`. Remembered while the informer has not shown
     /// our patches.
-    pub(super) fn give(&self, object: &Arc<K>) {
+    pub(super) fn set_given(&self, object: &Arc<K>) {
         self.change(object, |memory| {
             if memory.patched.is_some() {
                 memory.given = Some(Arc::clone(object));
@@ -184,7 +184,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Adds the in-progress finalizer to `object`, unless it has one of our finalizers. `None` if
     /// it is marked for deletion or does not exist; then it is not added.
     pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
-        self.settle(FinalizerGoal::Guard, object).await
+        self.write_finalizers(FinalizerGoal::Guard, object).await
     }
 
     /// Writes the finalizer to `object`, in place of our other ones. `None` if it is marked for
@@ -194,7 +194,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             // If the patch fails, the next event does not show that the object was added.
             self.set_progress(object, Progress::Held);
         }
-        let held = self.settle(FinalizerGoal::Hold, object).await?;
+        let held = self.write_finalizers(FinalizerGoal::Hold, object).await?;
         // What matters for a dying object is that it is not added again for an older event.
         self.set_progress(object, Progress::Held);
         Ok(held)
@@ -202,7 +202,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Removes the finalizer from `object`, whose clean-up has succeeded.
     pub(super) async fn release(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
-        self.settle(FinalizerGoal::Release, object).await?;
+        self.write_finalizers(FinalizerGoal::Release, object)
+            .await?;
         self.set_progress(object, Progress::Released);
         Ok(())
     }
@@ -210,7 +211,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Removes the finalizer from `object`, which has left the selector, and remembers it: another
     /// informer may still show the object.
     pub(super) async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
-        self.settle(FinalizerGoal::Release, object).await?;
+        self.write_finalizers(FinalizerGoal::Release, object)
+            .await?;
         self.set_progress(object, Progress::Released);
         self.memories.lock().retire(Uid::of(&**object));
         tracing::warn!(
@@ -294,7 +296,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Writes the finalizers of `object`, and remembers the version of a patch. An object from
     /// before our last patch is read from the server first, because it is outdated. So is one whose
     /// clean-up had begun before the server was restored: versions do not show which came first.
-    async fn settle(
+    async fn write_finalizers(
         &self,
         goal: FinalizerGoal,
         object: &Arc<K>,
@@ -312,20 +314,20 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             }
             object = fresh;
         }
-        let SettleOutcome::Reached(settled) = self.finalizers.settle(goal, &object).await? else {
+        let GoalOutcome::Reached(written) = self.finalizers.reach(goal, &object).await? else {
             return Ok(None);
         };
-        let version = &settled.meta().resource_version;
+        let version = &written.meta().resource_version;
         if *version != object.meta().resource_version {
             self.change(&object, |memory| memory.patched.clone_from(version));
         }
-        if goal != FinalizerGoal::Release && is_terminating(&*settled) {
+        if goal != FinalizerGoal::Release && is_terminating(&*written) {
             if goal == FinalizerGoal::Guard {
                 self.set_progress(&object, Progress::Terminating);
             }
             return Ok(None);
         }
-        Ok(Some(settled))
+        Ok(Some(written))
     }
 
     /// Whether `object` is from before our last patch.
@@ -382,7 +384,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
             _ => false,
         };
         if known {
-            self.show(new);
+            self.note_shown(new);
         }
         known
     }
@@ -410,7 +412,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
 
 impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Notes that the informer has shown `object`.
-    pub(super) fn show(&self, object: &Arc<K>) {
+    pub(super) fn note_shown(&self, object: &Arc<K>) {
         if self.with(object, |_| ()).is_none() {
             return;
         }
@@ -457,10 +459,7 @@ fn is_not_newer<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
 /// Whether `version` is older than `than`. False for versions that are not numbers: then the order
 /// of arrival counts.
 fn is_older(version: Option<&str>, than: Option<&str>) -> bool {
-    let number = |version: Option<&str>| version?.parse::<u64>().ok();
-    number(version)
-        .zip(number(than))
-        .is_some_and(|(version, than)| version < than)
+    (version.zip(than)).is_some_and(|(version, than)| windlass_informer::is_older(version, than))
 }
 
 impl<K> fmt::Debug for FinalizerState<K> {

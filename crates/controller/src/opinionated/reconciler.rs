@@ -133,7 +133,7 @@ where
     }
 
     /// Processes an object that exists.
-    async fn see(
+    async fn process(
         &self,
         request: Request<K>,
         carried: Option<WrappedState>,
@@ -148,7 +148,7 @@ where
             Some(given) => request.with_old(Arc::clone(given)),
             None => request,
         };
-        state.show(&shown);
+        state.note_shown(&shown);
         if !observed.terminating
             && let Some(carried) = &carried
         {
@@ -171,7 +171,9 @@ where
                         return Ok(Outcome::done());
                     }
                     let inner = carried.state.clone();
-                    return self.pass(request, Action::Updated, object, inner).await;
+                    return self
+                        .call_inner(request, Action::Updated, object, inner)
+                        .await;
                 }
             }
         }
@@ -201,7 +203,9 @@ where
                     continue;
                 }
                 NextStep::Add => return self.create(request, object, carried.as_ref()).await,
-                NextStep::CleanUp => return self.end(request, object, carried).await,
+                NextStep::CleanUp => {
+                    return self.clean_up_and_release(request, object, carried).await;
+                }
                 NextStep::Release => {
                     state.release(&object).await?;
                     return Ok(Outcome::done());
@@ -218,7 +222,7 @@ where
             };
             let action = repeats.unwrap_or(action);
             let inner = carried.and_then(|carried| carried.state);
-            return self.pass(request, action, object, inner).await;
+            return self.call_inner(request, action, object, inner).await;
         }
     }
 
@@ -249,7 +253,7 @@ where
                 Some(_) => return Ok(Outcome::done()),
                 None => Action::Resynced,
             };
-            return self.pass(request, action, object, inner).await;
+            return self.call_inner(request, action, object, inner).await;
         }
         let outcome = self
             .call(request, Action::Created, Arc::clone(&object), false, inner)
@@ -282,12 +286,12 @@ where
             Action::Resynced => Action::Resynced,
             _ => Action::Updated,
         };
-        self.pass(request, action, object, outcome.into_state())
+        self.call_inner(request, action, object, outcome.into_state())
             .await
     }
 
     /// Calls the reconciler for an object with the finalizer.
-    async fn pass(
+    async fn call_inner(
         &self,
         request: Request<K>,
         action: Action,
@@ -318,7 +322,7 @@ where
         // The API server was asked meanwhile.
         fence::check()
             .map_err(|closed| carry_failure(Failure::from(closed), action, added, inner.clone()))?;
-        self.state.give(&object);
+        self.state.set_given(&object);
         let request = request.passed_on(action, object, old, inner.clone());
         let called = self.reconciler.reconcile(request).await;
         called.map_err(|error| carry_failure(error.into(), action, added, inner))
@@ -347,7 +351,7 @@ where
     }
 
     /// Cleans up after an object that is marked for deletion, and removes the finalizer.
-    async fn end(
+    async fn clean_up_and_release(
         &self,
         request: Request<K>,
         object: Arc<K>,
@@ -376,11 +380,12 @@ where
         // The state of another action does not belong to this request.
         let carried = carried.filter(|carried| carried.passed_as == Action::Deleted);
         let inner = carried.and_then(|carried| carried.state);
-        self.pass(request, Action::Deleted, object, inner).await
+        self.call_inner(request, Action::Deleted, object, inner)
+            .await
     }
 
     /// Processes an object that the informer reported as deleted.
-    async fn finish(
+    async fn process_deleted(
         &self,
         request: Request<K>,
         carried: Option<WrappedState>,
@@ -409,12 +414,14 @@ where
                 Ok(outcome)
             }
             DeleteStep::CleanUp(live) => self.clean_up(request, live, carried).await,
-            DeleteStep::CleanUpAndRelease(live) => self.leave(request, live, carried).await,
+            DeleteStep::CleanUpAndRelease(live) => {
+                self.clean_up_outside(request, live, carried).await
+            }
         }
     }
 
     /// Cleans up after an object outside of the selector, and removes the finalizer.
-    async fn leave(
+    async fn clean_up_outside(
         &self,
         request: Request<K>,
         live: Arc<K>,
@@ -463,9 +470,9 @@ where
             .and_then(State::get::<WrappedState>)
             .cloned();
         if request.action() == Action::Deleted {
-            self.finish(request, carried).await
+            self.process_deleted(request, carried).await
         } else {
-            self.see(request, carried).await
+            self.process(request, carried).await
         }
     }
 

@@ -144,12 +144,17 @@ where
     }
 
     /// Processes an object that exists.
-    async fn see(&self, cause: Cause, old: Option<Arc<K>>, object: &Arc<K>) -> Result<(), Failure> {
+    async fn process(
+        &self,
+        cause: Cause,
+        old: Option<Arc<K>>,
+        object: &Arc<K>,
+    ) -> Result<(), Failure> {
         let (state, shown) = (&self.state, object);
         let mut object = state.newest(shown);
         let mut observed = state.observe(&object, old.as_deref());
         let (mut cause, mut old) = (cause, state.given_before(&object).or(old));
-        state.show(shown);
+        state.note_shown(shown);
         match (state.unfinished(&object), cause) {
             // Even if the object is the same again: half of the call may have been done.
             (Some(UnfinishedCall::Update(since)), _) => {
@@ -207,14 +212,14 @@ where
                         new: Arc::clone(&object),
                     }) {
                         fence::check()?;
-                        state.give(&object);
+                        state.set_given(&object);
                         let updated = self.watcher.update(old, Arc::clone(&object)).await;
                         updated.map_err(Into::into)?;
                     }
                     state.finish(&object);
                     return Ok(());
                 }
-                NextStep::CleanUp => return self.end(object).await,
+                NextStep::CleanUp => return self.clean_up_and_release(object).await,
                 NextStep::Release => return Ok(state.release(&object).await?),
             }
         }
@@ -224,7 +229,7 @@ where
     async fn add_guarded(&self, object: Arc<K>) -> Result<(), Failure> {
         if self.is_wanted(|| Event::Added(Arc::clone(&object))) {
             fence::check()?;
-            self.state.give(&object);
+            self.state.set_given(&object);
             let added = self.watcher.add(Arc::clone(&object)).await;
             added.map_err(Into::into)?;
         }
@@ -238,7 +243,7 @@ where
         self.state.begin(&object, UnfinishedCall::Resume);
         if self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
             fence::check()?;
-            self.state.give(&object);
+            self.state.set_given(&object);
             let again = Arc::clone(&object);
             match &self.sync {
                 OnSync::Unset if cause == Cause::Resynced => {
@@ -254,7 +259,7 @@ where
     }
 
     /// Cleans up after an object that is marked for deletion, and removes the finalizer.
-    async fn end(&self, object: Arc<K>) -> Result<(), Failure> {
+    async fn clean_up_and_release(&self, object: Arc<K>) -> Result<(), Failure> {
         self.state.set_progress(&object, Progress::CleaningUp);
         self.clean_up(&object).await?;
         self.state.set_progress(&object, Progress::CleanedUp);
@@ -275,7 +280,7 @@ where
     }
 
     /// Processes an object that the informer reported as deleted.
-    async fn finish(&self, last: &Arc<K>) -> Result<(), Failure> {
+    async fn process_deleted(&self, last: &Arc<K>) -> Result<(), Failure> {
         let state = &self.state;
         let last = state.newest(last);
         let progress = state.progress(&last);
@@ -299,12 +304,12 @@ where
                 Ok(())
             }
             DeleteStep::CleanUp(live) => self.clean_up(&live).await,
-            DeleteStep::CleanUpAndRelease(live) => self.leave(live).await,
+            DeleteStep::CleanUpAndRelease(live) => self.clean_up_outside(live).await,
         }
     }
 
     /// Cleans up after an object outside of the selector, and removes the finalizer.
-    async fn leave(&self, live: Arc<K>) -> Result<(), Failure> {
+    async fn clean_up_outside(&self, live: Arc<K>) -> Result<(), Failure> {
         self.clean_up(&live).await?;
         // If the patch fails, the clean-up is not repeated.
         self.state.set_progress(&live, Progress::CleanedUp);
@@ -340,22 +345,23 @@ where
     type Error = Failure;
 
     async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
-        self.see(Cause::Added, None, &object).await
+        self.process(Cause::Added, None, &object).await
     }
 
     async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
         let reference = self.state.given_before(&new);
         let reference = reference.as_ref().unwrap_or(&old);
         let matters = change::matters(&self.state.finalizers, reference, &new);
-        self.see(Cause::Updated { matters }, Some(old), &new).await
+        self.process(Cause::Updated { matters }, Some(old), &new)
+            .await
     }
 
     async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
-        self.finish(&last).await
+        self.process_deleted(&last).await
     }
 
     async fn resync(&self, object: Arc<K>) -> Result<(), Failure> {
-        self.see(Cause::Resynced, None, &object).await
+        self.process(Cause::Resynced, None, &object).await
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {

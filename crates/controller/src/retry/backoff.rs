@@ -248,13 +248,13 @@ mod tests {
     /// `delays` are the seconds after each failure, from the first on.
     #[track_caller]
     fn check(backoff: ExponentialBackoff, random: f64, delays: &str) {
-        let said: Vec<_> = (0..)
+        let shown: Vec<_> = (0..)
             .zip(delays.split(' '))
             .map(|(attempt, _)| match backoff.delay_after(attempt, random) {
                 Some(delay) => delay.as_secs_f64().to_string(),
                 None => "-".to_owned(),
             })
             .collect();
-        assert_eq!(said.join(" "), delays, "{backoff:?}");
+        assert_eq!(shown.join(" "), delays, "{backoff:?}");
     }
 }

@@ -156,8 +156,8 @@ mod tests {
             ("update 2", "update 1", true),
             ("create 2", "create 1", true),
         ] {
-            let said = ask(&OpinionatedRetryDequeuePolicy, new, pending);
-            assert_eq!(said, dropped, "{new} while {pending} is pending");
+            let result = ask(&OpinionatedRetryDequeuePolicy, new, pending);
+            assert_eq!(result, dropped, "{new} while {pending} is pending");
         }
     }
 

@@ -1,4 +1,7 @@
 //! Groups of lanes that share turns: the lanes of one kind and namespace.
+//!
+//! A group is the interned kind and namespace of its lanes: a lane stores four bytes for both. Empty
+//! groups are removed, except the last few, so that memory is bounded by the namespaces with work.
 
 use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
 

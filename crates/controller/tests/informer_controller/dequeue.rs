@@ -13,7 +13,7 @@ fn quiet() -> InformerControllerBuilder {
 
 /// Rows: GA-25, GA-97
 #[tokio::test(start_paused = true)]
-async fn a_new_event_drops_what_is_pending_unless_somebody_says_otherwise() {
+async fn a_new_event_drops_pending_calls_by_default() {
     let rig = Rig::new(quiet());
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
@@ -133,7 +133,7 @@ async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_panics_has_said_yes() {
+async fn a_panic_in_a_dequeue_policy_drops_the_call() {
     let rig = Rig::new(quiet().retry_dequeue_policy(
         |_: &NewEvent<'_>, _: &PendingRetry<'_>| -> bool { panic!("no opinion") },
     ));
@@ -147,7 +147,7 @@ async fn a_policy_that_panics_has_said_yes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_never_policy_keeps_is_called_at_its_time() {
+async fn a_call_kept_by_the_never_policy_is_made_when_due() {
     let rig = Rig::new(quiet().retry_dequeue_policy(NeverDequeue));
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;

@@ -61,7 +61,7 @@ async fn after_a_delete_no_older_call_of_its_uid_is_made() {
 
 /// Defect 3. Rows: GA-28
 #[tokio::test(start_paused = true)]
-async fn a_retry_never_goes_back_to_what_an_informer_that_lags_has() {
+async fn a_retry_never_receives_an_older_version_of_a_lagging_informer() {
     let rig = Rig::new(quiet());
     rig.watch(rig.log.failing("w", 2));
     let (script, source) = Scripted::new();
@@ -96,7 +96,7 @@ async fn a_retry_never_goes_back_to_what_an_informer_that_lags_has() {
 
 /// Defect 4. Rows: GA-25
 #[tokio::test(start_paused = true)]
-async fn a_failed_delete_survives_the_successor_of_its_name() {
+async fn a_failed_delete_is_kept_when_the_object_is_recreated() {
     for policy in [true, false] {
         let builder = if policy {
             quiet().retry_dequeue_policy(OpinionatedRetryDequeuePolicy)
@@ -140,7 +140,7 @@ async fn a_failed_delete_survives_the_successor_of_its_name() {
 
 /// D20. Rows: CK-30
 #[tokio::test(start_paused = true)]
-async fn a_delete_for_handlers_keyed_by_name_ends_with_the_successor() {
+async fn delete_retries_until_successor_end_when_the_object_is_recreated() {
     let rig = Rig::new(quiet().delete_retry(DeleteRetry::UntilSuccessor));
     rig.watch(rig.log.failing("w", 0));
     let running = rig.start_empty().await;
@@ -163,7 +163,7 @@ async fn a_delete_for_handlers_keyed_by_name_ends_with_the_successor() {
 
 /// Defect 5. Rows: GA-28
 #[tokio::test(start_paused = true)]
-async fn a_late_delete_of_a_predecessor_cancels_nothing_of_its_successor() {
+async fn a_late_delete_cancels_no_call_of_the_recreated_object() {
     let rig = Rig::new(quiet());
     rig.watch(rig.log.failing("w", 0));
     let (script, source) = Scripted::new();
@@ -541,7 +541,7 @@ async fn a_filter_of_a_typed_reconciler_holds_for_dynamic_objects() {
 
 /// D19. Rows: BO-21
 #[tokio::test(start_paused = true)]
-async fn an_event_of_the_same_generation_leaves_the_backoff_as_it_is() {
+async fn an_event_of_the_same_generation_does_not_end_the_backoff() {
     let rig = Rig::new(quiet());
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {

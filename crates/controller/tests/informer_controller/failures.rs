@@ -13,7 +13,7 @@ use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};
 
 /// Rows: GA-22
 #[tokio::test(start_paused = true)]
-async fn the_error_handler_is_told_what_failed_and_decides_nothing() {
+async fn the_error_handler_receives_failures_and_does_not_affect_retries() {
     let told = Log::default();
     let hook = told.clone();
     let rig = Rig::new(
@@ -52,7 +52,7 @@ fn without_type(text: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_fails_stops_no_other_and_alone_is_called_again() {
+async fn only_the_failed_handler_is_called_again() {
     let rig = Rig::new(InformerController::builder());
     rig.watch(rig.log.watcher("w1"))
         .watch(rig.log.failing("w2", 1))
@@ -110,7 +110,7 @@ async fn a_panic_is_a_failure_of_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_panics_harms_nothing() {
+async fn a_panic_in_a_hook_has_no_effect_on_calls() {
     let builder = InformerController::builder()
         .on_error(|_| panic!("the hook"))
         .retry_policy(|_: &ErrorReport<'_>| -> Option<Duration> { panic!("the policy") });
@@ -127,7 +127,7 @@ async fn a_hook_that_panics_harms_nothing() {
 
 /// Rows: BO-34
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_too_long_is_dropped_and_has_failed() {
+async fn a_call_that_times_out_is_dropped_and_counts_as_failed() {
     let rig = Rig::new(
         InformerController::builder()
             .timeout(secs(3))
@@ -155,7 +155,7 @@ async fn a_call_that_takes_too_long_is_dropped_and_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_is_told() {
+async fn an_exhausted_call_is_reported() {
     let dead_letters = Log::default();
     let hook = dead_letters.clone();
     let builder = InformerController::builder()
@@ -341,7 +341,7 @@ async fn anyhow_and_boxed_errors_are_errors_of_a_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_can_be_looked_at_and_asked_for_again() {
+async fn dead_letters_can_be_inspected_and_redriven() {
     let builder = InformerController::builder()
         .retry_policy(ExponentialBackoff::new(secs(1), 1))
         .on_error(|_| {});
@@ -371,7 +371,7 @@ async fn what_is_given_up_can_be_looked_at_and_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_is_forgotten_when_something_happens_or_its_handler_goes() {
+async fn dead_letters_are_dropped_after_an_event_or_the_removal_of_the_handler() {
     let builder = InformerController::builder()
         .retry_policy(NeverRetry)
         .on_error(|_| {});

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     BuildError, Controller, Fence, InformerController, Outcome, Request, RunError, SimpleWatcher,
 };
-use windlass_informer::{HealthState, Informer, Source, WatchError};
+use windlass_informer::{HealthState, Informer, Source, WatchError, WatchErrorCause};
 
 use crate::support::{KIND, Log, Refused, Rig, config, settle, show};
 
@@ -175,16 +175,18 @@ impl Source<ConfigMap> for Hopeless {
 
     async fn run(&mut self, _: windlass_informer::Changes<ConfigMap>) -> Result<(), WatchError> {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        Err(WatchError::Silent {
-            resource: Arc::from("hopeless"),
-            verb: windlass_informer::Verb::Watch,
-            limit: Duration::from_secs(5),
-        })
+        Err(WatchError::new(
+            "hopeless",
+            windlass_informer::Verb::Watch,
+            WatchErrorCause::Silent {
+                limit: Duration::from_secs(5),
+            },
+        ))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_gives_up_ends_it_with_the_reason() {
+async fn a_permanent_informer_failure_ends_the_run_with_its_reason() {
     let rig = Rig::new(InformerController::builder());
     let other = rig.informer.clone();
     rig.controller
@@ -225,7 +227,7 @@ async fn dropping_the_run_drops_the_calls_in_progress() {
 
 /// Two controllers can share one informer; the one that starts first runs it.
 #[tokio::test(start_paused = true)]
-async fn handlers_that_never_wait_let_others_go_first_all_the_same() {
+async fn handlers_that_never_wait_still_yield_to_other_tasks() {
     /// Many times more than a worker does at a stretch.
     const OBJECTS: usize = 2_000;
     let of = |number| NonZeroUsize::new(number).expect("not zero");

@@ -12,6 +12,7 @@ mod lagging;
 mod lifecycle;
 mod mapping;
 mod metrics;
+mod one_history;
 mod order;
 mod predicates;
 mod requests;

@@ -97,7 +97,7 @@ async fn the_collectors_have_the_names_and_labels_that_dashboards_know() {
 
 /// What is going on is counted while it does, first calls and retries, and never after.
 #[tokio::test(start_paused = true)]
-async fn gauges_come_back_to_zero() {
+async fn gauges_return_to_zero() {
     let rig = Rig::new(
         InformerController::builder()
             .name("informer-controller")
@@ -306,7 +306,7 @@ async fn the_depth_of_the_queue_is_the_number_of_objects_that_wait_for_a_worker(
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_series_of_a_kind_that_was_removed_is_left() {
+async fn the_series_of_a_removed_kind_are_removed() {
     let rig = Rig::new(InformerController::builder().on_error(|_| {}));
     rig.watch(rig.log.failing("w", 1))
         .reconcile(rig.log.reconciler("r"));
@@ -388,7 +388,7 @@ async fn a_pending_delete_that_is_dropped_for_another_becomes_a_dead_letter() {
 /// A registry is looked at for longer than there is a controller: what was counted since it was
 /// last gathered are included, and once.
 #[tokio::test(start_paused = true)]
-async fn what_was_counted_outlives_the_controller() {
+async fn counters_are_kept_after_the_controller_ends() {
     let rig = Rig::new(
         InformerController::builder()
             .name("informer-controller")

@@ -164,7 +164,7 @@ async fn the_method_that_matches_the_event_is_called_and_one_that_is_not_set_doe
 
 /// Rows: GA-89
 #[tokio::test(start_paused = true)]
-async fn what_is_there_at_the_start_is_created() {
+async fn initial_objects_are_dispatched_as_created() {
     let rig = Rig::new(InformerController::builder());
     rig.reconcile(rig.log.reconciler("r"));
     let running = rig.start();
@@ -203,7 +203,7 @@ async fn a_deletion_mark_is_an_update_and_the_end_is_a_delete() {
 
 /// Calls for one object never overlap, and another object does not wait for it.
 #[tokio::test(start_paused = true)]
-async fn one_object_is_worked_on_once_at_a_time_and_others_beside_it() {
+async fn calls_of_one_object_are_serialized_and_of_others_concurrent() {
     let rig = Rig::new(InformerController::builder());
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {

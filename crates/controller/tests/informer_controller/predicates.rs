@@ -20,7 +20,7 @@ fn quiet() -> InformerControllerBuilder {
 
 /// Rows: BO-10
 #[tokio::test(start_paused = true)]
-async fn an_update_of_the_status_alone_is_told_to_whoever_wants_it() {
+async fn a_status_update_is_dispatched_to_handlers_that_accept_it() {
     let rig = Rig::new(quiet());
     rig.watch(Watcher::filter(rig.log.watcher("w1"), GenerationChanged))
         .watch(rig.log.watcher("w2"))
@@ -58,7 +58,7 @@ async fn an_update_of_the_status_alone_is_told_to_whoever_wants_it() {
 
 /// It has received nothing new, so its pending call stays pending: a retry ...
 #[tokio::test(start_paused = true)]
-async fn what_is_not_told_drops_no_retry() {
+async fn an_event_rejected_by_a_predicate_drops_no_retry() {
     let rig = Rig::new(quiet());
     rig.watch(Watcher::filter(rig.log.failing("w1", 1), GenerationChanged))
         .watch(rig.log.failing("w2", 1));
@@ -80,7 +80,7 @@ async fn what_is_not_told_drops_no_retry() {
 
 /// ... one that was due when the event came ...
 #[tokio::test(start_paused = true)]
-async fn what_is_not_told_drops_no_retry_that_is_due() {
+async fn an_event_rejected_by_a_predicate_drops_no_due_retry() {
     let rig = Rig::new(quiet().concurrency(1.try_into().expect("not zero")));
     rig.watch(Watcher::filter(rig.log.failing("w1", 1), GenerationChanged));
     let gate = Arc::new(Semaphore::new(0));
@@ -103,7 +103,7 @@ async fn what_is_not_told_drops_no_retry_that_is_due() {
 
 /// ... a call that it asked for itself ...
 #[tokio::test(start_paused = true)]
-async fn what_is_not_told_drops_no_requeue() {
+async fn an_event_rejected_by_a_predicate_drops_no_requeue() {
     let rig = Rig::new(quiet());
     let log = rig.log.clone();
     let periodic = move |request: Request<ConfigMap>| {
@@ -124,7 +124,7 @@ async fn what_is_not_told_drops_no_requeue() {
 
 /// ... and its dead letters stay.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_told_forgets_nothing_that_was_given_up() {
+async fn an_event_rejected_by_a_predicate_drops_no_dead_letter() {
     let rig = Rig::new(quiet().retry_policy(NeverRetry));
     rig.watch(Watcher::filter(rig.log.failing("w1", 1), GenerationChanged))
         .watch(rig.log.failing("w2", 1));
@@ -145,7 +145,7 @@ async fn what_is_not_told_forgets_nothing_that_was_given_up() {
 
 /// Two events wait as one: a handler that does not want the update receives the other.
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_told_though_the_update_that_it_became_one_with_is_not_wanted() {
+async fn a_resync_is_dispatched_though_the_update_merged_with_it_is_rejected() {
     for (delivery, update_first, told) in [
         (
             Coalescing::Never,
@@ -207,7 +207,7 @@ async fn a_resync_is_told_though_the_update_that_it_became_one_with_is_not_wante
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predicate_that_panics_lets_pass() {
+async fn a_panic_in_a_predicate_accepts_the_event() {
     let rig = Rig::new(quiet());
     let panics = |_: &Event<ConfigMap>| -> bool { panic!("no opinion") };
     rig.reconcile(rig.log.reconciler("r").filter(panics));

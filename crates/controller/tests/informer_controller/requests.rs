@@ -64,7 +64,7 @@ async fn a_request_has_an_action_a_typed_object_and_a_state() {
 
 /// Rows: GA-91
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_said_to_be_one_and_is_an_update_for_watchers() {
+async fn a_resync_is_marked_and_is_an_update_for_watchers() {
     let controller = InformerController::new();
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source)
@@ -210,7 +210,7 @@ async fn a_typed_reconciler_has_the_action_and_the_state_of_each_request() {
 
 /// Rows: GA-14, GA-15, GA-112
 #[tokio::test(start_paused = true)]
-async fn an_object_of_another_type_is_an_error_that_says_who_it_is() {
+async fn an_object_of_another_type_is_an_error_with_its_identity() {
     let rig = dynamic(Duration::ZERO, |log| {
         TypedReconciler::new(move |request: Request<ConfigMap>| {
             log.say(ask(&request));

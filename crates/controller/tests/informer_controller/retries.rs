@@ -77,7 +77,7 @@ async fn delays(builder: InformerControllerBuilder, seconds: u64) -> Vec<u128> {
 
 /// Rows: GA-23, GA-106
 #[tokio::test(start_paused = true)]
-async fn a_policy_of_ones_own_sees_the_error_and_the_attempt() {
+async fn a_user_defined_policy_receives_the_error_and_the_attempt() {
     let rig = Rig::new(quiet().retry_policy(|failed: &ErrorReport<'_>| {
         let (error, attempt) = (failed.error, failed.attempt);
         let refused = error.downcast_ref::<Refused>().expect("ours");
@@ -107,7 +107,7 @@ async fn a_policy_of_ones_own_sees_the_error_and_the_attempt() {
 
 /// Rows: BO-20
 #[tokio::test(start_paused = true)]
-async fn the_last_attempt_is_told_that_it_is() {
+async fn the_last_attempt_is_marked() {
     let rig = Rig::new(quiet().retry_policy(ExponentialBackoff::new(secs(1), 2)));
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
@@ -171,7 +171,7 @@ async fn a_failed_call_leaves_its_state_to_all_further_calls() {
 
 /// Rows: GA-98, GA-99, GA-108
 #[tokio::test(start_paused = true)]
-async fn a_call_that_asks_for_it_is_made_again_with_its_state() {
+async fn a_requeued_call_is_repeated_with_its_state() {
     let rig = Rig::new(quiet());
     let log = rig.log.clone();
     let count = AtomicU32::new(0);
@@ -260,7 +260,7 @@ async fn a_requeue_repeats_its_action_with_the_same_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_can_say_when_and_that_it_is_hopeless() {
+async fn an_error_can_set_the_delay_and_forbid_retries() {
     let rig = Rig::new(quiet());
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
@@ -358,7 +358,7 @@ async fn the_retry_of_a_resync_has_the_newest_object() {
 
 /// The store may know of a successor before it is dispatched.
 #[tokio::test(start_paused = true)]
-async fn a_retry_never_has_the_object_of_a_successor() {
+async fn a_retry_never_receives_a_recreated_object() {
     let builder = quiet()
         .queue(NonZeroUsize::MIN)
         .coalescing(Coalescing::Never);
@@ -395,7 +395,7 @@ async fn a_retry_never_has_the_object_of_a_successor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_failed_is_told_again_with_the_last_known_object() {
+async fn a_failed_delete_is_retried_with_the_last_known_object() {
     let rig = Rig::new(quiet());
     rig.watch(rig.log.failing("w", 0));
     let running = rig.start_empty().await;
@@ -436,7 +436,7 @@ async fn a_recreated_object_inherits_no_retries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_is_called_no_more() {
+async fn a_removed_handler_is_not_called_any_more() {
     let rig = Rig::new(quiet());
     let added = (rig.controller).add_watcher(KIND, rig.log.failing("w1", 9));
     let first = added.expect("added");

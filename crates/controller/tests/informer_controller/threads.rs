@@ -32,7 +32,7 @@ struct Seen {
 
 /// Exclusive, in order, each once, with failures, on any number of threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn each_object_is_in_one_hand_and_told_in_order_on_many_threads() {
+async fn each_object_is_dispatched_serially_and_in_order_on_many_threads() {
     for delivery in [Coalescing::Never, Coalescing::Always] {
         let seen: Arc<Mutex<HashMap<String, Seen>>> = Arc::default();
         let (finished, all) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));

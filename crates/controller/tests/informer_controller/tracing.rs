@@ -96,7 +96,7 @@ async fn by_default_errors_are_logged_with_their_component() {
 
 /// The last line about a call says that it was the last, and names no next time.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_is_logged_as_not_retried_or_exhausted() {
+async fn a_call_without_further_retries_is_logged_as_not_retried_or_exhausted() {
     for (attempts, said) in [
         (0, "call failed, not retried"),
         (2, "call failed, retries exhausted"),

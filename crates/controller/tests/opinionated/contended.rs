@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn who_loses_a_race_looks_again_and_keeps_what_the_other_wrote() {
+async fn a_lost_race_is_retried_and_keeps_the_write_of_the_other_client() {
     let rig = Rig::new();
     rig.world.plan(Fault::Races(1, "test.windlass.dev/a")).await;
     rig.world.plan(Fault::Races(3, "test.windlass.dev/b")).await;
@@ -62,7 +62,7 @@ fn reporting(rig: &Rig) -> InformerController {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_tried_again_at_once_and_not_reported() {
+async fn a_conflict_is_retried_immediately_and_not_reported() {
     let rig = Rig::new();
     rig.world.plan(Fault::Conflicts(1)).await;
     rig.world.plan(Fault::Conflicts(3)).await;
@@ -79,7 +79,7 @@ async fn a_conflict_is_tried_again_at_once_and_not_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_gone_when_its_finalizer_is_written_is_no_error() {
+async fn a_finalizer_write_to_a_removed_object_is_no_error() {
     let rig = Rig::new();
     // Before the first patch: the object was never passed on as added. A clean-up may come for an
     // object whose add did not succeed.
@@ -112,7 +112,7 @@ async fn a_refusal_that_is_no_race_is_an_error_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recreated_object_is_not_taken_for_its_predecessor() {
+async fn a_recreated_object_is_distinguished_from_the_deleted_one() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.plan(Fault::Reborn(2)).await;
@@ -137,7 +137,7 @@ async fn a_recreated_object_is_not_taken_for_its_predecessor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recreated_object_with_the_same_finalizers_is_another_all_the_same() {
+async fn a_recreated_object_with_the_same_finalizers_is_distinguished() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.plan(Fault::RebornAlike(2)).await;

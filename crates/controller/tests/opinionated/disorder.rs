@@ -16,7 +16,7 @@ use crate::{
 
 /// Defect 1. Rows: GA-71, GA-75
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_is_removed_before_the_informer_has_shown_it_is_put_back() {
+async fn a_finalizer_removed_before_the_informer_has_it_is_restored() {
     for wrapped_watcher in [true, false] {
         let rig = Rig::new();
         let running = if wrapped_watcher {
@@ -210,7 +210,7 @@ async fn a_clean_up_that_failed_is_finished_though_the_finalizer_was_removed() {
 
 /// Defect 8, with another finalizer that still holds the object. Rows: GA-80
 #[tokio::test(start_paused = true)]
-async fn a_dying_object_whose_finalizer_was_removed_is_cleaned_up_once() {
+async fn a_terminating_object_whose_finalizer_was_removed_is_cleaned_up_once() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     let theirs = "test.windlass.dev/theirs";
@@ -230,7 +230,7 @@ async fn a_dying_object_whose_finalizer_was_removed_is_cleaned_up_once() {
 
 /// The same, after the patch that puts our finalizer back has failed. Rows: GA-75, GA-83
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_finalizer_could_not_be_put_back_is_cleaned_up_and_not_added_again() {
+async fn an_object_whose_finalizer_could_not_be_restored_is_cleaned_up() {
     let theirs = "test.windlass.dev/theirs";
     for wrapped_watcher in [true, false] {
         for dies in [true, false] {
@@ -321,7 +321,7 @@ async fn a_filter_of_the_wrapped_handler_decides_which_calls_it_gets() {
 
 /// D20: nothing but the delete of a uid is called once it is dispatched.
 #[tokio::test(start_paused = true)]
-async fn a_kept_retry_is_not_called_for_an_object_that_is_gone() {
+async fn a_kept_retry_is_not_made_for_a_removed_object() {
     let rig = Rig::new();
     let controller = (builder().retry_dequeue_policy(NeverDequeue))
         .build()

@@ -31,7 +31,7 @@ async fn a_new_object_is_guarded_created_and_then_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_failed_is_made_again_and_only_then_held() {
+async fn a_failed_create_is_retried_before_the_final_finalizer_is_set() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.log.fail("created");
@@ -46,7 +46,7 @@ async fn a_create_that_failed_is_made_again_and_only_then_held() {
 
 /// Rows: GA-67
 #[tokio::test(start_paused = true)]
-async fn what_was_created_in_an_earlier_life_is_resynced() {
+async fn an_object_created_by_an_earlier_process_is_resynced() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
@@ -66,7 +66,7 @@ async fn what_was_created_in_an_earlier_life_is_resynced() {
 
 /// Rows: GA-71
 #[tokio::test(start_paused = true)]
-async fn a_delete_is_told_while_the_finalizer_holds_the_object() {
+async fn a_delete_is_dispatched_while_the_object_has_the_finalizer() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
@@ -91,7 +91,7 @@ async fn a_delete_is_told_while_the_finalizer_holds_the_object() {
 
 /// Rows: GA-69
 #[tokio::test(start_paused = true)]
-async fn the_order_of_the_page_removes_first_and_tells_afterwards() {
+async fn with_the_documented_order_the_finalizer_is_removed_before_the_delete() {
     let rig = Rig::new();
     let after = || rig.reconciler().delete_order(DeleteOrder::AfterRemoval);
     let running = rig.reconcile(after()).await;
@@ -143,7 +143,7 @@ async fn an_update_without_the_finalizer_adds_it_and_the_following_update_is_pas
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dying_object_that_was_never_ours_gets_no_finalizer_and_is_passed_on_when_gone() {
+async fn a_terminating_object_without_our_finalizer_is_dispatched_after_its_removal() {
     let rig = Rig::new();
     rig.world.create("web", 1).await;
     rig.world
@@ -160,7 +160,7 @@ async fn a_dying_object_that_was_never_ours_gets_no_finalizer_and_is_passed_on_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_let_go_is_passed_on_when_gone() {
+async fn an_object_released_by_another_writer_is_dispatched_after_its_removal() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
@@ -391,7 +391,7 @@ async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
 
 /// The event of our own patch may drop a pending call; then it is passed on itself.
 #[tokio::test(start_paused = true)]
-async fn an_update_that_failed_is_not_forgotten_for_an_echo() {
+async fn a_failed_update_is_not_dropped_by_an_own_write() {
     let rig = Rig::new();
     let world = rig.world.clone();
     let log = rig.log.clone();

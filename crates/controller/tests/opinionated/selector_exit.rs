@@ -8,7 +8,7 @@ use windlass_controller::{OnSelectorExit, OpinionatedReconciler, Outcome, Reques
 use crate::support::{Refused, Rig, pass, show, word};
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_the_selector_is_let_go_and_comes_back_as_new() {
+async fn an_object_that_leaves_the_selector_is_released_and_returns_as_new() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -21,7 +21,7 @@ async fn what_leaves_the_selector_is_let_go_and_comes_back_as_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_the_selector_is_cleaned_up_if_that_is_wanted() {
+async fn an_object_that_leaves_the_selector_is_cleaned_up_if_configured() {
     let rig = Rig::new();
     let running = rig
         .watch(rig.watcher().on_selector_exit(OnSelectorExit::CleanUp))
@@ -47,7 +47,7 @@ async fn what_leaves_the_selector_is_cleaned_up_if_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_the_selector_stays_as_it_is_if_that_is_wanted() {
+async fn an_object_that_leaves_the_selector_is_unchanged_if_configured() {
     let rig = Rig::new();
     let running = rig
         .reconcile(rig.reconciler().on_selector_exit(OnSelectorExit::Report))
@@ -63,7 +63,7 @@ async fn what_leaves_the_selector_stays_as_it_is_if_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_the_selector_while_it_dies_is_cleaned_up_whatever_is_wanted() {
+async fn a_terminating_object_that_leaves_the_selector_is_always_cleaned_up() {
     for leaving in [
         OnSelectorExit::Release,
         OnSelectorExit::CleanUp,
@@ -85,7 +85,7 @@ async fn what_leaves_the_selector_while_it_dies_is_cleaned_up_whatever_is_wanted
 
 /// Rows: GA-82
 #[tokio::test(start_paused = true)]
-async fn a_real_delete_is_told_to_nobody() {
+async fn a_real_delete_is_not_reported_as_a_selector_exit() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -101,7 +101,7 @@ async fn a_real_delete_is_told_to_nobody() {
 
 /// Until then the object is held, so that a crash does not lose the clean-up.
 #[tokio::test(start_paused = true)]
-async fn a_clean_up_of_what_left_the_selector_holds_it_until_it_is_done() {
+async fn the_finalizer_stays_until_the_clean_up_after_a_selector_exit_is_done() {
     let rig = Rig::new();
     let log = rig.log.clone();
     let twice = move |request: Request<Lease>| {

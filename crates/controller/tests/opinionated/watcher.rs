@@ -27,7 +27,7 @@ async fn a_new_object_is_guarded_added_and_then_held() {
 
 /// Rows: GA-83
 #[tokio::test(start_paused = true)]
-async fn an_add_that_failed_is_made_again_and_only_then_held() {
+async fn a_failed_add_is_retried_before_the_final_finalizer_is_set() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.log.fail("add");
@@ -40,7 +40,7 @@ async fn an_add_that_failed_is_made_again_and_only_then_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_that_is_given_up_is_made_again_by_any_event() {
+async fn an_exhausted_add_is_repeated_by_any_event() {
     let rig = Rig::new();
     let controller = (builder().retry_policy(windlass_controller::NeverRetry))
         .build()
@@ -58,7 +58,7 @@ async fn an_add_that_is_given_up_is_made_again_by_any_event() {
 
 /// Rows: GA-76, GA-80, GA-82
 #[tokio::test(start_paused = true)]
-async fn the_finalizer_goes_when_the_delete_has_succeeded_and_not_before() {
+async fn the_finalizer_is_removed_only_after_the_delete_has_succeeded() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -77,7 +77,7 @@ async fn the_finalizer_goes_when_the_delete_has_succeeded_and_not_before() {
 
 /// Rows: GA-77, GA-85
 #[tokio::test(start_paused = true)]
-async fn what_was_added_in_an_earlier_life_is_synced() {
+async fn an_object_added_by_an_earlier_process_is_synced() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -105,7 +105,7 @@ async fn what_was_added_in_an_earlier_life_is_synced() {
 
 /// Rows: GA-75, GA-78
 #[tokio::test(start_paused = true)]
-async fn a_delete_while_the_operator_is_down_is_told_when_it_is_up() {
+async fn a_delete_from_downtime_is_dispatched_after_the_start() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -129,7 +129,7 @@ async fn a_delete_while_the_operator_is_down_is_told_when_it_is_up() {
 
 /// Rows: GA-79, GA-81
 #[tokio::test(start_paused = true)]
-async fn an_update_is_told_if_the_generation_has_changed() {
+async fn an_update_is_dispatched_if_the_generation_has_changed() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -142,7 +142,7 @@ async fn an_update_is_told_if_the_generation_has_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_of_somebody_else_is_no_small_change() {
+async fn a_changed_finalizer_of_another_writer_is_dispatched() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -161,7 +161,7 @@ async fn a_finalizer_of_somebody_else_is_no_small_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_another_writer_removed_comes_back_without_another_add() {
+async fn a_finalizer_removed_by_another_writer_is_restored_without_a_second_add() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -188,7 +188,7 @@ async fn what_is_not_set_does_nothing_and_the_finalizer_comes_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_never_hidden_and_mends_what_was_given_up() {
+async fn a_resync_is_always_dispatched_and_repeats_exhausted_calls() {
     let rig = Rig::new();
     let controller = (builder().retry_policy(windlass_controller::NeverRetry))
         .build()
@@ -210,7 +210,7 @@ async fn a_resync_is_never_hidden_and_mends_what_was_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_failed_is_told_from_its_old_state_though_a_label_changed_meanwhile() {
+async fn a_failed_update_keeps_its_old_state_despite_a_label_change() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -229,7 +229,7 @@ async fn an_update_that_failed_is_told_from_its_old_state_though_a_label_changed
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_that_failed_is_made_again_though_a_label_changed_meanwhile() {
+async fn a_failed_sync_is_retried_despite_a_label_change() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -274,7 +274,7 @@ async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_while_it_is_added_is_told_afterwards() {
+async fn a_change_during_the_add_is_dispatched_afterwards() {
     let rig = Rig::new();
     let (log, world) = (rig.log.clone(), rig.world.clone());
     let adding = rig.log.watcher().on_add(move |object: Arc<Lease>| {
@@ -297,7 +297,7 @@ async fn what_changes_while_it_is_added_is_told_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_dies_while_it_is_added_is_cleaned_up_and_gets_no_finalizer() {
+async fn an_object_deleted_during_the_add_is_cleaned_up_and_gets_no_finalizer() {
     let rig = Rig::new();
     let (log, world) = (rig.log.clone(), rig.world.clone());
     let adding = rig.log.watcher().on_add(move |_: Arc<Lease>| {
@@ -341,7 +341,7 @@ async fn an_add_is_given_the_object_as_it_is_with_the_guard() {
 
 /// A watcher can be called directly, without a controller; it then has nothing to remember.
 #[tokio::test(start_paused = true)]
-async fn what_stays_pending_by_policy_is_no_second_delete() {
+async fn a_kept_pending_call_is_no_second_delete() {
     let rig = Rig::new();
     let controller = builder()
         .retry_dequeue_policy(NeverDequeue)
@@ -374,7 +374,7 @@ async fn a_watcher_in_a_watcher_is_a_watcher() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_that_failed_is_made_again_by_the_watcher_itself() {
+async fn a_failed_resync_is_retried_by_the_watcher() {
     let rig = Rig::new();
     let controller = (builder().retry_policy(windlass_controller::NeverRetry))
         .build()

@@ -49,15 +49,15 @@ pub(super) struct IdentityMeta<'a> {
 // === impl Identity ===
 
 impl From<&BorrowedIdentity<'_>> for Identity {
-    fn from(who: &BorrowedIdentity<'_>) -> Self {
-        let key = ObjectKey::new(who.name());
+    fn from(borrowed: &BorrowedIdentity<'_>) -> Self {
+        let key = ObjectKey::new(borrowed.name());
         Self {
-            key: match who.namespace() {
+            key: match borrowed.namespace() {
                 Some(namespace) => key.within(namespace),
                 None => key,
             },
-            uid: who.uid().map(Uid::from),
-            resource_version: who.resource_version().map(str::to_owned),
+            uid: borrowed.uid().map(Uid::from),
+            resource_version: borrowed.resource_version().map(str::to_owned),
         }
     }
 }
@@ -231,8 +231,8 @@ mod tests {
 
     #[track_caller]
     fn check(json: &str) {
-        let who = BorrowedIdentity::read(json.as_bytes(), "Pod").expect(json);
-        let identity = Identity::from(&who);
+        let borrowed = BorrowedIdentity::read(json.as_bytes(), "Pod").expect(json);
+        let identity = Identity::from(&borrowed);
         assert_eq!(identity.key.to_string(), "shop/web", "{json}");
         assert_eq!(
             identity.uid.as_ref().map(crate::Uid::as_str),

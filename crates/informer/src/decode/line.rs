@@ -116,10 +116,10 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: &str) {
-        let said = match Line::read(line.as_bytes()) {
+        let result = match Line::read(line.as_bytes()) {
             Ok(line) => format!("{} {}", line.kind, String::from_utf8_lossy(line.object)),
             Err(error) => error.to_string(),
         };
-        assert_eq!(said, expected, "{line}");
+        assert_eq!(result, expected, "{line}");
     }
 }

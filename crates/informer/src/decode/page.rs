@@ -270,10 +270,10 @@ impl Page {
             }
             self.place = PagePosition::Within(field, ValueScanner::of(first));
         }
-        let PagePosition::Within(field, skim) = &mut self.place else {
+        let PagePosition::Within(field, scanner) = &mut self.place else {
             return Ok(true);
         };
-        let (field, end) = (*field, skim.end(&self.chunk));
+        let (field, end) = (*field, scanner.end(&self.chunk));
         let read = end.unwrap_or(self.chunk.len());
         if field == Field::Other {
             self.chunk.advance(read);

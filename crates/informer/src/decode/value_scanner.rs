@@ -78,11 +78,11 @@ mod tests {
         fn any_value_ends_where_it_does_however_it_is_cut(value in value(), cuts in prop::collection::vec(1usize..9, 0..40)) {
             let json = value.to_string();
             let text = format!("{json},\"]}}");
-            let mut skim = ValueScanner::of(json.as_bytes()[0]);
+            let mut scanner = ValueScanner::of(json.as_bytes()[0]);
             let (mut rest, mut read) = (text.as_bytes(), 0);
             for cut in cuts.into_iter().chain([usize::MAX]) {
                 let (piece, after) = rest.split_at(cut.min(rest.len()));
-                if let Some(end) = skim.end(piece) {
+                if let Some(end) = scanner.end(piece) {
                     prop_assert_eq!(read + end, json.len());
                     return Ok(());
                 }

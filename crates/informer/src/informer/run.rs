@@ -3,10 +3,7 @@
 use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 
 use futures::FutureExt as _;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
+use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::ResyncSchedule};
@@ -14,7 +11,7 @@ use crate::{
     Event, ObjectIdentity as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
     health::{HealthState, InformerStatus},
     panics, problem,
-    source::{Change, Changes},
+    source::{Change, Changes, until},
     store::{Deltas, Writer},
     subscription::{EventEnvelope, Publisher},
     trace,
@@ -37,7 +34,7 @@ pub(super) struct Ingest<K: Stored> {
 
 /// How many changes the source may be ahead. Decoding and storing alternate on one task, so a
 /// larger channel only saves task switches.
-const AHEAD: usize = 4;
+const CHANGE_BUFFER: usize = 4;
 
 struct Run<'r, K: Stored> {
     shared: &'r Shared<K>,
@@ -103,7 +100,7 @@ impl<K: Stored> Run<'_, K> {
         shared.status.send_modify(InformerStatus::start);
         // A run begins with a list, so earlier requests are obsolete.
         _ = shared.relist.notified().now_or_never();
-        let (sender, mut changes) = mpsc::channel(AHEAD);
+        let (sender, mut changes) = mpsc::channel(CHANGE_BUFFER);
         loop {
             let count = shared.new_subscribers.count().clone();
             let version = shared.status.borrow().resource_version.clone();
@@ -164,7 +161,7 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// Applies `first` and the changes that wait, at most [`AHEAD`], because the source waits
+    /// Applies `first` and the changes that wait, at most [`CHANGE_BUFFER`], because the source waits
     /// meanwhile.
     async fn changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
         let mut next = Some(first);
@@ -311,7 +308,7 @@ impl<K: Stored> Run<'_, K> {
 
     /// Publishes [`Event::Synced`].
     async fn publish_synced(&mut self) {
-        let synced = EventEnvelope::synced().in_epoch(self.shared.store.epoch());
+        let synced = EventEnvelope::synced(self.shared.store.epoch());
         self.publisher.publish(synced).await;
     }
 
@@ -332,10 +329,12 @@ impl<K: Stored> Run<'_, K> {
                 let (object, lazy) = lazy.open()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
-                let envelope = EventEnvelope::about(key, event, lazy, span).listed(true);
-                Some(envelope.in_epoch(store.epoch()))
+                Some(EventEnvelope {
+                    from_list: true,
+                    ..EventEnvelope::about(key, event, lazy, span, store.epoch())
+                })
             });
-            let last = || EventEnvelope::synced().in_epoch(store.epoch());
+            let last = || EventEnvelope::synced(store.epoch());
             let mut all = there.chain(synced.then(last));
             let mut batch = Vec::new();
             loop {
@@ -360,9 +359,13 @@ impl<K: Stored> Run<'_, K> {
             let restored = delta.restored;
             if let Some((key, event, lazy)) = delta.into_event() {
                 let span = trace::event(&shared.resource, &event);
-                let envelope = EventEnvelope::about(key, event, lazy, span);
-                let envelope = envelope.listed(from_list).restored(restored);
-                self.publish(envelope.in_epoch(shared.store.epoch())).await;
+                let epoch = shared.store.epoch();
+                let envelope = EventEnvelope {
+                    from_list,
+                    restored,
+                    ..EventEnvelope::about(key, event, lazy, span, epoch)
+                };
+                self.publish(envelope).await;
             }
         }
     }
@@ -378,7 +381,13 @@ impl<K: Stored> Run<'_, K> {
         let Shared {
             store, resource, ..
         } = self.shared;
-        let current = |key: &ObjectKey| Some(current(resource, store, key)?.requested());
+        let current = |key: &ObjectKey| {
+            let envelope = current(resource, store, key)?;
+            Some(EventEnvelope {
+                requested: true,
+                ..envelope
+            })
+        };
         self.publisher.deliver_requested(current).await;
     }
 
@@ -429,13 +438,6 @@ fn current<K: Stored>(
     let (object, lazy) = store.get_lazy(key)?.open()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
-    Some(EventEnvelope::about(key.clone(), event, lazy, span).in_epoch(store.epoch()))
-}
-
-/// Waits until `due`; for `None` forever.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
-    }
+    let epoch = store.epoch();
+    Some(EventEnvelope::about(key.clone(), event, lazy, span, epoch))
 }

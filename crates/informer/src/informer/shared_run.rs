@@ -4,6 +4,9 @@
 //! the driver, polls its future. A driver that leaves parks the future, and another caller
 //! continues to poll it, so that no change is lost and no list is repeated. The last caller drops
 //! the future, which ends the run. The next call begins another run.
+//!
+//! Not a spawned task: an aborted task ends later, possibly while it runs on another thread. Here the
+//! run has ended when its last caller is gone, so that two runs never write to one store.
 
 use std::{
     pin::pin,

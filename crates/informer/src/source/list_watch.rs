@@ -245,7 +245,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// # Errors
     ///
     /// [`InvalidListWatch`] if `selector` cannot be valid. Other errors of a selector are found by
-    /// the server, reported as [`WatchError::Invalid`], and retried.
+    /// the server, reported as [`WatchErrorCause::Invalid`](crate::WatchErrorCause), and retried.
     pub fn labels(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
         self.requests.labels = checked("label", selector.into())?;
         Ok(self)
@@ -256,7 +256,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// # Errors
     ///
     /// [`InvalidListWatch`] if `selector` cannot be valid. Other errors of a selector are found by
-    /// the server, reported as [`WatchError::Invalid`], and retried.
+    /// the server, reported as [`WatchErrorCause::Invalid`](crate::WatchErrorCause), and retried.
     pub fn fields(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
         let selector = selector.into();
         if selector.split(',').any(|term| !term.contains('=')) {
@@ -293,7 +293,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// How long a watch may deliver no event or bookmark. The default is 3 minutes. Below one
     /// minute, the bookmark interval of the server, quiet watches break without a reason.
     ///
-    /// If the server has sent bookmarks before, silence is an error ([`WatchError::Silent`]).
+    /// If the server has sent bookmarks before, silence is an error ([`WatchErrorCause::Silent`](crate::WatchErrorCause)).
     /// Otherwise the watch ends and the next one begins without an error. In both cases the version
     /// of the server is requested first, which detects a cluster that was restored from a backup.
     pub fn silence(mut self, silence: Duration) -> Self {

@@ -234,9 +234,9 @@ where
     /// Whether an object was deleted before the last complete version: its state is older, and the
     /// store does not have it. A streamed relist shows such an object if it comes from a stale
     /// replica. The object is held until the version of the list is known.
-    fn is_gone(&self, who: &BorrowedIdentity<'_>) -> bool {
-        let version = who.resource_version();
-        version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(who)
+    fn is_gone(&self, identity: &BorrowedIdentity<'_>) -> bool {
+        let version = identity.resource_version();
+        version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(identity)
     }
 
     /// Sends an object that exists, and returns its identity.
@@ -245,18 +245,18 @@ where
         verb: Verb,
         raw: RawJson<'a>,
     ) -> Result<BorrowedIdentity<'a>, StepError> {
-        let who = self.decoder.borrowed_identity(raw.json);
-        let who = who.map_err(|error| self.requests.malformed(verb, error))?;
+        let identity = self.decoder.borrowed_identity(raw.json);
+        let identity = identity.map_err(|error| self.requests.malformed(verb, error))?;
         if !self.went_back
-            && let Some(known) = self.changes.known(&who)
+            && let Some(known) = self.changes.known(&identity)
         {
             if !self.quarantine.is_empty() {
-                self.quarantine.forget(&who.key());
+                self.quarantine.forget(&identity.key());
             }
             self.changes.send(Change::Unchanged(known)).await?;
-            return Ok(who);
+            return Ok(identity);
         }
-        if self.again && verb == Verb::Watch && self.is_gone(&who) {
+        if self.again && verb == Verb::Watch && self.is_gone(&identity) {
             let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
             let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
             if is_full || self.held_back.len() >= Self::HELD_BACK {
@@ -264,19 +264,19 @@ where
             }
             // A copy, because a slice would keep the whole chunk in memory.
             self.held_back.push(Bytes::copy_from_slice(raw.json));
-            return Ok(who);
+            return Ok(identity);
         }
         match self.read(raw) {
             Ok(object) => _ = self.apply(object).await?,
             Err(error) => {
-                let identity = Identity::from(&who);
+                let identity = Identity::from(&identity);
                 self.quarantine.put(identity.key.clone(), Instant::now());
                 self.changes
                     .send(Change::Undecodable { identity, error })
                     .await?;
             }
         }
-        Ok(who)
+        Ok(identity)
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::timeouts::{TimeBudget, Timeouts};
 use crate::{
-    ObjectKey, WatchError,
+    ObjectKey, WatchError, WatchErrorCause,
     api_request::{ServerStatus, sent_once},
     decode::{DecodeError, PageError},
     watch::{NextRequest, Verb},
@@ -146,7 +146,7 @@ impl<K: Resource> Requests<K> {
         );
         match self.get(url, Verb::Watch).await {
             Ok(answer) => self.whole(answer, Verb::Watch).await.map(Some),
-            Err(WatchError::UnknownKind { .. }) => Ok(None),
+            Err(error) if matches!(error.cause, WatchErrorCause::UnknownKind) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -216,32 +216,24 @@ impl<K: Resource> Requests<K> {
     }
 
     pub(super) fn silent(&self, verb: Verb, limit: Duration) -> WatchError {
-        WatchError::Silent {
-            resource: Arc::clone(&self.resource),
-            verb,
-            limit,
-        }
+        self.error(verb, WatchErrorCause::Silent { limit })
     }
 
     pub(super) fn overdue(&self, verb: Verb) -> WatchError {
-        WatchError::Overdue {
-            resource: Arc::clone(&self.resource),
-            verb,
-            limit: self.timeouts.list,
-        }
+        let limit = self.timeouts.list;
+        self.error(verb, WatchErrorCause::Overdue { limit })
     }
 
     /// The error of a page that cannot be read.
     pub(super) fn unreadable(&self, error: PageError) -> WatchError {
-        match error {
-            PageError::Malformed(error) => self.malformed(Verb::List, error),
-            PageError::TooLong { limit } => self.too_long(Verb::List, limit),
-            error @ PageError::Late { .. } => WatchError::Inconsistent {
-                resource: Arc::clone(&self.resource),
-                verb: Verb::List,
+        let cause = match error {
+            PageError::Malformed(source) => WatchErrorCause::Malformed { source },
+            PageError::TooLong { limit } => WatchErrorCause::TooLong { limit },
+            error @ PageError::Late { .. } => WatchErrorCause::Inconsistent {
                 why: format!("{error}; ask for smaller pages with `page_size`"),
             },
-        }
+        };
+        self.error(Verb::List, cause)
     }
 
     /// The error of a response that is not a success. Limits the wait that it demands.
@@ -252,27 +244,20 @@ impl<K: Resource> Requests<K> {
     }
 
     pub(super) fn too_long(&self, verb: Verb, limit: usize) -> WatchError {
-        WatchError::TooLong {
-            resource: Arc::clone(&self.resource),
-            verb,
-            limit,
-        }
+        self.error(verb, WatchErrorCause::TooLong { limit })
     }
 
     pub(super) fn malformed(&self, verb: Verb, source: DecodeError) -> WatchError {
-        WatchError::Malformed {
-            resource: Arc::clone(&self.resource),
-            verb,
-            source,
-        }
+        self.error(verb, WatchErrorCause::Malformed { source })
     }
 
     fn connection(&self, verb: Verb, source: kube::Error) -> WatchError {
-        WatchError::Connection {
-            resource: Arc::clone(&self.resource),
-            verb,
-            source: Box::new(source),
-        }
+        let source = Box::new(source);
+        self.error(verb, WatchErrorCause::Connection { source })
+    }
+
+    fn error(&self, verb: Verb, cause: WatchErrorCause) -> WatchError {
+        WatchError::new(Arc::clone(&self.resource), verb, cause)
     }
 
     /// Sends one request once. Its response decides the next request of the session.

@@ -1,6 +1,8 @@
-//! The timeouts of lists and watches. *(pure)*
+//! The timeouts of lists and watches, and a wait until a due time.
 
 use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
 
 /// Timeouts of requests and responses.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +27,14 @@ pub(super) struct Timeouts {
 pub(super) struct TimeBudget {
     answer: Duration,
     left: Duration,
+}
+
+/// Waits until `due`; for `None` forever.
+pub(crate) async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
 }
 
 // === impl TimeBudget ===

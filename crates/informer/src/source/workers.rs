@@ -1,4 +1,7 @@
 //! Decodes long lists on several threads.
+//!
+//! Guaranteed: the objects come back in the order of the list, at most one batch for each thread and
+//! one more are in progress, and dropping the workers drops the batches that have not begun.
 
 use std::{collections::VecDeque, marker::PhantomData, num::NonZeroUsize, sync::Arc};
 

@@ -1,4 +1,9 @@
 //! Sharded map of cached objects, keyed by namespace and name.
+//!
+//! Not `DashMap`: it looks up by a borrowed form of the key, and a namespace and a name of an object
+//! are two strings in its JSON, so that each lookup would build a key. The map is also read shard
+//! by shard, with the lock of one shard for a bounded time, while `DashMap` iterates by references
+//! that hold the lock.
 
 use std::{
     hash::BuildHasher,
@@ -87,7 +92,7 @@ impl<K> ShardedMap<K> {
     }
 
     /// Marks `entry` as shown by list `list`.
-    pub(super) fn show(&self, entry: &mut Entry<K>, list: u32) {
+    pub(super) fn mark_shown(&self, entry: &mut Entry<K>, list: u32) {
         if entry.mark.list != list {
             entry.mark.list = list;
             self.shown.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +146,7 @@ impl<K> ShardedMap<K> {
             }
             hash_table::Entry::Occupied(mut slot) => {
                 let entry = slot.get_mut();
-                self.show(entry, mark.list);
+                self.mark_shown(entry, mark.list);
                 if entry.mark.epoch == mark.epoch && is_known(&entry.lazy) {
                     return PutOutcome::Known;
                 }

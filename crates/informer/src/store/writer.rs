@@ -137,7 +137,7 @@ impl<K: Stored> Writer<K> {
             let stays = is_late || is_same_life(&entry.lazy, object);
             if stays {
                 // The epoch of the stored state does not change.
-                objects.show(entry, mark.list);
+                objects.mark_shown(entry, mark.list);
             }
             stays
         });

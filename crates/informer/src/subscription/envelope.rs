@@ -9,9 +9,9 @@ use crate::{ErasedObject, Event, LazyObject, ObjectKey, Stored};
 /// An event with its key, its span, and where it comes from.
 ///
 /// The span ends when the last clone of the envelope is dropped. It is [`Span::none`] if no
-/// `tracing` subscriber enables it.
+/// `tracing` subscriber enables it. `K` may be unsized, as in [`Event`].
 #[non_exhaustive]
-pub struct EventEnvelope<K> {
+pub struct EventEnvelope<K: ?Sized> {
     /// The key of the object. `None` for [`Synced`](Event::Synced).
     pub key: Option<ObjectKey>,
     /// The event.
@@ -33,26 +33,7 @@ pub struct EventEnvelope<K> {
     /// back. Versions of the object that were stored before are then obsolete.
     pub restored: bool,
     /// The stored form of the object, if that is not the decoded one.
-    lazy: Option<LazyObject<K>>,
-}
-
-/// An [`EventEnvelope`] with a type-erased object, for code that handles several kinds at once.
-#[non_exhaustive]
-pub struct ErasedEventEnvelope {
-    /// The key of the object. `None` for [`Synced`](Event::Synced).
-    pub key: Option<ObjectKey>,
-    /// The event, with the object in the form in which the store keeps it.
-    pub event: Event<dyn ErasedObject>,
-    /// The span `informer-event-*`.
-    pub span: Span,
-    /// See `EventEnvelope::requested`.
-    pub requested: bool,
-    /// See `EventEnvelope::from_list`.
-    pub from_list: bool,
-    /// See `EventEnvelope::epoch`.
-    pub epoch: u32,
-    /// See `EventEnvelope::restored`.
-    pub restored: bool,
+    pub(crate) lazy: Option<LazyObject<K>>,
 }
 
 // === impl EventEnvelope ===
@@ -64,6 +45,7 @@ impl<K> EventEnvelope<K> {
         event: Event<K>,
         lazy: Option<LazyObject<K>>,
         span: Span,
+        epoch: u32,
     ) -> Self {
         Self {
             key: Some(key),
@@ -71,55 +53,32 @@ impl<K> EventEnvelope<K> {
             span,
             requested: false,
             from_list: false,
-            epoch: 0,
+            epoch,
             restored: false,
             lazy,
         }
     }
 
     /// Creates the envelope of [`Event::Synced`].
-    pub(crate) const fn synced() -> Self {
+    pub(crate) const fn synced(epoch: u32) -> Self {
         Self {
             key: None,
             event: Event::Synced,
             span: Span::none(),
             requested: false,
             from_list: false,
-            epoch: 0,
+            epoch,
             restored: false,
             lazy: None,
         }
     }
-
-    /// Sets `requested`.
-    pub(crate) fn requested(self) -> Self {
-        Self {
-            requested: true,
-            ..self
-        }
-    }
-
-    /// Sets the epoch.
-    pub(crate) fn in_epoch(self, epoch: u32) -> Self {
-        Self { epoch, ..self }
-    }
-
-    /// Sets `restored`.
-    pub(crate) fn restored(self, restored: bool) -> Self {
-        Self { restored, ..self }
-    }
-
-    /// Sets `from_list`.
-    pub(crate) fn listed(self, from_list: bool) -> Self {
-        Self { from_list, ..self }
-    }
 }
 
 impl<K: Stored> EventEnvelope<K> {
-    /// Converts the object to its stored form, type-erased. A decoded form stays until
-    /// [`release_decoded`](ErasedObject) is called.
+    /// Converts the object to its stored form, type-erased, for code that handles several kinds. A
+    /// decoded form stays until [`release_decoded`](ErasedObject) is called.
     #[must_use]
-    pub fn into_erased(self) -> ErasedEventEnvelope {
+    pub fn into_erased(self) -> EventEnvelope<dyn ErasedObject> {
         let lazy = self.lazy;
         let event = self.event.map(|object| match lazy {
             Some(lazy) => {
@@ -128,7 +87,7 @@ impl<K: Stored> EventEnvelope<K> {
             }
             None => object,
         });
-        ErasedEventEnvelope {
+        EventEnvelope {
             key: self.key,
             event,
             span: self.span,
@@ -136,11 +95,12 @@ impl<K: Stored> EventEnvelope<K> {
             from_list: self.from_list,
             epoch: self.epoch,
             restored: self.restored,
+            lazy: None,
         }
     }
 }
 
-impl<K> Clone for EventEnvelope<K> {
+impl<K: ?Sized> Clone for EventEnvelope<K> {
     fn clone(&self) -> Self {
         Self {
             key: self.key.clone(),
@@ -155,22 +115,16 @@ impl<K> Clone for EventEnvelope<K> {
     }
 }
 
-impl<K: Stored> fmt::Debug for EventEnvelope<K> {
+/// Shows the event type and the key, and never the content, which may be secret.
+impl<K: ?Sized> fmt::Debug for EventEnvelope<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventEnvelope")
-            .field("event", &self.event)
-            .field("from_list", &self.from_list)
-            .finish_non_exhaustive()
-    }
-}
-
-// === impl ErasedEventEnvelope ===
-
-impl fmt::Debug for ErasedEventEnvelope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ErasedEventEnvelope")
-            .field("key", &self.key)
-            .field("action", &self.event.action())
+        let mut shown = f.debug_struct("EventEnvelope");
+        let action = self.event.action();
+        match &self.key {
+            Some(key) => shown.field("event", &format_args!("{action} {key}")),
+            None => shown.field("event", &format_args!("{action}")),
+        };
+        shown
             .field("from_list", &self.from_list)
             .finish_non_exhaustive()
     }

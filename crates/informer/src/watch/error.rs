@@ -1,6 +1,6 @@
 //! Errors of a watch.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use super::one_line;
 use crate::{DecodeError, api_request::ServerStatus};
@@ -12,129 +12,110 @@ use crate::{DecodeError, api_request::ServerStatus};
 /// server), and a proxy may return any of these errors by mistake.
 ///
 /// The message has what failed and what to do; the [`source`](std::error::Error::source), if there
-/// is one, has the cause. Text of the server is cut to one line of at most 300 characters.
+/// is one, has the underlying error. Text of the server is cut to one line of at most 300
+/// characters.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use windlass_informer::{Verb, WatchError, WatchErrorCause};
+///
+/// let limit = Duration::from_secs(30);
+/// let error = WatchError::new("pods", Verb::Watch, WatchErrorCause::Silent { limit });
+/// assert_eq!(error.reason(), "silent");
+/// assert_eq!(
+///     error.to_string(),
+///     "cannot watch pods: timed out after 30s without data from the server"
+/// );
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WatchError {
+    /// The kind, as `plural.group`.
+    pub resource: Arc<str>,
+    /// The request that failed.
+    pub verb: Verb,
+    /// Why it failed.
+    pub cause: WatchErrorCause,
+}
+
+/// The cause of a [`WatchError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum WatchError {
+pub enum WatchErrorCause {
     /// The API server could not be reached, or the connection broke.
-    #[error("cannot {verb} {resource}: cannot reach the API server, or the connection broke")]
+    #[error("cannot reach the API server, or the connection broke")]
     Connection {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The error of the connection.
         source: Box<kube::Error>,
     },
 
     /// Nothing was received for the timeout: no byte of a list, or no event and no bookmark of a
     /// watch.
-    #[error("cannot {verb} {resource}: timed out after {limit:?} without data from the server")]
+    #[error("timed out after {limit:?} without data from the server")]
     Silent {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The timeout.
         limit: Duration,
     },
 
     /// A list made progress but was not complete within the timeout.
     #[error(
-        "cannot {verb} {resource}: timed out after {limit:?} before the list was complete; use smaller pages (`page_size`) or a longer timeout (`list_timeout`)"
+        "timed out after {limit:?} before the list was complete; use smaller pages (`page_size`) or a longer timeout (`list_timeout`)"
     )]
     Overdue {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The timeout.
         limit: Duration,
     },
 
     /// The credentials are invalid (`401`).
     #[error(
-        "cannot {verb} {resource}: not authenticated ({message}); check the credentials of the kubeconfig or the service account"
+        "not authenticated ({message}); check the credentials of the kubeconfig or the service account"
     )]
     Unauthenticated {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The message of the API server.
         message: String,
     },
 
     /// The credentials lack a permission (`403`).
-    #[error(
-        "cannot {verb} {resource}: forbidden ({message}); a Role or ClusterRole must grant `list` and `watch` on {resource}"
-    )]
+    #[error("forbidden ({message}); a Role or ClusterRole must grant `list` and `watch`")]
     Forbidden {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The message of the API server.
         message: String,
     },
 
     /// The API server does not know the kind (`404`).
     #[error(
-        "cannot {verb} {resource}: the API server does not serve this kind; install its CustomResourceDefinition, or check group and version"
+        "the API server does not serve this kind; install its CustomResourceDefinition, or check group and version"
     )]
-    UnknownKind {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
-    },
+    UnknownKind,
 
     /// The request is rejected (`400`, `422`), usually because of a selector. Retried, because a
     /// proxy may return this by mistake.
-    #[error(
-        "cannot {verb} {resource}: the API server rejected the request ({message}); check the label and field selectors"
-    )]
+    #[error("the API server rejected the request ({message}); check the label and field selectors")]
     Invalid {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The message of the API server.
         message: String,
     },
 
     /// The version is older than the history of the API server (`410`).
-    #[error("cannot {verb} {resource}: the resource version has expired ({message})")]
+    #[error("the resource version has expired ({message})")]
     Expired {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The message of the API server.
         message: String,
     },
 
     /// The API server throttles requests (`429`).
-    #[error("cannot {verb} {resource}: the API server throttles requests")]
+    #[error("the API server throttles requests")]
     Throttled {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The minimum wait, if the API server demands one.
         retry_after: Option<Duration>,
     },
 
     /// Any other response that is not a success.
-    #[error(
-        "cannot {verb} {resource}: the API server answered {code}{}",
-        in_brackets(message)
-    )]
+    #[error("the API server answered {code}{}", in_brackets(message))]
     Server {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The HTTP status, or the code of an error event.
         code: u16,
         /// The message of the API server. Of a 5xx only the reason, because the message may
@@ -145,36 +126,22 @@ pub enum WatchError {
     },
 
     /// The response is not as the Kubernetes API specifies.
-    #[error("cannot {verb} {resource}: the response is malformed")]
+    #[error("the response is malformed")]
     Malformed {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// Why it does not decode.
         source: DecodeError,
     },
 
     /// An object or line is longer than the limit.
-    #[error(
-        "cannot {verb} {resource}: an object or line is longer than {limit} bytes; raise the limit with `max_bytes`"
-    )]
+    #[error("an object or line is longer than {limit} bytes; raise the limit with `max_bytes`")]
     TooLong {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// The limit in bytes.
         limit: usize,
     },
 
     /// A list contradicts itself, or is older than an earlier one.
-    #[error("cannot {verb} {resource}: the list is rejected: {why}")]
+    #[error("the list is rejected: {why}")]
     Inconsistent {
-        /// The kind, as `plural.group`.
-        resource: Arc<str>,
-        /// The request that failed.
-        verb: Verb,
         /// In which way.
         why: String,
     },
@@ -196,43 +163,55 @@ pub enum Verb {
 // === impl WatchError ===
 
 impl WatchError {
+    /// Creates the error of a request for `resource`, as `plural.group`.
+    pub fn new(resource: impl Into<Arc<str>>, verb: Verb, cause: WatchErrorCause) -> Self {
+        Self {
+            resource: resource.into(),
+            verb,
+            cause,
+        }
+    }
+
     /// The value of the metric label `reason`. It never changes.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Connection { .. } => "connection",
-            Self::Silent { .. } => "silent",
-            Self::Overdue { .. } => "overdue",
-            Self::Unauthenticated { .. } => "unauthenticated",
-            Self::Forbidden { .. } => "forbidden",
-            Self::UnknownKind { .. } => "unknown_kind",
-            Self::Invalid { .. } => "invalid",
-            Self::Expired { .. } => "expired",
-            Self::Throttled { .. } => "throttled",
-            Self::Server { .. } => "server",
-            Self::Malformed { .. } => "malformed",
-            Self::TooLong { .. } => "too_long",
-            Self::Inconsistent { .. } => "inconsistent",
+        match self.cause {
+            WatchErrorCause::Connection { .. } => "connection",
+            WatchErrorCause::Silent { .. } => "silent",
+            WatchErrorCause::Overdue { .. } => "overdue",
+            WatchErrorCause::Unauthenticated { .. } => "unauthenticated",
+            WatchErrorCause::Forbidden { .. } => "forbidden",
+            WatchErrorCause::UnknownKind => "unknown_kind",
+            WatchErrorCause::Invalid { .. } => "invalid",
+            WatchErrorCause::Expired { .. } => "expired",
+            WatchErrorCause::Throttled { .. } => "throttled",
+            WatchErrorCause::Server { .. } => "server",
+            WatchErrorCause::Malformed { .. } => "malformed",
+            WatchErrorCause::TooLong { .. } => "too_long",
+            WatchErrorCause::Inconsistent { .. } => "inconsistent",
         }
     }
 
     /// The minimum wait before the retry, if the API server demands one.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Throttled { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
+        match self.cause {
+            WatchErrorCause::Throttled { retry_after }
+            | WatchErrorCause::Server { retry_after, .. } => retry_after,
             _ => None,
         }
     }
 
     /// Whether the API server has not reached the requested version.
     pub(crate) fn is_from_the_future(&self) -> bool {
-        matches!(self, Self::Server { code: 504, message, .. } if message.contains(TOO_LARGE))
+        matches!(
+            &self.cause,
+            WatchErrorCause::Server { code: 504, message, .. } if message.contains(TOO_LARGE)
+        )
     }
 
     /// The error for a response that is not a success.
     pub(crate) fn from_status(resource: &Arc<str>, verb: Verb, answer: ServerStatus) -> Self {
-        let resource = Arc::clone(resource);
         let ServerStatus {
             code,
             reason,
@@ -248,41 +227,42 @@ impl WatchError {
             _ => &message,
         };
         let message = one_line(message).into_owned();
-        match (code, reason.as_str()) {
-            (410, _) | (_, "Expired" | "Gone") => Self::Expired {
-                resource,
-                verb,
-                message,
-            },
-            (401, _) => Self::Unauthenticated {
-                resource,
-                verb,
-                message,
-            },
-            (403, _) => Self::Forbidden {
-                resource,
-                verb,
-                message,
-            },
-            (404, _) => Self::UnknownKind { resource, verb },
-            (400 | 422, _) => Self::Invalid {
-                resource,
-                verb,
-                message,
-            },
-            (429, _) => Self::Throttled {
-                resource,
-                verb,
-                retry_after,
-            },
-            _ => Self::Server {
-                resource,
-                verb,
+        let cause = match (code, reason.as_str()) {
+            (410, _) | (_, "Expired" | "Gone") => WatchErrorCause::Expired { message },
+            (401, _) => WatchErrorCause::Unauthenticated { message },
+            (403, _) => WatchErrorCause::Forbidden { message },
+            (404, _) => WatchErrorCause::UnknownKind,
+            (400 | 422, _) => WatchErrorCause::Invalid { message },
+            (429, _) => WatchErrorCause::Throttled { retry_after },
+            _ => WatchErrorCause::Server {
                 code,
                 message,
                 retry_after,
             },
+        };
+        Self::new(Arc::clone(resource), verb, cause)
+    }
+}
+
+impl fmt::Display for WatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            resource,
+            verb,
+            cause,
+        } = self;
+        write!(f, "cannot {verb} {resource}: {cause}")?;
+        if let WatchErrorCause::Forbidden { .. } = cause {
+            write!(f, " on {resource}")?;
         }
+        Ok(())
+    }
+}
+
+impl Error for WatchError {
+    /// The source of the cause: the message has the cause.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
     }
 }
 

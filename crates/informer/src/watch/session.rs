@@ -31,7 +31,7 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 
 pub(crate) use self::list::History;
-use super::{Backoff, WatchError, is_older, is_version};
+use super::{Backoff, WatchError, WatchErrorCause, is_older, is_version};
 
 /// The next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -265,41 +265,41 @@ impl Session {
         connected: Duration,
         rng: &mut impl Rng,
     ) -> Duration {
-        let unwilling = matches!(error, WatchError::Invalid { .. });
-        match (self.next_request(), error) {
+        let unwilling = matches!(error.cause, WatchErrorCause::Invalid { .. });
+        match (self.next_request(), &error.cause) {
             (NextRequest::StreamedList, _) if unwilling => {
                 self.streaming = Streaming::Never;
                 return Duration::ZERO;
             }
-            (NextRequest::StreamedList, error) => {
+            (NextRequest::StreamedList, cause) => {
                 // An error that also affects paged lists shows nothing about streaming.
                 let says_nothing = matches!(
-                    error,
-                    WatchError::Connection { .. }
-                        | WatchError::Unauthenticated { .. }
-                        | WatchError::Forbidden { .. }
-                        | WatchError::UnknownKind { .. }
-                        | WatchError::Throttled { .. }
+                    cause,
+                    WatchErrorCause::Connection { .. }
+                        | WatchErrorCause::Unauthenticated { .. }
+                        | WatchErrorCause::Forbidden { .. }
+                        | WatchErrorCause::UnknownKind
+                        | WatchErrorCause::Throttled { .. }
                 );
                 if !says_nothing {
                     self.stream_failed();
                 }
             }
-            (NextRequest::List { token: Some(_), .. }, WatchError::Expired { .. }) => {
+            (NextRequest::List { token: Some(_), .. }, WatchErrorCause::Expired { .. }) => {
                 self.relist(Paging::OnePiece);
             }
             (
                 NextRequest::List { token: Some(_), .. },
-                WatchError::Inconsistent { .. } | WatchError::Invalid { .. },
+                WatchErrorCause::Inconsistent { .. } | WatchErrorCause::Invalid { .. },
             )
-            | (NextRequest::Watch { .. }, WatchError::Expired { .. }) => {
+            | (NextRequest::Watch { .. }, WatchErrorCause::Expired { .. }) => {
                 self.relist(Paging::FirstPage);
             }
             (
                 NextRequest::Watch { .. },
-                WatchError::Malformed { .. }
-                | WatchError::TooLong { .. }
-                | WatchError::Invalid { .. },
+                WatchErrorCause::Malformed { .. }
+                | WatchErrorCause::TooLong { .. }
+                | WatchErrorCause::Invalid { .. },
             ) => {
                 self.unusable += 1;
                 if self.unusable >= Self::UNUSABLE {
@@ -309,13 +309,13 @@ impl Session {
             }
             // The next list is paged again.
             (NextRequest::List { paged: false, .. }, _) => self.relist(Paging::FirstPage),
-            (NextRequest::Watch { .. }, WatchError::Silent { .. }) => {
+            (NextRequest::Watch { .. }, WatchErrorCause::Silent { .. }) => {
                 self.doubtful = true;
                 // Until the next one: another server may respond now, or a proxy that does not
                 // pass them on.
                 self.bookmarks = false;
             }
-            (NextRequest::Watch { .. }, error) if error.is_from_the_future() => {
+            (NextRequest::Watch { .. }, _) if error.is_from_the_future() => {
                 self.doubtful = true;
             }
             // The watch continues whatever the response is. The next silence requests the version

@@ -13,7 +13,7 @@ use crate::running::{config, run, start, told};
 
 /// A subscriber that is dropped receives nothing, and blocks no other.
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_is_told_once_and_to_whom_it_is_asked_for() {
+async fn a_requested_object_is_delivered_once_to_its_requester() {
     let (script, mut running) = start();
     let mut other = running.informer.subscribe();
     let resync = running.events.resync_handle();
@@ -36,7 +36,7 @@ async fn what_is_asked_for_is_told_once_and_to_whom_it_is_asked_for() {
 /// A late subscriber receives what is there in runs, and may take it so; a run is no longer than
 /// what was asked for, and nothing is delivered out of turn.
 #[tokio::test(start_paused = true)]
-async fn what_is_there_can_be_taken_in_runs() {
+async fn queued_events_can_be_received_in_batches() {
     for (buffer, runs) in [(1, 101), (4, 26), (256, 15)] {
         let (script, source) = Scripted::new();
         let buffer = NonZeroUsize::new(buffer).expect("not zero");
@@ -75,7 +75,7 @@ async fn what_is_there_can_be_taken_in_runs() {
 
 /// What is asked for comes after all that has happened to it, however much waits.
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_is_told_in_its_turn() {
+async fn a_requested_object_is_delivered_after_earlier_events() {
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).buffer(NonZeroUsize::MIN).build();
     let mut running = run(informer);
@@ -111,7 +111,7 @@ async fn what_is_asked_for_is_told_in_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_leaves_keeps_nobody_waiting() {
+async fn a_dropped_subscriber_blocks_no_other() {
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).buffer(NonZeroUsize::MIN).build();
     let leaver = informer.subscribe();
@@ -135,7 +135,7 @@ async fn a_handler_that_leaves_keeps_nobody_waiting() {
 
 /// The request is answered after the replay, although the informer was busy with its first list.
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_before_the_list_is_told_after_it() {
+async fn an_object_requested_before_the_list_is_delivered_after_it() {
     let (script, source) = Scripted::new();
     let informer = Informer::new(source);
     let stop = CancellationToken::new();

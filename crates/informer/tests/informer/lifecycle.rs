@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Change, DecodeError, HealthState, Identity, Informer, ObjectKey, Scripted, Uid, WatchError,
+    WatchErrorCause,
 };
 
 use crate::running::{config, run, start, told};
@@ -18,7 +19,7 @@ use crate::running::{config, run, start, told};
 ///
 /// Rows: GA-19, GA-45, GA-46, CK-10
 #[tokio::test(start_paused = true)]
-async fn every_handler_is_told_and_the_informer_runs_until_it_is_stopped() {
+async fn every_handler_receives_events_until_the_informer_is_stopped() {
     let (script, source) = Scripted::new();
     let informer = Informer::new(source);
     let (mut first, mut second) = (informer.subscribe(), informer.subscribe());
@@ -45,7 +46,7 @@ async fn every_handler_is_told_and_the_informer_runs_until_it_is_stopped() {
 
 /// Rows: CK-08, CK-09
 #[tokio::test(start_paused = true)]
-async fn synced_is_said_after_the_first_whole_list_and_not_before() {
+async fn synced_is_published_after_the_first_complete_list() {
     let (script, mut running) = start();
     assert!(!running.informer.has_synced());
     assert_eq!(running.informer.last_sync_resource_version(), None);
@@ -71,7 +72,7 @@ async fn synced_is_said_after_the_first_whole_list_and_not_before() {
 
 /// Rows: GA-22, GA-43, BO-27
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_health() {
+async fn problems_reach_the_error_handler_and_the_health() {
     let problems = Arc::new(Mutex::new(Vec::new()));
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::builder(source)
@@ -93,11 +94,13 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
     };
     let bad = Change::Undecodable { identity, error };
     script.change(bad).await.expect("runs");
-    let forbidden = WatchError::Forbidden {
-        resource: Arc::from("configmaps"),
-        verb: windlass_informer::Verb::Watch,
-        message: "no".to_owned(),
-    };
+    let forbidden = WatchError::new(
+        "configmaps",
+        windlass_informer::Verb::Watch,
+        WatchErrorCause::Forbidden {
+            message: "no".to_owned(),
+        },
+    );
     script
         .interrupt(forbidden, Duration::from_secs(3))
         .await
@@ -131,7 +134,7 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
 
 /// Clones are one informer; two of the same kind are two.
 #[tokio::test(start_paused = true)]
-async fn an_informer_is_told_apart_from_others_of_its_kind() {
+async fn an_informer_is_distinguished_from_others_of_its_kind() {
     let (_script, source) = Scripted::<ConfigMap>::new();
     let (_other_script, other) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);

@@ -30,7 +30,7 @@ async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String>
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_says_whether_it_comes_from_a_list() {
+async fn an_event_states_whether_it_is_from_a_list() {
     let (script, mut running) = start();
     script.list([config("a", "1")]).await.expect("runs");
     script.apply(config("b", "2")).await.expect("runs");
@@ -67,11 +67,13 @@ async fn a_list_that_breaks_off_is_a_list() {
     let (script, mut running) = start();
     script.change(Change::ListStarted).await.expect("runs");
     script.apply(config("a", "1")).await.expect("runs");
-    let broke = windlass_informer::WatchError::Silent {
-        resource: std::sync::Arc::from("configmaps"),
-        verb: windlass_informer::Verb::List,
-        limit: std::time::Duration::from_secs(30),
-    };
+    let broke = windlass_informer::WatchError::new(
+        "configmaps",
+        windlass_informer::Verb::List,
+        windlass_informer::WatchErrorCause::Silent {
+            limit: std::time::Duration::from_secs(30),
+        },
+    );
     let wait = std::time::Duration::from_secs(1);
     script.interrupt(broke, wait).await.expect("runs");
     let list = [config("a", "1"), config("b", "1")];
@@ -109,7 +111,7 @@ async fn an_object_that_decodes_late_counts_as_from_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_replayed_after_a_restart_comes_from_a_list() {
+async fn events_replayed_after_a_restart_are_from_a_list() {
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
     let stop = CancellationToken::new();
@@ -146,7 +148,7 @@ async fn what_is_replayed_after_a_restart_comes_from_a_list() {
 /// After the history went back, versions compare only with later ones, until all objects have a
 /// state of the new history.
 #[tokio::test(start_paused = true)]
-async fn an_event_says_to_which_history_its_version_belongs() {
+async fn an_event_states_the_epoch_of_its_version() {
     let (script, mut running) = start();
     let list = [config("a", "10"), config("b", "10")];
     script.list(list).await.expect("runs");
@@ -269,11 +271,13 @@ async fn a_script_that_is_run_again_skips_objects_before_its_list_and_no_error()
         let run = tokio::spawn(informer.run(stop.clone()));
         if !is_first {
             script.apply(config("old", "1")).await.expect("runs");
-            let broke = windlass_informer::WatchError::Silent {
-                resource: std::sync::Arc::from("configmaps"),
-                verb: windlass_informer::Verb::List,
-                limit: Duration::from_secs(30),
-            };
+            let broke = windlass_informer::WatchError::new(
+                "configmaps",
+                windlass_informer::Verb::List,
+                windlass_informer::WatchErrorCause::Silent {
+                    limit: Duration::from_secs(30),
+                },
+            );
             let wait = Duration::from_secs(1);
             script.interrupt(broke, wait).await.expect("runs");
             let down = |state: &HealthState| matches!(state, HealthState::Down { .. });

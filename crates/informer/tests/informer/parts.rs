@@ -47,7 +47,7 @@ fn a_uid_is_printed_as_it_is() {
 
 /// Rows: GA-44, CK-16, CK-23, BO-08
 #[tokio::test(start_paused = true)]
-async fn the_store_and_its_indexes_can_be_read_by_anybody() {
+async fn the_store_and_its_indexes_have_any_number_of_readers() {
     let by_value = Index::new(|config: &ConfigMap| config.data.clone()?.remove("value"));
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).index(&by_value).build();
@@ -83,7 +83,7 @@ async fn the_store_and_its_indexes_can_be_read_by_anybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_that_panics_files_nothing_and_stops_nobody() {
+async fn a_panic_in_an_index_function_affects_only_its_entry() {
     let fussy = Index::new(|config: &ConfigMap| {
         assert_ne!(config.name_any(), "bad");
         Some(config.name_any())
@@ -106,7 +106,7 @@ async fn an_index_that_panics_files_nothing_and_stops_nobody() {
 ///
 /// Rows: GA-61
 #[tokio::test(start_paused = true)]
-async fn a_source_of_ones_own_is_as_good_as_an_api() {
+async fn a_user_defined_source_works_like_an_api() {
     struct Fixed(Vec<ConfigMap>);
 
     impl Source<ConfigMap> for Fixed {
@@ -282,7 +282,7 @@ async fn debug_output_names_what_it_is_and_shows_no_content() {
         ),
         (
             format!("{:?}", told.into_erased()),
-            r#"action: "CREATE", from_list: true, "#,
+            "EventEnvelope { event: CREATE web, from_list: true, ",
         ),
         (format!("{erased:?}"), "ErasedObject(web)"),
         (format!("{lazy:?}"), "LazyObject(web)"),

@@ -14,7 +14,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Change, Changes, HealthState, Informer, InformerError, ObjectKey, Script, Scripted, Source,
-    Subscription, Verb, WatchError,
+    Subscription, Verb, WatchError, WatchErrorCause,
 };
 
 use crate::running::{config, told};
@@ -219,7 +219,7 @@ async fn a_subscription_ends_with_its_run() {
 
 /// An informer is freed when its users have left: no reference cycle keeps it.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_nobody_runs_is_freed() {
+async fn an_informer_that_is_not_run_is_freed() {
     let (_script, informer, runs) = counted();
     let first = Caller::of(&informer);
     let second = informer.run(CancellationToken::new());
@@ -283,14 +283,21 @@ async fn failure(ends: impl FnOnce() -> WatchError + Send + 'static) -> Informer
 /// Rows: GA-22
 #[tokio::test(start_paused = true)]
 async fn a_permanent_error_is_returned_to_every_caller() {
-    let failed = failure(|| WatchError::Invalid {
-        resource: Arc::from("configmaps"),
-        verb: Verb::List,
-        message: "no such selector".to_owned(),
+    let failed = failure(|| {
+        WatchError::new(
+            "configmaps",
+            Verb::List,
+            WatchErrorCause::Invalid {
+                message: "no such selector".to_owned(),
+            },
+        )
     });
     match failed.await {
         InformerError::Source { source, .. } => {
-            assert!(matches!(*source, WatchError::Invalid { .. }), "{source:?}");
+            assert!(
+                matches!(source.cause, WatchErrorCause::Invalid { .. }),
+                "{source:?}"
+            );
         }
         other => panic!("{other:?}"),
     }

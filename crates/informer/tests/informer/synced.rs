@@ -1,12 +1,13 @@
 //! Waiting for the first list: a result in any case.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Changes, Informer, InformerError, Scripted, Source, SyncError, Verb, WatchError,
+    WatchErrorCause,
 };
 
 use crate::running::{config, within_a_day};
@@ -14,7 +15,7 @@ use crate::running::{config, within_a_day};
 const GRACE: Duration = Informer::<ConfigMap>::RUN_GRACE;
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_nobody_runs_is_an_error_after_a_grace_period() {
+async fn an_informer_that_is_not_run_is_an_error_after_a_grace_period() {
     let (_script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
     let began = Instant::now();
@@ -53,7 +54,7 @@ async fn an_informer_that_is_run_within_the_grace_period_is_waited_for() {
 
 /// A driver that hands over is not the end, and the grace period begins with each gap.
 #[tokio::test(start_paused = true)]
-async fn a_handover_is_no_end() {
+async fn a_handover_between_callers_does_not_end_the_run() {
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
     let mut waiting = tokio::spawn({
@@ -159,11 +160,13 @@ async fn an_informer_that_fails_is_an_error_with_the_reason() {
 
         async fn run(&mut self, _: Changes<ConfigMap>) -> Result<(), WatchError> {
             sleep(Duration::from_secs(30)).await;
-            Err(WatchError::Invalid {
-                resource: Arc::from("configmaps"),
-                verb: Verb::List,
-                message: "no such field".to_owned(),
-            })
+            Err(WatchError::new(
+                "configmaps",
+                Verb::List,
+                WatchErrorCause::Invalid {
+                    message: "no such field".to_owned(),
+                },
+            ))
         }
     }
 

@@ -4,7 +4,7 @@ use std::{panic::panic_any, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
-use windlass_informer::{Index, Informer, Scripted, Verb, WatchError};
+use windlass_informer::{Index, Informer, Scripted, Verb, WatchError, WatchErrorCause};
 
 use crate::running::{config, run, told, within_a_day};
 
@@ -24,11 +24,13 @@ async fn an_error_handler_that_panics_ends_nothing() {
         let (script, source) = Scripted::<ConfigMap>::new();
         let informer = Informer::builder(source).on_error(move |_| handler());
         let mut running = run(informer.build());
-        let silent = WatchError::Silent {
-            resource: std::sync::Arc::from("configmaps"),
-            verb: Verb::Watch,
-            limit: Duration::from_secs(1),
-        };
+        let silent = WatchError::new(
+            "configmaps",
+            Verb::Watch,
+            WatchErrorCause::Silent {
+                limit: Duration::from_secs(1),
+            },
+        );
         let wait = Duration::from_secs(1);
         within_a_day(script.interrupt(silent, wait))
             .await

@@ -130,7 +130,7 @@ async fn an_object_is_logged_in_one_short_line_whatever_its_name_uid_and_version
                 for part in [
                     "informer-event-add",
                     "informer-event-delete",
-                    "cannot decode",
+                    "object does not decode",
                 ] {
                     assert!(logged.contains(part), "{part}: {logged:.9999}");
                 }

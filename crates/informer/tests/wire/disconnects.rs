@@ -52,13 +52,13 @@ async fn a_watch_that_falls_silent_is_cut_and_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_whose_head_never_comes_is_given_up() {
+async fn a_response_without_a_head_times_out() {
     let mut wire = Wire::start([Answer::never(), Answer::lines([END.to_owned()]).then_hang()]);
     assert_eq!(wire.told(1).await, ["synced"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_to_say_that_history_is_gone_leads_to_a_list() {
+async fn each_form_of_an_expired_error_causes_a_relist() {
     for answer in [
         Answer::lines([error(410, "Expired")]),
         Answer::json(410, r#"{"kind":"Status","code":410,"reason":"Expired"}"#),
@@ -81,7 +81,7 @@ async fn each_way_to_say_that_history_is_gone_leads_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_says_nothing_of_history_resumes() {
+async fn an_error_other_than_expired_resumes_the_watch() {
     for answer in [
         Answer::lines([error(500, "InternalError")]),
         Answer::lines([r#"{"type":"ERROR","object":{"what":"ever"}}"#.to_owned()]),
@@ -108,7 +108,7 @@ async fn an_error_that_says_nothing_of_history_resumes() {
 
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn a_server_that_names_a_wait_is_not_asked_sooner() {
+async fn a_requested_retry_delay_is_respected() {
     let mut wire = Wire::start([
         Answer::json(429, "Too many requests, please try again later.").retry_after(7),
         Answer::json(
@@ -143,7 +143,7 @@ async fn no_middleware_repeats_our_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_served_is_asked_for_seldom() {
+async fn a_kind_that_is_not_served_is_requested_rarely() {
     let wire = Wire::start((0..10).map(|_| Answer::json(404, "404 page not found\n")));
     wire.requests(10).await;
     let waits = wire.waits();

@@ -124,7 +124,7 @@ async fn a_list_of_many_pages_that_do_not_decode_syncs() {
 
 /// A page whose bytes keep coming, but never end.
 #[tokio::test(start_paused = true)]
-async fn a_page_that_does_not_come_to_an_end_is_given_up_in_time() {
+async fn an_endless_page_times_out() {
     let endless = || Answer::json(200, "{").then_repeat(Duration::from_secs(1), " ");
     let mut wire = Wire::pages([
         endless(),
@@ -154,7 +154,7 @@ async fn a_page_that_does_not_come_to_an_end_is_given_up_in_time() {
 
 /// A proxy swallows the closing bookmark while objects change all the time.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_whose_end_never_comes_is_given_up_while_objects_change() {
+async fn a_streamed_list_without_an_end_times_out_while_objects_change() {
     let change = modified("a", 20, "1") + "\n";
     let churn = || Answer::lines([added("a", 1, "1")]).then_repeat(Duration::from_secs(1), &change);
     let mut wire = Wire::start([
@@ -175,7 +175,7 @@ async fn a_streamed_list_whose_end_never_comes_is_given_up_while_objects_change(
 
 /// The same behind the first hundreds of objects, where other threads decode them.
 #[tokio::test(start_paused = true)]
-async fn a_long_streamed_list_whose_end_never_comes_is_given_up_while_objects_change() {
+async fn a_long_streamed_list_without_an_end_times_out_while_objects_change() {
     let change = modified("o-1", 2000, "1") + "\n";
     let churn = || many(600).then_repeat(Duration::from_secs(1), &change);
     let server = Server::new([
@@ -197,7 +197,7 @@ async fn a_long_streamed_list_whose_end_never_comes_is_given_up_while_objects_ch
 
 /// Other threads decode the objects behind the first hundreds. Each is a sign of life.
 #[tokio::test(start_paused = true)]
-async fn a_long_streamed_list_that_comes_slowly_is_taken() {
+async fn a_slow_long_streamed_list_is_accepted() {
     let mut answer = many(600);
     for number in 600..700 {
         let line = added(&format!("o-{number}"), number + 1, "1") + "\n";
@@ -219,7 +219,7 @@ fn many(objects: usize) -> Answer {
 
 /// New objects all the time look like a list that has not ended.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_does_not_come_to_an_end_is_given_up_in_time() {
+async fn an_endless_streamed_list_times_out() {
     let one = added("a", 1, "1") + "\n";
     let churn = || Answer::lines([]).then_repeat(Duration::from_secs(1), &one);
     let mut wire = Wire::start([

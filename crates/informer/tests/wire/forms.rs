@@ -210,7 +210,7 @@ async fn an_asynchronous_list_lets_other_tasks_continue() {
 
 /// Rows: BO-45
 #[tokio::test(start_paused = true)]
-async fn what_is_to_stay_decoded_does() {
+async fn a_store_configured_to_keep_objects_decoded_keeps_them() {
     let server = Server::new([Answer::lines(first_list(MANY)).then_hang_for_good()]);
     let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
     let mut wire = Wire::run(ListWatch::new(api).decoded(), server);
@@ -222,7 +222,7 @@ async fn what_is_to_stay_decoded_does() {
 
 /// Who an object is, and its labels and owners, can be had for nothing.
 #[tokio::test(start_paused = true)]
-async fn to_look_at_what_is_kept_decodes_nothing() {
+async fn inspecting_the_kept_form_decodes_nothing() {
     let wire = many([]).await;
     let store = wire.informer.store();
     let kept = store.list_lazy();
@@ -239,7 +239,7 @@ async fn to_look_at_what_is_kept_decodes_nothing() {
 
 /// The last state of an object whose delete no watch showed is the one that was kept.
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_told_as_it_was_kept() {
+async fn a_deleted_object_is_delivered_in_its_kept_form() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "7"), added("b", 2, "8"), END.to_owned()]),
         Answer::lines([deleted("a", 11), crate::text::error(410, "Expired")]),

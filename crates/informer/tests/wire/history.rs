@@ -58,7 +58,7 @@ async fn an_object_that_decodes_since_the_last_list_is_added() {
 
 /// The many deleted objects of a stale replica are not kept in memory until its list ends.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_shows_much_that_is_gone_is_given_up() {
+async fn a_streamed_list_with_many_deleted_objects_is_aborted() {
     let gone = (0..200).map(|number| added(&format!("gone-{number}"), 5, "1"));
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1"), end(10)]),
@@ -99,7 +99,7 @@ async fn a_refused_streams_objects_never_come_later() {
 
 /// The same bound in bytes: twenty objects of 1 MiB are too much.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_shows_large_objects_that_are_gone_is_given_up() {
+async fn a_streamed_list_with_large_deleted_objects_is_aborted() {
     let large = "x".repeat(1024 * 1024);
     let gone = (0..20).map(|number| added(&format!("gone-{number}"), 5, &large));
     let mut wire = Wire::start([
@@ -119,7 +119,7 @@ async fn a_streamed_list_that_shows_large_objects_that_are_gone_is_given_up() {
 ///
 /// Rows: BO-01
 #[tokio::test(start_paused = true)]
-async fn a_restored_cluster_is_found_out_after_a_silence_and_shown_as_it_is() {
+async fn a_restored_cluster_is_detected_after_silence_and_its_objects_are_delivered() {
     let restored = list("50", &[("a", 40), ("b", 41), ("c", 45)])
         .replace("uid-a", "uid-a-restored")
         .replace(r#"{"value":"1"}"#, r#"{"value":"restored"}"#);
@@ -179,7 +179,7 @@ async fn a_restored_cluster_is_found_out_after_a_silence_and_shown_as_it_is() {
 
 /// What both histories call version 40 of `a` need not be the same state.
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_known_from_another_history_says_nothing() {
+async fn a_version_of_another_epoch_is_not_compared() {
     let restored = list("50", &[("a", 40)]).replace(r#"{"value":"1"}"#, r#"{"value":"restored"}"#);
     let mut wire = Wire::start([
         Answer::lines([added("a", 40, "1"), end(110)]).then_hang(),
@@ -195,7 +195,7 @@ async fn a_version_that_is_known_from_another_history_says_nothing() {
 
 /// A list may break off when half of it is taken.
 #[tokio::test(start_paused = true)]
-async fn a_restored_cluster_is_shown_as_it_is_though_its_list_breaks_off() {
+async fn the_objects_of_a_restored_cluster_are_delivered_despite_a_broken_list() {
     let mut pages = Wire::pages([
         Answer::json(200, &list("100", &[("a", 90), ("b", 91)])),
         Answer::json(410, ""),
@@ -262,7 +262,7 @@ async fn a_streamed_list_may_show_many_new_and_many_older_objects() {
 
 /// A bookmark ends a streamed list only if it says so, and a watch never.
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_ends_a_streamed_list_only_if_it_says_so() {
+async fn only_a_marked_bookmark_ends_a_streamed_list() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1"), bookmark(5), added("b", 2, "1"), end(10)]),
         Answer::lines([added("c", 11, "1"), end(12), added("d", 13, "1")]).then_hang(),

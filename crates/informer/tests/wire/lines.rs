@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn lines_are_whole_however_the_network_cuts_them() {
+async fn lines_are_complete_with_any_chunking() {
     let stream = [added("a", 1, "1"), END.to_owned(), added("\u{e9}", 11, "1")].join("\n") + "\n";
     let bytes = stream.as_bytes().chunks(1).map(<[u8]>::to_vec);
     let mut wire = Wire::start([Answer::watch(bytes.collect()).then_hang()]);
@@ -19,7 +19,7 @@ async fn lines_are_whole_however_the_network_cuts_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_line_at_the_end_is_dropped_and_comes_again() {
+async fn a_partial_line_at_the_end_is_dropped_and_received_again() {
     let broken = added("b", 11, "1");
     let (half, _) = broken.split_at(40);
     let mut wire = Wire::start([
@@ -37,7 +37,7 @@ async fn half_a_line_at_the_end_is_dropped_and_comes_again() {
 /// A line that cannot be read may be a change that must not be missed: the watch does not
 /// read on past it.
 #[tokio::test(start_paused = true)]
-async fn a_line_that_is_no_json_is_asked_for_again() {
+async fn a_malformed_line_is_requested_again() {
     let mut wire = Wire::start([
         Answer::lines([END.to_owned(), "{garbage".to_owned(), added("c", 13, "1")]),
         Answer::lines([added("b", 12, "1"), added("c", 13, "1")]).then_hang(),
@@ -51,7 +51,7 @@ async fn a_line_that_is_no_json_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_of_a_type_from_the_future_is_not_passed_over() {
+async fn an_event_of_an_unknown_type_is_not_skipped() {
     let strange = added("b", 11, "1").replace("ADDED", "MERGED");
     let mut wire = Wire::start([
         Answer::lines([END.to_owned(), strange]),
@@ -66,7 +66,7 @@ async fn an_event_of_a_type_from_the_future_is_not_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_comes_twice_is_told_once() {
+async fn a_duplicate_event_is_delivered_once() {
     let mut wire = Wire::start([Answer::lines([
         added("a", 1, "1"),
         END.to_owned(),

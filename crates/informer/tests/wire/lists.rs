@@ -34,7 +34,7 @@ async fn a_streamed_list_whose_end_never_comes_falls_back_to_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_stream_lists_is_asked_once() {
+async fn a_server_without_streamed_lists_is_tried_once() {
     let refusal = r#"{"kind":"Status","code":422,"reason":"Invalid","message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}"#;
     let mut wire = Wire::start([
         Answer::json(422, refusal),
@@ -52,7 +52,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_contradicts_itself_is_not_believed() {
+async fn an_inconsistent_list_is_not_accepted() {
     let page = |version: &str, name: &str, next: &str| page(version, &[(name, 1)], next);
     let mut wire = Wire::pages([
         Answer::json(200, &page("7", "a", "more")),
@@ -102,7 +102,7 @@ async fn a_page_with_two_errors_has_the_same_one_in_whatever_chunks_it_arrives()
 
 /// A list from another, older API server would bring back deleted objects.
 #[tokio::test(start_paused = true)]
-async fn a_list_from_the_past_does_not_replace_what_is_known() {
+async fn a_stale_list_does_not_replace_the_store() {
     let mut wire = Wire::pages([
         Answer::json(200, &list("20", &[("a", 20)])),
         Answer::json(410, ""),
@@ -114,7 +114,7 @@ async fn a_list_from_the_past_does_not_replace_what_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unchanged_objects_of_a_relist_are_neither_decoded_nor_told() {
+async fn unchanged_objects_of_a_relist_are_neither_decoded_nor_dispatched() {
     // The second list holds an object that would not decode, in a state that is known.
     let undecodable = list("30", &[("a", 1), ("b", 12)]).replacen(r#"{"value":"1"}"#, "7", 1);
     let mut wire = Wire::pages([

@@ -15,7 +15,7 @@ use crate::{
 /// An object that does not decode is requested again without a new event: its cure may be
 /// something that no watch shows.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_was_set_aside_is_looked_at_again() {
+async fn a_quarantined_object_is_requested_again() {
     let bad = added("a", 1, "1").replace(r#"{"value":"1"}"#, "7");
     let mut wire = Wire::start([
         Answer::lines([bad, END.to_owned()]).then_hang(),
@@ -35,7 +35,7 @@ async fn an_object_that_was_set_aside_is_looked_at_again() {
 
 /// Rows: GA-91
 #[tokio::test(start_paused = true)]
-async fn a_resync_tells_each_object_once_a_period_spread_over_it() {
+async fn a_resync_delivers_each_object_once_per_period_spread_over_it() {
     let server =
         Server::new([
             Answer::lines([added("a", 1, "1"), added("b", 2, "1"), END.to_owned()])

@@ -46,7 +46,7 @@ fn api(server: &Server) -> Api<Fussy> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_deserialize_panics_is_set_aside() {
+async fn an_object_whose_deserialize_panics_is_quarantined() {
     let server = Server::new([Answer::lines([
         added("bad", 1, "1"),
         added("bad-bomb", 2, "1"),

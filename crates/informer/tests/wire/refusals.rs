@@ -62,7 +62,7 @@ async fn the_longest_wait_that_a_server_can_ask_for_can_be_set() {
 ///
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn a_list_or_watch_that_is_refused_is_reported_and_tried_again() {
+async fn a_rejected_list_or_watch_is_reported_and_retried() {
     let server = Server::new([
         Answer::json(400, "bad request"),
         Answer::json(
@@ -114,7 +114,7 @@ async fn a_watch_that_is_refused_three_times_begins_with_a_list() {
 
 /// An error page whose bytes trickle in must not keep the next request back.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_does_not_come_to_an_end_is_read_no_longer_than_half_a_minute() {
+async fn an_endless_error_response_is_read_for_at_most_half_a_minute() {
     let mut wire = Wire::start([
         Answer::json(503, "").then_repeat(Duration::from_secs(20), "x"),
         Answer::lines([END.to_owned()]).then_hang(),
@@ -153,7 +153,7 @@ async fn a_refusal_is_read_to_its_end_however_it_is_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_line_decides_what_a_refusal_is() {
+async fn the_status_line_decides_how_an_error_is_classified() {
     for (status, code, expected) in [
         (503, 404, "503"),
         (404, 503, "does not serve this kind"),

@@ -43,7 +43,7 @@ async fn a_watch_resumes_at_the_last_bookmark() {
 
 /// Rows: BO-02
 #[tokio::test(start_paused = true)]
-async fn each_watch_asks_for_bookmarks_and_for_an_end() {
+async fn each_watch_requests_bookmarks_and_a_timeout() {
     let mut lengths = BTreeSet::new();
     for seed in 0..8 {
         let server = Server::new([Answer::lines([END.to_owned()]), Answer::never()]);
@@ -113,7 +113,7 @@ async fn waits_differ_between_informers() {
 
 /// A break once a day is not the hundredth failure in a row.
 #[tokio::test(start_paused = true)]
-async fn waits_are_short_again_after_a_watch_that_stood() {
+async fn the_backoff_is_reset_after_a_working_watch() {
     let failures = std::iter::repeat_with(|| Answer::json(500, "")).take(10);
     let mut answers = vec![Answer::lines([END.to_owned()])];
     answers.extend(failures);
@@ -134,7 +134,7 @@ async fn waits_are_short_again_after_a_watch_that_stood() {
 
 /// The same where the watch does not end cleanly.
 #[tokio::test(start_paused = true)]
-async fn waits_are_short_again_after_a_watch_that_stood_and_broke() {
+async fn the_backoff_is_reset_after_a_working_watch_that_broke() {
     let failures = std::iter::repeat_with(|| Answer::json(500, "")).take(10);
     let mut answers = vec![Answer::lines([END.to_owned()])];
     answers.extend(failures);
@@ -172,7 +172,7 @@ async fn lists_are_streamed_again_though_one_stream_broke_off_before() {
 
 /// A bookmark, a delete and an object that does not decode move the version too.
 #[tokio::test(start_paused = true)]
-async fn a_watch_resumes_after_its_last_line_whatever_that_was() {
+async fn a_watch_resumes_after_its_last_line_of_any_type() {
     let broken = added("b", 15, "1").replace(&object("b", 15, "1"), &bad("b", 15));
     for line in [bookmark(15), deleted("a", 15), broken, added("b", 15, "1")] {
         let wire = Wire::start([

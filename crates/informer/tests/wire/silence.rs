@@ -48,7 +48,7 @@ async fn bookmarks_from_the_past_are_no_sign_of_life() {
 
 /// What a server sends is a sign of life, whether it is an event or a bookmark.
 #[tokio::test(start_paused = true)]
-async fn a_watch_with_bookmarks_stands_until_its_time_is_over() {
+async fn a_watch_with_bookmarks_stays_open_until_its_timeout() {
     let mut wire = Wire::start([
         Answer::lines([END.to_owned()])
             .then_repeat(Duration::from_secs(60), &(bookmark(11) + "\n")),

@@ -132,7 +132,7 @@ async fn many_objects_that_do_not_decode_cost_one_request_a_second() {
 
 /// The bound of an object holds for one that is requested alone.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_requested_and_too_long_stays_set_aside() {
+async fn a_requested_object_above_the_size_limit_stays_quarantined() {
     let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
     let long = object("a", 1, &"x".repeat(1024 * 1024));
     let server = Server::new([
@@ -154,7 +154,7 @@ async fn an_object_that_is_requested_and_too_long_stays_set_aside() {
 
 /// A request for such an object that is not answered keeps no event back.
 #[tokio::test(start_paused = true)]
-async fn a_watch_goes_on_while_an_object_that_does_not_decode_is_requested() {
+async fn a_watch_continues_while_an_undecodable_object_is_requested() {
     let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
     let mut wire = Wire::start([
         Answer::lines([broken, END.to_owned()])
@@ -174,7 +174,7 @@ async fn a_watch_goes_on_while_an_object_that_does_not_decode_is_requested() {
 
 /// The answer to the request is from before the delete.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_deleted_while_it_is_requested_does_not_come_back() {
+async fn an_object_deleted_during_its_request_does_not_reappear() {
     let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
     let wire = Wire::start([
         Answer::lines([broken, END.to_owned()])
@@ -191,7 +191,7 @@ async fn an_object_that_is_deleted_while_it_is_requested_does_not_come_back() {
 
 /// A proxy sends the answer of another request. No event of this watch would remove its object.
 #[tokio::test(start_paused = true)]
-async fn an_answer_for_another_object_adds_nothing_and_the_object_is_requested_again() {
+async fn a_response_with_another_object_is_ignored_and_the_request_repeated() {
     let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
     let elsewhere = object("a", 1, "1").replace("\"default\"", "\"other\"");
     for misrouted in [object("b", 1, "1"), elsewhere] {
@@ -219,7 +219,7 @@ async fn an_answer_for_another_object_adds_nothing_and_the_object_is_requested_a
 
 /// The answer to the request is older than what the watch has shown.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_requested_moves_no_version_back() {
+async fn a_requested_object_does_not_decrease_the_resume_version() {
     let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
     let mut wire = Wire::start([
         Answer::lines([broken, END.to_owned(), added("b", 11, "1")]).then_hang(),

@@ -56,6 +56,11 @@ struct Arguments {
     #[arg(long)]
     namespace_contents: bool,
 
+    /// Speaks HTTPS, with a certificate authority that is made at the start and is in the
+    /// kubeconfig.
+    #[arg(long)]
+    tls: bool,
+
     /// Stops when standard input is closed, so that the server ends with the test that started it.
     #[arg(long)]
     stop_with_stdin: bool,
@@ -91,6 +96,7 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         .garbage_collection(!arguments.without_garbage_collection)
         .namespace_contents(arguments.namespace_contents)
         .rbac(arguments.rbac)
+        .tls(arguments.tls)
         .start();
     load::load(&server, &arguments.load).await?;
     let listening = server.listen(arguments.listen).await?;

@@ -1,5 +1,5 @@
 //! The schemas of built-in kinds, from the table of their types: as the real server's, without
-//! descriptions.
+//! their descriptions, which a file of their own has.
 
 use serde_json::{Map, Value, json};
 

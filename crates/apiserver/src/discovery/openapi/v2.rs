@@ -254,7 +254,7 @@ mod tests {
     use super::{Message, simple};
 
     #[test]
-    fn what_kubectl_would_misunderstand_is_left_out() {
+    fn schemas_that_kubectl_would_misread_are_omitted() {
         for (schema, expected) in [
             (
                 json!({ "allOf": [{ "$ref": "#/components/schemas/a.B" }], "default": {}, "description": "d" }),

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_what_is_a_leaf() {
+    fn the_table_defines_which_values_are_atomic() {
         let deployment = builtin("apps/v1", "Deployment");
         assert!(at(deployment, "spec.selector").is_atomic());
         assert!(!at(deployment, "spec.template").is_atomic());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_that_is_named_is_described() {
+    fn every_referenced_type_is_described() {
         for (api_version, kind) in typed::kinds() {
             let shape = builtin(api_version, kind);
             assert!(shape.names("metadata"), "{api_version} {kind}");

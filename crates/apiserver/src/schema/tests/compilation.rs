@@ -37,7 +37,7 @@ fn every_place_has_a_type() {
 }
 
 #[test]
-fn keywords_of_others_are_tolerated_and_forbidden_ones_are_not() {
+fn unknown_keywords_are_accepted_and_forbidden_ones_rejected() {
     check(&json!({"type": "object", "x-mine": 1, "example": {}}), &[]);
     check(
         &json!({"type": "object", "properties": {"spec": {"type": "object", "$ref": "#/x"}}}),
@@ -67,7 +67,7 @@ fn keywords_of_others_are_tolerated_and_forbidden_ones_are_not() {
 }
 
 #[test]
-fn clauses_say_rules_and_not_shapes() {
+fn clauses_contain_rules_and_no_types() {
     check(
         &json!({"type": "object", "properties": {"a": {"type": "string",
             "anyOf": [{"type": "string", "pattern": "^a"}, {"default": "x"}]}}}),
@@ -104,7 +104,7 @@ fn integer_or_string_may_be_spelled_out() {
 }
 
 #[test]
-fn metadata_is_left_to_kubernetes() {
+fn the_schema_of_metadata_is_restricted() {
     let named =
         json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}});
     check(

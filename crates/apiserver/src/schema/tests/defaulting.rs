@@ -6,7 +6,7 @@ use super::widget;
 use crate::schema::Schema;
 
 #[test]
-fn what_is_missing_comes() {
+fn missing_fields_get_their_defaults() {
     check(
         &json!({}),
         &json!({"color": "red", "nested": {"deep": true}}),

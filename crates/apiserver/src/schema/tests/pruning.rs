@@ -6,7 +6,7 @@ use super::widget;
 use crate::schema::Schema;
 
 #[test]
-fn unknown_fields_go_and_their_paths_are_told() {
+fn unknown_fields_are_dropped_and_their_paths_returned() {
     check(
         &json!({"apiVersion": "x/v1", "kind": "Widget", "metadata": {"any": {"thing": 1}},
                 "extra": 1, "spec": {"size": 1, "shape": {"deep": 1},
@@ -18,7 +18,7 @@ fn unknown_fields_go_and_their_paths_are_told() {
 }
 
 #[test]
-fn what_is_open_keeps_what_is_unknown_but_not_below_what_is_known() {
+fn open_objects_keep_unknown_fields_except_below_known_ones() {
     check(
         &json!({"spec": {"free": {"any": {"thing": [1]}, "known": {"gone": 1}}}}),
         &json!({"spec": {"free": {"any": {"thing": [1]}, "known": {}}}}),

@@ -6,7 +6,7 @@ use super::widget;
 use crate::schema::Schema;
 
 #[test]
-fn a_value_of_another_type_is_told_with_both_types() {
+fn a_value_of_another_type_is_reported_with_both_types() {
     check(
         &json!({"size": "string"}),
         &[
@@ -35,7 +35,7 @@ fn a_value_of_another_type_is_told_with_both_types() {
 }
 
 #[test]
-fn a_value_of_another_type_is_told_by_its_format_if_there_is_one() {
+fn a_value_of_another_type_is_reported_with_its_format() {
     check(
         &json!({"size": true}),
         &[r#"spec.size: Invalid value: "": spec.size in body must be of type int32: """#],
@@ -167,7 +167,7 @@ fn one_of_the_clauses_holds() {
 }
 
 #[test]
-fn an_embedded_object_says_what_it_is() {
+fn an_embedded_object_needs_api_version_and_kind() {
     check(
         &json!({"size": 1, "template": {"kind": 3}}),
         &[
@@ -182,7 +182,7 @@ fn an_embedded_object_says_what_it_is() {
 }
 
 #[test]
-fn the_status_is_validated_by_itself() {
+fn the_status_is_validated_separately() {
     let schema = Schema::compile(&widget()).expect("the schema is structural");
     let faults = schema.validate_status(&json!({"spec": 3, "status": {"ready": "no"}}));
     let told: Vec<_> = faults.iter().map(ToString::to_string).collect();

@@ -63,7 +63,7 @@ fn options_of_writes_are_read_and_checked() {
 }
 
 #[test]
-fn a_write_has_a_manager_and_an_apply_must_name_it() {
+fn a_write_has_a_manager_and_an_apply_must_state_it() {
     let parse = |kind, query: &str| WriteOptions::parse(&Query::parse(query), kind, "kubectl/v1.3");
     let manager = |options: WriteOptions| options.manager;
     assert_eq!(

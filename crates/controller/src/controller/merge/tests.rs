@@ -59,6 +59,18 @@ fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
 }
 
 #[test]
+fn a_newer_state_that_another_informer_showed_before_is_emitted_after_that_of_the_first() {
+    check("@3 b+4 a~3 ?a", "~2>3 ~3>4");
+    check("@3 b+4 a=3 ?a", "=3 ~3>4");
+    check("@3 b+4 a~3 a-4 b-4", "~2>3 ~3>4 -4");
+}
+
+#[test]
+fn what_the_first_informer_shows_after_a_delete_is_added() {
+    check("@- b+4 b-5 a~4 a~5", "+4 -5 +5");
+}
+
+#[test]
 fn an_informer_goes_on_with_what_a_removed_one_held_first() {
     check("@3 b+3 ?a b=3 b~4", "+3 ~3>4");
     check("@3 b+3 ?a b~4", "+4");
@@ -77,8 +89,8 @@ fn late_events_of_a_removed_informer_are_dropped() {
 fn a_resync_does_not_show_how_far_an_informer_is() {
     let mut merge = merge(false);
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-    merge.apply(sighting(0, event("+", "9"), 0), &nothing);
-    merge.apply(sighting(0, event("=", "3"), 0), &nothing);
+    merge.apply(informer_event(0, event("+", "9"), 0), &nothing);
+    merge.apply(informer_event(0, event("=", "3"), 0), &nothing);
     let passed = merge.member(id(0)).map(|it| it.passed.number);
     assert_eq!(passed, Some(Some(9)));
 }
@@ -92,7 +104,7 @@ fn versions_that_are_no_numbers_count_in_the_order_of_arrival() {
 fn a_history_that_went_back_begins_anew() {
     let mut merge = merge(false);
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-    let mut apply = |event, epoch| merge.apply(sighting(0, event, epoch), &nothing);
+    let mut apply = |event, epoch| merge.apply(informer_event(0, event, epoch), &nothing);
     assert!(apply(Event::Added(object("9")), 0).is_some());
     let deleted = Event::Deleted {
         last: object("9"),
@@ -109,14 +121,14 @@ fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() 
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
     let apply = |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
     let restored = Event::Added(object("4"));
-    assert!(apply(&mut merge, sighting(0, restored, 1)).is_some());
+    assert!(apply(&mut merge, informer_event(0, restored, 1)).is_some());
     merge.remove(id(1), &nothing);
     // It has counted no epoch, because it was not there.
     merge.add(id(1), false, 0);
     let newer = Event::Added(object("6"));
-    assert_eq!(apply(&mut merge, sighting(1, newer, 0)), Some(false));
+    assert_eq!(apply(&mut merge, informer_event(1, newer, 0)), Some(false));
     let older = Event::Added(object("5"));
-    assert_eq!(apply(&mut merge, sighting(0, older, 1)), None);
+    assert_eq!(apply(&mut merge, informer_event(0, older, 1)), None);
 }
 
 #[test]
@@ -129,12 +141,12 @@ fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow(
         let merged: Option<MergedEvent> = merge.apply(shown, &lookup);
         merged.map(|it| (show(&it.event), it.restored))
     };
-    let added = sighting(0, event("+", "9"), 0);
+    let added = informer_event(0, event("+", "9"), 0);
     assert_eq!(apply(&mut merge, added), Some(("+9".to_owned(), false)));
     // It lists for the first time after the restore, which it cannot know.
-    let listed = sighting(1, event("+", "3"), 0);
+    let listed = informer_event(1, event("+", "3"), 0);
     assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
-    let gone = sighting(0, event("-", "9"), 1);
+    let gone = informer_event(0, event("-", "9"), 1);
     assert_eq!(apply(&mut merge, gone), None, "the other one has it");
     assert_eq!(merge.take_lagging(), [id(1)]);
     merge.synced(id(1), 0, Some(5), &lookup);
@@ -155,7 +167,7 @@ fn a_list_that_may_have_begun_before_the_restore_is_taken_again() {
     }
     let late = merge.take_lagging();
     assert!(late.contains(&id(1)), "it lists for the tombstones");
-    merge.apply(sighting(0, event("+", "4"), 1), &nothing);
+    merge.apply(informer_event(0, event("+", "4"), 1), &nothing);
     assert!(merge.take_lagging().is_empty());
     merge.synced(id(1), 0, Some(50), &nothing);
     assert_eq!(merge.take_lagging(), [id(1)]);
@@ -198,14 +210,14 @@ fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes(
         merge.add_tombstone(Uid::from("yet-one"), version(12));
         assert!(merge.take_lagging().is_empty(), "it lists already");
 
-        let mut listed = sighting(1, event("+", "5"), 0);
+        let mut listed = informer_event(1, event("+", "5"), 0);
         listed.live = false;
         assert!(merge.apply(listed, &lookup).is_none());
         merge.synced(id(1), 0, up_to, &lookup);
         let released = merge.take_released();
         let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
         assert_eq!(released.join(" "), emitted, "{up_to:?} {stored:?}");
-        let gone = merge.apply(sighting(1, event("-", "30"), 0), &lookup);
+        let gone = merge.apply(informer_event(1, event("-", "30"), 0), &lookup);
         assert_eq!(gone.is_some(), !emitted.is_empty());
     }
 }
@@ -222,7 +234,7 @@ fn what_is_withheld_is_released_when_the_watch_has_passed_the_deletes() {
         };
         merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version);
     }
-    let mut listed = sighting(1, event("+", "5"), 0);
+    let mut listed = informer_event(1, event("+", "5"), 0);
     listed.live = false;
     assert!(merge.apply(listed, &lookup).is_none());
     for (version, emitted) in [("9", ""), ("10", "+5")] {
@@ -230,7 +242,7 @@ fn what_is_withheld_is_released_when_the_watch_has_passed_the_deletes() {
         newer.metadata.name = Some("newer".to_owned());
         newer.metadata.uid = Some(format!("newer-{version}"));
         newer.metadata.resource_version = Some(version.to_owned());
-        merge.apply(sighting(1, Event::Added(Arc::new(newer)), 0), &lookup);
+        merge.apply(informer_event(1, Event::Added(Arc::new(newer)), 0), &lookup);
         let released = merge.take_released();
         let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
         assert_eq!(released.join(" "), emitted, "{version}");
@@ -243,19 +255,19 @@ fn only_what_waits_for_the_events_of_a_removed_informer_is_resynced() {
     let lookup =
         |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(0)).then(|| object("3"));
     let mut merge = merge(true);
-    merge.apply(sighting(1, event("+", "4"), 0), &lookup);
+    merge.apply(informer_event(1, event("+", "4"), 0), &lookup);
     let resynced = merge.remove(id(0), &lookup);
     assert_eq!(resynced, [(id(1), object("3").key())]);
 
     // Its next event was passed on: nothing waits.
     let mut merge = self::merge(true);
-    merge.apply(sighting(1, event("+", "4"), 0), &lookup);
-    merge.apply(sighting(0, event("~", "4"), 0), &lookup);
+    merge.apply(informer_event(1, event("+", "4"), 0), &lookup);
+    merge.apply(informer_event(0, event("~", "4"), 0), &lookup);
     assert!(merge.remove(id(0), &lookup).is_empty());
 
     // The one that waits for it is removed, and then nothing does.
     let mut merge = self::merge(true);
-    merge.apply(sighting(1, event("+", "4"), 0), &lookup);
+    merge.apply(informer_event(1, event("+", "4"), 0), &lookup);
     assert!(merge.remove(id(1), &lookup).is_empty());
 }
 
@@ -274,10 +286,10 @@ fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_it
         }
         assert_eq!(merge.take_lagging(), [id(1)]);
         // In the epoch of the dropped tombstones, whether the informer has noticed it or not.
-        let mut listed = sighting(1, event("+", "5"), counted);
+        let mut listed = informer_event(1, event("+", "5"), counted);
         (listed.live, listed.restored) = (false, true);
         assert!(merge.apply(listed, &lookup).is_none());
-        let again = sighting(1, event("~", "6"), counted);
+        let again = informer_event(1, event("~", "6"), counted);
         assert!(merge.apply(again, &lookup).is_none());
         merge.synced(id(1), counted, Some(20), &lookup);
         let released = merge.take_released();
@@ -291,12 +303,40 @@ fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_it
     }
 }
 
+/// It may have begun before the delete that the informer has to pass. Nothing else requests another
+/// one, and the watch of the old history never passes that delete.
+#[test]
+fn after_a_restore_a_list_from_before_a_dropped_tombstone_is_requested_again() {
+    let mut merge = merge(false);
+    let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
+    merge.synced(id(0), 1, Some(50), &lookup);
+    assert_eq!(merge.take_lagging(), [id(1)]);
+    let version = Version {
+        epoch: 1,
+        number: Some(10),
+    };
+    for uid in 0..=Tombstones::MAX {
+        merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version);
+    }
+    let mut listed = informer_event(1, event("+", "5"), 0);
+    listed.live = false;
+    assert!(merge.apply(listed, &lookup).is_none());
+    merge.synced(id(1), 0, Some(9), &lookup);
+    assert!(merge.take_released().is_empty());
+    assert_eq!(merge.take_lagging(), [id(1)]);
+    merge.synced(id(1), 0, Some(10), &lookup);
+    let released = merge.take_released();
+    let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
+    assert_eq!(released, ["+5"]);
+    assert!(merge.take_lagging().is_empty());
+}
+
 #[test]
 fn an_informer_that_was_withheld_holds_what_another_one_shows() {
     let mut merge = merge(false);
     let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
     let mut apply = |informer: usize, what: &str, version: &str| {
-        let shown = sighting(informer, event(what, version), 0);
+        let shown = informer_event(informer, event(what, version), 0);
         let merged = merge.apply(shown, &lookup);
         merged.map_or_else(String::new, |merged| show(&merged.event))
     };
@@ -336,13 +376,14 @@ fn check(script: &str, emitted: &str) {
         }
         let informer = usize::from(step.starts_with('b'));
         let event = event(&step[1..2], &step[2..]);
-        all.extend(merge.apply(sighting(informer, event, 0), &lookup));
+        all.extend(merge.apply(informer_event(informer, event, 0), &lookup));
+        all.extend(merge.take_released());
     }
     let all: Vec<_> = all.iter().map(|it| show(&it.event)).collect();
     assert_eq!(all.join(" "), emitted, "{script}");
 }
 
-fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> InformerEvent {
+fn informer_event(informer: usize, event: AnyEvent, epoch: u32) -> InformerEvent {
     InformerEvent {
         informer: id(informer),
         event,

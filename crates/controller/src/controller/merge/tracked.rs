@@ -46,6 +46,9 @@ impl TrackedObject {
     ) -> Option<AnyEvent> {
         let Some(emitted) = &mut self.emitted else {
             if preceding {
+                let is_newer =
+                    |known: &mut Object| version.is_before(Version::of(known, self.epoch));
+                self.held_back = self.held_back.take_if(is_newer);
                 self.epoch = version.epoch;
                 self.emitted = Some(object);
                 return Some(event);
@@ -77,6 +80,18 @@ impl TrackedObject {
             old: LazyObject::from_erased(old),
             new: object,
         })
+    }
+
+    /// Emits the state that was held back, if it is newer than the emitted one.
+    pub(super) fn catch_up(&mut self) -> Option<AnyEvent> {
+        let emitted = self.emitted.as_mut()?;
+        let new = self.held_back.take()?;
+        let version = |object| Version::of(object, self.epoch);
+        if !version(emitted).is_before(version(&new)) {
+            return None;
+        }
+        let old = LazyObject::from_erased(std::mem::replace(emitted, Arc::clone(&new)));
+        Some(Event::Updated { old, new })
     }
 
     /// Whether a preceding informer has the object.

@@ -97,7 +97,7 @@ async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_mappers_name_is_counted_if_it_is_there() {
+async fn mapped_objects_are_counted_if_they_exist() {
     let builder = InformerController::builder().on_error(|_| {});
     let (running, themes) = sites(builder, used_by).await;
     for site in [1, 2, 9] {

@@ -12,7 +12,7 @@ use crate::support::{KIND, Rig, ask, config, show};
 
 /// Rows: KR-05, KR-17
 #[tokio::test(start_paused = true)]
-async fn whom_a_mapper_names_is_told_again_in_its_newest_state() {
+async fn a_mapped_object_is_dispatched_again_in_its_newest_state() {
     let (rig, themes) = rig(InformerController::builder());
     rig.watch(rig.log.watcher("w"))
         .reconcile(rig.log.reconciler("r"));
@@ -38,7 +38,7 @@ async fn whom_a_mapper_names_is_told_again_in_its_newest_state() {
 
 /// Rows: BO-09
 #[tokio::test(start_paused = true)]
-async fn a_reference_that_moves_wakes_both_ends() {
+async fn a_changed_reference_dispatches_the_old_and_the_new_object() {
     let running = sites(InformerController::builder(), used_by).await;
     let themes = &running.1;
     themes.apply(config("dark", 1)).await.expect("it runs");
@@ -53,7 +53,7 @@ async fn a_reference_that_moves_wakes_both_ends() {
 /// The handler of the changed object is slow and receives one folded event: both targets are
 /// dispatched nevertheless.
 #[tokio::test(start_paused = true)]
-async fn a_reference_that_moves_again_and_again_wakes_every_end() {
+async fn a_repeatedly_changed_reference_dispatches_every_referenced_object() {
     let (rig, themes) = rig(InformerController::builder().coalescing(Coalescing::Always));
     rig.reconcile(rig.log.reconciler("r"));
     map(&rig, used_by);
@@ -91,7 +91,7 @@ async fn a_reference_that_moves_again_and_again_wakes_every_end() {
 
 /// Rows: KR-17
 #[tokio::test(start_paused = true)]
-async fn a_mapper_may_name_nobody_many_and_those_that_are_not_there() {
+async fn a_mapper_can_return_no_keys_many_keys_and_keys_of_missing_objects() {
     let named = |theme: &ConfigMap| {
         let sites = match show(theme).as_str() {
             "light=1" => vec!["site-1", "site-9", "site-2", "site-1"],
@@ -115,7 +115,7 @@ async fn a_mapper_may_name_nobody_many_and_those_that_are_not_there() {
 
 /// A mapper that names objects of its own kind wakes them, and is not asked of that again.
 #[tokio::test(start_paused = true)]
-async fn what_is_named_is_not_mapped_again() {
+async fn a_mapped_object_is_not_mapped_again() {
     let rig = Rig::new(InformerController::builder());
     rig.reconcile(rig.log.reconciler("r"));
     rig.controller
@@ -136,7 +136,7 @@ async fn what_is_named_is_not_mapped_again() {
 
 /// What another informer of the kind has is found there.
 #[tokio::test(start_paused = true)]
-async fn whom_a_mapper_names_is_looked_for_in_every_informer_of_the_kind() {
+async fn a_mapped_key_is_looked_up_in_every_informer_of_the_kind() {
     let (running, themes) = sites(InformerController::builder(), used_by).await;
     let (script, source) = Scripted::new();
     let controller = &running.rig.controller;

@@ -23,7 +23,7 @@ const ROUNDS: u32 = 40;
 /// Themes move from site to site, while sites go and come back: in the end each site has been
 /// dispatched since the last theme was added to it or removed, and not before it existed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_change_is_lost_whatever_the_threads_do() {
+async fn no_change_is_lost_with_concurrent_threads() {
     for delivery in [Coalescing::Never, Coalescing::Always] {
         let errors = Log::default();
         let log = errors.clone();

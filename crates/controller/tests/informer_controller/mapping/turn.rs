@@ -56,7 +56,7 @@ async fn a_thousand_changes_are_not_a_thousand_calls() {
 
 /// The first lists come at once, and the handlers are far behind.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_again_before_being_told() {
+async fn no_handler_is_called_for_a_mapped_object_before_its_first_event() {
     let one = 1.try_into().expect("not zero");
     let (rig, themes) = rig(InformerController::builder().queue(one).concurrency(one));
     let log = rig.log.clone();
@@ -93,7 +93,7 @@ async fn nobody_is_told_again_before_being_told() {
 
 /// It is as urgent as the change that woke it, and nothing that was there at the start is.
 #[tokio::test(start_paused = true)]
-async fn who_is_named_does_not_wait_for_the_first_list() {
+async fn a_mapped_object_does_not_wait_for_the_first_list() {
     let one = 1.try_into().expect("not zero");
     let (rig, themes) = rig(InformerController::builder().concurrency(one));
     let gate = Arc::new(Semaphore::new(1));
@@ -130,7 +130,7 @@ async fn who_is_named_does_not_wait_for_the_first_list() {
 
 /// A first list names an object, and then a change does: the more urgent of the two decides.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_a_change_names_too_does_not_wait_like_a_first_list() {
+async fn a_mapped_object_of_the_first_list_is_dispatched_earlier() {
     let mut slow = Slow::start().await;
     // The informer waits for its other subscriber with the second event.
     for name in ["called", "queued"] {

@@ -214,13 +214,13 @@ mod tests {
         let mut lengths = ListLengths::default();
         let begins = text.match_indices('[').map(|(at, _)| at);
         let quoted = |at: &usize| text[..*at].matches('"').count() % 2 == 1;
-        let said: Vec<String> = begins
+        let lengths: Vec<String> = begins
             .filter(|at| !quoted(at))
             .map(|at| match lengths.of(text.as_bytes(), at) {
                 Some(length) => length.to_string(),
                 None => "-".to_owned(),
             })
             .collect();
-        assert_eq!(said.join(" "), expected, "{text}");
+        assert_eq!(lengths.join(" "), expected, "{text}");
     }
 }

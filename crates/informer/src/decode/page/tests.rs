@@ -207,25 +207,25 @@ fn check(chunks: &[&str], expected: &str) {
 /// The items, and then the version of the list, or what is wrong.
 fn run(chunks: &[&[u8]]) -> String {
     let mut page = Page::new(100);
-    let mut said = Vec::new();
+    let mut items = Vec::new();
     for chunk in chunks {
         page.push(Bytes::copy_from_slice(chunk));
         loop {
             match page.next() {
                 Ok(None) => break,
-                Ok(Some(item)) => said.push(String::from_utf8_lossy(&item).into_owned()),
+                Ok(Some(item)) => items.push(String::from_utf8_lossy(&item).into_owned()),
                 Err(error) => {
-                    said.push(error.to_string());
-                    return said.join(" ");
+                    items.push(error.to_string());
+                    return items.join(" ");
                 }
             }
         }
     }
-    said.push(match page.end() {
+    items.push(match page.end() {
         Ok(metadata) => metadata.resource_version.unwrap_or_default(),
         Err(error) => error.to_string(),
     });
-    said.join(" ")
+    items.join(" ")
 }
 
 #[test]

@@ -309,7 +309,7 @@ mod tests {
             pruned.json(),
             r#"{"metadata":{"name":"web","namespace":"shop","resourceVersion":"7","uid":"u"},"spec":{}}"#
         );
-        assert_eq!(who(&pruned), "shop/web u 7");
+        assert_eq!(identity(&pruned), "shop/web u 7");
     }
 
     #[test]
@@ -399,7 +399,7 @@ mod tests {
         trim.prune(RawJson::of(json.as_bytes()), "Pod")
     }
 
-    fn who(pruned: &Pruned) -> String {
+    fn identity(pruned: &Pruned) -> String {
         let version = pruned.resource_version().unwrap_or_default();
         format!(
             "{} {} {version}",

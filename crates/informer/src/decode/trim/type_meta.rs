@@ -194,13 +194,13 @@ mod tests {
     fn check(json: &str, expected: &str) {
         let (trim, types) = (Trim::default(), TypeMeta::new("v1", "Pod"));
         let object = DynamicObject::deserialize(types.with_type_meta(&mut trim.reader(json)));
-        let said = match object {
+        let result = match object {
             Ok(object) => {
                 let types = object.types.expect("filled in");
                 format!("{} {}", types.api_version, types.kind)
             }
             Err(problem) => problem.to_string(),
         };
-        assert_eq!(said, expected, "{json}");
+        assert_eq!(result, expected, "{json}");
     }
 }

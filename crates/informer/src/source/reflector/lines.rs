@@ -76,8 +76,8 @@ where
             Line::read(&line).map_err(|error| self.requests.malformed(Verb::Watch, error))?;
         match &*kind {
             "ADDED" | "MODIFIED" => {
-                let who = self.present(Verb::Watch, RawJson::whole(object)).await?;
-                self.followed(who.resource_version());
+                let identity = self.present(Verb::Watch, RawJson::whole(object)).await?;
+                self.followed(identity.resource_version());
             }
             "DELETED" => {
                 let identity = self.decoder.identity(object);

@@ -7,13 +7,13 @@ use http::Response;
 use kube::{Resource, client::Body};
 use rand::Rng as _;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::{Reflector, StepError};
 use crate::{
     ObjectKey, StoredForm, Verb, WatchError,
     decode::{LineTooLong, Lines, RawJson},
-    source::{Change, timeouts::TimeBudget},
+    source::{Change, timeouts::TimeBudget, until},
     watch::{History, NextRequest},
 };
 
@@ -212,14 +212,6 @@ where
 async fn recheck_result(recheck: &mut Option<Recheck<'_>>) -> (ObjectKey, Rechecked) {
     match recheck {
         Some(recheck) => recheck.await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until `due`; for `None` forever.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
         None => std::future::pending().await,
     }
 }

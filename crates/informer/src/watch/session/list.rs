@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Paging, Phase, Session, Streaming};
 use crate::{
-    Verb, WatchError,
+    Verb, WatchError, WatchErrorCause,
     decode::PageMeta,
     watch::{is_version, one_line},
 };
@@ -40,7 +40,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if it has no version, another version than the page before it,
+    /// [`WatchErrorCause::Inconsistent`] if it has no version, another version than the page before it,
     /// or a stale version that is not accepted.
     pub(crate) fn check(&mut self, page: &PageMeta) -> Result<History, WatchError> {
         let version = self.version(page)?;
@@ -72,7 +72,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if the list is endless.
+    /// [`WatchErrorCause::Inconsistent`] if the list is endless.
     pub(crate) fn paged(
         &mut self,
         page: &PageMeta,
@@ -115,7 +115,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if the version is stale.
+    /// [`WatchErrorCause::Inconsistent`] if the version is stale.
     pub(crate) fn streamed(&mut self, version: &str) -> Result<(), WatchError> {
         if !is_version(version) {
             return Err(self.no_version(Verb::Watch));
@@ -141,7 +141,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if the page has no version, or a stale one, which leads to a
+    /// [`WatchErrorCause::Inconsistent`] if the page has no version, or a stale one, which leads to a
     /// relist.
     pub(crate) fn learned(&mut self, page: &PageMeta) -> Result<(), WatchError> {
         self.doubtful = false;
@@ -197,10 +197,7 @@ impl Session {
     }
 
     fn inconsistent(&self, verb: Verb, why: String) -> WatchError {
-        WatchError::Inconsistent {
-            resource: Arc::clone(&self.resource),
-            verb,
-            why,
-        }
+        let cause = WatchErrorCause::Inconsistent { why };
+        WatchError::new(Arc::clone(&self.resource), verb, cause)
     }
 }

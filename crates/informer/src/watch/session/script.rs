@@ -9,7 +9,7 @@ use crate::{
     api_request::ServerStatus,
     decode::PageMeta,
     watch::{
-        Backoff, Verb, WatchError,
+        Backoff, Verb, WatchError, WatchErrorCause,
         session::{NextRequest, Session},
     },
 };
@@ -304,11 +304,10 @@ fn the_wait_that_the_server_asks_for_is_never_undercut_and_never_overflows() {
     for least in [Duration::from_secs(20), Duration::MAX] {
         let mut session = session();
         session.streamed("1").expect("the first");
-        let error = WatchError::Throttled {
-            resource: Arc::from("pods"),
-            verb: Verb::Watch,
+        let cause = WatchErrorCause::Throttled {
             retry_after: Some(least),
         };
+        let error = WatchError::new("pods", Verb::Watch, cause);
         let wait = session.on_error(&error, Duration::ZERO, &mut rng());
         assert!(wait > least || wait == Duration::MAX, "{wait:?}");
     }
@@ -345,11 +344,9 @@ fn check(script: &str, asked: &str) {
                 }
             }
             ["silent"] => {
-                let error = WatchError::Silent {
-                    resource: Arc::from("pods"),
-                    verb: Verb::Watch,
-                    limit: Duration::ZERO,
-                };
+                let limit = Duration::ZERO;
+                let cause = WatchErrorCause::Silent { limit };
+                let error = WatchError::new("pods", Verb::Watch, cause);
                 session.on_error(&error, Duration::ZERO, &mut rng);
             }
             ["future"] => {
@@ -374,14 +371,12 @@ fn check(script: &str, asked: &str) {
             ["eof"] => _ = session.on_end(Duration::ZERO, &mut rng),
             ["malformed"] => {
                 let source = serde_json::from_str::<u8>("x").expect_err("no number");
-                let error = WatchError::Malformed {
-                    resource: Arc::from("pods"),
-                    verb: Verb::Watch,
-                    source: DecodeError::Syntax {
-                        line: source.line(),
-                        column: source.column(),
-                    },
+                let source = DecodeError::Syntax {
+                    line: source.line(),
+                    column: source.column(),
                 };
+                let cause = WatchErrorCause::Malformed { source };
+                let error = WatchError::new("pods", Verb::Watch, cause);
                 session.on_error(&error, Duration::ZERO, &mut rng);
             }
             ["page", version, ref more @ ..] => {

@@ -1,5 +1,5 @@
-//! Stores that keep JSON, metadata alone or what a type declares, behind the same events and
-//! handlers.
+//! Stores that keep JSON, only metadata, or the form of a user-defined type, with the same events
+//! and handlers.
 
 use std::{
     convert::Infallible,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 on_both_servers! {
-    async fn a_packed_store_tells_what_a_typed_one_tells(cluster: Cluster) {
+    async fn a_store_of_raw_objects_has_the_same_events_as_a_typed_one(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await).raw());
@@ -60,7 +60,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn metadata_alone_are_asked_for_and_kept(cluster: Cluster) {
+    async fn a_metadata_informer_requests_and_keeps_only_metadata(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         others.create(&PostParams::default(), &config("a", "hunter2")).await.expect("new");
         let metadata = quick(cluster.api::<ConfigMap>().await).metadata().raw();
@@ -77,7 +77,7 @@ on_both_servers! {
     }
 
     /// An operator that declares what it reads keeps no more than that.
-    async fn a_type_of_ones_own_is_a_kind_like_any_other(cluster: Cluster) {
+    async fn a_user_defined_type_is_a_kind_like_any_other(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let mut object = config("a", "1");
         object.data.get_or_insert_default().insert("later".to_owned(), "[{".to_owned());
@@ -101,7 +101,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn an_index_over_packed_objects_is_kept_current(cluster: Cluster) {
+    async fn an_index_over_raw_objects_is_kept_current(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let by_value = Index::new(|config: &RawObject<ConfigMap>| {
             config.get().ok()?.data.as_ref()?.get("value").cloned()
@@ -128,7 +128,7 @@ on_both_servers! {
 
     /// Handlers of a kind need not know how its store keeps it; those that never look at an
     /// object can say so, and it is not decoded for them.
-    async fn handlers_of_a_kind_are_given_packed_objects_decoded(cluster: Cluster) {
+    async fn handlers_receive_raw_objects_decoded(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await).raw());
@@ -172,7 +172,7 @@ on_both_servers! {
         running.stop().await.expect("nothing went wrong for good");
     }
 
-    async fn a_packed_object_that_does_not_decode_fails_its_call_until_it_changes(cluster: Cluster) {
+    async fn a_raw_object_that_does_not_decode_fails_its_call_until_it_changes(cluster: Cluster) {
         cluster.install(&loose_gizmo()).await;
         let others: Api<DynamicObject> = Api::namespaced_with(
             cluster.aside(),
@@ -221,7 +221,7 @@ on_both_servers! {
     }
 
     /// A list that is long enough for several decoders, streamed and in pages.
-    async fn a_list_that_several_threads_decode_is_told_in_order_and_whole(cluster: Cluster) {
+    async fn a_list_that_several_threads_decode_is_complete_and_in_order(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         stream::iter(0..700)

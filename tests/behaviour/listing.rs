@@ -22,7 +22,7 @@ use crate::{
 
 on_both_servers! {
     /// Rows: BO-03
-    async fn a_first_list_is_streamed_where_the_server_can(cluster: Cluster) {
+    async fn a_first_list_is_streamed_if_the_server_supports_it(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         for name in ["a", "b"] {
@@ -32,9 +32,9 @@ on_both_servers! {
         assert_eq!(watched.first_list().await, ["added a", "added b"]);
         others.create(&PostParams::default(), &config("c", "1")).await.expect("new");
         assert_eq!(watched.next().await, "added c");
-        let heard = cluster.line().heard();
-        assert_eq!(heard.len(), 1, "one request is list and watch: {heard:?}");
-        assert!(heard[0].contains("sendInitialEvents=true"), "{heard:?}");
+        let requests = cluster.connection().requests();
+        assert_eq!(requests.len(), 1, "one request is list and watch: {requests:?}");
+        assert!(requests[0].contains("sendInitialEvents=true"), "{requests:?}");
         assert!(watched.informer.last_sync_resource_version().is_some());
         watched.stop().await;
     }
@@ -61,14 +61,14 @@ on_both_servers! {
         let list = watched.first_list().await;
         assert_eq!(list.len(), 1000);
         assert_eq!(list[999], "added c-0999");
-        assert_eq!(cluster.line().count("limit=100"), 10);
-        assert_eq!(cluster.line().count("continue="), 9);
+        assert_eq!(cluster.connection().count("limit=100"), 10);
+        assert_eq!(cluster.connection().count("continue="), 9);
         assert_eq!(watched.informer.store().len(), 1000);
         watched.stop().await;
     }
 
     /// If the history of a page was compacted, the informer lists again, and the list is complete.
-    async fn a_list_whose_pages_expire_is_whole_all_the_same(cluster: Cluster) {
+    async fn a_list_whose_pages_expire_is_complete_nevertheless(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         for name in ["a", "b", "c"] {
             others.create(&PostParams::default(), &config(name, "1")).await.expect("new");
@@ -76,19 +76,19 @@ on_both_servers! {
         let pages = quick(cluster.api::<ConfigMap>().await)
             .streamed_lists(false)
             .page_size(NonZeroU32::new(1).expect("not zero"));
-        cluster.line().pause_at("continue=");
+        cluster.connection().pause_at("continue=");
         let mut watched = Watched::start(pages);
         assert_eq!(watched.next().await, "added a");
         others.delete("a", &kube::api::DeleteParams::default()).await.expect("there");
         cluster.forget_history().await;
-        cluster.line().resume();
+        cluster.connection().resume();
         let mut told = watched.first_list().await;
         told.sort();
         assert_eq!(told, ["added b", "added c", "missed a"]);
         watched.stop().await;
     }
 
-    async fn an_object_that_does_not_decode_is_set_aside_and_the_others_flow_on(cluster: Cluster) {
+    async fn an_object_that_does_not_decode_is_quarantined_and_the_others_continue(cluster: Cluster) {
         cluster.install(&loose_gizmo()).await;
         let others: Api<DynamicObject> = Api::namespaced_with(
             cluster.aside(),
@@ -174,7 +174,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn who_may_not_list_is_told_so_and_waits(cluster: Cluster) {
+    async fn a_forbidden_list_is_reported_and_retried(cluster: Cluster) {
         let api: Api<ConfigMap> = Api::namespaced(cluster.powerless().await, cluster.namespace());
         let watched = Watched::start(quick(api));
         let health = watched
@@ -190,7 +190,7 @@ on_both_servers! {
     /// It may be a proxy that refuses it by mistake, so it is not the end.
     ///
     /// Rows: BO-51
-    async fn a_selector_that_the_server_refuses_is_reported_and_tried_again(cluster: Cluster) {
+    async fn a_selector_that_the_server_rejects_is_reported_and_retried(cluster: Cluster) {
         let source = quick(cluster.api::<ConfigMap>().await)
             .fields("spec.nodeName=a")
             .expect("it looks like a selector");
@@ -214,7 +214,7 @@ on_both_servers! {
     }
 
     /// Rows: BO-45
-    async fn metadata_alone_can_be_watched(cluster: Cluster) {
+    async fn an_informer_can_watch_only_metadata(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         others.create(&PostParams::default(), &config("a", "secret")).await.expect("new");
         let mut watched = Watched::start(quick(cluster.api::<PartialObjectMeta<ConfigMap>>().await));
@@ -224,7 +224,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
-    async fn an_object_of_a_kind_known_at_run_time_says_what_it_is(cluster: Cluster) {
+    async fn a_dynamic_object_has_api_version_and_kind(cluster: Cluster) {
         let kind = ApiResource::erase::<ConfigMap>(&());
         let others = cluster.api_aside::<ConfigMap>();
         others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
@@ -243,7 +243,7 @@ on_both_servers! {
         }
     }
 
-    async fn who_comes_late_is_told_everything(cluster: Cluster) {
+    async fn a_late_subscriber_receives_all_objects(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
@@ -263,7 +263,7 @@ on_both_servers! {
     /// the last call has ended, the next call lists again.
     ///
     /// Rows: CK-11
-    async fn an_informer_is_run_by_several_callers_and_again(cluster: Cluster) {
+    async fn several_callers_run_one_informer_and_can_run_it_again(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         for name in ["a", "b"] {
@@ -284,7 +284,7 @@ on_both_servers! {
         assert_eq!(list, ["added a", "added b", "synced"]);
         others.create(&PostParams::default(), &config("c", "1")).await.expect("new");
         assert_eq!(say(&events.next().await.expect("it is run")), "added c");
-        assert_eq!(cluster.line().heard().len(), 1, "one list and watch for both");
+        assert_eq!(cluster.connection().requests().len(), 1, "one list and watch for both");
         stop.cancel();
         second.await.expect("no panic").expect("stopped");
         assert!(events.next().await.is_none());
@@ -301,7 +301,7 @@ on_both_servers! {
         list.sort();
         assert_eq!(list, ["added a", "added c", "added d", "synced"]);
         assert_eq!(informer.store().len(), 3);
-        assert_eq!(cluster.line().heard().len(), 2, "it lists once more");
+        assert_eq!(cluster.connection().requests().len(), 2, "it lists once more");
         stop.cancel();
         third.await.expect("no panic").expect("stopped");
     }

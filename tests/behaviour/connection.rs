@@ -1,4 +1,4 @@
-//! The line between a client and its server, which a test can cut, hold and listen to.
+//! A connection between a client and its server that a test can cut, pause and observe.
 
 use std::{
     fmt,
@@ -14,32 +14,32 @@ use kube::client::Body;
 use tokio::sync::watch;
 use tower::{BoxError, Layer, Service};
 
-/// The line between one client and its server. Clones are the same line.
+/// The connection between one client and its server. Clones refer to the same connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct Connection {
     /// Counts cuts, so that a stream knows which came after it.
     cuts: watch::Sender<u64>,
     held: watch::Sender<bool>,
     /// Requests that contain this wait.
     paused: watch::Sender<Option<String>>,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 #[derive(Clone)]
-pub(crate) struct OnLine<S> {
+pub(crate) struct ConnectionService<S> {
     inner: S,
-    line: Line,
+    connection: Connection,
 }
 
-// === impl Line ===
+// === impl Connection ===
 
-impl Line {
+impl Connection {
     pub(crate) fn new() -> Self {
         Self {
             cuts: watch::Sender::new(0),
             held: watch::Sender::new(false),
             paused: watch::Sender::new(None),
-            heard: Arc::default(),
+            requests: Arc::default(),
         }
     }
 
@@ -67,8 +67,8 @@ impl Line {
     }
 
     /// Every list and watch that was asked for, as its path and query.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests
             .lock()
             .expect("no thread panics while it holds the lock")
             .clone()
@@ -76,25 +76,25 @@ impl Line {
 
     /// How many times something that contains `part` was asked for.
     pub(crate) fn count(&self, part: &str) -> usize {
-        let heard = self.heard();
-        heard.iter().filter(|url| url.contains(part)).count()
+        let requests = self.requests();
+        requests.iter().filter(|url| url.contains(part)).count()
     }
 }
 
-impl<S> Layer<S> for Line {
-    type Service = OnLine<S>;
+impl<S> Layer<S> for Connection {
+    type Service = ConnectionService<S>;
 
-    fn layer(&self, inner: S) -> OnLine<S> {
-        OnLine {
+    fn layer(&self, inner: S) -> ConnectionService<S> {
+        ConnectionService {
             inner,
-            line: self.clone(),
+            connection: self.clone(),
         }
     }
 }
 
-// === impl OnLine ===
+// === impl ConnectionService ===
 
-impl<S, B> Service<Request<Body>> for OnLine<S>
+impl<S, B> Service<Request<Body>> for ConnectionService<S>
 where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Future: Send + 'static,
@@ -116,21 +116,22 @@ where
         let watches = url.contains("watch=true");
         // Nothing is sent before this is polled.
         let answer = self.inner.call(request);
-        let line = self.line.clone();
+        let connection = self.connection.clone();
         async move {
             if reads && url.contains('?') {
-                let mut held = line.held.subscribe();
+                let mut held = connection.held.subscribe();
                 held.wait_for(|held| !held).await?;
-                let mut paused = line.paused.subscribe();
+                let mut paused = connection.paused.subscribe();
                 let passes =
                     |part: &Option<String>| part.as_ref().is_none_or(|part| !url.contains(part));
                 paused.wait_for(passes).await?;
-                line.heard
+                connection
+                    .requests
                     .lock()
                     .expect("no thread panics while it holds the lock")
                     .push(url);
             }
-            let mut cuts = line.cuts.subscribe();
+            let mut cuts = connection.cuts.subscribe();
             let now = *cuts.borrow_and_update();
             let answer = answer.await.map_err(Into::into)?;
             Ok(answer.map(|body| {
@@ -146,8 +147,8 @@ where
     }
 }
 
-impl<S> fmt::Debug for OnLine<S> {
+impl<S> fmt::Debug for ConnectionService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnLine").finish_non_exhaustive()
+        f.debug_struct("ConnectionService").finish_non_exhaustive()
     }
 }

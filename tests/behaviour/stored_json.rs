@@ -1,4 +1,4 @@
-//! Stores that keep JSON, and are read as if they kept objects.
+//! Stores that keep JSON: reads return decoded objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for CountedValue {
 
 on_both_servers! {
     /// Rows: BO-45
-    async fn what_the_store_is_asked_for_is_what_the_server_has(cluster: Cluster) {
+    async fn the_store_returns_the_objects_of_the_server(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let mut object = config("a", "\u{e9}\n\"1\"");
         object.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
@@ -134,7 +134,7 @@ on_both_servers! {
 
     /// To decode from the same JSON each time is asked of a type. One that does not is not there
     /// for readers, and blocks no other.
-    async fn an_object_that_decodes_only_once_stops_nobody(cluster: Cluster) {
+    async fn an_object_that_decodes_only_once_does_not_stop_the_others(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         for (name, value) in [("fickle", cluster.namespace()), ("steady", "1")] {
             others.create(&PostParams::default(), &config(name, value)).await.expect("new");
@@ -159,7 +159,7 @@ on_both_servers! {
     /// called again every few minutes.
     ///
     /// Rows: BO-45
-    async fn a_call_that_is_owed_holds_no_decoded_object(cluster: Cluster) {
+    async fn a_pending_call_keeps_no_decoded_object(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         let one = NonZeroUsize::new(1).expect("not zero");
         let controller = InformerController::builder().concurrency(one).build();
@@ -194,7 +194,7 @@ on_both_servers! {
     /// and as JSON: decoded they would take five times the memory.
     ///
     /// D23, D24. Rows: BO-45
-    async fn no_event_holds_a_decoded_object_before_the_handlers_start(cluster: Cluster) {
+    async fn events_keep_no_decoded_object_before_the_handlers_start(cluster: Cluster) {
         const OBJECTS: usize = 20;
         let others = cluster.api_aside::<ConfigMap>();
         let mark = cluster.namespace();

@@ -201,7 +201,6 @@ pub(crate) fn stamp(object: &mut Value, uid: &str, now: &str) {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "selfLink",
-        "generation",
         "resourceVersion",
     ] {
         metadata.remove(field);

@@ -41,6 +41,9 @@ mod structural;
 mod validate;
 mod vocabulary;
 
+pub(crate) use self::format::is_go_duration;
+pub(crate) use self::number::{float_text, write_whole};
+
 #[cfg(test)]
 mod tests;
 
@@ -232,15 +235,6 @@ impl Schema {
         embedded::check(node, status, &root, &mut faults);
         lists::check(node, status, &root, &mut faults);
         faults
-    }
-
-    /// How many CEL rules the schema has; they are kept, and not yet evaluated.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "CEL comes with the second half")
-    )]
-    pub(crate) fn expressions(&self) -> usize {
-        self.root.expressions()
     }
 
     fn check_shapes(&self, object: &Value, faults: &mut Vec<FieldError>) {

@@ -238,3 +238,42 @@ async fn a_scale_changes_the_replicas_and_nothing_else() {
         ],
     );
 }
+
+/// The port on which nodes say whether they serve a service is one of the ports of the nodes.
+#[tokio::test]
+async fn a_port_for_health_checks_is_not_given_twice() {
+    let server = ApiServer::new();
+    let ports = json!([{ "port": 80 }]);
+    let local = json!({
+        "metadata": { "name": "local" },
+        "spec": { "type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports },
+    });
+    let (code, local) = request(&server, Method::POST, SERVICES, Some(&local)).await;
+    assert_eq!(code, 201, "{local}");
+    let port = &local["spec"]["healthCheckNodePort"];
+    assert!(port.as_u64().is_some_and(|port| port != 0), "{local}");
+    let second = json!({
+        "metadata": { "name": "second" },
+        "spec": { "type": "NodePort", "ports": [{ "port": 80, "nodePort": port }] },
+    });
+    let (code, refused) = request(&server, Method::POST, SERVICES, Some(&second)).await;
+    assert_eq!(code, 422, "{refused}");
+    let why = refused["message"].as_str().expect("a message");
+    assert!(why.ends_with("provided port is already allocated"), "{why}");
+}
+
+/// What a service has no more when its type changes is given back.
+#[tokio::test]
+async fn a_service_without_an_address_gives_it_back() {
+    let server = ApiServer::new();
+    let service = json!({ "metadata": { "name": "a" }, "spec": { "ports": [{ "port": 80 }] } });
+    let (_, mut service) = request(&server, Method::POST, SERVICES, Some(&service)).await;
+    service["spec"]["type"] = "ExternalName".into();
+    service["spec"]["externalName"] = "a.b".into();
+    let path = format!("{SERVICES}/a");
+    let (code, changed) = request(&server, Method::PUT, &path, Some(&service)).await;
+    assert_eq!(code, 200, "{changed}");
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        assert_eq!(changed["spec"].get(field), None, "{changed}");
+    }
+}

@@ -92,3 +92,27 @@ async fn a_field_selector_does_not_name_the_object_of_a_create() {
     let map = json!({ "metadata": { "name": "other" } });
     assert_eq!(ask(&server, "jane", Method::POST, &path, &map).await, 403);
 }
+
+/// A namespace lies in itself; nothing else that is in no namespace does.
+#[tokio::test]
+async fn a_binding_in_a_namespace_is_about_this_namespace_alone() {
+    let server = ApiServer::builder().rbac(true).start();
+    let role = json!({
+        "metadata": { "name": "reader" },
+        "rules": [{
+            "apiGroups": [""], "resources": ["configmaps", "namespaces", "nodes"], "verbs": ["get"],
+        }],
+    });
+    assert_eq!(ask(&server, "", Method::POST, ROLES, &role).await, 201);
+    bind(&server, "jane", "reader").await;
+    for (path, status) in [
+        ("/api/v1/namespaces/default", 200),
+        ("/api/v1/namespaces/kube-system", 403),
+        ("/api/v1/namespaces/default/configmaps/none", 404),
+        ("/api/v1/namespaces/kube-system/configmaps/none", 403),
+        ("/api/v1/nodes/default", 403),
+    ] {
+        let answer = ask(&server, "jane", Method::GET, path, &Value::Null).await;
+        assert_eq!(answer, status, "{path}");
+    }
+}

@@ -78,6 +78,17 @@ on_both_servers! {
         let maps = resources.iter().find(|found| found["resource"] == "configmaps").expect("served");
         assert_eq!(maps["responseKind"]["kind"], "ConfigMap");
         assert_eq!((&maps["scope"], &maps["shortNames"]), (&json!("Namespaced"), &json!(["cm"])));
+        let list = raw.get_as("/apis", AGGREGATED).await.ok();
+        let groups = list["items"].as_array().expect("groups");
+        let apps = groups.iter().find(|group| group["metadata"]["name"] == "apps").expect("served");
+        let resources = apps["versions"][0]["resources"].as_array().expect("resources");
+        let sets = resources.iter().find(|found| found["resource"] == "replicasets").expect("served");
+        let parts = sets["subresources"].as_array().expect("subresources").iter();
+        let parts: Vec<_> = parts.map(|part| json!([part["subresource"], part["responseKind"]])).collect();
+        assert_eq!(json!(parts), json!([
+            ["scale", { "group": "autoscaling", "kind": "Scale", "version": "v1" }],
+            ["status", { "group": "", "kind": "ReplicaSet", "version": "" }],
+        ]));
         // An older client asks for a version that is no more, and gets the plain document.
         let old = AGGREGATED.replace("v=v2;", "v=v2beta1;");
         let plain = raw.get_as("/api", &format!("{old},application/json")).await.ok();

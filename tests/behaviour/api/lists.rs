@@ -59,6 +59,10 @@ on_both_servers! {
             raw.post(&maps, &named(name)).await.ok();
         }
         raw.get(&format!("{maps}?continue=nonsense")).await.refused(400, "BadRequest");
+        for (token, at) in [("ab!c", 2), ("abcde", 4)] {
+            let why = raw.get(&format!("{maps}?continue={token}")).await.refused(400, "BadRequest");
+            assert!(why.ends_with(&format!("illegal base64 data at input byte {at}")), "{why}");
+        }
         let page = raw.get(&format!("{maps}?limit=1")).await.ok();
         let token = page["metadata"]["continue"].as_str().expect("there is more");
         let both = format!("{maps}?continue={token}&resourceVersion={}", version(&page));

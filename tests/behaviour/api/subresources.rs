@@ -59,6 +59,17 @@ on_both_servers! {
         assert_eq!(why, "name in URL does not match name in Binding object");
         let nowhere = bind(&raw, &raw.at("/api/v1", "pods/none"), "none", "n1").await;
         nowhere.refused(404, "NotFound");
+
+        let mut gated = named("gated");
+        gated["spec"] = json!({
+            "containers": [{ "name": "main", "image": "registry.example/web:1" }],
+            "schedulingGates": [{ "name": "ex.io/gate" }],
+        });
+        let pods = raw.at("/api/v1", "pods");
+        raw.post(&pods, &gated).await.ok();
+        let why = bind(&raw, &format!("{pods}/gated"), "gated", "n1").await;
+        let why = why.refused(409, "Conflict");
+        assert!(why.ends_with("pod gated has non-empty .spec.schedulingGates"), "{why}");
     }
 
     /// docs/apiserver.md: row 93.
@@ -226,6 +237,12 @@ on_both_servers! {
         assert_eq!(issued["spec"]["expirationSeconds"], 600);
         assert!(issued["status"]["expirationTimestamp"].is_string());
         let token = issued["status"]["token"].as_str().expect("a token").to_owned();
+
+        let default = raw.post(&tokens, &json!({ "spec": { "audiences": [] } })).await.ok();
+        let audiences = default["spec"]["audiences"].as_array().map(Vec::len);
+        assert_eq!(audiences, Some(1), "an empty list means the server itself: {default}");
+        let one = raw.post(&tokens, &json!({ "spec": { "audiences": ["ex.io"] } })).await.ok();
+        assert_eq!(one["spec"]["audiences"], json!(["ex.io"]));
 
         let why = raw.post(&tokens, &json!({ "spec": { "expirationSeconds": 60 } })).await;
         let why = why.refused(422, "Invalid");

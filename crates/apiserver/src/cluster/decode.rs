@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Part, defaults};
 use crate::metadata;
 use crate::registry::{Resource, View};
+use crate::schema::write_whole;
 use crate::status::{About, FieldError, Status};
 use crate::typed;
 use crate::wire::UnknownFields;
@@ -111,6 +112,7 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
         members.remove("apiVersion");
         members.remove("kind");
     }
+    write_whole(object);
     errors
 }
 

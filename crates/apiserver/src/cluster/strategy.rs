@@ -17,6 +17,7 @@ use crate::wire::WriteOptions;
 pub(super) use pod::quality;
 
 mod allocation;
+mod claim;
 mod job;
 mod pod;
 mod service;
@@ -73,6 +74,7 @@ impl Cluster {
                 }
             }
             "nodes" => taint(object),
+            "persistentvolumeclaims" => claim::fill_sources(None, object),
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {
                 self.default_limits(object);
@@ -201,6 +203,7 @@ pub(super) fn prepare_update(
             if let (Some(volume), Some(Value::Object(spec))) = (volume, object.get_mut("spec")) {
                 spec.entry("volumeName").or_insert(volume);
             }
+            claim::fill_sources(Some(before), object);
         }
         _ => {}
     }

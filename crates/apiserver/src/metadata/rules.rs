@@ -66,17 +66,30 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
             }
         }
     }
+    let base = metadata.get("generateName").and_then(Value::as_str);
+    // The real server replaces a dash at the end and what stands before it.
+    let sample = base.map(|base| match base.strip_suffix('-') {
+        Some(start) if !start.is_empty() => {
+            let mut sample = start.to_owned();
+            sample.pop();
+            sample + "a"
+        }
+        _ => base.to_owned(),
+    });
+    if let (Some(base), Some(why)) = (base, sample.and_then(|sample| names.check(&sample))) {
+        errors.push(FieldError::invalid(
+            "metadata.generateName",
+            &base.into(),
+            why,
+        ));
+    }
     labels(metadata, &mut errors);
     annotations(metadata, &mut errors);
     owners(metadata, &mut errors);
     for (at, finalizer) in strings(metadata.get("finalizers")).enumerate() {
-        if let Some(why) = syntax::qualified_name(finalizer) {
-            errors.push(FieldError::invalid(
-                "metadata.finalizers",
-                &finalizer.into(),
-                why,
-            ));
-        }
+        let path = "metadata.finalizers";
+        let wrong = syntax::qualified_name(finalizer).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid(path, &finalizer.into(), why)));
         if finalizers == Finalizers::Qualified
             && !finalizer.contains('/')
             && !STANDARD_FINALIZERS.contains(&finalizer)
@@ -114,13 +127,9 @@ fn labels(metadata: &Value, errors: &mut Vec<FieldError>) {
         .into_iter()
         .flatten()
     {
-        if let Some(why) = syntax::qualified_name(key) {
-            errors.push(FieldError::invalid(
-                "metadata.labels",
-                &key.as_str().into(),
-                why,
-            ));
-        }
+        let wrong = syntax::qualified_name(key).into_iter();
+        let key = Value::from(key.as_str());
+        errors.extend(wrong.map(|why| FieldError::invalid("metadata.labels", &key, why)));
         if let Some(why) = value.as_str().and_then(syntax::label_value) {
             errors.push(FieldError::invalid("metadata.labels", value, why));
         }
@@ -135,13 +144,9 @@ fn annotations(metadata: &Value, errors: &mut Vec<FieldError>) {
         .into_iter()
         .flatten()
     {
-        if let Some(why) = syntax::qualified_name(&key.to_lowercase()) {
-            errors.push(FieldError::invalid(
-                "metadata.annotations",
-                &key.as_str().into(),
-                why,
-            ));
-        }
+        let wrong = syntax::qualified_name(&key.to_lowercase()).into_iter();
+        let name = Value::from(key.as_str());
+        errors.extend(wrong.map(|why| FieldError::invalid("metadata.annotations", &name, why)));
         total += key.len() + value.as_str().map_or(0, str::len);
     }
     if total > MAX_ANNOTATIONS {
@@ -163,9 +168,12 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
         ] {
-            if text(field).is_empty() {
+            let value = text(field);
+            // A version with two slashes is none.
+            let is_version = field != "apiVersion" || syntax::api_version(value).is_none();
+            if value.is_empty() || !is_version {
                 let path = format!("metadata.ownerReferences.{field}");
-                errors.push(FieldError::invalid(path, &"".into(), detail));
+                errors.push(FieldError::invalid(path, &value.into(), detail));
             }
         }
         let api_version = text("apiVersion");

@@ -1,9 +1,10 @@
 //! The syntax of names, labels and similar strings. *(pure)*
 //!
-//! Each function returns the errors of a string with the messages of Kubernetes.
+//! Each function returns the errors of a string with the messages of Kubernetes. Most functions
+//! return the first error; those with a list return all errors.
 
 /// What is wrong with the last part of a qualified name.
-pub(crate) const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
+const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
     used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric \
@@ -14,6 +15,14 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
     characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
     'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS \
+    subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with \
+    an alphanumeric character (e.g. '*.example.com', regex used for validation is \
+    '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const SEARCH_DOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+    characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. \
+    'example.com', regex used for validation is \
+    '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
     characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  \
     or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -21,33 +30,36 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
     '-', start with an alphabetic character, and end with an alphanumeric character (e.g. \
     'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// `example.com/name` or `name`: the keys of labels and annotations, and finalizers.
-pub(crate) fn qualified_name(text: &str) -> Option<String> {
+/// Everything wrong with `example.com/name` or `name`: the keys of labels and annotations, and
+/// finalizers.
+pub(crate) fn qualified_name(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
     let name = match text.split_once('/') {
         None => text,
-        Some(("", _)) => return Some("prefix part must be non-empty".to_owned()),
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a valid label key {QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. \
+                 'example.com/MyName')"
+            )];
+        }
         Some((prefix, name)) => {
-            if let Some(why) = subdomain(prefix) {
-                return Some(format!("prefix part {why}"));
-            }
-            if name.contains('/') {
-                return Some(format!(
-                    "a qualified name {QUALIFIED} with an optional DNS subdomain prefix and '/' \
-                     (e.g. 'example.com/MyName')"
-                ));
+            if prefix.is_empty() {
+                wrong.push("prefix part must be non-empty".to_owned());
+            } else {
+                wrong.extend(subdomain(prefix).map(|why| format!("prefix part {why}")));
             }
             name
         }
     };
     if name.is_empty() {
-        Some("name part must be non-empty".to_owned())
+        wrong.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        Some("name part must be no more than 63 bytes".to_owned())
-    } else if is_word(name) {
-        None
-    } else {
-        Some(format!("name part {QUALIFIED}"))
+        wrong.push("name part must be no more than 63 bytes".to_owned());
     }
+    if !is_word(name) {
+        wrong.push(format!("name part {QUALIFIED}"));
+    }
+    wrong
 }
 
 /// The value of a label.
@@ -64,7 +76,7 @@ pub(crate) fn label_value(text: &str) -> Option<String> {
 /// `example.com`: the name of most objects.
 pub(crate) fn subdomain(text: &str) -> Option<String> {
     if text.len() > 253 {
-        Some("must be no more than 253 bytes".to_owned())
+        Some("must be no more than 253 characters".to_owned())
     } else if text.split('.').all(is_label) {
         None
     } else {
@@ -72,26 +84,138 @@ pub(crate) fn subdomain(text: &str) -> Option<String> {
     }
 }
 
+/// `*.example.com`: the hosts of an ingress.
+pub(crate) fn wildcard(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("*.");
+    let is_right = rest.is_some_and(|rest| subdomain(rest).is_none());
+    (!is_right).then(|| WILDCARD.to_owned())
+}
+
+/// `_tcp.example.com`: where a resolver searches.
+pub(crate) fn search_domain(text: &str) -> Option<String> {
+    let is_part = |part: &str| {
+        let part = part.strip_prefix('_').unwrap_or(part);
+        is_label(&part.replace('_', "-")) && !part.starts_with('_') && !part.ends_with('_')
+    };
+    (!text.split('.').all(is_part)).then(|| SEARCH_DOMAIN.to_owned())
+}
+
 /// `my-name`: the name of a namespace.
 pub(crate) fn label(text: &str) -> Option<String> {
     if text.len() > 63 {
-        Some("must be no more than 63 bytes".to_owned())
+        Some("must be no more than 63 characters".to_owned())
     } else if is_label(text) {
         None
+    } else if subdomain(text).is_none() {
+        Some("must not contain dots".to_owned())
     } else {
         Some(LABEL.to_owned())
     }
 }
 
-/// `my-name`, not beginning with a digit: the name of a service.
+/// `my-name`, not beginning with a digit: the names of kinds and versions.
 pub(crate) fn label_1035(text: &str) -> Option<String> {
     if text.len() > 63 {
-        Some("must be no more than 63 bytes".to_owned())
+        Some("must be no more than 63 characters".to_owned())
     } else if is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase()) {
         None
     } else {
         Some(LABEL_1035.to_owned())
     }
+}
+
+/// Everything wrong with the name of an environment variable.
+pub(crate) fn variable(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if text.is_empty() {
+        wrong.push("environment variable name must be non-empty".to_owned());
+    }
+    if !text.chars().all(|c| matches!(c, ' '..='~') && c != '=') {
+        let why = "a valid environment variable name must consist only of printable ASCII \
+                   characters other than '='";
+        wrong.push(why.to_owned());
+    }
+    wrong
+}
+
+/// The key of a config map or secret.
+pub(crate) fn config_key(text: &str) -> Option<String> {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let why = if text.is_empty() || !text.bytes().all(is_known) {
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+         'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
+         '[-._a-zA-Z0-9]+')"
+    } else if text == "." {
+        "must not be '.'"
+    } else if text == ".." {
+        "must not be '..'"
+    } else if text.starts_with("..") {
+        "must not start with '..'"
+    } else if text.len() > 253 {
+        "must be no more than 253 characters"
+    } else {
+        return None;
+    };
+    Some(why.to_owned())
+}
+
+/// The name of a header of HTTP.
+pub(crate) fn header(text: &str) -> Option<String> {
+    const WHY: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. \
+        'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_right = !text.is_empty() && text.bytes().all(is_known);
+    (!is_right).then(|| WHY.to_owned())
+}
+
+/// Everything wrong with the name of a port.
+pub(crate) fn port_name(text: &str) -> Vec<String> {
+    let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let rules = [
+        (text.len() > 15, "must be no more than 15 characters"),
+        (
+            text.is_empty() || !text.bytes().all(is_known),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (
+            !text.bytes().any(|byte| byte.is_ascii_lowercase()),
+            "must contain at least one letter (a-z)",
+        ),
+        (text.contains("--"), "must not contain consecutive hyphens"),
+        (
+            text.starts_with('-') || text.ends_with('-'),
+            "must not begin or end with a hyphen",
+        ),
+    ];
+    let broken = rules.into_iter().filter(|(is_broken, _)| *is_broken);
+    broken.map(|(_, why)| why.to_owned()).collect()
+}
+
+/// Everything wrong with a path that must stay in its folder.
+pub(crate) fn relative_path(text: &str) -> Vec<String> {
+    let absolute = text.starts_with('/').then_some("must be a relative path");
+    let reasons = absolute.map(str::to_owned).into_iter();
+    reasons.chain(no_steps_back(text)).collect()
+}
+
+/// Everything wrong with the path of a file that a volume shows.
+pub(crate) fn file_path(text: &str) -> Vec<String> {
+    let mut wrong = relative_path(text);
+    if text.starts_with("..") && !text.starts_with("../") {
+        wrong.push("must not start with '..'".to_owned());
+    }
+    wrong
+}
+
+/// A path that does not leave its folder.
+pub(crate) fn no_steps_back(text: &str) -> Option<String> {
+    let has_step = text.split('/').any(|part| part == "..");
+    has_step.then(|| "must not contain '..'".to_owned())
+}
+
+/// The `apiVersion` of an object, with or without a group.
+pub(crate) fn api_version(text: &str) -> Option<String> {
+    (text.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {text}"))
 }
 
 /// Whatever can be one segment of a URL: the name of a role.
@@ -126,16 +250,21 @@ fn is_label(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{label, label_1035, label_value, path_segment, qualified_name, subdomain};
+    use super::{
+        label, label_1035, label_value, path_segment, qualified_name, search_domain, subdomain,
+    };
 
     /// What a rule takes, and what it doesn't.
     #[track_caller]
-    fn check(rule: fn(&str) -> Option<String>, good: &[&str], bad: &[&str]) {
+    fn check<R>(rule: fn(&str) -> R, good: &[&str], bad: &[&str])
+    where
+        R: IntoIterator<Item = String>,
+    {
         for text in good {
-            assert_eq!(rule(text), None, "{text:?}");
+            assert_eq!(rule(text).into_iter().next(), None, "{text:?}");
         }
         for text in bad {
-            assert!(rule(text).is_some(), "{text:?}");
+            assert!(rule(text).into_iter().next().is_some(), "{text:?}");
         }
     }
 
@@ -153,6 +282,8 @@ mod tests {
             &["a", "a.b-c.9"],
             &["", "A", "a..b", ".a", "a.", "a_b"],
         );
+        let bad = ["", "_", "a_", "__a", "A", "a..b", "-a", "a-_"];
+        check(search_domain, &["a", "_a.b", "a_-b.c"], &bad);
         check(label, &["a", "9-a"], &["", "a.b", "-a", "A"]);
         check(label_1035, &["a", "a-9"], &["", "9a", "a.b"]);
         check(

@@ -8,6 +8,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::typed;
+
 /// The annotations, without their common beginning, and where their content is in `v2`.
 const ANNOTATIONS: [(&str, &str); 4] = [
     ("metrics", "/spec/metrics"),
@@ -148,7 +150,7 @@ pub(super) fn store(object: &mut Value) {
             ("behavior", content) => with_case(&content, char::to_ascii_lowercase),
             (_, content) => content,
         });
-        if let Some(content) = content.filter(|it| it.is_array() || it.is_object()) {
+        if let Some(content) = content.filter(|it| fits(pointer, it)) {
             put(object, pointer, content);
         }
     }
@@ -177,6 +179,15 @@ pub(super) fn store(object: &mut Value) {
         });
         put(object, "/status/currentMetrics", json!([cpu]));
     }
+}
+
+/// Whether the content of an annotation can stand at `pointer`; the real server ignores others.
+fn fits(pointer: &str, content: &Value) -> bool {
+    let mut object = json!({});
+    put(&mut object, pointer, content.clone());
+    let kind = typed::kind("autoscaling/v2", "HorizontalPodAutoscaler");
+    let is_typed = kind.is_some_and(|kind| typed::decode(kind, &mut object).is_ok());
+    is_typed && (content.is_array() || content.is_object())
 }
 
 fn is_cpu(metric: &Value) -> bool {

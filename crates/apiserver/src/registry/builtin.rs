@@ -68,8 +68,6 @@ enum Trait {
     All,
     /// Named as DNS labels are.
     NamedAsLabel,
-    /// Named as services are.
-    NamedAsService,
     /// Named by whatever fits into a URL.
     NamedAsSegment,
 }
@@ -224,8 +222,6 @@ impl Builtin {
     fn rules(&self) -> Rules {
         let names = if self.is(Trait::NamedAsLabel) {
             NameRule::Label
-        } else if self.is(Trait::NamedAsService) {
-            NameRule::Label1035
         } else if self.is(Trait::NamedAsSegment) {
             NameRule::PathSegment
         } else {

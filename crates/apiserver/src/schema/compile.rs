@@ -11,7 +11,7 @@ use super::{
     Limits, MAX_NODES, defaults,
     format::Format,
     keywords::Keywords,
-    node::{Additional, Bound, Expression, List, Node, Pattern, Range, Rules, Type, Types},
+    node::{Additional, Bound, List, Node, Pattern, Range, Rules, Type, Types},
     pattern,
     place::Place,
     structural, vocabulary,
@@ -174,9 +174,9 @@ impl Compiler<'_> {
             open: words.flag("x-kubernetes-preserve-unknown-fields", faults),
             embedded: words.flag("x-kubernetes-embedded-resource", faults),
             list: list(&words, faults),
-            expressions: expressions(&words, at, faults),
             ..Node::default()
         };
+        check_expressions(&words, at, faults);
         vocabulary::check(&words, at, scope, faults);
         match scope.level {
             Level::Nested if scope.names_types => {}
@@ -342,31 +342,19 @@ fn bound(
         .map(|value| Bound { value, exclusive })
 }
 
-fn expressions(
-    words: &Keywords<'_>,
-    at: &Place<'_>,
-    faults: &mut Vec<FieldError>,
-) -> Vec<Expression> {
+/// Each rule in CEL must say something. The rules are not evaluated.
+fn check_expressions(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
     let all = at.child("x-kubernetes-validations");
-    let mut expressions = Vec::new();
-    for (i, rule) in words
-        .list("x-kubernetes-validations", faults)
-        .iter()
-        .enumerate()
-    {
+    let rules = words.list("x-kubernetes-validations", faults);
+    for (i, rule) in rules.iter().enumerate() {
         let Some(words) = Keywords::read(rule, &all.index(i), faults) else {
             continue;
         };
-        match words.text("rule", faults) {
-            Some(text) if !text.trim().is_empty() => expressions.push(Expression {
-                rule: text.to_owned(),
-                message: words.text("message", faults).map(str::to_owned),
-            }),
-            _ => {
-                let path = all.index(i).child("rule").to_string();
-                faults.push(FieldError::required(path, "rule is not specified"));
-            }
+        words.text("message", faults);
+        let rule = words.text("rule", faults);
+        if rule.is_none_or(|rule| rule.trim().is_empty()) {
+            let path = all.index(i).child("rule").to_string();
+            faults.push(FieldError::required(path, "rule is not specified"));
         }
     }
-    expressions
 }

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{node::Node, place::Place};
+use crate::metadata::syntax;
 use crate::status::FieldError;
 
 /// What Kubernetes says of a kind that could not be a name.
@@ -55,7 +56,11 @@ fn check_object(fields: &Map<String, Value>, at: &Place<'_>, faults: &mut Vec<Fi
                     ));
                 }
             }
-            Some(Value::String(text)) if !text.is_empty() => {}
+            Some(Value::String(text)) if !text.is_empty() => {
+                if let Some(why) = syntax::api_version(text) {
+                    faults.push(FieldError::invalid(path(), &text.as_str().into(), why));
+                }
+            }
             Some(Value::String(text)) => {
                 let text = text.as_str().into();
                 faults.push(FieldError::invalid(path(), &text, "must not be empty"));

@@ -134,38 +134,51 @@ fn is_date_time(text: &str) -> bool {
     }
 }
 
-/// Go's `1h30m`, or Scala's `3 days`.
+/// Go's `1h30m`, or text that has a part such as Scala's `3 days`.
 fn is_duration(text: &str) -> bool {
-    if text == "0" {
+    // Units as they stand, and those that more letters may follow, as in `nanoseconds`.
+    const UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
+    const BEGINNINGS: [&str; 8] = [
+        "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
+    ];
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == 'µ';
+    // A unit stands after digits, with or without spaces between them.
+    let mut parts = text.split_inclusive(|c: char| !c.is_ascii_digit());
+    let mut at = 0;
+    is_go_duration(text)
+        || parts.any(|part| {
+            at += part.len();
+            let number = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+            let rest = text[at - (part.len() - number.len())..].trim_start();
+            let unit = rest.split(|c| !is_letter(c)).next().unwrap_or_default();
+            let unit = unit.to_lowercase();
+            !number.is_empty()
+                && (UNITS.contains(&unit.as_str())
+                    || BEGINNINGS
+                        .iter()
+                        .any(|beginning| unit.starts_with(beginning)))
+        })
+}
+
+/// A duration of Go, such as `1h30m` and `-1.5s`.
+pub(crate) fn is_go_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
         return true;
     }
-    let mut rest = text.trim_start_matches(['+', '-']);
-    let mut found = false;
+    let is_some = !rest.is_empty();
     while !rest.is_empty() {
-        let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        if unit.len() == rest.len() {
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let (number, tail) = rest.split_at(rest.find(|c| !is_number(c)).unwrap_or(rest.len()));
+        let (unit, after) = tail.split_at(tail.find(is_number).unwrap_or(tail.len()));
+        let points = number.matches('.').count();
+        let is_unit = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&unit);
+        if !is_unit || points > 1 || number.len() == points {
             return false;
         }
-        let unit = unit.trim_start();
-        let end = unit
-            .find(|c: char| !c.is_alphabetic())
-            .unwrap_or(unit.len());
-        let (name, after) = unit.split_at(end);
-        let name = name.to_ascii_lowercase();
-        let known = ["ns", "us", "µs", "μs", "ms", "s", "m", "h", "d", "w"]
-            .contains(&name.as_str())
-            || [
-                "nano", "micro", "milli", "sec", "min", "hour", "hr", "day", "week", "wk",
-            ]
-            .iter()
-            .any(|unit| name.starts_with(unit));
-        if !known {
-            return false;
-        }
-        found = true;
-        rest = after.trim_start();
+        rest = after;
     }
-    found
+    is_some
 }
 
 fn is_hex_color(text: &str) -> bool {

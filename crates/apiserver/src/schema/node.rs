@@ -28,9 +28,6 @@ pub(super) struct Node {
     pub(super) items: Option<Box<Node>>,
     pub(super) list: List,
     pub(super) rules: Rules,
-
-    /// `x-kubernetes-validations`, kept and not yet evaluated.
-    pub(super) expressions: Vec<Expression>,
 }
 
 /// The JSON types that a value may have.
@@ -126,13 +123,6 @@ pub(super) struct Pattern {
     pub(super) bytes: PatternBytes,
 }
 
-/// One CEL rule of `x-kubernetes-validations`, as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Expression {
-    pub(super) rule: String,
-    pub(super) message: Option<String>,
-}
-
 // === impl Node ===
 
 impl Node {
@@ -142,20 +132,6 @@ impl Node {
             Additional::Each(node) => Some(node),
             Additional::Unsaid | Additional::Refused | Additional::Anything => None,
         })
-    }
-
-    /// How many CEL rules stand here and below.
-    pub(super) fn expressions(&self) -> usize {
-        let each = match &self.additional {
-            Additional::Each(node) => Some(&**node),
-            Additional::Unsaid | Additional::Refused | Additional::Anything => None,
-        };
-        let below = self
-            .properties
-            .values()
-            .chain(each)
-            .chain(self.items.as_deref());
-        self.expressions.len() + below.map(Self::expressions).sum::<usize>()
     }
 }
 

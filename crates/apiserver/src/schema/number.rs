@@ -1,7 +1,9 @@
 //! Numbers as Go prints and compares them, because messages and limits are Go's.
 
+use serde_json::Value;
+
 /// A float as `%v` prints it: the shortest form, with an exponent from `1e+21` on.
-pub(super) fn float_text(float: f64) -> String {
+pub(crate) fn float_text(float: f64) -> String {
     let size = float.abs();
     if size == 0.0 || (1e-4..1e21).contains(&size) {
         return float.to_string();
@@ -16,6 +18,22 @@ pub(super) fn float_text(float: f64) -> String {
             format!("{digits}e{sign}{power:0>2}")
         }
         None => text,
+    }
+}
+
+/// Writes the numbers in `value` that are whole without a fraction, as Go does: `1.0` as `1`.
+pub(crate) fn write_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|it| it.fract() == 0.0);
+            // As text, which is exact: a conversion would cut what is too large.
+            if let Some(whole) = whole.and_then(|it| format!("{it}").parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole),
+        Value::Object(members) => members.values_mut().for_each(write_whole),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

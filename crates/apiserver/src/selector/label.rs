@@ -136,14 +136,13 @@ impl<'a> Reader<'a> {
         if key.is_empty() {
             return Err(self.unexpected("!, identifier, or 'end of string'"));
         }
-        syntax::qualified_name(key).map_or_else(
-            || Ok(key.to_owned()),
-            |why| {
-                Err(SelectorError::Label(format!(
-                    "key: Invalid value: {key:?}: {why}"
-                )))
-            },
-        )
+        let wrong = syntax::qualified_name(key);
+        if wrong.is_empty() {
+            return Ok(key.to_owned());
+        }
+        let wrong = wrong.join("; ");
+        let message = format!("key: Invalid value: {key:?}: {wrong}");
+        Err(SelectorError::Label(message))
     }
 
     fn value(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {

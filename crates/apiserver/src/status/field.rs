@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::schema::float_text;
+
 /// The error of one field of an object, with the message of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -245,7 +247,10 @@ impl std::error::Error for FieldError {}
 
 fn rendered(value: &Value) -> String {
     // Go quotes a string as JSON does, for all that names and texts contain.
-    value.to_string()
+    match value.as_f64().filter(|_| value.is_f64()) {
+        Some(float) => float_text(float),
+        None => value.to_string(),
+    }
 }
 
 /// All errors in one sentence: plain if there is one, in brackets if there are more.

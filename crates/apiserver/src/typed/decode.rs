@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
 use super::table::{Empty, Field, Shape, Struct, named};
@@ -22,6 +23,7 @@ pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<St
         path: Vec::new(),
         inside: kind.go_name(),
         dropped: Vec::new(),
+        rounds: false,
     };
     if let Value::Object(members) = object {
         decoder.members(kind, members)?;
@@ -33,6 +35,15 @@ pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<St
 pub(crate) fn empty(kind: &Struct, field: &str) -> Option<Value> {
     kind.fields.get(field).map(|field| zero(&field.shape))
 }
+
+/// Base64 as Go reads it: the bits after the last byte may be any.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+/// Lists of resources, as Go calls their type.
+const RESOURCES: &str = "v1.ResourceList";
 
 /// A place in the object.
 enum Step {
@@ -47,6 +58,8 @@ struct Decoder {
     /// The innermost struct, as errors call it.
     inside: &'static str,
     dropped: Vec<String>,
+    /// Whether quantities are rounded up, as in lists of resources.
+    rounds: bool,
 }
 
 /// What a number is to Go.
@@ -84,7 +97,13 @@ impl Decoder {
             self.path.push(Step::Field(name, field.inline));
             self.value(&field.shape, value)?;
             self.path.pop();
-            if !field.is_pointer && is_empty(value) && !matches!(field.shape, Shape::Struct(_)) {
+            let is_kept = match field.shape {
+                Shape::Struct(_) => true,
+                // An empty text is another value than zero.
+                Shape::IntOrString => value.is_string(),
+                _ => field.is_pointer,
+            };
+            if !is_kept && !field.is_pointer && is_empty(value) {
                 empty.push(*name);
             }
         }
@@ -129,11 +148,11 @@ impl Decoder {
             (Shape::Bytes, Value::String(text)) => {
                 // Go looks past the ends of lines.
                 let joined = text.replace(['\r', '\n'], "");
-                let bytes = STANDARD.decode(joined).map_err(|_| {
+                let bytes = BASE64.decode(joined).map_err(|_| {
                     let at = first_bad_byte(text.as_bytes());
                     format!("illegal base64 data at input byte {at}")
                 })?;
-                *text = STANDARD.encode(bytes);
+                *text = BASE64.encode(bytes);
                 Ok(())
             }
             (Shape::Time | Shape::MicroTime, Value::String(text)) => {
@@ -150,7 +169,7 @@ impl Decoder {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
-                *value = Quantity::parse(&text)?.to_string().into();
+                *value = Quantity::stored(&text, self.rounds)?.into();
                 Ok(())
             }
             (Shape::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
@@ -172,10 +191,12 @@ impl Decoder {
                 }
                 Ok(())
             }
-            (Shape::Map(_, values), Value::Object(members)) => {
+            (Shape::Map(name, values), Value::Object(members)) => {
+                self.rounds = *name == Some(RESOURCES);
                 for (key, member) in members.iter_mut() {
                     self.item(Step::Key(key.clone()), values, member)?;
                 }
+                self.rounds = false;
                 Ok(())
             }
             (shape, value) => {
@@ -193,7 +214,10 @@ impl Decoder {
     /// Decodes an item of a list or a map.
     fn item(&mut self, step: Step, shape: &Shape, value: &mut Value) -> Result<(), String> {
         if value.is_null() {
-            *value = zero(shape);
+            *value = match shape {
+                Shape::Bytes => "".into(),
+                shape => zero(shape),
+            };
             return Ok(());
         }
         self.path.push(step);

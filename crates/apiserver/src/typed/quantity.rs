@@ -1,13 +1,22 @@
-//! Quantities of resources, such as `1500m` and `2Gi`, and the one way to write each.
+//! Quantities of resources, such as `1500m` and `2Gi`, and the texts that Kubernetes stores.
+//!
+//! Kubernetes keeps some texts as they were sent (`1.`, `+1`), and writes all others in one way.
+//!
+//! Source: apimachinery `pkg/api/resource/quantity.go`, Kubernetes v1.36.3. Of a number with more
+//! than 30 digits (20 before a binary suffix), this keeps the first.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A quantity, to a billionth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity {
-    /// Billionths.
-    nanos: i128,
+    /// A number of at most 37 digits, and by which power of ten it is multiplied: at least -9.
+    number: i128,
+    power: i32,
     form: Form,
+    /// Whether Kubernetes keeps the text of the client.
+    is_kept: bool,
 }
 
 /// In which form a quantity was written, and is written again.
@@ -21,10 +30,25 @@ enum Form {
     Binary,
 }
 
-const NANOS: i128 = 1_000_000_000;
+/// A text in parts.
+struct Parts<'a> {
+    /// The digits before and after the point, without zeros at the beginning.
+    whole: &'a str,
+    fraction: &'a str,
+    suffix: &'a str,
+}
 
-/// The largest quantity of Kubernetes; what is larger becomes this.
-const MAX: i128 = (i64::MAX as i128) * NANOS;
+/// Billionths are the smallest quantities.
+const NANO: i32 = -9;
+
+/// Quantities in lists of resources are rounded up to thousandths.
+const MILLI: i32 = -3;
+
+/// The largest binary quantity; what is larger becomes this.
+const MAX: i128 = i64::MAX as i128;
+
+/// How many digits of a number count.
+const DIGITS: usize = 30;
 
 /// The suffixes for powers of 1,000, beginning with billionths.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
@@ -48,96 +72,262 @@ impl Quantity {
         const BAD_NUMBER: &str = "unable to parse numeric part of quantity";
         const BAD_SUFFIX: &str = "unable to parse quantity's suffix";
 
-        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (number, suffix) = unsigned.split_at(end.unwrap_or(unsigned.len()));
-        let letters = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
-        let exponent = letters.strip_prefix(['+', '-']).unwrap_or(letters);
-        if text.is_empty() || !exponent.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(Self::MALFORMED);
-        }
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if fraction.contains('.') {
-            return Err(Self::MALFORMED);
-        }
-        if whole.is_empty() && fraction.is_empty() {
+        let parts = Parts::of(text).ok_or(Self::MALFORMED)?;
+        let (form, scale) = scale(parts.suffix).ok_or(BAD_SUFFIX)?;
+        let (whole, fraction) = (parts.whole.len().max(1), parts.fraction.len());
+        let shift = i32::try_from(fraction).unwrap_or(i32::MAX);
+        // Kubernetes has a short way for most quantities, and only that one keeps texts, and
+        // takes a suffix without a number for nothing.
+        let is_short = match form {
+            Form::Binary => {
+                let suffix = usize::try_from(scale * 3).unwrap_or_default();
+                fraction == 0 && whole + suffix < 15
+            }
+            _ => whole + fraction <= 18 && scale.saturating_sub(shift) >= NANO,
+        };
+        let number = &text[..text.len() - parts.suffix.len()];
+        if !is_short && !number.contains(|c: char| c.is_ascii_digit()) {
             return Err(BAD_NUMBER);
         }
-        let (form, scale) = scale(suffix).ok_or(BAD_SUFFIX)?;
-        let mut nanos = magnitude(whole, fraction, form, scale);
+        let mut quantity = Self::of(&parts, form, scale);
+        quantity.is_kept = is_short
+            && match form {
+                Form::Binary => parts.is_odd(),
+                _ => parts.is_canonical(scale.saturating_sub(shift)),
+            };
         if text.starts_with('-') {
-            nanos = -nanos;
+            quantity.number = -quantity.number;
         }
-        Ok(Self { nanos, form })
+        Ok(quantity)
+    }
+
+    /// The text that Kubernetes stores for `text`; in a list of resources, it `rounds` up.
+    ///
+    /// # Errors
+    ///
+    /// Why Kubernetes refuses the text.
+    pub(crate) fn stored(text: &str, rounds: bool) -> Result<String, &'static str> {
+        let text = text.trim();
+        let mut quantity = Self::parse(text)?;
+        if rounds && quantity.power < MILLI {
+            quantity.round_up(MILLI);
+            quantity.is_kept = false;
+        }
+        if quantity.is_kept {
+            return Ok(text.to_owned());
+        }
+        Ok(quantity.to_string())
+    }
+
+    /// Without a sign.
+    fn of(parts: &Parts<'_>, form: Form, scale: i32) -> Self {
+        // As many digits as fit when they are multiplied by the largest suffix.
+        let most = if form == Form::Binary { 20 } else { DIGITS };
+        let digits = format!("{}{}", parts.whole, parts.fraction);
+        let digits = digits.trim_start_matches('0');
+        let kept = &digits[..digits.len().min(most)];
+        let cut = i32::try_from(digits.len() - kept.len()).unwrap_or(i32::MAX);
+        let shift = i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX);
+        let mut quantity = Self {
+            number: kept.parse().unwrap_or_default(),
+            power: cut.saturating_sub(shift),
+            form,
+            is_kept: false,
+        };
+        if form == Form::Binary {
+            for _ in 0..scale {
+                quantity.number = quantity.number.saturating_mul(1024);
+            }
+            let max = Self {
+                number: MAX,
+                power: 0,
+                ..quantity
+            };
+            if quantity.compare(max) == Ordering::Greater {
+                quantity = max;
+            }
+        } else {
+            quantity.power = quantity.power.saturating_add(scale);
+        }
+        quantity.round_up(NANO);
+        // What is less than one is easier to read so.
+        if form == Form::Binary && quantity.power < 0 && quantity.size() <= 0 {
+            quantity.form = Form::Decimal;
+        }
+        quantity
+    }
+
+    /// Rounds away from zero, so that nothing becomes nothing.
+    fn round_up(&mut self, power: i32) {
+        let (one, mut has_rest) = (self.number.signum(), false);
+        while self.power < power && self.number != 0 {
+            has_rest |= self.number % 10 != 0;
+            self.number /= 10;
+            self.power += 1;
+        }
+        if has_rest {
+            self.number += one;
+        }
+        self.power = self.power.max(power);
     }
 
     /// Whether it is less than nothing.
     pub(crate) fn is_negative(self) -> bool {
-        self.nanos < 0
+        self.number < 0
     }
 
-    /// The quantity in billionths.
+    /// Whether it is more than nothing.
+    pub(crate) fn is_positive(self) -> bool {
+        self.number > 0
+    }
+
+    /// The quantity, if it is whole and not too large.
+    pub(crate) fn whole(self) -> Option<i128> {
+        if self.power >= 0 {
+            let factor = 10_i128.checked_pow(self.power.unsigned_abs())?;
+            return self.number.checked_mul(factor);
+        }
+        let factor = 10_i128.checked_pow(self.power.unsigned_abs())?;
+        (self.number % factor == 0).then(|| self.number / factor)
+    }
+
+    /// The nearest whole number that is not nearer to zero.
+    pub(crate) fn rounded(mut self) -> i64 {
+        self.round_up(0);
+        let limit = if self.is_negative() {
+            i64::MIN
+        } else {
+            i64::MAX
+        };
+        let whole = self.whole().and_then(|it| i64::try_from(it).ok());
+        whole.unwrap_or(limit)
+    }
+
+    /// Whether it has no fraction.
+    pub(crate) fn is_whole(self) -> bool {
+        self.power >= 0 || self.whole().is_some()
+    }
+
+    /// Billionths, no more than there may be.
     pub(crate) fn nanos(self) -> i128 {
-        self.nanos
+        let mut nanos = self.number;
+        for _ in 0..self.power.saturating_sub(NANO).min(40) {
+            nanos = nanos.saturating_mul(10);
+        }
+        nanos
+    }
+
+    /// How many digits stand before the point.
+    fn size(self) -> i32 {
+        let digits = self.number.unsigned_abs().checked_ilog10();
+        digits.map_or(i32::MIN, |digits| {
+            i32::try_from(digits).unwrap_or_default() + 1 + self.power
+        })
+    }
+
+    /// How it compares with another.
+    pub(crate) fn compare(self, other: Self) -> Ordering {
+        let signs = self.number.signum().cmp(&other.number.signum());
+        if signs != Ordering::Equal {
+            return signs;
+        }
+        let sizes = self.size().cmp(&other.size()).then_with(|| {
+            // As large as each other: the powers are less than 40 apart.
+            let power = self.power.min(other.power);
+            let aligned = |it: Self| {
+                let factor = 10_u128.saturating_pow(it.power.abs_diff(power));
+                it.number.unsigned_abs().saturating_mul(factor)
+            };
+            aligned(self).cmp(&aligned(other))
+        });
+        if self.is_negative() {
+            sizes.reverse()
+        } else {
+            sizes
+        }
     }
 
     /// A number of objects.
     pub(crate) fn count(count: usize) -> Self {
-        let count = i128::try_from(count).unwrap_or(MAX);
         Self {
-            nanos: count.saturating_mul(NANOS).min(MAX),
+            number: i128::try_from(count).unwrap_or(MAX),
+            power: 0,
             form: Form::Decimal,
+            is_kept: false,
         }
     }
 
     /// The sum, in the form of the first quantity that is not zero.
     pub(crate) fn plus(self, other: Self) -> Self {
+        let (number, more, power) = self.aligned(other);
+        let form = if self.number == 0 {
+            other.form
+        } else {
+            self.form
+        };
         Self {
-            nanos: self.nanos.saturating_add(other.nanos).min(MAX),
-            form: if self.nanos == 0 {
-                other.form
-            } else {
-                self.form
-            },
+            number: number.saturating_add(more),
+            power,
+            form,
+            is_kept: false,
         }
     }
 
     /// The difference, or zero if `other` is larger.
     pub(crate) fn minus(self, other: Self) -> Self {
+        let (number, less, power) = self.aligned(other);
         Self {
-            nanos: self.nanos.saturating_sub(other.nanos).max(0),
-            ..self
+            number: number.saturating_sub(less).max(0),
+            power,
+            form: self.form,
+            is_kept: false,
         }
     }
 
     /// The larger of both.
     pub(crate) fn max(self, other: Self) -> Self {
-        if other.nanos > self.nanos {
+        if other.compare(self) == Ordering::Greater {
             other
         } else {
             self
         }
     }
 
-    /// The next whole number that is not smaller.
-    pub(crate) fn rounded_up(self) -> Self {
-        let rest = self.nanos.rem_euclid(NANOS);
-        let missing = if rest == 0 { 0 } else { NANOS - rest };
-        Self {
-            nanos: self.nanos.saturating_add(missing),
-            ..self
-        }
+    /// The next whole number, away from zero.
+    pub(crate) fn rounded_up(mut self) -> Self {
+        self.round_up(0);
+        self
+    }
+
+    /// Both numbers in the same power of ten, and this power.
+    fn aligned(self, other: Self) -> (i128, i128, i32) {
+        let power = self.power.min(other.power);
+        let number = |it: Self| {
+            // More digits than these are beyond the largest number.
+            let digits = it.power.saturating_sub(power).min(40);
+            (0..digits).fold(it.number, |number, _| number.saturating_mul(10))
+        };
+        (number(self), number(other), power)
     }
 }
 
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.compare(*other) == Ordering::Equal
+    }
+}
+
+impl Eq for Quantity {}
+
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.nanos == 0 {
+        let (mut number, mut power) = (self.number, self.power);
+        if number == 0 {
             return f.write_str("0");
         }
-        let whole = self.nanos / NANOS;
-        let is_whole = self.nanos % NANOS == 0;
-        if self.form == Form::Binary && is_whole && whole.abs() >= 1024 {
+        if let Some(whole) = self.whole().filter(|it| it.abs() >= 1024)
+            && self.form == Form::Binary
+        {
             let (mut number, mut power) = (whole, 0);
             while number % 1024 == 0 && power + 1 < BINARY.len() {
                 number /= 1024;
@@ -145,30 +335,70 @@ impl fmt::Display for Quantity {
             }
             return write!(f, "{number}{}", BINARY[power]);
         }
-        let (mut number, mut power) = (self.nanos, 0);
-        while number % 1000 == 0 && power + 1 < DECIMAL.len() {
-            number /= 1000;
-            power += 1;
+        while number % 10 == 0 {
+            number /= 10;
+            power = power.saturating_add(1);
         }
+        while power % 3 != 0 {
+            number = number.saturating_mul(10);
+            power -= 1;
+        }
+        write!(f, "{number}")?;
         if self.form == Form::Exponent {
-            let mut exponent = i64::try_from(power).unwrap_or_default() * 3 - 9;
-            while number % 1000 == 0 {
-                number /= 1000;
-                exponent += 3;
-            }
-            return match exponent {
-                0 => write!(f, "{number}"),
-                _ => write!(f, "{number}e{exponent}"),
+            return if power == 0 {
+                Ok(())
+            } else {
+                write!(f, "e{power}")
             };
         }
-        write!(f, "{number}{}", DECIMAL[power])
+        // Kubernetes has no suffix for more, and writes none.
+        let suffix = usize::try_from(power.saturating_sub(NANO) / 3).ok();
+        f.write_str(suffix.and_then(|at| DECIMAL.get(at)).unwrap_or(&""))
+    }
+}
+
+// === impl Parts ===
+
+impl<'a> Parts<'a> {
+    /// Nothing if the text has not the form of a quantity.
+    fn of(text: &'a str) -> Option<Self> {
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let split = |text: &'a str| {
+            let end = text.find(|c: char| !c.is_ascii_digit());
+            text.split_at(end.unwrap_or(text.len()))
+        };
+        let (whole, rest) = split(unsigned);
+        let (fraction, suffix) = match rest.strip_prefix('.') {
+            Some(rest) => split(rest),
+            None => ("", rest),
+        };
+        let exponent = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        let is_number = exponent.bytes().all(|byte| byte.is_ascii_digit());
+        (!text.is_empty() && is_number).then_some(Self {
+            whole: whole.trim_start_matches('0'),
+            fraction,
+            suffix,
+        })
+    }
+
+    /// Whether a whole number cannot be divided by eight.
+    fn is_odd(&self) -> bool {
+        let number: u64 = self.whole.parse().unwrap_or_default();
+        !number.is_multiple_of(8)
+    }
+
+    /// Whether a number in this power of ten is written nearly as Kubernetes writes it.
+    fn is_canonical(&self, power: i32) -> bool {
+        let digits = format!("{}{}", self.whole, self.fraction);
+        power % 3 == 0 && !self.whole.is_empty() && !digits.ends_with("000")
     }
 }
 
 /// What a suffix multiplies by: a power of ten, or of 1,024.
 fn scale(suffix: &str) -> Option<(Form, i32)> {
     if let Some(at) = DECIMAL.iter().position(|known| *known == suffix) {
-        return Some((Form::Decimal, i32::try_from(at).ok()? * 3 - 9));
+        return Some((Form::Decimal, i32::try_from(at).ok()? * 3 + NANO));
     }
     if let Some(at) = BINARY.iter().position(|known| *known == suffix) {
         return Some((Form::Binary, i32::try_from(at).ok()?));
@@ -177,44 +407,10 @@ fn scale(suffix: &str) -> Option<(Form, i32)> {
     Some((Form::Exponent, exponent.parse().ok()?))
 }
 
-/// The number in billionths, rounded up, and no more than there may be.
-fn magnitude(whole: &str, fraction: &str, form: Form, scale: i32) -> i128 {
-    // More digits than these make a number that is too large anyway, or change nothing.
-    const DIGITS: usize = 30;
-
-    let whole = whole.trim_start_matches('0');
-    if whole.len() > DIGITS {
-        return MAX;
-    }
-    let fraction = &fraction[..fraction.len().min(DIGITS - whole.len())];
-    let digits = format!("{whole}{fraction}");
-    let mut number: i128 = digits.parse().unwrap_or_default();
-    if number == 0 {
-        return 0;
-    }
-    let mut power = 9 - i32::try_from(fraction.len()).unwrap_or_default();
-    if form == Form::Binary {
-        for _ in 0..scale {
-            number = number.saturating_mul(1024);
-        }
-    } else {
-        power = power.saturating_add(scale);
-    }
-    let mut has_rest = false;
-    while power > 0 && number < i128::MAX {
-        number = number.saturating_mul(10);
-        power -= 1;
-    }
-    while power < 0 && number > 0 {
-        has_rest |= number % 10 != 0;
-        number /= 10;
-        power += 1;
-    }
-    (number + i128::from(has_rest)).min(MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cmp::Ordering;
+
     use super::Quantity;
 
     #[test]
@@ -223,10 +419,10 @@ mod tests {
             ("0", "0"),
             ("0Mi", "0"),
             ("1", "1"),
-            ("+1", "1"),
+            ("+1", "+1"),
             ("0.5", "500m"),
             (".5", "500m"),
-            ("1.", "1"),
+            ("1.", "1."),
             ("1500m", "1500m"),
             ("2000m", "2"),
             ("1000", "1k"),
@@ -238,28 +434,72 @@ mod tests {
             ("1Ki", "1Ki"),
             ("0.5Ki", "512"),
             ("1e3", "1e3"),
-            ("1E3", "1e3"),
+            ("1E3", "1E3"),
             ("12e-1", "1200e-3"),
             ("-1Gi", "-1Gi"),
             ("0.0000000001", "1n"),
-            ("1e100", "9223372036854775807"),
-            (
-                "99999999999999999999999999999999999999999",
-                "9223372036854775807",
-            ),
+            ("1e100", "10e99"),
+            ("9223372036854775808", "9223372036854775808"),
+            ("9223372036854775807Ki", "9223372036854775807"),
+            ("10E", "10E"),
+            ("0.0010", "1m"),
+            ("1001n", "1001n"),
+            ("2048Ki", "2Mi"),
+            ("1025Ki", "1025Ki"),
+            ("1.0001Ki", "1024102400u"),
+            ("0.5Mi", "512Ki"),
+            ("0.1Ki", "102400m"),
+            ("-1.5", "-1500m"),
+            ("Mi", "0"),
+            (".", "0"),
+            ("-", "0"),
+            (" 5 ", "5"),
+            ("1e2000000000", "100e1999999998"),
             ("1E", "1E"),
         ] {
-            let parsed = Quantity::parse(text).expect(text);
-            assert_eq!(parsed.to_string(), canonical, "{text}");
+            let stored = Quantity::stored(text, false).expect(text);
+            assert_eq!(stored, canonical, "{text}");
         }
     }
 
     #[test]
     fn malformed_quantities_are_rejected() {
         for text in [
-            "", "zz", "1.2.3", "Mi", "1Q", "1 Gi", "1kk", "--1", "1e", "1m3x",
+            "", "zz", "1.2.3", "Pi", "1Q", "1 Gi", "+-1", ".e-20", "1kk", "--1", "1e", "1m3x",
         ] {
             assert!(Quantity::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn quantities_compare_by_what_they_are() {
+        let order = [
+            "-1e30", "-1", "-1m", "0", "1n", "999m", "1", "1001m", "1Ki", "1e18", "1e30",
+        ];
+        for (at, less) in order.iter().enumerate() {
+            for (other, more) in order.iter().enumerate() {
+                let [less, more] = [less, more].map(|text| Quantity::parse(text).expect(text));
+                assert_eq!(less.compare(more), at.cmp(&other), "{less} {more}");
+            }
+        }
+        let [one, thousand] = ["1", "1000m"].map(|text| Quantity::parse(text).expect(text));
+        assert_eq!(one.compare(thousand), Ordering::Equal);
+        assert!(thousand.is_whole() && !thousand.is_negative());
+    }
+
+    #[test]
+    fn quantities_in_lists_of_resources_are_rounded_up() {
+        for (text, rounded) in [
+            ("1n", "1m"),
+            ("1001u", "2m"),
+            ("1e-9", "1e-3"),
+            ("-1n", "-1m"),
+        ] {
+            assert_eq!(
+                Quantity::stored(text, true).as_deref(),
+                Ok(rounded),
+                "{text}"
+            );
         }
     }
 }

@@ -34,6 +34,12 @@ pub(super) fn keep_allocated(before: &Value, service: &mut Value) {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             keep(old, spec, field);
         }
+        // The list follows a first address that is changed alone.
+        let is_same = |field: &str| old.get(field) == spec.get(field);
+        if !is_same("clusterIP") && is_same("clusterIPs") {
+            let address = spec.get("clusterIP").cloned().into_iter().collect();
+            spec.insert("clusterIPs".to_owned(), Value::Array(address));
+        }
     } else if address == (true, false) {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             drop_same(old, spec, field);

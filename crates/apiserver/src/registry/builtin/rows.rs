@@ -2,8 +2,7 @@
 
 use super::Trait::{
     All, Cluster, Conditional, ContentGeneration, CreateOnUpdate, Extension, Generation as G,
-    NamedAsLabel, NamedAsSegment, NamedAsService, Orphans, ReturnsDeleted, Review, Scale, Status,
-    StatusAlone,
+    NamedAsLabel, NamedAsSegment, Orphans, ReturnsDeleted, Review, Scale, Status, StatusAlone,
 };
 use super::{Builtin, Trait};
 
@@ -180,7 +179,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Service",
         "services",
         &["svc"],
-        &[Status, ReturnsDeleted, All, NamedAsService, CreateOnUpdate],
+        &[Status, ReturnsDeleted, All, NamedAsLabel, CreateOnUpdate],
         &[("spec.clusterIP", ""), ("spec.type", "")],
     ),
     row(

@@ -1,6 +1,6 @@
 //! Addresses and names of networks.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 address, or one written as IPv6 with dots.
 pub(super) fn is_ipv4(text: &str) -> bool {
@@ -68,7 +68,14 @@ pub(super) fn is_email(text: &str) -> bool {
         })
     };
     let quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');
-    (quoted || atoms(local)) && atoms(domain)
+    let literal = domain
+        .strip_prefix('[')
+        .and_then(|domain| domain.strip_suffix(']'));
+    let is_domain = match literal {
+        Some(address) => address.parse::<IpAddr>().is_ok(),
+        None => atoms(domain),
+    };
+    (quoted || atoms(local)) && is_domain
 }
 
 pub(super) fn is_hostname(text: &str) -> bool {
@@ -81,9 +88,16 @@ pub(super) fn is_hostname(text: &str) -> bool {
             && !label.ends_with('-')
     };
     let top = labels.last().copied().unwrap_or_default();
-    // A name of several labels ends in letters; one label stands for itself.
-    let top_is_right =
-        labels.len() == 1 || (top.chars().count() >= 2 && top.chars().all(char::is_alphabetic));
+    if labels.len() == 1 {
+        // One dash at most, after the first letter.
+        let mut letters = top.chars();
+        let first = letters.next().is_some_and(plain);
+        let rest = letters.as_str();
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        return first && top.len() <= 63 && rest.chars().all(plain);
+    }
+    // A name of several labels ends in letters.
+    let top_is_right = top.chars().count() >= 2 && top.chars().all(char::is_alphabetic);
     text.len() <= 255 && labels.iter().all(label) && top_is_right
 }
 
@@ -118,10 +132,11 @@ pub(super) fn is_uri(text: &str) -> bool {
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
-    known && is_host_and_port(host) && escapes_are_whole(path)
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let is_user = user
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c));
+    known && is_user && escapes_are_whole(user) && is_host_and_port(host) && escapes_are_whole(path)
 }
 
 fn is_host_and_port(text: &str) -> bool {
@@ -138,6 +153,12 @@ fn is_host_and_port(text: &str) -> bool {
         && port.bytes().all(|b| b.is_ascii_digit())
         && !host.contains([' ', '"', '<', '>', '\\', '^', '`', '{', '|', '}'])
         && escapes_are_whole(host)
+        // Of a host, only what is not ASCII is escaped.
+        && host.split('%').skip(1).all(|after| {
+            after.starts_with("25") || after.starts_with(['8', '9']) || after.starts_with(|c: char| {
+                c.is_ascii_alphabetic()
+            })
+        })
 }
 
 /// Whether each `%` has its two digits.

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::widget;
 use crate::schema::Schema;
 
 #[test]
@@ -173,9 +172,7 @@ fn a_default_is_a_valid_and_known_value() {
 }
 
 #[test]
-fn rules_in_cel_are_kept() {
-    let schema = Schema::compile(&widget()).expect("the schema is structural");
-    assert_eq!(schema.expressions(), 1);
+fn a_rule_in_cel_says_something() {
     check(
         &json!({"type": "object", "x-kubernetes-validations": [{"message": "x"}]}),
         &["x-kubernetes-validations[0].rule: Required value: rule is not specified"],

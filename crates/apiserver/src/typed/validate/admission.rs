@@ -9,7 +9,9 @@ use crate::status::FieldError;
 pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
     root.each("webhooks", |at| {
         let name = at.text("name");
-        if let Some(why) = syntax::subdomain(name) {
+        if name.is_empty() {
+            faults.required(at.path("name"), "");
+        } else if let Some(why) = syntax::subdomain(name) {
             faults.invalid(at.path("name"), &name.into(), why);
         } else if name.split('.').count() < 3 {
             let why = "should be a domain with at least three segments separated by dots";
@@ -25,9 +27,12 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
             faults.invalid(at.path("admissionReviewVersions"), &value, why);
         }
         for (number, version) in versions.iter().enumerate() {
+            let path = format!("{}[{number}]", at.path("admissionReviewVersions"));
             if let Some(why) = version.as_str().and_then(syntax::label_1035) {
-                let path = format!("{}[{number}]", at.path("admissionReviewVersions"));
-                faults.invalid(path, version, why);
+                faults.invalid(path.as_str(), version, why);
+            }
+            if versions[..number].contains(version) {
+                faults.invalid(path, version, "duplicate version");
             }
         }
         at.each("rules", |at| {
@@ -85,6 +90,19 @@ fn url(at: At<'_>, faults: &mut Faults) {
     if scheme != "https" {
         let why = format!("'https' is the only allowed URL scheme; {FORM}");
         faults.invalid(at.path("url"), &scheme.into(), why);
+    }
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (_, query) = rest.split_once('?').unwrap_or_default();
+    let (user, host) = host.split_once('@').unwrap_or(("", host));
+    for (part, what) in [
+        (user, "user information is"),
+        (fragment, "fragments are"),
+        (query, "query parameters are"),
+    ] {
+        if !part.is_empty() {
+            let why = format!("{what} not permitted in the URL");
+            faults.invalid(at.path("url"), &part.into(), why);
+        }
     }
     if host.is_empty() {
         let why = format!("host must be specified; {FORM}");
@@ -145,7 +163,10 @@ pub(super) fn flow_schema(root: At<'_>, faults: &mut Faults) {
 
 pub(super) fn priority_level(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        let kind = at.get("type").cloned().unwrap_or_else(|| "".into());
+        if !faults.needs(at, "type") {
+            return;
+        }
+        let kind = Value::from(at.text("type"));
         if kind != "Exempt" && kind != "Limited" {
             let known = ["Exempt", "Limited"];
             faults.add(FieldError::not_supported(at.path("type"), &kind, known));

@@ -1,10 +1,21 @@
-//! Roles, autoscalers, budgets, leases, quotas, classes and events.
+//! Roles, budgets, leases, quotas, classes and events.
 
 use serde_json::{Value, json};
 
-use super::{At, Faults, quantity, selector};
+use super::{At, Faults, resources, selector};
 use crate::metadata::syntax;
 use crate::status::FieldError;
+
+/// What a quota can be about; of the first five, an expression can only say that they are.
+const SCOPES: [&str; 7] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "CrossNamespacePodAffinity",
+    "PriorityClass",
+    "VolumeAttributesClass",
+];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -87,88 +98,6 @@ pub(super) fn binding(root: At<'_>, is_namespaced: bool, faults: &mut Faults) {
     });
 }
 
-pub(super) fn autoscaler(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| {
-        let least = at.number("minReplicas");
-        if let Some(least) = least.filter(|least| *least < 1) {
-            let why = "must be greater than or equal to 1";
-            faults.invalid(at.path("minReplicas"), &least.into(), why);
-        }
-        let most = at.number("maxReplicas").unwrap_or_default();
-        if most < 1 {
-            let why = "must be set and greater than 0";
-            faults.required(at.path("maxReplicas"), why);
-        }
-        if least.is_some_and(|least| most < least) {
-            let why = "must be greater than or equal to `minReplicas`";
-            faults.invalid(at.path("maxReplicas"), &most.into(), why);
-        }
-        at.inner("scaleTargetRef", |at| {
-            faults.needs(at, "kind");
-            faults.needs(at, "name");
-            let version = at.text("apiVersion");
-            let is_core = version == "v1" && at.text("kind") == "ReplicationController";
-            if !version.contains('/') && !is_core {
-                let why = "apiVersion must specify API group";
-                faults.invalid(at.path("apiVersion"), &version.into(), why);
-            }
-        });
-        at.each("metrics", |at| metric(at, faults));
-        at.inner("behavior", |at| {
-            for direction in ["scaleUp", "scaleDown"] {
-                at.inner(direction, |at| {
-                    let known = ["Disabled", "Max", "Min"];
-                    if let Some(policy) = at.get("selectPolicy")
-                        && !policy.as_str().is_some_and(|it| known.contains(&it))
-                    {
-                        let path = at.path("selectPolicy");
-                        faults.add(FieldError::not_supported(path, policy, known));
-                    }
-                });
-            }
-        });
-        let is_external =
-            |metric: &Value| matches!(metric["type"].as_str(), Some("Object" | "External"));
-        if least == Some(0) && !at.list("metrics").iter().any(is_external) {
-            let why = "must specify at least one Object or External metric to support scaling to \
-                       zero replicas";
-            faults.forbidden(at.path("metrics"), why);
-        }
-    });
-}
-
-fn metric(at: At<'_>, faults: &mut Faults) {
-    const KINDS: [&str; 5] = [
-        "ContainerResource",
-        "External",
-        "Object",
-        "Pods",
-        "Resource",
-    ];
-    let kind = at.text("type");
-    let field = match kind {
-        "" => {
-            faults.required(at.path("type"), "must specify a metric source type");
-            return;
-        }
-        "ContainerResource" => "containerResource",
-        "External" => "external",
-        "Object" => "object",
-        "Pods" => "pods",
-        "Resource" => "resource",
-        _ => {
-            // The real server says it twice.
-            faults.one_of(at, "type", &KINDS);
-            faults.one_of(at, "type", &KINDS);
-            return;
-        }
-    };
-    if at.get(field).is_none() {
-        let why = "must populate information for the given metric source";
-        faults.required(at.path(field), why);
-    }
-}
-
 pub(super) fn disruption_budget(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         let member = |field: &str| at.get(field).cloned().unwrap_or_default();
@@ -204,53 +133,114 @@ pub(super) fn lease(root: At<'_>, faults: &mut Faults) {
 }
 
 pub(super) fn quota(root: At<'_>, faults: &mut Faults) {
-    const SCOPES: [&str; 7] = [
-        "Terminating",
-        "NotTerminating",
-        "BestEffort",
-        "NotBestEffort",
-        "PriorityClass",
-        "CrossNamespacePodAffinity",
-        "VolumeAttributesClass",
-    ];
-    const COUNTED: [&str; 8] = [
-        "pods",
-        "services",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-    ];
     root.inner("spec", |at| {
         for (name, amount) in at.map("hard").into_iter().flatten() {
-            let Some(parsed) = quantity(amount) else {
-                continue;
-            };
             let path = format!("{}[{name}]", at.path("hard"));
-            if parsed.is_negative() {
-                let why = "must be greater than or equal to 0";
-                faults.invalid(path.as_str(), amount, why);
-            }
-            if COUNTED.contains(&name.as_str()) && parsed.nanos() % 1_000_000_000 != 0 {
-                faults.invalid(path, amount, "must be an integer");
-            }
+            resources::quota_name(&path, name, faults);
+            resources::value(&path, name, amount, faults);
         }
         let scopes = at.list("scopes");
-        let is_known = |scope: &Value| scope.as_str().is_some_and(|it| SCOPES.contains(&it));
-        if !scopes.iter().all(is_known) {
-            let value = Value::from(scopes.to_vec());
-            faults.invalid(at.path("scopes"), &value, "unsupported scope");
+        let value = Value::from(scopes.to_vec());
+        let has = |scope: &str| scopes.iter().any(|it| it == scope);
+        for scope in scopes.iter().map(|it| it.as_str().unwrap_or_default()) {
+            if !SCOPES.contains(&scope) {
+                faults.invalid(at.path("scopes"), &value, "unsupported scope");
+            }
+            let limited = at.map("hard").into_iter().flatten();
+            for _ in limited.filter(|(name, _)| !is_in_scope(scope, name)) {
+                let why = "unsupported scope applied to resource";
+                faults.invalid(at.path("scopes"), &value, why);
+            }
         }
+        for pair in [
+            ["BestEffort", "NotBestEffort"],
+            ["Terminating", "NotTerminating"],
+        ] {
+            if pair.into_iter().all(has) {
+                faults.invalid(at.path("scopes"), &value, "conflicting scopes");
+            }
+        }
+        at.inner("scopeSelector", |selector| {
+            // The path is that of the real server, which names no item.
+            let path = selector.path("matchExpressions");
+            selector.each("matchExpressions", |item| {
+                let item = At {
+                    path: &path,
+                    ..item
+                };
+                scope(item, at, faults);
+            });
+        });
     });
+}
+
+/// Whether a scope says something of a resource.
+fn is_in_scope(scope: &str, resource: &str) -> bool {
+    const OF_PODS: [&str; 7] = [
+        "pods",
+        "cpu",
+        "memory",
+        "limits.cpu",
+        "limits.memory",
+        "requests.cpu",
+        "requests.memory",
+    ];
+    !resources::is_of_quota(resource)
+        || match scope {
+            "BestEffort" => resource == "pods",
+            "VolumeAttributesClass" => {
+                matches!(resource, "persistentvolumeclaims" | "requests.storage")
+            }
+            scope if SCOPES.contains(&scope) => OF_PODS.contains(&resource),
+            _ => true,
+        }
+}
+
+/// A scope with an operator.
+fn scope(at: At<'_>, spec: At<'_>, faults: &mut Faults) {
+    let (name, operator) = (at.text("scopeName"), at.text("operator"));
+    let (has_values, path) = (!at.list("values").is_empty(), at.path("operator"));
+    if !SCOPES.contains(&name) {
+        faults.invalid(at.path("scopeName"), &name.into(), "unsupported scope");
+    }
+    let limited = spec.map("hard").into_iter().flatten();
+    for _ in limited.filter(|(resource, _)| !is_in_scope(name, resource)) {
+        let why = "unsupported scope applied to resource";
+        faults.invalid(at.path, &spec.value["scopeSelector"], why);
+    }
+    if SCOPES[..5].contains(&name) && operator != "Exists" {
+        let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                   ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                   ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+        faults.invalid(path.as_str(), &operator.into(), why);
+    }
+    match operator {
+        "In" | "NotIn" if !has_values => {
+            let why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope \
+                       selector";
+            faults.required(at.path("values"), why);
+        }
+        "Exists" | "DoesNotExist" if has_values => {
+            let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope \
+                       selector";
+            faults.invalid(at.path("values"), &at.value["values"], why);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        _ => faults.invalid(path, &operator.into(), "not a valid selector operator"),
+    }
 }
 
 pub(super) fn priority_class(at: At<'_>, faults: &mut Faults) {
     const MOST: i64 = 1_000_000_000;
-    let is_system = at.value["metadata"]["name"]
-        .as_str()
-        .is_some_and(|name| name.starts_with("system-"));
+    let name = at.value["metadata"]["name"].as_str().unwrap_or_default();
+    let is_system = name.starts_with("system-");
+    if is_system && !matches!(name, "system-cluster-critical" | "system-node-critical") {
+        let why = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: \
+             {name} is not a known system priority class"
+        );
+        faults.forbidden("metadata.name", &why);
+    }
     if at.number("value").is_some_and(|value| value > MOST) && !is_system {
         let why = format!("maximum allowed value of a user defined priority is {MOST}");
         faults.forbidden(at.path("value"), &why);
@@ -264,7 +254,8 @@ pub(super) fn limit_range(root: At<'_>, faults: &mut Faults) {
             let kind = at.text("type");
             faults.qualified(at.path("type"), kind);
             let known = ["Container", "PersistentVolumeClaim", "Pod"];
-            if !kind.is_empty() && !kind.contains('/') && !known.contains(&kind) {
+            let is_name = syntax::qualified_name(kind).is_empty();
+            if is_name && !kind.contains('/') && !known.contains(&kind) {
                 let why = "must be a standard limit type or fully qualified";
                 faults.invalid(at.path("type"), &kind.into(), why);
             }

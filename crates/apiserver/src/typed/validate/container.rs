@@ -4,24 +4,57 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{At, Faults, port_name, quantity};
+use super::{At, Faults, env, probe, resources, security};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
-/// Resources of containers that are known by a short name.
-const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// What containers refer to in their pod.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    /// The names of the volumes that can be mounted.
+    pub(super) volumes: BTreeSet<String>,
+    /// The names of the claims to resources.
+    pub(super) claims: BTreeSet<String>,
+    /// How many seconds the pod has to end.
+    pub(super) grace: Option<i64>,
+    /// Whether it is a pod, and no template.
+    pub(super) is_pod: bool,
+}
 
-/// Checks all containers of a pod; `volumes` are those that it has.
-pub(super) fn all(at: At<'_>, volumes: &BTreeSet<String>, faults: &mut Faults) {
+/// Checks all containers of a pod.
+pub(super) fn all(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
     let mut names = BTreeSet::new();
     if at.list("containers").is_empty() {
         faults.required(at.path("containers"), "");
     }
-    for list in ["containers", "initContainers"] {
+    let mut ports = BTreeSet::new();
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        let others = names.clone();
         at.each(list, |at| {
-            container(at, volumes, faults);
-            if list == "containers" {
-                probes(at, faults);
+            container(at, pod, faults);
+            let has_probes = match list {
+                "containers" => true,
+                "initContainers" => {
+                    // These run one after the other.
+                    ports.clear();
+                    let is_sidecar = at.text("restartPolicy") == "Always";
+                    if !is_sidecar {
+                        run_once(at, faults);
+                    }
+                    is_sidecar
+                }
+                _ => {
+                    ephemeral(at, &others, faults);
+                    false
+                }
+            };
+            if list != "ephemeralContainers" {
+                faults.must_be_one_of(at, "restartPolicy", &["Always", "Never", "OnFailure"]);
+                at.each("ports", |at| host_port(at, &mut ports, faults));
+            }
+            if has_probes {
+                probe::hooks(at, pod.grace, faults);
+                probe::probes(at, faults);
             }
             let name = at.text("name");
             if !name.is_empty() && !names.insert(name.to_owned()) {
@@ -31,33 +64,84 @@ pub(super) fn all(at: At<'_>, volumes: &BTreeSet<String>, faults: &mut Faults) {
     }
 }
 
-fn container(at: At<'_>, volumes: &BTreeSet<String>, faults: &mut Faults) {
+/// What a container that runs before the others may not have.
+fn run_once(at: At<'_>, faults: &mut Faults) {
+    for field in ["lifecycle"].into_iter().chain(probe::PROBES) {
+        if at.get(field).is_some() {
+            let why = "may not be set for init containers without restartPolicy=Always";
+            faults.forbidden(at.path(field), why);
+        }
+    }
+}
+
+/// What a container that is added to a running pod may not have. `others` are the containers
+/// that it may look at.
+fn ephemeral(at: At<'_>, others: &BTreeSet<String>, faults: &mut Faults) {
+    const WHY: &str = "cannot be set for an Ephemeral Container";
+    let target = at.text("targetContainerName");
+    if !target.is_empty() && !others.contains(target) {
+        let path = at.path("targetContainerName");
+        faults.add(FieldError::not_found(path, &target.into()));
+    }
+    let fields = [
+        "ports",
+        "resources",
+        "lifecycle",
+        "restartPolicy",
+        "resizePolicy",
+    ];
+    for field in fields.into_iter().chain(probe::PROBES) {
+        let is_empty = |it: &Value| it.as_object().is_some_and(serde_json::Map::is_empty);
+        let is_set = at
+            .get(field)
+            .is_some_and(|it| field != "resources" || !is_empty(it));
+        if is_set {
+            faults.forbidden(at.path(field), WHY);
+        }
+    }
+    at.each("volumeMounts", |at| {
+        for field in ["subPath", "subPathExpr"] {
+            if !at.text(field).is_empty() {
+                faults.forbidden(at.path(field), WHY);
+            }
+        }
+    });
+}
+
+fn container(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
     if faults.needs(at, "name") {
         faults.follows(at, "name", syntax::label);
     }
     let image = at.text("image");
     if image.is_empty() {
         faults.required(at.path("image"), "");
-    } else if image.trim() != image {
+    } else if pod.is_pod && image.trim() != image {
         let why = "must not have leading or trailing whitespace";
         faults.invalid(at.path("image"), &image.into(), why);
     }
     let mut port_names = BTreeSet::new();
     at.each("ports", |at| port(at, &mut port_names, faults));
-    at.each("env", |at| variable(at, faults));
+    env::variables(at, faults);
+    let path = at.path("volumeMounts");
+    let is_privileged = at.value.pointer("/securityContext/privileged") == Some(&true.into());
     let mut paths = BTreeSet::new();
     at.each("volumeMounts", |at| {
         let name = at.text("name");
-        if name.is_empty() {
-            faults.required(at.path("name"), "");
-        } else if !volumes.contains(name) {
+        faults.needs(at, "name");
+        if !pod.volumes.contains(name) {
             faults.add(FieldError::not_found(at.path("name"), &name.into()));
         }
-        if faults.needs(at, "mountPath") {
-            let path = at.text("mountPath");
-            if !paths.insert(path.to_owned()) {
-                faults.invalid(at.path("mountPath"), &path.into(), "must be unique");
-            }
+        let target = at.text("mountPath");
+        faults.needs(at, "mountPath");
+        if !paths.insert(target.to_owned()) {
+            faults.invalid(at.path("mountPath"), &target.into(), "must be unique");
+        }
+        // The path is that of the real server, which names no item.
+        mount(At { path: &path, ..at }, is_privileged, faults);
+        let part = at.text("subPathExpr");
+        if !part.is_empty() && !at.text("subPath").is_empty() {
+            let why = "subPathExpr and subPath are mutually exclusive";
+            faults.invalid(at.path("subPathExpr"), &part.into(), why);
         }
     });
     faults.one_of(at, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]);
@@ -66,24 +150,49 @@ fn container(at: At<'_>, volumes: &BTreeSet<String>, faults: &mut Faults) {
         "terminationMessagePolicy",
         &["File", "FallbackToLogsOnError"],
     );
-    at.inner("resources", |at| resources(at, faults));
-    at.inner("lifecycle", |at| {
-        for hook in ["postStart", "preStop"] {
-            at.inner(hook, |at| {
-                handler(at, &["exec", "httpGet", "tcpSocket", "sleep"], faults);
-            });
-        }
+    at.inner("resources", |at| {
+        resources::requirements(at, &pod.claims, faults);
     });
+    at.inner("securityContext", |at| security::container(at, faults));
+}
+
+/// How a volume is mounted.
+fn mount(at: At<'_>, is_privileged: bool, faults: &mut Faults) {
+    for field in ["subPath", "subPathExpr"] {
+        faults.follows(at, field, syntax::relative_path);
+    }
+    let propagation = at.text("mountPropagation");
+    let known = ["Bidirectional", "HostToContainer", "None"];
+    faults.must_be_one_of(at, "mountPropagation", &known);
+    if propagation == "Bidirectional" && !is_privileged {
+        let why = "Bidirectional mount propagation is available only to privileged containers";
+        faults.forbidden(at.path("mountPropagation"), why);
+    }
+    let known = ["Disabled", "Enabled", "IfPossible"];
+    faults.must_be_one_of(at, "recursiveReadOnly", &known);
+    if matches!(at.text("recursiveReadOnly"), "Enabled" | "IfPossible") {
+        let is_read_only = at.get("readOnly") == Some(&true.into());
+        let rules = [
+            (is_read_only, "may only be specified when readOnly is true"),
+            (
+                matches!(propagation, "" | "None"),
+                "may only be specified when mountPropagation is None or not specified",
+            ),
+        ];
+        for (_, why) in rules.into_iter().filter(|(is_right, _)| !is_right) {
+            faults.forbidden(at.path("recursiveReadOnly"), why);
+        }
+    }
 }
 
 fn port(at: At<'_>, names: &mut BTreeSet<String>, faults: &mut Faults) {
     let name = at.text("name");
     if !name.is_empty() {
-        if let Some(why) = port_name(name) {
-            faults.invalid(at.path("name"), &name.into(), why);
-        } else if !names.insert(name.to_owned()) {
+        let wrong = syntax::port_name(name);
+        if wrong.is_empty() && !names.insert(name.to_owned()) {
             faults.add(FieldError::duplicate(at.path("name"), &name.into()));
         }
+        faults.wrong(at.path("name"), &name.into(), wrong);
     }
     match at.get("containerPort") {
         Some(number) if number.as_i64() != Some(0) => {
@@ -97,155 +206,17 @@ fn port(at: At<'_>, names: &mut BTreeSet<String>, faults: &mut Faults) {
     protocol(at, faults);
 }
 
+/// A port of the node, which no other container has.
+fn host_port(at: At<'_>, ports: &mut BTreeSet<String>, faults: &mut Faults) {
+    if let Some(port) = at.number("hostPort").filter(|port| *port != 0) {
+        let port = format!("{}/{}/{port}", at.text("protocol"), at.text("hostIP"));
+        if !ports.insert(port.clone()) {
+            faults.add(FieldError::duplicate(at.path("hostPort"), &port.into()));
+        }
+    }
+}
+
 /// The protocol of a port, which has a default.
 pub(super) fn protocol(at: At<'_>, faults: &mut Faults) {
     faults.one_of(at, "protocol", &["SCTP", "TCP", "UDP"]);
-}
-
-fn variable(at: At<'_>, faults: &mut Faults) {
-    faults.needs(at, "name");
-    at.inner("valueFrom", |from| {
-        const SOURCES: [&str; 5] = [
-            "fieldRef",
-            "resourceFieldRef",
-            "configMapKeyRef",
-            "secretKeyRef",
-            "fileKeyRef",
-        ];
-        let sources = SOURCES.iter().filter(|it| from.get(it).is_some()).count();
-        for (reference, key) in [("configMapKeyRef", "key"), ("secretKeyRef", "key")] {
-            from.inner(reference, |at| {
-                faults.needs(at, key);
-            });
-        }
-        from.inner("fieldRef", |at| field(at, faults));
-        let empty = Value::from("");
-        if sources == 0 {
-            let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, \
-                       `secretKeyRef` or `fileKeyRef`";
-            faults.invalid(from.path, &empty, why);
-        }
-        if !at.text("value").is_empty() {
-            let why = "may not be specified when `value` is not empty";
-            faults.invalid(from.path, &empty, why);
-        }
-        if sources > 1 {
-            let why = "may not have more than one field specified at a time";
-            faults.invalid(from.path, &empty, why);
-        }
-    });
-}
-
-/// A field of the pod that a variable shows.
-fn field(at: At<'_>, faults: &mut Faults) {
-    const FIELDS: [&str; 11] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "metadata.annotations",
-        "metadata.labels",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
-    if !faults.needs(at, "fieldPath") {
-        return;
-    }
-    let path = at.text("fieldPath");
-    let plain = path.split('[').next().unwrap_or(path);
-    if !FIELDS.contains(&plain) && plain != "spec.host" {
-        let why = format!("error converting fieldPath: field label not supported: {path}");
-        faults.invalid(at.path("fieldPath"), &path.into(), why);
-    }
-}
-
-fn probes(at: At<'_>, faults: &mut Faults) {
-    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        at.inner(name, |at| {
-            handler(at, &["exec", "httpGet", "tcpSocket", "grpc"], faults);
-            faults.not_negative(
-                at,
-                &[
-                    "initialDelaySeconds",
-                    "timeoutSeconds",
-                    "periodSeconds",
-                    "successThreshold",
-                    "failureThreshold",
-                ],
-            );
-            if name != "readinessProbe"
-                && let Some(times) = at.number("successThreshold").filter(|times| *times != 1)
-            {
-                faults.invalid(at.path("successThreshold"), &times.into(), "must be 1");
-            }
-        });
-    }
-}
-
-/// What a probe or a hook does.
-fn handler(at: At<'_>, known: &[&str], faults: &mut Faults) {
-    let mut has_one = false;
-    for name in known {
-        if at.get(name).is_none() {
-            continue;
-        }
-        if std::mem::replace(&mut has_one, true) {
-            faults.forbidden(at.path(name), "may not specify more than 1 handler type");
-            continue;
-        }
-        at.inner(name, |at| match *name {
-            "exec" if at.list("command").is_empty() => faults.required(at.path("command"), ""),
-            "httpGet" => {
-                faults.needs(at, "path");
-                faults.port_or_name(&at.path("port"), &at.value["port"]);
-                faults.one_of(at, "scheme", &["HTTP", "HTTPS"]);
-            }
-            "tcpSocket" => faults.port_or_name(&at.path("port"), &at.value["port"]),
-            "grpc" => faults.port(at.path("port"), &at.value["port"]),
-            _ => {}
-        });
-    }
-    if !has_one {
-        faults.required(at.path, "must specify a handler type");
-    }
-}
-
-fn resources(at: At<'_>, faults: &mut Faults) {
-    for field in ["limits", "requests"] {
-        for (name, amount) in at.map(field).into_iter().flatten() {
-            let path = format!("{}[{name}]", at.path(field));
-            let is_standard = RESOURCES.contains(&name.as_str()) || name.starts_with("hugepages-");
-            if !is_standard && !name.contains('/') {
-                let name = Value::from(name.as_str());
-                for why in [
-                    "must be a standard resource type or fully qualified",
-                    "must be a standard resource for containers",
-                ] {
-                    faults.invalid(path.as_str(), &name, why);
-                }
-            } else if let Some(why) = syntax::qualified_name(name) {
-                faults.invalid(path.as_str(), &name.as_str().into(), why);
-            }
-            if quantity(amount).is_some_and(super::Quantity::is_negative) {
-                faults.invalid(path, amount, "must be greater than or equal to 0");
-            }
-        }
-    }
-    let limits = at.map("limits");
-    for (name, requested) in at.map("requests").into_iter().flatten() {
-        let Some(limit) = limits.and_then(|limits| limits.get(name)) else {
-            continue;
-        };
-        let (Some(amount), Some(most)) = (quantity(requested), quantity(limit)) else {
-            continue;
-        };
-        if amount.nanos() > most.nanos() {
-            let limit = limit.as_str().unwrap_or_default();
-            let why = format!("must be less than or equal to {name} limit of {limit}");
-            faults.invalid(at.path("requests"), requested, why);
-        }
-    }
 }

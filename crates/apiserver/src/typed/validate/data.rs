@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{At, Faults};
+use crate::metadata::syntax;
 
 /// All values of an object together: 1 MiB.
 const MAX_SIZE: usize = 1 << 20;
@@ -78,21 +79,6 @@ fn decoded_length(value: &Value) -> usize {
 }
 
 fn check_key(field: &str, key: &str, faults: &mut Faults) {
-    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    let why = if key.is_empty() || !key.bytes().all(is_known) {
-        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
-         'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
-         '[-._a-zA-Z0-9]+')"
-    } else if key == "." {
-        "must not be '.'"
-    } else if key == ".." {
-        "must not be '..'"
-    } else if key.starts_with("..") {
-        "must not start with '..'"
-    } else if key.len() > 253 {
-        "must be no more than 253 bytes"
-    } else {
-        return;
-    };
-    faults.invalid(format!("{field}[{key}]"), &key.into(), why);
+    let wrong = syntax::config_key(key);
+    faults.wrong(format!("{field}[{key}]"), &key.into(), wrong);
 }

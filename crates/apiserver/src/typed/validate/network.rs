@@ -1,5 +1,8 @@
 //! Ingresses, network policies and endpoints.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use super::{At, Faults, selector};
@@ -15,14 +18,11 @@ pub(super) fn ingress(root: At<'_>, faults: &mut Faults) {
         at.inner("defaultBackend", |at| backend(at, faults));
         at.each("rules", |at| {
             let host = at.text("host");
-            let plain = host.strip_prefix("*.").unwrap_or(host);
-            if !host.is_empty() && host.parse::<std::net::IpAddr>().is_ok() {
+            if host.parse::<IpAddr>().is_ok() {
                 let why = "must be a DNS name, not an IP address";
                 faults.invalid(at.path("host"), &host.into(), why);
-            } else if !host.is_empty()
-                && let Some(why) = syntax::subdomain(plain)
-            {
-                faults.invalid(at.path("host"), &host.into(), why);
+            } else {
+                faults.follows(at, "host", host_rule);
             }
             at.inner("http", |at| {
                 if at.list("paths").is_empty() {
@@ -31,7 +31,23 @@ pub(super) fn ingress(root: At<'_>, faults: &mut Faults) {
                 at.each("paths", |at| path(at, faults));
             });
         });
+        at.each("tls", |at| {
+            faults.items(at, "hosts", host_rule);
+            faults.follows(at, "secretName", syntax::subdomain);
+        });
+        if at.get("ingressClassName").is_some() {
+            faults.must_follow(at, "ingressClassName", syntax::subdomain);
+        }
     });
+}
+
+/// The host of an ingress: a name, or all names below one.
+fn host_rule(host: &str) -> Option<String> {
+    if host.contains('*') {
+        syntax::wildcard(host)
+    } else {
+        syntax::subdomain(host)
+    }
 }
 
 fn path(at: At<'_>, faults: &mut Faults) {
@@ -46,13 +62,21 @@ fn path(at: At<'_>, faults: &mut Faults) {
             let path = at.path("pathType");
             faults.add(FieldError::not_supported(path, &kind.into(), KINDS));
         }
-        "Exact" | "Prefix" if !path.starts_with('/') => {
-            faults.invalid(at.path("path"), &path.into(), "must be an absolute path");
+        "ImplementationSpecific" if path.is_empty() || path.starts_with('/') => {}
+        kind => {
+            let mut wrong = Vec::new();
+            if !path.starts_with('/') {
+                wrong.push("must be an absolute path".to_owned());
+            }
+            if kind != "ImplementationSpecific" {
+                let parts = ["//", "/./", "/../", "%2f", "%2F"];
+                let found = parts.into_iter().filter(|part| path.contains(part));
+                wrong.extend(found.map(|part| format!("must not contain '{part}'")));
+                let ends = ["/..", "/."].into_iter().filter(|end| path.ends_with(end));
+                wrong.extend(ends.map(|end| format!("cannot end with '{end}'")));
+            }
+            faults.wrong(at.path("path"), &path.into(), wrong);
         }
-        "ImplementationSpecific" if !path.is_empty() && !path.starts_with('/') => {
-            faults.invalid(at.path("path"), &path.into(), "must be an absolute path");
-        }
-        _ => {}
     }
     at.inner("backend", |at| backend(at, faults));
 }
@@ -72,7 +96,7 @@ fn backend(at: At<'_>, faults: &mut Faults) {
             let parent = at.path;
             at.inner("service", |at| {
                 if faults.needs(at, "name") {
-                    faults.follows(at, "name", syntax::label_1035);
+                    faults.follows(at, "name", syntax::label);
                 }
                 at.inner("port", |at| {
                     let (name, number) = (at.text("name"), at.number("number").unwrap_or_default());
@@ -83,6 +107,8 @@ fn backend(at: At<'_>, faults: &mut Faults) {
                         faults.invalid(parent, &"".into(), why);
                     } else if number != 0 {
                         faults.port(at.path("number"), &number.into());
+                    } else {
+                        faults.follows(at, "name", syntax::port_name);
                     }
                 });
             });
@@ -95,16 +121,17 @@ pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
         at.inner("podSelector", |at| _ = selector::check(at, faults));
         for (list, peers) in [("ingress", "from"), ("egress", "to")] {
             at.each(list, |at| {
-                at.each("ports", |at| {
-                    super::container::protocol(at, faults);
-                    if let Some(port) = at.get("port") {
-                        faults.port_or_name(&at.path("port"), port);
-                    }
-                });
+                at.each("ports", |at| policy_port(at, faults));
                 at.each(peers, |at| peer(at, faults));
             });
         }
         let known = ["Ingress", "Egress"];
+        let kinds = at.list("policyTypes");
+        if kinds.len() > known.len() {
+            let why = "may not specify more than two policyTypes";
+            faults.invalid(at.path("policyTypes"), &kinds.into(), why);
+            return;
+        }
         for (number, kind) in at.list("policyTypes").iter().enumerate() {
             if !kind.as_str().is_some_and(|kind| known.contains(&kind)) {
                 let path = format!("{}[{number}]", at.path("policyTypes"));
@@ -112,6 +139,30 @@ pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
             }
         }
     });
+}
+
+fn policy_port(at: At<'_>, faults: &mut Faults) {
+    faults.one_of(at, "protocol", &["TCP", "UDP", "SCTP"]);
+    let port = at.get("port");
+    if let Some(port) = port {
+        faults.port_or_name(&at.path("port"), port);
+    }
+    let Some(end) = at.get("endPort") else {
+        return;
+    };
+    let number = port.and_then(Value::as_i64);
+    let (value, why) = match (port, number) {
+        (None, _) => (end, "may not be specified when `port` is not specified"),
+        (Some(_), None) => (end, "may not be specified when `port` is non-numeric"),
+        (Some(port), Some(number)) => {
+            faults.port(at.path("endPort"), end);
+            if end.as_i64().is_some_and(|end| end >= number) {
+                return;
+            }
+            (port, "must be greater than or equal to `port`")
+        }
+    };
+    faults.invalid(at.path("endPort"), value, why);
 }
 
 fn peer(at: At<'_>, faults: &mut Faults) {
@@ -127,36 +178,59 @@ fn peer(at: At<'_>, faults: &mut Faults) {
     }
     at.inner("ipBlock", |at| {
         if faults.needs(at, "cidr") {
-            faults.follows(at, "cidr", |text| {
-                let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-                (!is_cidr(text)).then(|| why.to_owned())
-            });
+            faults.follows(at, "cidr", cidr);
         }
+        let Some((whole, bits)) = network_of(at.text("cidr")) else {
+            return;
+        };
+        faults.items(at, "except", |text| match network_of(text) {
+            None => cidr(text),
+            Some((part, more)) => {
+                let is_inside = start(part, bits) == start(whole, bits) && more > bits;
+                (!is_inside).then(|| "must be a strict subset of `cidr`".to_owned())
+            }
+        });
     });
 }
 
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else {
-        return false;
+/// What is wrong with a range of addresses.
+pub(super) fn cidr(text: &str) -> Option<String> {
+    let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    network_of(text).is_none().then(|| why.to_owned())
+}
+
+/// An address, and how many of its bits count.
+fn network_of(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = text.split_once('/')?;
+    let (address, bits) = (address.parse::<IpAddr>().ok()?, bits.parse().ok()?);
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    (bits <= most).then_some((address, bits))
+}
+
+/// The first bits of an address, and whether it is an old one.
+fn start(address: IpAddr, bits: u8) -> (bool, u128) {
+    let (number, length) = match address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
     };
-    let most = match address.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V4(_)) => 32,
-        Ok(std::net::IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
+    let rest = length - u32::from(bits).min(length);
+    (
+        address.is_ipv4(),
+        number.checked_shr(rest).unwrap_or_default(),
+    )
 }
 
 pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
     root.each("subsets", |at| {
         at.each("ports", |at| {
+            faults.follows(at, "name", syntax::label);
             faults.port(at.path("port"), at.get("port").unwrap_or(&Value::Null));
         });
         for list in ["addresses", "notReadyAddresses"] {
             at.each(list, |at| {
                 let address = at.text("ip");
-                if address.parse::<std::net::IpAddr>().is_err() {
-                    faults.address(at.path("ip"), &address.into());
+                faults.endpoint(at.path("ip"), &address.into());
+                if address.parse::<IpAddr>().is_err() {
                     let why = "must be a valid IP address";
                     faults.invalid(at.path("ip"), &address.into(), why);
                 }
@@ -168,17 +242,33 @@ pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
 pub(super) fn ingress_class(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         if faults.needs(at, "controller") {
-            faults.follows(at, "controller", |path| {
-                let is_path = path.split_once('/').is_some_and(|(domain, rest)| {
-                    syntax::subdomain(domain).is_none() && !rest.is_empty()
-                });
-                let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-                (!is_path).then(|| why.to_owned())
-            });
+            let controller = at.text("controller");
+            match controller.split_once('/') {
+                Some((host, rest)) if !host.is_empty() && !rest.is_empty() => {
+                    let wrong = syntax::subdomain(host);
+                    faults.wrong(at.path("controller"), &host.into(), wrong);
+                }
+                _ => {
+                    let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+                    faults.invalid(at.path("controller"), &controller.into(), why);
+                }
+            }
         }
         at.inner("parameters", |at| {
-            faults.needs(at, "kind");
-            faults.needs(at, "name");
+            for field in ["kind", "name"] {
+                if faults.needs(at, field) {
+                    faults.follows(at, field, syntax::path_segment);
+                }
+            }
+            faults.must_be_one_of(at, "scope", &["Cluster", "Namespace"]);
+            let has_namespace = at.get("namespace").is_some();
+            let (path, scope) = (at.path("namespace"), at.text("scope"));
+            let why = format!("`parameters.scope` is set to '{scope}'");
+            match scope {
+                "Namespace" if !has_namespace => faults.required(path, &why),
+                "Cluster" if has_namespace => faults.forbidden(path, &why),
+                _ => {}
+            }
         });
     });
 }
@@ -191,6 +281,21 @@ pub(super) fn endpoint_slice(at: At<'_>, faults: &mut Faults) {
         return;
     }
     faults.one_of(at, "addressType", &KINDS);
+    let mut names = BTreeSet::new();
+    at.each("ports", |at| {
+        let name = at.text("name");
+        faults.follows(at, "name", syntax::label);
+        if !names.insert(name.to_owned()) {
+            faults.add(FieldError::duplicate(at.path("name"), &name.into()));
+        }
+        super::container::protocol(at, faults);
+        faults.follows(at, "appProtocol", syntax::qualified_name);
+    });
+}
+
+/// The endpoints of a new slice, or of one in which they change.
+pub(super) fn slice_endpoints(at: At<'_>, faults: &mut Faults) {
+    let kind = at.text("addressType");
     at.each("endpoints", |at| {
         let addresses = at.list("addresses");
         if addresses.is_empty() {
@@ -199,11 +304,23 @@ pub(super) fn endpoint_slice(at: At<'_>, faults: &mut Faults) {
         }
         for (number, address) in addresses.iter().enumerate() {
             let path = format!("{}[{number}]", at.path("addresses"));
-            match kind {
-                "IPv4" | "IPv6" => faults.address(path, address),
-                _ => {}
+            let text = address.as_str().unwrap_or_default();
+            let is_old = text.parse::<IpAddr>().ok().map(|it| it.is_ipv4());
+            if !matches!(kind, "IPv4" | "IPv6") {
+                continue;
             }
+            if is_old.is_some_and(|is_old| is_old != (kind == "IPv4")) {
+                let why = format!("must be an {kind} address");
+                faults.invalid(at.path("addresses"), address, why);
+            }
+            faults.endpoint(path, address);
+        }
+        faults.labels(at, "deprecatedTopology");
+        if at.get("hostname").is_some() {
+            faults.must_follow(at, "hostname", syntax::label);
+        }
+        if at.get("nodeName").is_some() {
+            faults.must_follow(at, "nodeName", syntax::subdomain);
         }
     });
-    at.each("ports", |at| super::container::protocol(at, faults));
 }

@@ -1,11 +1,44 @@
 //! Pods and their templates.
 
-use super::{At, Faults, container, volume};
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::container::Surroundings;
+use super::{At, Faults, affinity, container, env, security, volume};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
 pub(super) fn pod(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| spec(at, faults));
+    root.inner("spec", |at| {
+        spec(at, true, faults);
+        if at.text("serviceAccountName").is_empty() {
+            at.each("volumes", |at| {
+                at.inner("projected", |at| at.each("sources", |at| token(at, faults)));
+            });
+        }
+    });
+}
+
+/// What a pod may not have when it is created.
+pub(super) fn new(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        if !at.list("ephemeralContainers").is_empty() {
+            faults.forbidden(at.path("ephemeralContainers"), "cannot be set on create");
+        }
+        if !at.text("nodeName").is_empty() && !at.list("schedulingGates").is_empty() {
+            let why = "cannot be set until all schedulingGates have been cleared";
+            faults.forbidden(at.path("nodeName"), why);
+        }
+    });
+}
+
+/// A token for a pod without an account.
+fn token(at: At<'_>, faults: &mut Faults) {
+    if at.get("serviceAccountToken").is_some() {
+        let why = "must not be specified when serviceAccountName is not set";
+        faults.forbidden(at.path("serviceAccountToken"), why);
+    }
 }
 
 pub(super) fn template(at: At<'_>, faults: &mut Faults) {
@@ -19,19 +52,34 @@ pub(super) fn template(at: At<'_>, faults: &mut Faults) {
             "labels",
         );
     });
-    at.inner("spec", |at| spec(at, faults));
+    at.inner("spec", |at| spec(at, false, faults));
 }
 
-fn spec(at: At<'_>, faults: &mut Faults) {
-    let volumes = volume::all(at, faults);
-    container::all(at, &volumes, faults);
+fn spec(at: At<'_>, is_pod: bool, faults: &mut Faults) {
+    let claims = at.list("resourceClaims").iter();
+    let claims = claims.filter_map(|claim| claim["name"].as_str());
+    let pod = Surroundings {
+        volumes: volume::all(at, is_pod, faults),
+        claims: claims.map(str::to_owned).collect(),
+        grace: at.number("terminationGracePeriodSeconds"),
+        is_pod,
+    };
+    container::all(at, &pod, faults);
     if at.get("hostNetwork") == Some(&true.into()) {
         at.each("containers", |at| {
             at.each("ports", |at| same_port(at, faults));
         });
     }
+    let mut gates = BTreeSet::new();
     at.each("schedulingGates", |at| {
-        faults.qualified(at.path.to_owned(), at.text("name"));
+        let name = at.text("name");
+        faults.qualified(at.path.to_owned(), name);
+        if !gates.insert(name.to_owned()) {
+            faults.add(FieldError::duplicate(at.path, &name.into()));
+        }
+    });
+    at.each("readinessGates", |at| {
+        faults.qualified(at.path("conditionType"), at.text("conditionType"));
     });
     faults.one_of(at, "restartPolicy", &["Always", "OnFailure", "Never"]);
     faults.one_of(
@@ -49,16 +97,79 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         faults.invalid(at.path("activeDeadlineSeconds"), &seconds.into(), why);
     }
     for field in ["hostname", "subdomain"] {
-        faults.follows(at, field, |name| {
-            if name.contains('.') {
-                Some("must not contain dots".to_owned())
-            } else {
-                syntax::label(name)
-            }
-        });
+        faults.follows(at, field, syntax::label);
     }
+    for field in ["priorityClassName", "runtimeClassName"] {
+        faults.follows(at, field, syntax::subdomain);
+    }
+    faults.one_of(at, "preemptionPolicy", &["Never", "PreemptLowerPriority"]);
+    let has = |field: &str| at.get(field) == Some(&true.into());
+    let is_pid_shared = has("hostPID") && has("shareProcessNamespace");
+    at.inner("securityContext", |at| {
+        security::pod(at, is_pid_shared, faults);
+    });
+    at.inner("affinity", |at| affinity::affinity(at, faults));
+    names(at, faults);
+    at.inner("os", |os| {
+        let name = os.text("name");
+        if faults.needs(os, "name") && !matches!(name, "linux" | "windows") {
+            let known = ["linux", "windows"];
+            faults.add(FieldError::not_supported(os.path, &name.into(), known));
+        }
+    });
     at.each("tolerations", |at| toleration(at, faults));
     at.each("topologySpreadConstraints", |at| spread(at, faults));
+    env::file_volumes(at, faults);
+}
+
+/// How names are found.
+fn names(at: At<'_>, faults: &mut Faults) {
+    at.each("hostAliases", |at| {
+        faults.address(at.path("ip"), &at.text("ip").into());
+        faults.items(at, "hostnames", syntax::subdomain);
+    });
+    let (config, servers) = (
+        at.get("dnsConfig"),
+        at.value.pointer("/dnsConfig/nameservers"),
+    );
+    if at.text("dnsPolicy") == "None" {
+        if config.is_none() {
+            let why = "must provide `dnsConfig` when `dnsPolicy` is None";
+            faults.required(at.path("dnsConfig"), why);
+        } else if servers.and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            faults.required(at.path("dnsConfig.nameservers"), why);
+        }
+    }
+    at.inner("dnsConfig", |at| {
+        // As many as the resolvers of Linux take.
+        let servers = at.list("nameservers");
+        if servers.len() > 3 {
+            let why = "must not have more than 3 nameservers";
+            faults.invalid(at.path("nameservers"), &servers.into(), why);
+        }
+        for (number, server) in servers.iter().enumerate() {
+            faults.address(format!("{}[{number}]", at.path("nameservers")), server);
+        }
+        let searches = at.list("searches");
+        if searches.len() > 32 {
+            let why = "must not have more than 32 search paths";
+            faults.invalid(at.path("searches"), &searches.into(), why);
+        }
+        faults.items(at, "searches", |search| {
+            let search = search.strip_suffix('.').unwrap_or(search);
+            if search.is_empty() {
+                None
+            } else {
+                syntax::search_domain(search)
+            }
+        });
+        at.each("options", |at| {
+            if at.text("name").is_empty() {
+                faults.required(at.path, "must not be empty");
+            }
+        });
+    });
 }
 
 /// A pod in the network of its node has no ports of its own.
@@ -80,6 +191,11 @@ fn toleration(at: At<'_>, faults: &mut Faults) {
                    and all keys\"";
         faults.invalid(at.path("operator"), &operator.into(), why);
     }
+    let effect = at.text("effect");
+    if at.get("tolerationSeconds").is_some() && effect != "NoExecute" {
+        let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        faults.invalid(at.path("effect"), &effect.into(), why);
+    }
     match operator {
         "" | "Equal" => {
             if let Some(why) = syntax::label_value(value) {
@@ -100,7 +216,7 @@ fn toleration(at: At<'_>, faults: &mut Faults) {
     faults.one_of(
         at,
         "effect",
-        &["NoExecute", "NoSchedule", "PreferNoSchedule"],
+        &["NoSchedule", "PreferNoSchedule", "NoExecute"],
     );
 }
 

@@ -8,36 +8,34 @@ use crate::metadata::syntax;
 /// What is wrong with a label selector; whether it is one.
 pub(super) fn check(at: At<'_>, faults: &mut Faults) -> bool {
     let before = faults.0.len();
-    let labels = at.path("matchLabels");
-    for (key, value) in at.map("matchLabels").into_iter().flatten() {
-        if let Some(why) = syntax::qualified_name(key) {
-            faults.invalid(labels.as_str(), &key.as_str().into(), why);
-        }
-        if let Some(why) = value.as_str().and_then(syntax::label_value) {
-            faults.invalid(labels.as_str(), value, why);
-        }
-    }
+    faults.labels(at, "matchLabels");
     at.each("matchExpressions", |at| {
-        let values = at.list("values");
-        match at.text("operator") {
-            "In" | "NotIn" if values.is_empty() => faults.required(
-                at.path("values"),
-                "must be specified when `operator` is 'In' or 'NotIn'",
-            ),
-            "Exists" | "DoesNotExist" if !values.is_empty() => faults.forbidden(
-                at.path("values"),
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            ),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => faults.invalid(
-                at.path("operator"),
-                &other.into(),
-                "not a valid selector operator",
-            ),
-        }
+        operator(at, faults);
         faults.qualified(at.path("key"), at.text("key"));
+        faults.items(at, "values", syntax::label_value);
     });
     faults.0.len() == before
+}
+
+/// The operator of an expression, and whether it has values.
+pub(super) fn operator(at: At<'_>, faults: &mut Faults) {
+    let values = at.list("values");
+    match at.text("operator") {
+        "In" | "NotIn" if values.is_empty() => faults.required(
+            at.path("values"),
+            "must be specified when `operator` is 'In' or 'NotIn'",
+        ),
+        "Exists" | "DoesNotExist" if !values.is_empty() => faults.forbidden(
+            at.path("values"),
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => faults.invalid(
+            at.path("operator"),
+            &other.into(),
+            "not a valid selector operator",
+        ),
+    }
 }
 
 /// Whether nothing is said, which selects everything.

@@ -4,22 +4,86 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{At, Faults, container};
+use super::{At, Faults, container, network};
 use crate::metadata::syntax;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrorKind};
 
 pub(super) fn service(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        // The real server looks at the addresses first, and at nothing else if one is none.
-        if has_addresses(root.value) {
+        // The real server looks at the addresses first, and at nothing else if they are wrong.
+        if at.text("type") != "ExternalName" {
+            addresses(at, faults);
+        }
+        if faults.0.is_empty() {
             spec(at, faults);
-        } else {
-            faults.address(
-                "spec.clusterIPs[0]".to_owned(),
-                &at.text("clusterIP").into(),
-            );
         }
     });
+}
+
+/// The addresses of a service and their families.
+fn addresses(at: At<'_>, faults: &mut Faults) {
+    let (first, path) = (at.text("clusterIP"), at.path("clusterIPs"));
+    let first = Some(first).filter(|first| !first.is_empty());
+    let sent = at.get("clusterIPs");
+    // What is not said follows from the first.
+    let all = match (at.list("clusterIPs"), first) {
+        ([], Some(first)) => vec![Value::from(first)],
+        (all, _) => all.to_vec(),
+    };
+    let value = Value::from(all.as_slice());
+    if first.is_none() && sent.is_some() {
+        let why = "must be empty when `clusterIP` is not specified";
+        faults.invalid(path.as_str(), &value, why);
+    } else if all.first().and_then(Value::as_str) != first {
+        let why = "first value must match `clusterIP`";
+        faults.invalid(path.as_str(), &value, why);
+    }
+    let families = at.list("ipFamilies");
+    for (number, family) in families.iter().enumerate() {
+        let path = format!("{}[{number}]", at.path("ipFamilies"));
+        let known = ["IPv4", "IPv6"];
+        if !family
+            .as_str()
+            .is_some_and(|family| known.contains(&family))
+        {
+            faults.add(FieldError::not_supported(path.as_str(), family, known));
+        }
+        if families[..number].contains(family) {
+            faults.add(FieldError::duplicate(path, family));
+        }
+    }
+    let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+    faults.must_be_one_of(at, "ipFamilyPolicy", &policies);
+    let before = faults.0.len();
+    for (number, address) in all.iter().enumerate() {
+        if number == 0 && address == "None" {
+            if all.len() > 1 {
+                let why = "'None' must be the first and only value";
+                faults.invalid(path.as_str(), &value, why);
+            }
+        } else {
+            faults.address(format!("{path}[{number}]"), address);
+        }
+    }
+    let are_addresses = faults.0.len() == before;
+    if all.len() > 2 {
+        faults.invalid(path.as_str(), &value, "may only hold up to 2 values");
+    }
+    let is_new = |address: &Value| address.as_str().is_some_and(|it| it.contains(':'));
+    if are_addresses && all.len() > 1 && is_new(&all[0]) == is_new(&all[1]) {
+        let why = "may specify no more than one IP for each IP family";
+        faults.invalid(path.as_str(), &value, why);
+    }
+    if are_addresses && first != Some("None") {
+        for (number, (address, family)) in all.iter().zip(families).enumerate() {
+            let found = if is_new(address) { "IPv6" } else { "IPv4" };
+            if let Some(family) = family.as_str().filter(|family| *family != found) {
+                let why =
+                    format!("expected an {family} value as indicated by `ipFamilies[{number}]`");
+                faults.invalid(format!("{path}[{number}]"), address, why);
+            }
+        }
+    }
 }
 
 /// Whether the address of a service is one, or none is needed.
@@ -50,18 +114,53 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         }
     }
     let mut names = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
     let many = ports.len() > 1;
-    at.each("ports", |at| port(at, many, kind, &mut names, faults));
+    at.each("ports", |at| {
+        port(at, many, kind, &mut names, faults);
+        let (number, protocol) = (at.number("port"), at.text("protocol"));
+        if !numbers.insert((number, protocol.to_owned())) {
+            // As Go shows it, which knows these fields by other names, and in another order.
+            let value = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\
+                 \"NodePort\":0}}",
+                Value::from(protocol),
+                number.unwrap_or_default(),
+            );
+            faults.add(FieldError {
+                path: at.path.to_owned(),
+                kind: FieldErrorKind::Duplicate { value },
+                detail: String::new(),
+            });
+        }
+    });
     faults.labels(at, "selector");
     faults.one_of(at, "sessionAffinity", &["ClientIP", "None"]);
     for (number, address) in at.list("externalIPs").iter().enumerate() {
-        faults.address(format!("{}[{number}]", at.path("externalIPs")), address);
+        faults.endpoint(format!("{}[{number}]", at.path("externalIPs")), address);
     }
     faults.one_of(
         at,
         "type",
         &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
     );
+    let ranges = at.list("loadBalancerSourceRanges");
+    // The path is that of the real server, with a capital letter.
+    let path = at.path("LoadBalancerSourceRanges");
+    if !ranges.is_empty() && kind != "LoadBalancer" {
+        let why = "may only be used when `type` is 'LoadBalancer'";
+        faults.forbidden(path.as_str(), why);
+    }
+    for (number, range) in ranges.iter().enumerate() {
+        let text = range.as_str().unwrap_or_default().trim();
+        faults.wrong(
+            format!("{path}[{number}]"),
+            &text.into(),
+            network::cidr(text),
+        );
+    }
+    let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+    faults.must_be_one_of(at, "trafficDistribution", &known);
     let is_known = matches!(
         kind,
         "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort"
@@ -79,9 +178,6 @@ fn spec(at: At<'_>, faults: &mut Faults) {
     if kind == "ExternalName" && at.get("ipFamilyPolicy").is_some() {
         let why = "may not be set for ExternalName services";
         faults.forbidden(at.path("ipFamilyPolicy"), why);
-    } else {
-        let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        faults.one_of(at, "ipFamilyPolicy", &policies);
     }
     let policy = at.text("externalTrafficPolicy");
     let is_external = matches!(kind, "NodePort" | "LoadBalancer")
@@ -110,6 +206,7 @@ fn port(at: At<'_>, many: bool, kind: &str, names: &mut BTreeSet<String>, faults
     if let Some(target) = at.get("targetPort") {
         faults.port_or_name(&at.path("targetPort"), target);
     }
+    faults.follows(at, "appProtocol", syntax::qualified_name);
     let node_port = at.number("nodePort").unwrap_or_default();
     if node_port != 0 && kind == "ClusterIP" {
         let why = "may not be used when `type` is 'ClusterIP'";

@@ -1,10 +1,13 @@
 //! Volumes, claims and storage classes.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::{At, Faults, quantity};
+use super::{At, Faults, affinity, quantity, selector, volume};
 use crate::metadata::syntax;
 use crate::status::FieldError;
+use crate::typed::Quantity;
 
 const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
@@ -37,17 +40,44 @@ pub(super) fn claim(root: At<'_>, faults: &mut Faults) {
         match at.value.pointer("/resources/requests/storage") {
             None => faults.required(path, ""),
             Some(amount) => {
-                if quantity(amount).is_some_and(|amount| amount.nanos() <= 0) {
+                if !quantity(amount).is_some_and(Quantity::is_positive) {
                     faults.invalid(path, amount, "must be greater than zero");
                 }
             }
+        }
+        at.inner("selector", |at| _ = selector::check(at, faults));
+        for field in ["dataSource", "dataSourceRef"] {
+            at.inner(field, |at| data_source(at, faults));
         }
         faults.follows(at, "storageClassName", syntax::subdomain);
         faults.one_of(at, "volumeMode", &["Block", "Filesystem"]);
     });
 }
 
+/// What a claim is filled with.
+fn data_source(at: At<'_>, faults: &mut Faults) {
+    faults.needs(at, "name");
+    let kind = at.text("kind");
+    faults.needs(at, "kind");
+    if at.text("apiGroup").is_empty() && kind != "PersistentVolumeClaim" {
+        let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        faults.invalid(at.path, &kind.into(), why);
+    }
+    faults.follows(at, "apiGroup", syntax::subdomain);
+    faults.follows(at, "namespace", syntax::label);
+}
+
 fn access_modes(at: At<'_>, faults: &mut Faults) {
+    let is_single = |mode: &Value| mode == "ReadWriteOncePod";
+    let modes = at.list("accessModes");
+    let known = modes
+        .iter()
+        .filter(|mode| mode.as_str().is_some_and(|it| ACCESS_MODES.contains(&it)));
+    let others = known.filter(|mode| !is_single(mode)).count();
+    if modes.iter().any(is_single) && others > 0 {
+        let why = "may not use ReadWriteOncePod with other access modes";
+        faults.forbidden(at.path("accessModes"), why);
+    }
     for mode in at.list("accessModes") {
         if !mode
             .as_str()
@@ -74,6 +104,26 @@ pub(super) fn volume(root: At<'_>, faults: &mut Faults) {
             let path = at.path("capacity");
             faults.add(FieldError::not_supported(path, found, ["storage"]));
         }
+        for (name, amount) in capacity.into_iter().flatten() {
+            let path = format!("{}[{name}]", at.path("capacity"));
+            let found = quantity(amount);
+            if found.is_some_and(Quantity::is_negative) {
+                // The real server shows a number here, rounded away from zero.
+                let whole = found.map(Quantity::rounded).unwrap_or_default();
+                let why = "must be a valid resource quantity";
+                faults.invalid(path.as_str(), &whole.into(), why);
+            }
+            if !found.is_some_and(Quantity::is_positive) {
+                faults.invalid(path, amount, "must be greater than zero");
+            }
+        }
+        at.inner("nodeAffinity", |at| {
+            if at.get("required").is_none() {
+                let why = "must specify required node constraints";
+                faults.required(at.path("required"), why);
+            }
+            at.inner("required", |at| affinity::node_selector(at, faults));
+        });
         let policies = ["Delete", "Recycle", "Retain"];
         faults.one_of(at, "persistentVolumeReclaimPolicy", &policies);
         let sources = at.value.as_object().into_iter().flatten();
@@ -86,9 +136,7 @@ pub(super) fn volume(root: At<'_>, faults: &mut Faults) {
         for name in sources {
             faults.forbidden(at.path(name), "may not specify more than 1 volume type");
         }
-        at.inner("hostPath", |at| {
-            faults.needs(at, "path");
-        });
+        at.inner("hostPath", |at| volume::host_path(at, faults));
         faults.follows(at, "storageClassName", syntax::subdomain);
         faults.one_of(at, "volumeMode", &["Block", "Filesystem"]);
     });
@@ -105,7 +153,11 @@ pub(super) fn attachment(root: At<'_>, faults: &mut Faults) {
         faults.needs(at, "attacher");
         subdomain(at, "nodeName", faults);
         at.inner("source", |at| {
-            if at.get("persistentVolumeName").is_some() || at.get("inlineVolumeSpec").is_none() {
+            let has = |field: &str| at.get(field).is_some();
+            if has("persistentVolumeName") == has("inlineVolumeSpec") {
+                let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+                faults.required(at.path, why);
+            } else if has("persistentVolumeName") {
                 if at.text("persistentVolumeName").is_empty() {
                     let why = "must specify non empty persistentVolumeName";
                     faults.required(at.path("persistentVolumeName"), why);
@@ -117,7 +169,33 @@ pub(super) fn attachment(root: At<'_>, faults: &mut Faults) {
 }
 
 pub(super) fn class(at: At<'_>, faults: &mut Faults) {
-    faults.needs(at, "provisioner");
+    if faults.needs(at, "provisioner") {
+        faults.follows(at, "provisioner", |it| {
+            syntax::qualified_name(&it.to_lowercase())
+        });
+    }
+    if at.map("parameters").is_some_and(|it| it.contains_key("")) {
+        faults.invalid(at.path("parameters"), &"".into(), "field can not be empty.");
+    }
+    at.each("allowedTopologies", |at| {
+        let mut keys = BTreeSet::new();
+        at.each("matchLabelExpressions", |at| {
+            let (key, values) = (at.text("key"), at.list("values"));
+            if values.is_empty() {
+                faults.required(at.path("values"), "");
+            }
+            for (number, value) in values.iter().enumerate() {
+                if values[..number].contains(value) {
+                    let path = format!("{}[{number}]", at.path("values"));
+                    faults.add(FieldError::duplicate(path, value));
+                }
+            }
+            faults.qualified(at.path("key"), key);
+            if !keys.insert(key.to_owned()) {
+                faults.add(FieldError::duplicate(at.path("key"), &key.into()));
+            }
+        });
+    });
     faults.one_of(at, "reclaimPolicy", &["Delete", "Retain"]);
     let modes = ["Immediate", "WaitForFirstConsumer"];
     faults.one_of(at, "volumeBindingMode", &modes);

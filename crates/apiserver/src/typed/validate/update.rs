@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Faults;
+use super::{At, Faults, network};
 use crate::status::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -101,7 +101,16 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
 /// Refuses changes of fields that stay as they were created.
 fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) {
     match name {
-        "discovery.v1.EndpointSlice" => same(before, after, &["/addressType"], faults),
+        "discovery.v1.EndpointSlice" => {
+            same(before, after, &["/addressType"], faults);
+            if before["endpoints"] != after["endpoints"] {
+                let root = At {
+                    value: after,
+                    path: "",
+                };
+                network::slice_endpoints(root, faults);
+            }
+        }
         "apps.v1.ControllerRevision" => same(before, after, &["/data"], faults),
         "events.v1.Event" => {
             let fixed = [

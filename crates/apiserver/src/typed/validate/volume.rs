@@ -2,29 +2,44 @@
 
 use std::collections::BTreeSet;
 
-use super::{At, Faults, storage};
+use super::{At, Faults, projected, quantity, storage};
 use crate::metadata::syntax;
 use crate::status::FieldError;
+use crate::typed::Quantity;
 
-/// Checks the volumes, and tells the names of those that can be mounted.
-pub(super) fn all(at: At<'_>, faults: &mut Faults) -> BTreeSet<String> {
+/// What the path of a node must be; sorted.
+const HOST_PATHS: [&str; 8] = [
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+];
+
+/// Checks the volumes, and gives the names of those that can be mounted: none with a fault.
+pub(super) fn all(at: At<'_>, is_pod: bool, faults: &mut Faults) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     at.each("volumes", |at| {
-        source(at, faults);
+        let before = faults.0.len();
+        source(at, is_pod, faults);
         let name = at.text("name");
-        let path = at.path("name");
-        if name.is_empty() {
-            faults.required(path, "");
-        } else if let Some(why) = syntax::label(name) {
-            faults.invalid(path, &name.into(), why);
-        } else if !names.insert(name.to_owned()) {
-            faults.add(FieldError::duplicate(path, &name.into()));
+        if faults.needs(at, "name") {
+            faults.follows(at, "name", syntax::label);
+        }
+        if names.contains(name) {
+            faults.add(FieldError::duplicate(at.path("name"), &name.into()));
+        }
+        if faults.0.len() == before {
+            names.insert(name.to_owned());
         }
     });
     names
 }
 
-fn source(at: At<'_>, faults: &mut Faults) {
+fn source(at: At<'_>, is_pod: bool, faults: &mut Faults) {
     // The order in which Kubernetes looks at the sources: the first one counts.
     const SOURCES: [&str; 30] = [
         "emptyDir",
@@ -67,58 +82,104 @@ fn source(at: At<'_>, faults: &mut Faults) {
             faults.forbidden(at.path(name), "may not specify more than 1 volume type");
             continue;
         }
-        at.inner(name, |at| match name {
-            "hostPath" => {
-                faults.needs(at, "path");
-            }
-            "secret" => {
-                faults.needs(at, "secretName");
-                mode(at, "defaultMode", faults);
-                items(at, faults);
-            }
-            "configMap" => {
-                faults.needs(at, "name");
-                mode(at, "defaultMode", faults);
-                items(at, faults);
-            }
-            "persistentVolumeClaim" => {
-                faults.needs(at, "claimName");
-            }
-            "downwardAPI" => {
-                mode(at, "defaultMode", faults);
-                let parent = at.path;
-                at.each("items", |at| {
-                    at.inner("fieldRef", |at| {
-                        if at.text("fieldPath").is_empty() {
-                            // The path is that of the real server, which names no item.
-                            faults.required(format!("{parent}.fieldRef.fieldPath"), "");
-                        }
-                    });
-                });
-            }
-            "projected" => mode(at, "defaultMode", faults),
-            "nfs" => {
-                faults.needs(at, "server");
-                faults.needs(at, "path");
-            }
-            "csi" => {
-                faults.needs(at, "driver");
-            }
-            "ephemeral" => at.inner("volumeClaimTemplate", |at| storage::claim(at, faults)),
-            _ => {}
+        at.inner(name, |at| {
+            files(name, at, faults);
+            disk(name, at, is_pod, faults);
         });
     }
 }
 
-fn items(at: At<'_>, faults: &mut Faults) {
+/// A volume with files of the cluster.
+fn files(name: &str, at: At<'_>, faults: &mut Faults) {
+    match name {
+        "secret" => {
+            faults.needs(at, "secretName");
+            mode(at, "defaultMode", faults);
+            items(at, faults);
+        }
+        "configMap" => {
+            faults.needs(at, "name");
+            mode(at, "defaultMode", faults);
+            items(at, faults);
+        }
+        "persistentVolumeClaim" => {
+            faults.needs(at, "claimName");
+        }
+        "downwardAPI" => {
+            mode(at, "defaultMode", faults);
+            let parent = at.path;
+            at.each("items", |at| projected::file(at, parent, faults));
+        }
+        "projected" => {
+            mode(at, "defaultMode", faults);
+            projected::sources(at, faults);
+        }
+        _ => {}
+    }
+}
+
+/// A volume on a disk.
+fn disk(name: &str, at: At<'_>, is_pod: bool, faults: &mut Faults) {
+    match name {
+        "emptyDir" => {
+            let size = quantity(&at.value["sizeLimit"]);
+            if size.is_some_and(Quantity::is_negative) {
+                let why = "SizeLimit field must be a valid resource quantity";
+                faults.forbidden(at.path("sizeLimit"), why);
+            }
+        }
+        "hostPath" => host_path(at, faults),
+        "nfs" => {
+            faults.needs(at, "server");
+            faults.needs(at, "path");
+            let path = at.text("path");
+            if !path.starts_with('/') {
+                faults.invalid(at.path("path"), &path.into(), "must be an absolute path");
+            }
+        }
+        "iscsi" => {
+            faults.needs(at, "targetPortal");
+            faults.needs(at, "iqn");
+        }
+        "csi" => {
+            faults.needs(at, "driver");
+            faults.follows(at, "driver", |it| syntax::subdomain(&it.to_lowercase()));
+        }
+        "ephemeral" => {
+            if at.get("volumeClaimTemplate").is_none() {
+                faults.required(at.path("volumeClaimTemplate"), "");
+            }
+            at.inner("volumeClaimTemplate", |at| storage::claim(at, faults));
+        }
+        "image" => {
+            if is_pod {
+                faults.needs(at, "reference");
+            }
+            faults.one_of(at, "pullPolicy", &["Always", "IfNotPresent", "Never"]);
+        }
+        _ => {}
+    }
+}
+
+/// A path of a node.
+pub(super) fn host_path(at: At<'_>, faults: &mut Faults) {
+    if faults.needs(at, "path") {
+        faults.follows(at, "path", syntax::no_steps_back);
+        faults.one_of(at, "type", &HOST_PATHS);
+    }
+}
+
+/// Which keys of a config map or a secret are files.
+pub(super) fn items(at: At<'_>, faults: &mut Faults) {
     at.each("items", |at| {
         faults.needs(at, "key");
         faults.needs(at, "path");
+        faults.follows(at, "path", syntax::file_path);
         mode(at, "mode", faults);
     });
 }
 
-fn mode(at: At<'_>, field: &str, faults: &mut Faults) {
+pub(super) fn mode(at: At<'_>, field: &str, faults: &mut Faults) {
     if let Some(mode) = at.number(field).filter(|mode| !(0..=0o777).contains(mode)) {
         let why = "must be a number between 0 and 0777 (octal), both inclusive";
         faults.invalid(at.path(field), &mode.into(), why);

@@ -62,7 +62,10 @@ fn rolling_update(at: At<'_>, faults: &mut Faults) {
 fn is_nothing(value: Option<&Value>) -> bool {
     match value {
         None => true,
-        Some(Value::String(text)) => super::percent(text) == Some(0),
+        Some(Value::String(text)) => {
+            let number = || text.parse().unwrap_or_default();
+            super::percent(text).unwrap_or_else(number) == 0
+        }
         Some(value) => value.as_i64() == Some(0),
     }
 }
@@ -130,7 +133,13 @@ pub(super) fn stateful_set(root: At<'_>, faults: &mut Faults) {
                 faults.invalid(at.path, &value, "must be 'RollingUpdate' or 'OnDelete'");
             }
         });
+        at.inner("persistentVolumeClaimRetentionPolicy", |at| {
+            for field in ["whenDeleted", "whenScaled"] {
+                faults.must_be_one_of(at, field, &["Retain", "Delete"]);
+            }
+        });
         faults.not_negative(at, &["replicas", "minReadySeconds"]);
+        at.inner("ordinals", |at| faults.not_negative(at, &["start"]));
         selector_and_template(at, "statefulset", faults);
     });
 }
@@ -161,10 +170,32 @@ pub(super) fn daemon_set(root: At<'_>, faults: &mut Faults) {
                     ),
                     ["RollingUpdate", "OnDelete"],
                 ));
+            } else if at.text("type") == "RollingUpdate" {
+                at.inner("rollingUpdate", |at| rolling_daemons(at, faults));
             }
         });
         faults.not_negative(at, &["revisionHistoryLimit"]);
     });
+}
+
+/// How the pods of a daemon set are replaced: either first made or first removed.
+fn rolling_daemons(at: At<'_>, faults: &mut Faults) {
+    for field in ["maxUnavailable", "maxSurge"] {
+        faults.share(at, field);
+        faults.not_above_all(at, field);
+    }
+    let is_set = |field: &str| !is_nothing(at.get(field));
+    match (is_set("maxUnavailable"), is_set("maxSurge")) {
+        (true, true) => {
+            let why = "may not be set when maxUnavailable is non-zero";
+            faults.invalid(at.path("maxSurge"), &at.value["maxSurge"], why);
+        }
+        (false, false) => {
+            let why = "cannot be 0 when maxSurge is 0";
+            faults.required(at.path("maxUnavailable"), why);
+        }
+        _ => {}
+    }
 }
 
 /// The selector of a workload, and the template that must have its labels.
@@ -215,118 +246,6 @@ fn template(at: At<'_>, faults: &mut Faults) {
             if at.get("activeDeadlineSeconds").is_some() {
                 let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
                 faults.forbidden(at.path("activeDeadlineSeconds"), why);
-            }
-        });
-    });
-}
-
-pub(super) fn job(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| {
-        job_spec(at, faults);
-        if at.get("manualSelector") != Some(&Value::Bool(true)) {
-            job_labels(root.value, at, faults);
-        }
-    });
-}
-
-/// The labels that the pods of a job must have, by which it selects them.
-fn job_labels(job: &Value, at: At<'_>, faults: &mut Faults) {
-    let metadata = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
-    let labels = at.value.pointer("/template/metadata/labels");
-    let path = at.path("template.metadata.labels");
-    for (key, wanted) in [
-        ("controller-uid", "uid"),
-        ("batch.kubernetes.io/controller-uid", "uid"),
-        ("job-name", "name"),
-        ("batch.kubernetes.io/job-name", "name"),
-    ] {
-        let wanted = metadata(wanted);
-        let found = labels.and_then(|labels| labels.get(key)?.as_str());
-        match found {
-            Some(found) if found == wanted => {}
-            Some(found) => {
-                let why = format!("must be '{wanted}'");
-                faults.invalid(format!("{path}[{key}]"), &found.into(), why);
-            }
-            None => faults.required(format!("{path}[{key}]"), &format!("must be '{wanted}'")),
-        }
-    }
-    let selector = at.get("selector");
-    if selector.is_some() && !selector::matches(selector, labels) {
-        let why = "`selector` does not match template `labels`";
-        faults.invalid(path, labels.unwrap_or(&Value::Null), why);
-    }
-}
-
-pub(super) fn cron_job(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| {
-        if faults.needs(at, "schedule") {
-            schedule(at, faults);
-        }
-        faults.not_negative(at, &["startingDeadlineSeconds"]);
-        faults.one_of(at, "concurrencyPolicy", &["Allow", "Forbid", "Replace"]);
-        at.inner("jobTemplate", |at| {
-            at.inner("spec", |at| job_spec(at, faults));
-        });
-        faults.not_negative(
-            at,
-            &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"],
-        );
-    });
-}
-
-fn schedule(at: At<'_>, faults: &mut Faults) {
-    let text = at.text("schedule");
-    let text = match text.split_once(' ') {
-        Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => rest,
-        _ => text,
-    };
-    let fields: Vec<_> = text.split_whitespace().collect();
-    if !text.starts_with('@') && fields.len() != 5 {
-        let why = format!(
-            "expected exactly 5 fields, found {}: [{}]",
-            fields.len(),
-            fields.join(" ")
-        );
-        faults.invalid(at.path("schedule"), &at.text("schedule").into(), why);
-    }
-}
-
-fn job_spec(at: At<'_>, faults: &mut Faults) {
-    faults.not_negative(
-        at,
-        &[
-            "parallelism",
-            "completions",
-            "activeDeadlineSeconds",
-            "backoffLimit",
-            "ttlSecondsAfterFinished",
-        ],
-    );
-    faults.one_of(at, "completionMode", &["NonIndexed", "Indexed"]);
-    if at.text("completionMode") == "Indexed" && at.get("completions").is_none() {
-        let why = "when completion mode is Indexed";
-        faults.required(at.path("completions"), why);
-    }
-    at.inner("template", |at| {
-        pod::template(at, faults);
-        at.inner("spec", |at| match at.text("restartPolicy") {
-            "OnFailure" | "Never" => {}
-            "" | "Always" => {
-                let why = "valid values: \"OnFailure\", \"Never\"";
-                faults.required(at.path("restartPolicy"), why);
-            }
-            _ => faults.one_of(at, "restartPolicy", &["OnFailure", "Never"]),
-        });
-    });
-    at.inner("podFailurePolicy", |at| {
-        at.each("rules", |at| {
-            let known = ["Count", "FailIndex", "FailJob", "Ignore"];
-            if at.text("action").is_empty() {
-                let why = "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]";
-                faults.required(at.path("action"), why);
-            } else {
-                faults.one_of(at, "action", &known);
             }
         });
     });

@@ -5,6 +5,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use kube::Resource;
 use tokio::time::sleep;
 use windlass_controller::{Action, Failure, Outcome, Predicate, Reconciler, Request, Watcher};
+use windlass_informer::Event;
 
 use crate::{
     Fault,
@@ -147,6 +148,14 @@ where
         self.handler.finalizer()
     }
 
+    fn receives(&self, event: &Event<K>) -> bool {
+        self.handler.receives(event)
+    }
+
+    fn needs(&self, event: &Event<K>) -> bool {
+        self.handler.needs(event)
+    }
+
     fn history_went_back(&self, uid: &str) {
         self.handler.history_went_back(uid);
     }
@@ -171,6 +180,14 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         self.handler.finalizer()
+    }
+
+    fn receives(&self, event: &Event<K>) -> bool {
+        self.handler.receives(event)
+    }
+
+    fn needs(&self, event: &Event<K>) -> bool {
+        self.handler.needs(event)
     }
 
     fn history_went_back(&self, uid: &str) {

@@ -2,8 +2,8 @@
 //!
 //! The names are stored in the lanes, so a `HashMap` would store each name twice. The index is
 //! sharded, because a full hash table is copied by the writer that adds the next entry, while all
-//! workers wait for the lock: with a million lanes this took 13 ms with one table, and less than
-//! 5 ms (the noise of the machine) with 64 shards.
+//! workers wait for the lock: with a million lanes this took 13 to 37 ms with one table, and 5
+//! to 8 ms (mostly the noise of the machine) with 64 shards.
 
 use hashbrown::HashTable;
 

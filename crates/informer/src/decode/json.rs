@@ -7,7 +7,7 @@
 //!
 //! It guarantees what `serde_json` does not: no error quotes a value of the object, which may be
 //! secret. With `serde_json::from_str` over the trimmed text in its place, an event of a Pod takes 11 %
-//! more instructions (241,700 instead of 218,400) and one of a ConfigMap 5 % more (36,300 instead of
+//! more instructions (241,700 instead of 218,400) and one of a `ConfigMap` 5 % more (36,300 instead of
 //! 34,700). When this reader still used a second crate for SIMD (206,600), the CPU time of P3 for a
 //! Pod was 31 % higher with `serde_json` (`docs/performance.md`). To decode a Pod takes 185,000
 //! instructions with `simd-json`, which writes into the text, and 220,000 with `sonic-rs`, 174,000

@@ -179,8 +179,12 @@ async fn openapi_documents_list_the_fields_of_built_in_kinds() {
         schemas,
         &[
             (
-                "/io.k8s.api.apps.v1.DeploymentSpec/properties/replicas",
-                json!({ "type": "integer", "format": "int32" }),
+                "/io.k8s.api.apps.v1.DeploymentSpec/properties/replicas/type",
+                json!("integer"),
+            ),
+            (
+                "/io.k8s.api.apps.v1.DeploymentSpec/properties/replicas/format",
+                json!("int32"),
             ),
             (
                 "/io.k8s.api.apps.v1.DeploymentSpec/required",

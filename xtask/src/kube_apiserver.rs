@@ -140,10 +140,11 @@ impl Minor {
         }
     }
 
-    /// The path of its binary in the target directory.
+    /// The path of its binary in the target directory. The name of the file is the manager of the
+    /// fields that the server writes.
     const fn binary(self) -> &'static str {
         match self {
-            Self::V1_34 => "kube-apiserver/kube-apiserver-1.34",
+            Self::V1_34 => "kube-apiserver/1.34/kube-apiserver",
             Self::V1_36 => "kube-apiserver/kube-apiserver",
         }
     }

@@ -369,9 +369,6 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 85.
     async fn the_server_owns_the_status_that_it_writes(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
         let raw = Raw::new(&cluster).await;
         let widgets = Widget::served(&raw, &json!({ "type": "object" })).await;
         let established = |answer: &Answer| answer.text.contains(r#""Established""#);

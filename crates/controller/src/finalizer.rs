@@ -7,7 +7,7 @@
 use std::{fmt, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta, core::GroupVersionKind};
-use windlass_informer::ObjectKey;
+use windlass_informer::{ObjectKey, api_request::NOT_FOUND};
 
 use crate::fence;
 
@@ -203,7 +203,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
                 Err(error) => error,
             };
             match status(&refused) {
-                Some(404) => return Ok(GoalOutcome::Gone),
+                Some(404) if is_not_found(&refused) => return Ok(GoalOutcome::Gone),
                 Some(409 | 422) => {}
                 _ => return Err(self.cannot_write(key, refused)),
             }
@@ -241,7 +241,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     async fn get(&self, key: &ObjectKey) -> Result<Option<K>, FinalizerError> {
         match self.client.get(key).await {
             Ok(found) => Ok(Some(found)),
-            Err(error) if status(&error) == Some(404) => Ok(None),
+            Err(error) if is_not_found(&error) => Ok(None),
             Err(source) if status(&source) == Some(403) => {
                 Err(self.forbidden("get", key.clone(), source))
             }
@@ -281,6 +281,12 @@ fn status(error: &kube::Error) -> Option<u16> {
         kube::Error::Api(status) => Some(status.code),
         _ => None,
     }
+}
+
+/// Whether the API server says that the object does not exist. A proxy may also respond with 404,
+/// by mistake and without this reason.
+fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == NOT_FOUND)
 }
 
 impl<K> Clone for Finalizers<K> {

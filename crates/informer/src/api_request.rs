@@ -132,6 +132,9 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, kube::Error> {
     })
 }
 
+/// The reason in the status of an object or a kind of object that does not exist.
+pub const NOT_FOUND: &str = "NotFound";
+
 // === impl ServerStatus ===
 
 impl ServerStatus {

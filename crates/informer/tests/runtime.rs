@@ -1,7 +1,13 @@
 //! A stream of kube's own watcher as the source of an informer.
 #![cfg(feature = "kube-runtime")]
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -170,6 +176,31 @@ async fn an_error_of_a_stream_quotes_no_object() {
 }
 
 /// Time is paused; a test that waits for what never comes must end.
+/// kube's watcher sends its next request as soon as it is polled after an error.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_only_has_errors_is_polled_with_a_backoff() {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&polls);
+    let source = WatcherStream::new("configmaps", move || {
+        let count = Arc::clone(&count);
+        // As kube's watcher does: each try begins with a list that fails.
+        stream::repeat_with(move || match count.fetch_add(1, Ordering::SeqCst) % 2 {
+            0 => Ok(RuntimeEvent::Init),
+            _ => Err(broken()),
+        })
+    });
+    let informer = Informer::<ConfigMap>::new(source);
+    let stop = CancellationToken::new();
+    let ten_minutes = async {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(informer.run(stop.clone()), ten_minutes);
+    ended.expect("stopped");
+    let polls = polls.load(Ordering::SeqCst);
+    assert!((20..=100).contains(&polls), "{polls} events in ten minutes");
+}
+
 async fn within_an_hour<T>(waiting: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(3600), waiting).await;
     waited.expect("what the test waits for does not come")

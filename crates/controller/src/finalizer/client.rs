@@ -42,7 +42,8 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// # Contract
 ///
 /// *Required.* An error response of the server is returned as [`kube::Error::Api`] with its status
-/// code: 404 if the object does not exist, 409 or 422 if a test of the patch fails.
+/// code and reason: 404 and `NotFound` if the object does not exist, 409 or 422 if a test of the
+/// patch fails.
 ///
 /// # Cancel safety
 ///

@@ -98,6 +98,34 @@ async fn a_finalizer_write_to_a_removed_object_is_no_error() {
     running.stop(&rig).await;
 }
 
+/// Only the `Status` of an API server says that an object does not exist. A proxy can answer 404 by
+/// mistake, for example while it has no healthy backend.
+#[tokio::test(start_paused = true)]
+async fn a_404_of_a_proxy_is_retried_so_that_no_add_and_no_clean_up_is_lost() {
+    for write in 1..=3 {
+        let rig = Rig::new();
+        rig.world.plan(Fault::MisroutedByProxy(write)).await;
+        let running = rig.watch(rig.watcher()).await;
+        rig.world.create("web", 1).await;
+        pass(6).await;
+        let added = rig.said().await;
+        assert!(
+            added.starts_with("web [wip], add web=1"),
+            "write {write}: {added}"
+        );
+        assert!(added.ends_with("web [own]"), "write {write}: {added}");
+        rig.world.delete("web").await;
+        pass(6).await;
+        let deleted = rig.said().await;
+        assert!(
+            deleted.starts_with("delete web=1"),
+            "write {write}: {deleted}"
+        );
+        assert_eq!(rig.world.finalizers("web").await, "gone", "write {write}");
+        running.stop(&rig).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_is_no_race_is_an_error_at_once() {
     let rig = Rig::new();

@@ -67,6 +67,8 @@ pub(crate) enum Fault {
     Conflicts(u32),
     /// Before it, another writer removes all finalizers and deletes the object: 404.
     Vanishes(u32),
+    /// It is not made: a proxy answers 404, without a `Status` of the API server.
+    MisroutedByProxy(u32),
     /// Before it, the server is restored from a backup, in which the object is not being deleted.
     Restored(u32),
 }
@@ -212,6 +214,7 @@ impl PatchClient<Lease> for World {
             match fault {
                 Fault::Fails(n) if n == number => return Err(api(500, "InternalError")),
                 Fault::Refused(n) if n == number => return Err(api(422, "Invalid")),
+                Fault::MisroutedByProxy(n) if n == number => return Err(api(404, "")),
                 Fault::Conflicts(n) if n == number => return Err(api(409, "Conflict")),
                 Fault::Vanishes(n) if n == number => state.vanish(name).await,
                 Fault::LosesReply(n) if n == number => fate = Err(false),

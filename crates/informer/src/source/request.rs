@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::timeouts::{TimeBudget, Timeouts};
 use crate::{
     ObjectKey, WatchError, WatchErrorCause,
-    api_request::{ServerStatus, sent_once},
+    api_request::{NOT_FOUND, ServerStatus, sent_once},
     decode::{DecodeError, PageError},
     watch::{NextRequest, Verb},
 };
@@ -137,17 +137,18 @@ impl<K: Resource> Requests<K> {
         query.finish()
     }
 
-    /// Requests one object. `None` if it does not exist.
+    /// Requests one object. `None` if the API server says that it does not exist. (A proxy may also
+    /// respond with 404, by mistake.)
     pub(super) async fn object(&self, key: &ObjectKey) -> Result<Option<Bytes>, WatchError> {
         let url = format!(
             "{}/{}",
             K::url_path(&self.types, key.namespace()),
             key.name()
         );
-        match self.get(url, Verb::Watch).await {
+        match self.answer(url, Verb::Watch).await? {
             Ok(answer) => self.whole(answer, Verb::Watch).await.map(Some),
-            Err(error) if matches!(error.cause, WatchErrorCause::UnknownKind) => Ok(None),
-            Err(error) => Err(error),
+            Err(status) if status.code == 404 && status.reason == NOT_FOUND => Ok(None),
+            Err(status) => Err(self.status_error(Verb::Watch, status)),
         }
     }
 
@@ -262,6 +263,16 @@ impl<K: Resource> Requests<K> {
 
     /// Sends one request once. Its response decides the next request of the session.
     async fn get(&self, url: String, verb: Verb) -> Result<Response<Body>, WatchError> {
+        let answer = self.answer(url, verb).await?;
+        answer.map_err(|status| self.status_error(verb, status))
+    }
+
+    /// Sends one request once, and reads the status of a response that is not a success.
+    async fn answer(
+        &self,
+        url: String,
+        verb: Verb,
+    ) -> Result<Result<Response<Body>, ServerStatus>, WatchError> {
         let body = sent_once(Vec::new()).await;
         let body = body.map_err(|error| self.connection(verb, error))?;
         let request = Request::get(url)
@@ -276,11 +287,11 @@ impl<K: Resource> Requests<K> {
             .await
             .map_err(|_| self.silent(verb, limit))?
             .map_err(|error| self.connection(verb, error))?;
-        if answer.status().is_success() {
-            return Ok(answer);
-        }
-        let status = ServerStatus::of(answer, limit).await;
-        Err(self.status_error(verb, status))
+        Ok(if answer.status().is_success() {
+            Ok(answer)
+        } else {
+            Err(ServerStatus::of(answer, limit).await)
+        })
     }
 
     fn accept(verb: Verb) -> &'static str {

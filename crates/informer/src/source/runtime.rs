@@ -8,11 +8,13 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 
-use tokio::time::{Instant, sleep_until};
+use rand::{SeedableRng as _, rngs::StdRng};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Change, Changes, Source};
 use crate::{
-    ErrorChain, Identity, ObjectKey, Uid, WatchError, api_request::ServerStatus, watch::Verb,
+    Backoff, ErrorChain, Identity, ObjectKey, Uid, WatchError, api_request::ServerStatus,
+    random_seed, watch::Verb,
 };
 
 /// A stream of `kube::runtime::watcher` events as a source.
@@ -20,6 +22,10 @@ use crate::{
 /// After an error the watch counts as down until the stream yields an event, or yields no further
 /// error for [`MAX_SILENCE`](Self::MAX_SILENCE), because kube's watcher does not report when it is
 /// connected again.
+///
+/// *Guaranteed.* After an error the stream is polled again after a wait, because kube's watcher sends
+/// its next request at once: [`Backoff::CLIENT_GO`], which starts again after
+/// [`MAX_SILENCE`](Self::MAX_SILENCE) without an error. A backoff of the stream adds to it.
 ///
 /// *Not guaranteed.* Events that kube's watcher does not yield. It skips objects that do not
 /// decode, and a list with such an object fails. It does not report the version of a list, so that
@@ -79,6 +85,9 @@ where
         let mut stream = pin!((self.open)());
         // Whether a list is in progress, and until when a broken watch counts as down.
         let (mut is_listing, mut down) = (true, None);
+        let mut rng = StdRng::seed_from_u64(random_seed());
+        // The failures in a row, and the time of the last one.
+        let (mut failures, mut failed_at) = (0_u32, None::<Instant>);
         loop {
             let connected = async {
                 match down {
@@ -105,6 +114,7 @@ where
                     break;
                 }
             }
+            let mut wait = Duration::ZERO;
             let change = match event {
                 Ok(Event::Init) => {
                     is_listing = true;
@@ -128,16 +138,24 @@ where
                     last: Some(object.into()),
                 },
                 Err(error) => {
+                    if failed_at.is_some_and(|at| at.elapsed() > Self::MAX_SILENCE) {
+                        failures = 0;
+                    }
+                    wait = Backoff::CLIENT_GO.wait(failures, &mut rng);
+                    failures = failures.saturating_add(1);
+                    failed_at = Some(Instant::now());
                     down = Some(Instant::now() + Self::MAX_SILENCE);
                     Change::Interrupted {
                         error: WatchError::from_status(&resource, Verb::Watch, answer(&error)),
-                        // The stream does not report it.
-                        retry_in: Duration::ZERO,
+                        retry_in: wait,
                     }
                 }
             };
             if changes.send(change).await.is_err() {
                 break;
+            }
+            if !wait.is_zero() {
+                sleep(wait).await;
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
         ])
         .then_hang(),
         // The request for the object that does not decode.
-        Answer::json(404, ""),
+        Answer::json(404, r#"{"kind":"Status","reason":"NotFound","code":404}"#),
         Answer::json(200, &list("16", &[])),
         Answer::lines([]),
         Answer::lines([]),

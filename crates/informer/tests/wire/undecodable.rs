@@ -217,6 +217,27 @@ async fn a_response_with_another_object_is_ignored_and_the_request_repeated() {
     }
 }
 
+/// Only the `Status` of an API server says that an object does not exist. A proxy can answer 404 by
+/// mistake.
+#[tokio::test(start_paused = true)]
+async fn only_a_404_of_the_api_server_ends_the_requests_of_an_object() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let missing = r#"{"kind":"Status","status":"Failure","reason":"NotFound","code":404}"#;
+    for (body, is_requested_again) in [("<html>no backend</html>", true), (missing, false)] {
+        let mut wire = Wire::start([
+            Answer::lines([broken.clone(), END.to_owned()]).then_hang(),
+            Answer::json(404, body),
+            Answer::json(200, &object("a", 1, "1")),
+        ]);
+        assert_eq!(wire.told(1).await, ["synced"]);
+        wire.requests(2).await;
+        // On paused time: longer than any wait before the next request.
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let is_decoded = wire.informer.store().len() == 1;
+        assert_eq!(is_decoded, is_requested_again, "{body}");
+    }
+}
+
 /// The answer to the request is older than what the watch has shown.
 #[tokio::test(start_paused = true)]
 async fn a_requested_object_does_not_decrease_the_resume_version() {

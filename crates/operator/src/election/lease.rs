@@ -12,7 +12,7 @@ use kube::{
     core::{Request, params::GetParams, request::Error as BuildError},
 };
 use windlass_informer::{
-    api_request::{self, RequestError, ResponseLimits, ServerStatus},
+    api_request::{self, NOT_FOUND, RequestError, ResponseLimits, ServerStatus},
     one_line,
 };
 
@@ -171,13 +171,14 @@ impl Failure {
         let message = one_line(&status.message).into_owned();
         let error = match status.code {
             409 => return Self::Conflict,
-            404 if verb != "create" => return Self::Absent,
+            // A proxy may also respond with 404, by mistake and without this reason.
+            404 if verb != "create" && status.reason == NOT_FOUND => return Self::Absent,
             403 => LeaseError::Forbidden {
                 verb,
                 lease,
                 message,
             },
-            404 => LeaseError::NoNamespace {
+            404 if verb == "create" => LeaseError::NoNamespace {
                 verb,
                 lease,
                 message,

@@ -1,6 +1,9 @@
 //! Loss of the lease, real and apparent.
 
-use std::sync::{Arc, Mutex, atomic::Ordering};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -54,6 +57,39 @@ async fn a_leader_without_answers_aborts_its_controllers_before_another_replica_
     until("it works", || count.now() == 1).await;
     assert_eq!(count.most(), 1);
     second.stop().await.expect("no error");
+}
+
+/// Only the `Status` of an API server says that the lease was deleted. A proxy can answer 404 by
+/// mistake; the leader sends its renewal again until the deadline.
+#[tokio::test(start_paused = true)]
+async fn a_404_of_a_proxy_does_not_end_a_leader() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let misrouted = Arc::new(AtomicUsize::new(0));
+    let (service, left) = (server.service(), Arc::clone(&misrouted));
+    let service = tower::service_fn(move |mut request: http::Request<Body>| {
+        let take = |left: usize| left.checked_sub(1);
+        if (left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)).is_ok() {
+            // The answer to this path is 404, and no `Status`.
+            *request.uri_mut() = http::Uri::from_static("/nowhere");
+        }
+        service.clone().oneshot(request)
+    });
+    let client = Client::new(service, "default");
+    let replica = builder(client, "us").build().expect("valid settings");
+    let replica = Replica::start(replica, count.lingers(secs(0)));
+    replica.leads().await;
+    until("it works", || count.now() == 1).await;
+    misrouted.store(1, Ordering::SeqCst);
+    sleep(secs(60)).await;
+    assert_eq!(
+        misrouted.load(Ordering::SeqCst),
+        0,
+        "a renewal was misrouted"
+    );
+    assert_eq!(count.now(), 1, "it still leads");
+    let spec = lease(&server).await.spec.expect("a spec");
+    assert_eq!(spec.holder_identity.as_deref(), Some("us"));
+    replica.stop().await.expect("no error");
 }
 
 /// Rows: BO-24

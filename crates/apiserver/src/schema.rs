@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde_json::Value;
 
+pub(crate) use self::defaults::DefaultsTooLarge;
 use crate::status::FieldError;
 
 mod compile;
@@ -201,15 +202,23 @@ impl Schema {
     /// A field is lacking if it is absent, or `null` without being `nullable`. Defaults
     /// inside of an object are filled in if that object is there, or is itself a default.
     /// A `null` that is neither allowed nor replaced by a default is dropped.
-    pub(crate) fn default(&self, object: &mut Value) {
+    ///
+    /// # Errors
+    ///
+    /// [`DefaultsTooLarge`] if they would take too much memory. Then only a part is filled in.
+    pub(crate) fn default(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
         defaults::drop_nulls(&self.root, object);
-        defaults::fill(&self.root, object);
+        self.fill(object)
     }
 
     /// Fills in the defaults that `object` lacks, and drops no `null`: validation refuses what
     /// is left of them. This is what happens to an object that a configuration was applied to.
-    pub(crate) fn fill(&self, object: &mut Value) {
-        defaults::fill(&self.root, object);
+    ///
+    /// # Errors
+    ///
+    /// As for [`default`](Self::default).
+    pub(crate) fn fill(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+        defaults::fill(&self.root, object, &mut defaults::Budget::new())
     }
 
     /// Returns every violation of the schema in `object`.

@@ -265,6 +265,65 @@ fn the_cost_of_invalid_or_duplicate_items_is_linear() {
     ended.expect("each item takes the same time, and the thread does not panic");
 }
 
+/// Defaults within the elements of defaults multiply.
+#[tokio::test(start_paused = true)]
+async fn defaults_that_multiply_are_refused() {
+    let server = ApiServer::new();
+    let mut nested = json!({ "type": "object", "properties": { "x": { "type": "string" } } });
+    for _ in 0..5 {
+        nested = json!({ "type": "object", "properties": { "a": {
+            "type": "array", "default": vec![json!({}); 1_000], "items": nested,
+        } } });
+    }
+    let long = json!({ "type": "array", "items": {
+        "type": "object", "properties": { "x": { "type": "string", "default": "x".repeat(100_000) } },
+    } });
+    let definition = definition_of(&json!({ "nested": nested, "long": long }));
+    let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    assert_eq!(code, 201, "{status}");
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    for spec in [
+        json!({ "nested": {} }),
+        json!({ "long": vec![json!({}); 100_000] }),
+    ] {
+        let widget = json!({
+            "apiVersion": "ex.io/v1", "kind": "Widget", "metadata": { "name": "a" }, "spec": spec,
+        });
+        let (code, status) = request(&server, Method::POST, widgets, Some(&widget)).await;
+        assert_eq!(code, 413, "{status}");
+        let message = status["message"].as_str().unwrap_or_default();
+        assert!(
+            message.contains("the defaults of Widget take more than 16 MiB"),
+            "{message}"
+        );
+    }
+    let (code, _) = request(&server, Method::GET, MAPS, None).await;
+    assert_eq!(code, 200, "the server continues to run");
+}
+
+/// A fault contains all allowed values.
+#[tokio::test(start_paused = true)]
+async fn the_faults_of_an_object_have_a_bounded_length() {
+    let server = ApiServer::new();
+    let allowed: Vec<_> = (0..20_000)
+        .map(|number| format!("value-{number:040}"))
+        .collect();
+    let items = json!({ "type": "array", "items": { "type": "string", "enum": allowed } });
+    let definition = definition_of(&json!({ "list": items }));
+    let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    assert_eq!(code, 201, "{status}");
+    let values: Vec<_> = (0..50_000).map(|number| number.to_string()).collect();
+    let widget = json!({
+        "apiVersion": "ex.io/v1", "kind": "Widget", "metadata": { "name": "a" },
+        "spec": { "list": values },
+    });
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    let (code, status) = request(&server, Method::POST, widgets, Some(&widget)).await;
+    assert_eq!(code, 422);
+    let causes = status["details"]["causes"].as_array().expect("causes");
+    assert!((1..100).contains(&causes.len()), "{} causes", causes.len());
+}
+
 async fn many_items() {
     const MANY: usize = 50_000;
     let server = ApiServer::new();

@@ -1,11 +1,12 @@
 //! Decodes the body of a request into an object in the form in which it is stored.
 
+use http::StatusCode;
 use serde_json::Value;
 
 use super::{Part, defaults};
 use crate::metadata;
 use crate::registry::{Resource, View};
-use crate::schema::write_whole;
+use crate::schema::{DefaultsTooLarge, write_whole};
 use crate::status::{About, FieldError, Status};
 use crate::typed;
 use crate::wire::UnknownFields;
@@ -54,11 +55,22 @@ pub(super) fn decode(
         body["apiVersion"] = resource.api_version().into();
         body["kind"] = resource.info.kind.as_str().into();
         unknown.extend(schema.prune(&mut body));
-        if unknown_fields == UnknownFields::Applied {
-            schema.fill(&mut body);
+        let filled = if unknown_fields == UnknownFields::Applied {
+            schema.fill(&mut body)
         } else {
-            schema.default(&mut body);
-        }
+            schema.default(&mut body)
+        };
+        filled.map_err(|DefaultsTooLarge| {
+            Status::failure(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge",
+                format!(
+                    "Request entity too large: the defaults of {} take more than 16 MiB; use smaller \
+                     defaults in its CustomResourceDefinition, or fewer list elements",
+                    resource.info.kind
+                ),
+            )
+        })?;
     }
     let unknown = unknown
         .into_iter()

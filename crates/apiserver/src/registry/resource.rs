@@ -132,7 +132,9 @@ impl Resource {
         }
         let mut object = self.present(stored.value());
         schema.prune(&mut object);
-        schema.default(&mut object);
+        // The write of the definition is not refused for objects that are stored already. If their
+        // new defaults are too large, a part of them is shown.
+        _ = schema.default(&mut object);
         Some(object)
     }
 }

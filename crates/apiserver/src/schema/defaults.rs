@@ -34,8 +34,66 @@ pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
     }
 }
 
+/// The defaults of one object would take more than [`MAX_DEFAULTS`](Budget::MAX_DEFAULTS).
+#[derive(Debug)]
+pub(crate) struct DefaultsTooLarge;
+
+/// The number of bytes that the defaults of one object can still take.
+pub(super) struct Budget(usize);
+
+// === impl Budget ===
+
+impl Budget {
+    /// The size of the defaults of one object, in bytes of memory. Defaults within the elements of
+    /// defaults multiply: a definition of 20 KB can ask for 10^15 values. An object of 3 MiB takes
+    /// about this size.
+    pub(super) const MAX_DEFAULTS: usize = 16 * 1024 * 1024;
+
+    pub(super) const fn new() -> Self {
+        Self(Self::MAX_DEFAULTS)
+    }
+
+    fn copy(&mut self, default: &Value) -> Result<Value, DefaultsTooLarge> {
+        self.charge(default)?;
+        Ok(default.clone())
+    }
+
+    fn charge(&mut self, value: &Value) -> Result<(), DefaultsTooLarge> {
+        self.take(size_of::<Value>())?;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => self.take(text.len())?,
+            Value::Array(elements) => {
+                for element in elements {
+                    self.charge(element)?;
+                }
+            }
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    self.take(size_of::<String>() + name.len())?;
+                    self.charge(value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), DefaultsTooLarge> {
+        self.0 = self.0.checked_sub(bytes).ok_or(DefaultsTooLarge)?;
+        Ok(())
+    }
+}
+
 /// Fills in what is missing in `value`, and in what it contains.
-pub(super) fn fill(node: &Node, value: &mut Value) {
+///
+/// # Errors
+///
+/// [`DefaultsTooLarge`] if it would take more than `budget`. Then only a part is filled in.
+pub(super) fn fill(
+    node: &Node,
+    value: &mut Value,
+    budget: &mut Budget,
+) -> Result<(), DefaultsTooLarge> {
     match value {
         Value::Object(fields) => {
             for (name, field) in &node.properties {
@@ -47,37 +105,43 @@ pub(super) fn fill(node: &Node, value: &mut Value) {
                     Some(value) => value.is_null() && !field.nullable,
                 };
                 if missing {
-                    fields.insert(name.clone(), default.clone());
+                    fields.insert(name.clone(), budget.copy(default)?);
                 }
             }
             for (name, value) in fields {
                 let field = match (node.properties.get(name), &node.additional) {
                     (Some(field), _) => field,
                     (None, Additional::Each(each)) => {
-                        replace_null(each, value);
+                        replace_null(each, value, budget)?;
                         each
                     }
                     (None, _) => continue,
                 };
-                fill(field, value);
+                fill(field, value, budget)?;
             }
         }
         Value::Array(elements) => {
             if let Some(items) = &node.items {
                 for element in elements {
-                    replace_null(items, element);
-                    fill(items, element);
+                    replace_null(items, element, budget)?;
+                    fill(items, element, budget)?;
                 }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+    Ok(())
 }
 
-fn replace_null(node: &Node, value: &mut Value) {
+fn replace_null(
+    node: &Node,
+    value: &mut Value,
+    budget: &mut Budget,
+) -> Result<(), DefaultsTooLarge> {
     if let (Value::Null, false, Some(default)) = (&*value, node.nullable, &node.default) {
-        *value = default.clone();
+        *value = budget.copy(default)?;
     }
+    Ok(())
 }
 
 /// Checks that every default in and below `node` is a value that the schema allows.

@@ -48,6 +48,9 @@ struct Report {
     /// The same, to find one again.
     seen: HashSet<FieldError>,
 
+    /// The length of the texts of the faults, in bytes.
+    bytes: usize,
+
     /// How many checks were made, by which clauses are compared.
     checks: usize,
 }
@@ -55,17 +58,29 @@ struct Report {
 // === impl Report ===
 
 impl Report {
+    /// The length of the texts of all faults, in bytes, after which no more are added. A
+    /// fault contains the pattern or all allowed values of the schema, so that a definition of 1 MB
+    /// and a list of 100,000 values could otherwise take 100 GB.
+    const MAX_BYTES: usize = 16 * 1024 * 1024;
+
     /// Notes `fault`, once.
     fn add(&mut self, fault: FieldError) {
-        if self.seen.insert(fault.clone()) {
+        if !self.is_full() && self.seen.insert(fault.clone()) {
+            self.bytes = self
+                .bytes
+                .saturating_add(fault.path.len() + fault.detail.len());
             self.faults.push(fault);
         }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.bytes > Self::MAX_BYTES
     }
 
     fn merge(&mut self, other: Self) {
         self.checks += other.checks;
         if self.faults.is_empty() {
-            (self.faults, self.seen) = (other.faults, other.seen);
+            (self.faults, self.seen, self.bytes) = (other.faults, other.seen, other.bytes);
             return;
         }
         for fault in other.faults {
@@ -144,17 +159,18 @@ impl Validation<'_> {
         let rules = &node.rules;
         // Each of the three is reported only if those before it hold.
         let length = || u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
-        let pattern = rules
-            .pattern
-            .as_ref()
-            .filter(|pattern| !pattern.is_match(text));
+        // A pattern is matched last: a long text that is too long anyway costs nothing then.
+        let pattern = || {
+            let pattern = rules.pattern.as_ref();
+            pattern.filter(|pattern| !pattern.is_match(text))
+        };
         if let Some(most) = rules.length.most.filter(|most| length() > *most) {
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             report.add(FieldError::too_long(self.path(at), most));
         } else if let Some(least) = rules.length.least.filter(|least| length() < *least) {
             let rule = format_args!("should be at least {least} chars long");
             report.add(self.invalid(at, value, rule));
-        } else if let Some(pattern) = pattern {
+        } else if let Some(pattern) = pattern() {
             let rule = format_args!("should match '{}'", pattern.text);
             report.add(self.invalid(at, value, rule));
         }
@@ -229,6 +245,9 @@ impl Validation<'_> {
         report.checks += 2;
         if let Some(items) = &node.items {
             for (i, element) in elements.iter().enumerate() {
+                if report.is_full() {
+                    break;
+                }
                 report.merge(self.value(items, element, &at.index(i)));
             }
         }
@@ -277,6 +296,9 @@ impl Validation<'_> {
             report.add(FieldError::too_many(self.path(at), count, most));
         }
         for (name, value) in fields {
+            if report.is_full() {
+                break;
+            }
             let at_field = at.child(name);
             match (node.properties.get(name), &node.additional) {
                 (Some(field), _) => report.merge(self.value(field, value, &at_field)),

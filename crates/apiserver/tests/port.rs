@@ -1,10 +1,11 @@
 //! The loopback port.
 
 use std::error::Error;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
-use http::{Request, Version};
+use http::{Method, Request, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
@@ -13,7 +14,14 @@ use kube::api::{ListParams, PostParams, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use windlass_apiserver::{ApiServer, ListenError};
+
+mod support;
+
+use support::{open_unread, request};
 
 type TestResult = Result<(), Box<dyn Error>>;
 
@@ -90,4 +98,35 @@ async fn the_port_accepts_only_loopback_addresses() -> TestResult {
     let taken = server.listen(first.addr()).await.map(drop);
     assert!(matches!(taken, Err(ListenError::Bind { .. })));
     Ok(())
+}
+
+/// Neither of the two clients would ever let its connection end.
+#[tokio::test]
+async fn a_port_closes_though_clients_do_not_read_or_do_not_finish_a_request() {
+    // Longer than a busy machine takes for what follows.
+    const LIMIT: Duration = Duration::from_secs(60);
+    let server = ApiServer::new();
+    let port = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let unread = open_unread(port.addr(), &format!("{maps}?watch=1")).await;
+    let mut unfinished = TcpStream::connect(port.addr()).await.expect("it listens");
+    let head = format!("POST {maps} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{{");
+    unfinished
+        .write_all(head.as_bytes())
+        .await
+        .expect("it reads");
+    // More than the kernel takes for a connection.
+    for number in 0..10 {
+        let map = json!({
+            "metadata": { "name": format!("m{number}") }, "data": { "text": "x".repeat(900_000) },
+        });
+        let (code, _) = request(&server, Method::POST, maps, Some(&map)).await;
+        assert_eq!(code, 201);
+        // Lets the connections take what they can.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+    timeout(LIMIT, port.stop()).await.expect("it closes");
+    drop((unread, unfinished));
 }

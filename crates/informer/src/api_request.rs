@@ -165,7 +165,9 @@ impl ServerStatus {
     }
 
     /// Reads a `Status`. For any other body `code` is kept: a proxy, or API priority and fairness,
-    /// may respond with plain text.
+    /// may respond with plain text. Of a body above 64 KiB (an error event can be as long as an
+    /// object) only the code and the reason are read, because its causes would take several times
+    /// its length.
     pub(crate) fn read(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -177,12 +179,28 @@ impl ServerStatus {
         }
 
         #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct LongStatus {
+            code: Option<u16>,
+            reason: Option<String>,
+        }
+
+        #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Details {
             causes: Option<Value>,
             retry_after_seconds: Option<Number>,
         }
 
+        if body.len() > MAX_STATUS {
+            let status: LongStatus = serde_json::from_slice(body).unwrap_or_default();
+            return Self {
+                code: status.code.unwrap_or(code),
+                reason: status.reason.unwrap_or_default(),
+                retry_after,
+                ..Self::default()
+            };
+        }
         let status: Status = serde_json::from_slice(body).unwrap_or_default();
         let details = status.details.unwrap_or_default();
         let in_body = || details.retry_after_seconds.as_ref().and_then(seconds);
@@ -242,6 +260,18 @@ mod tests {
             assert_eq!(status.message, "wait", "{seconds}");
             assert_eq!(status.retry_after, expected, "{seconds}");
         }
+    }
+
+    #[test]
+    fn only_code_and_reason_of_a_long_status_are_read() {
+        let causes = vec!["[]"; 40_000].join(",");
+        let body = format!(
+            r#"{{"code":410,"reason":"Expired","message":"old","details":{{"causes":[{causes}],"retryAfterSeconds":1}}}}"#
+        );
+        let status = ServerStatus::read(200, body.as_bytes(), None);
+        assert_eq!((status.code, &*status.reason), (410, "Expired"));
+        assert_eq!((&*status.message, status.retry_after), ("", None));
+        assert!(status.causes.is_empty());
     }
 
     #[test]

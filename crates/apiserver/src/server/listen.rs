@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +12,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -190,7 +192,8 @@ impl Listening {
         )
     }
 
-    /// Closes the port, ends its watches and waits until every connection is done.
+    /// Closes the port, ends its watches and waits until every connection is done. Connections on
+    /// which a request is still in progress after 5 s are dropped.
     ///
     /// The server continues to run: its other ports and services accept requests.
     pub async fn stop(self) {
@@ -210,6 +213,10 @@ impl Drop for Listening {
 /// HTTP/1.1 and each stream of HTTP/2. It also bounds the head of a request. By default it
 /// would be 400 KiB, and thousands of unread watches would take gigabytes.
 const CONNECTION_BUFFER: usize = 32 * 1024;
+
+/// How long a port that closes waits for requests in progress. A client that never reads its
+/// response, or never sends the rest of its request, would otherwise keep the port open forever.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes the streams of clients those of TLS; nothing for plain HTTP.
 #[cfg(feature = "tls")]
@@ -245,7 +252,7 @@ async fn accept(
     tasks: TaskTracker,
 ) {
     /// After a failure to accept, which is mostly a lack of file handles.
-    const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+    const PAUSE: Duration = Duration::from_millis(50);
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
@@ -276,10 +283,10 @@ async fn greet(
     #[cfg(feature = "tls")]
     if let Some(acceptor) = acceptor {
         /// The timeout of a TLS handshake, so that a silent client does not hold memory.
-        const HANDSHAKE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+        const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
-            accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => accepted,
+            accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => accepted,
         };
         match accepted {
             Ok(Ok(stream)) => serve(stream, service, stop).await,
@@ -307,7 +314,11 @@ where
         served = connection.as_mut() => served,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            let Ok(served) = timeout(CLOSE_TIMEOUT, connection).await else {
+                tracing::debug!("closed a connection whose client does not read or did not finish its request");
+                return;
+            };
+            served
         }
     };
     if let Err(error) = served {

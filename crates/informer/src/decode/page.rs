@@ -245,6 +245,11 @@ impl Page {
         };
         self.place = match name.as_deref() {
             None => PagePosition::End,
+            // The version of the list is checked before its items are used, so that a second one
+            // must not replace it.
+            Some(b"metadata") if self.metadata.is_some() => {
+                return Err(shape("metadata", "duplicate field").into());
+            }
             Some(b"items") => PagePosition::Before(Field::Items),
             Some(b"metadata") => PagePosition::Before(Field::Metadata),
             Some(_) => PagePosition::Before(Field::Other),

@@ -168,6 +168,10 @@ fn what_is_no_page_says_why() {
         "metadata: missing field `metadata`",
     );
     check(
+        &[HEAD, r#""metadata":{"resourceVersion":"8"},"items":[]}"#],
+        "metadata: duplicate field",
+    );
+    check(
         &[HEAD, r#""items":{}}"#],
         "items: invalid type, expected a list",
     );

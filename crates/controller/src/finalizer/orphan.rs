@@ -168,12 +168,12 @@ mod tests {
     use super::*;
     use crate::{FinalizerName, FinalizerPatch, PatchClient};
 
-    /// A client whose server answers each request with this status.
-    struct Refusing(u16);
+    /// A client whose server answers each request with this code and this reason.
+    struct Refusing(u16, &'static str);
 
     impl PatchClient<ConfigMap> for Refusing {
         async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<ConfigMap, kube::Error> {
-            let status = Status::failure("no", "Refused").with_code(self.0);
+            let status = Status::failure("no", self.1).with_code(self.0);
             Err(kube::Error::Api(Box::new(status)))
         }
     }
@@ -185,17 +185,19 @@ mod tests {
             uid: None,
             terminating: false,
         };
-        for (code, expected) in [
-            (404, Ok(false)),
-            (403, Err("finalizer_forbidden")),
-            (429, Err("finalizer_read")),
-            (500, Err("finalizer_read")),
+        for (code, reason, expected) in [
+            (404, "NotFound", Ok(false)),
+            // From a proxy.
+            (404, "", Err("finalizer_read")),
+            (403, "Forbidden", Err("finalizer_forbidden")),
+            (429, "TooManyRequests", Err("finalizer_read")),
+            (500, "InternalError", Err("finalizer_read")),
         ] {
             let name = FinalizerName::new("example.io/own").expect("a name");
-            let finalizers = Finalizers::new(Refusing(code), name).expect("a finalizer");
+            let finalizers = Finalizers::new(Refusing(code, reason), name).expect("a finalizer");
             let released = finalizers.release_orphan(&orphan).await;
             let released = released.map_err(|error| error.reason());
-            assert_eq!(released, expected, "{code}");
+            assert_eq!(released, expected, "{code} {reason}");
         }
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct Page {
 
     metadata: Option<PageMeta>,
 
+    /// Whether the field `items` has come.
+    has_items: bool,
+
     /// Items that came before the metadata.
     early: VecDeque<Bytes>,
 
@@ -117,6 +120,7 @@ impl Page {
             chunk: Bytes::new(),
             rest: BytesMut::new(),
             metadata: None,
+            has_items: false,
             early: VecDeque::new(),
             early_bytes: 0,
             longest,
@@ -250,7 +254,13 @@ impl Page {
             Some(b"metadata") if self.metadata.is_some() => {
                 return Err(shape("metadata", "duplicate field").into());
             }
-            Some(b"items") => PagePosition::Before(Field::Items),
+            Some(b"items") if self.has_items => {
+                return Err(shape("items", "duplicate field").into());
+            }
+            Some(b"items") => {
+                self.has_items = true;
+                PagePosition::Before(Field::Items)
+            }
             Some(b"metadata") => PagePosition::Before(Field::Metadata),
             Some(_) => PagePosition::Before(Field::Other),
         };

@@ -45,11 +45,24 @@ pub(super) struct Reflector<'s, K: Resource, O> {
     /// stale replica, unless the list turns out to be newer.
     held_back: Vec<Bytes>,
 
-    /// How many objects that decode the list had shown after its last page.
+    /// How far the current list has come.
+    progress: ListProgress,
+}
+
+/// Whether a list shows new objects.
+#[derive(Debug, Default)]
+struct ListProgress {
+    /// How many objects that decode the list had shown at the last look.
     shown: usize,
 
-    /// The highest number of objects that did not decode, of all pages of the list.
+    /// The highest number of objects that did not decode, of all looks.
     most_undecodable: usize,
+
+    /// Objects that were received since a look found a new one.
+    received: usize,
+
+    /// Whether a look at the current page found a new object.
+    is_page_new: bool,
 }
 
 /// Why a step ended early.
@@ -68,6 +81,28 @@ impl From<Stopped> for StepError {
 impl From<WatchError> for StepError {
     fn from(error: WatchError) -> Self {
         Self::Watch(error)
+    }
+}
+
+// === impl ListProgress ===
+
+impl ListProgress {
+    /// Objects in a row without a new one before a list counts as endless. Far more than those that
+    /// wait to be decoded or stored, which do not count as shown yet. One core decodes them in less
+    /// than a second if they are Pods.
+    const MAX_REPEATED: usize = 10_000;
+
+    /// Returns whether the list has shown a new object since the last look.
+    fn look(&mut self, shown: usize, undecodable: usize) -> bool {
+        // The second number can go down: an object that did not decode may decode later.
+        let is_new = shown != self.shown || undecodable > self.most_undecodable;
+        self.shown = shown;
+        self.most_undecodable = self.most_undecodable.max(undecodable);
+        if is_new {
+            self.received = 0;
+            self.is_page_new = true;
+        }
+        is_new
     }
 }
 
@@ -129,8 +164,7 @@ where
             again: false,
             went_back: false,
             held_back: Vec::new(),
-            shown: 0,
-            most_undecodable: 0,
+            progress: ListProgress::default(),
         }
     }
 
@@ -191,7 +225,7 @@ where
     async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
         self.quarantine.clear();
         self.held_back.clear();
-        self.most_undecodable = 0;
+        self.progress = ListProgress::default();
         if history == History::WentBack {
             tracing::warn!(
                 resource = %self.requests.resource,
@@ -214,6 +248,27 @@ where
                 resource_version: Some(version),
             })
             .await
+    }
+
+    /// Counts an object of a list.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchErrorCause::Inconsistent`](crate::WatchErrorCause) if the list repeats its objects.
+    fn count_listed(&mut self) -> Result<(), WatchError> {
+        const MAX: usize = ListProgress::MAX_REPEATED;
+        self.progress.received += 1;
+        if self.progress.received >= MAX && !self.has_new_objects() {
+            return Err(self.session.repeats_objects(MAX));
+        }
+        Ok(())
+    }
+
+    /// Whether the list has shown a new object since the last look. The store lags by a few
+    /// objects, so the numbers are approximate; but new objects increase them.
+    fn has_new_objects(&mut self) -> bool {
+        let undecodable = self.quarantine.len();
+        self.progress.look(self.changes.shown(), undecodable)
     }
 
     /// Reads an object.

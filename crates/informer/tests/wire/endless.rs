@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use windlass_informer::{HealthState, Informer};
+use windlass_informer::{HealthState, Informer, ObjectIdentity as _};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, bad, list, modified, object, page},
+    text::{END, added, bad, end, error, list, modified, object, page},
     wire::{Wire, source},
 };
 
@@ -65,6 +65,75 @@ async fn pages_that_show_an_object_in_turn_decodable_and_not_are_not_followed_wi
             Answer::json(200, &page)
         });
         check(server, "show no new object", 340).await;
+    }
+}
+
+/// One response that repeats its objects, faster than a limit on time would end it.
+#[tokio::test(start_paused = true)]
+async fn a_page_that_repeats_its_objects_is_not_read_to_its_end() {
+    for objects in [
+        vec![object("a", 1, "1"), object("b", 2, "2")],
+        vec![bad("a", 1)],
+    ] {
+        let page = format!(
+            r#"{{"metadata":{{"resourceVersion":"7"}},"items":[{}]}}"#,
+            vec![objects.join(","); 25_000].join(",")
+        );
+        let server = Server::new([
+            Answer::json(200, &page),
+            Answer::json(200, &list("7", &[("a", 1)])),
+            Answer::lines([]).then_hang_for_good(),
+        ]);
+        repeated(Wire::run(source(&server).streamed_lists(false), server)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_repeats_its_objects_is_not_read_to_its_end() {
+    for objects in [
+        vec![added("a", 1, "1"), added("b", 2, "2")],
+        vec![format!(r#"{{"type":"ADDED","object":{}}}"#, bad("a", 1))],
+    ] {
+        let stream = || Answer::lines(objects.iter().cycle().take(25_000).cloned());
+        let server = Server::new([
+            stream(),
+            stream(),
+            Answer::json(200, &list("30", &[("a", 20)])),
+            Answer::lines([]).then_hang_for_good(),
+        ]);
+        repeated(Wire::run(source(&server), server)).await;
+    }
+}
+
+/// All objects of a relist were shown by the list before, and none of them by the relist.
+#[tokio::test(start_paused = true)]
+async fn a_relist_of_many_unchanged_objects_is_complete() {
+    let names: Vec<String> = (0..25_000).map(|number| format!("o-{number}")).collect();
+    let objects: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 1)).collect();
+    let lines = || {
+        let added = names.iter().map(|name| added(name, 1, "1"));
+        added.chain([end(999)])
+    };
+    for is_streamed in [false, true] {
+        let answer = || match is_streamed {
+            true => Answer::lines(lines()),
+            false => Answer::json(200, &list("999", &objects)),
+        };
+        let server = Server::new([
+            answer(),
+            Answer::lines([error(410, "Expired")]),
+            answer(),
+            Answer::lines([]).then_hang_for_good(),
+        ]);
+        let mut wire = Wire::run(source(&server).streamed_lists(is_streamed), server);
+        wire.told(names.len() + 1).await;
+        wire.requests(4).await;
+        let resumed = wire.asked(3);
+        assert!(
+            resumed.contains("watch=") && !resumed.contains("sendInitialEvents"),
+            "{resumed}"
+        );
+        assert_eq!(wire.informer.store().len(), names.len());
     }
 }
 
@@ -253,6 +322,17 @@ async fn the_time_in_which_the_informer_waits_for_a_handler_is_not_counted() {
         .iter()
         .filter(|(_, asked)| asked.contains("sendInitialEvents"));
     assert_eq!(streams.count(), 1);
+}
+
+/// The first list is rejected because it repeats its objects, and a later one is complete.
+async fn repeated(wire: Wire) {
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await.to_string();
+    let why = "it is endless: 10000 objects in a row were shown before";
+    assert!(health.contains(why), "{health}");
+    assert!(!wire.informer.has_synced());
+    wire.informer.synced().await.expect("the informer runs");
+    assert_eq!(wire.informer.store().list()[0].name(), "a");
 }
 
 /// What `server` answers costs at most `most` requests in ten minutes, and is reported.

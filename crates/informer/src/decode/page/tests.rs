@@ -172,6 +172,10 @@ fn what_is_no_page_says_why() {
         "metadata: duplicate field",
     );
     check(
+        &[HEAD, r#""items":[],"items":[]}"#],
+        "items: duplicate field",
+    );
+    check(
         &[HEAD, r#""items":{}}"#],
         "items: invalid type, expected a list",
     );

@@ -47,6 +47,10 @@ where
         let is_following = self.session.is_following();
         let object = Line::added_or_modified(&line).filter(|_| !self.again);
         if !is_following {
+            // Other lines without end are ended by the silence limit.
+            if Line::is_added(&line) {
+                self.count_listed()?;
+            }
             if let Some(object) = object
                 && self.workers.should_offload()
             {

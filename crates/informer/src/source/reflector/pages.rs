@@ -55,14 +55,8 @@ where
             self.begin_page(&metadata).await?;
         }
         self.settle_all().await?;
-        // The store lags by a few objects, so the count is approximate; but each page with new
-        // objects increases it.
-        let shown = self.changes.shown();
-        let is_shown = std::mem::replace(&mut self.shown, shown) != shown;
-        // This count can go down: an object that did not decode may decode in a later page.
-        let undecodable = self.quarantine.len();
-        let is_new = is_shown || undecodable > self.most_undecodable;
-        self.most_undecodable = self.most_undecodable.max(undecodable);
+        self.has_new_objects();
+        let is_new = std::mem::take(&mut self.progress.is_page_new);
         if let Some(version) = self.session.paged(&metadata, is_new)? {
             self.end_list(version).await?;
         }
@@ -101,6 +95,7 @@ where
 
     /// Processes one object of a list.
     async fn item(&mut self, json: Bytes) -> Result<(), StepError> {
+        self.count_listed()?;
         if !self.again && self.workers.should_offload() {
             let subscribers = self.changes.subscribers();
             let read = self.workers.put(&self.decoder, subscribers, json).await;

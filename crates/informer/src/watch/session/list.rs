@@ -137,6 +137,11 @@ impl Session {
         )
     }
 
+    /// Rejects a list that repeats `count` objects in a row.
+    pub(crate) fn repeats_objects(&self, count: usize) -> WatchError {
+        self.endless(&format!("{count} objects in a row were shown before"))
+    }
+
     /// Handles the version of the server, from `page`, before the watch resumes.
     ///
     /// # Errors

@@ -44,7 +44,8 @@ pub enum Event<K: ?Sized> {
     Resynced(Arc<K>),
 
     /// All objects of the first list have been delivered. Delivered again after each list that
-    /// [`Informer::relist`](crate::Informer::relist) requested.
+    /// [`Informer::relist`](crate::Informer::relist) requested, and after the list that replaces
+    /// the store because the history of the server went back.
     Synced,
 }
 

@@ -305,18 +305,11 @@ impl World {
         let mut calls = self.calls.0.lock();
         (calls.restored, calls.may_repeat) = (true, true);
         calls.deleted.clear();
-        for (informer, replica) in self.informers.iter().flatten() {
-            let mut went_back = false;
+        for (_, replica) in self.informers.iter().flatten() {
             replica.change(|it| {
                 it.went_back |= it.position > head;
                 it.target = it.target.min(head);
-                went_back = it.went_back;
             });
-            // FIXME: without this request, the controller learns of the restore only with the next
-            // event of the informer. If its list shows no difference, there may be none.
-            if went_back {
-                informer.relist();
-            }
         }
     }
 

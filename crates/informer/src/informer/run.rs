@@ -277,7 +277,7 @@ impl<K: Stored> Run<'_, K> {
             let changed = self.writer.sweep(&key);
             self.publish_all(changed, true).await;
         }
-        self.writer.end();
+        let went_back = self.writer.end();
         self.is_listing = false;
         let is_first = !shared.status.borrow().synced;
         shared.status.send_modify(|status| {
@@ -291,7 +291,8 @@ impl<K: Stored> Run<'_, K> {
         shared.instruments.listed();
         let was_requested = std::mem::take(&mut self.is_relisting);
         if !is_first {
-            if was_requested {
+            // Also without a difference, subscribers learn of the new epoch.
+            if was_requested || went_back {
                 self.publish_synced().await;
             }
             return;

@@ -170,9 +170,10 @@ impl<K: Stored> Writer<K> {
         objects.filter_map(|entry| (entry.mark.list != self.mark.list).then(|| entry.key.clone()))
     }
 
-    /// Ends a list, after the objects that it did not show were removed.
-    pub(crate) fn end(&mut self) {
-        self.went_back = false;
+    /// Ends a list, after the objects that it did not show were removed. Returns whether the history
+    /// had gone back since the list before it.
+    pub(crate) fn end(&mut self) -> bool {
+        std::mem::take(&mut self.went_back)
     }
 
     /// Removes one of the [`unmarked`](Self::unmarked) objects.

@@ -115,9 +115,12 @@ async fn a_relist_of_many_unchanged_objects_is_complete() {
         added.chain([end(999)])
     };
     for is_streamed in [false, true] {
-        let answer = || match is_streamed {
-            true => Answer::lines(lines()),
-            false => Answer::json(200, &list("999", &objects)),
+        let answer = || {
+            if is_streamed {
+                Answer::lines(lines())
+            } else {
+                Answer::json(200, &list("999", &objects))
+            }
         };
         let server = Server::new([
             answer(),

@@ -141,13 +141,14 @@ async fn a_restored_cluster_is_detected_after_silence_and_its_objects_are_delive
     );
     assert_eq!(wire.informer.store().epoch(), 0);
     assert_eq!(
-        wire.told(7).await,
+        wire.told(8).await,
         [
             "missed a",
             "added a",
             "updated b",
             "added c",
             "missed d",
+            "synced",
             "updated b",
             "deleted c"
         ]
@@ -175,6 +176,19 @@ async fn a_restored_cluster_is_detected_after_silence_and_its_objects_are_delive
         .expect("there");
     assert_eq!(a.metadata.uid.as_deref(), Some("uid-a-restored"));
     assert_eq!(a.metadata.resource_version.as_deref(), Some("40"));
+}
+
+/// No object differs, so that no other event has the new epoch.
+#[tokio::test(start_paused = true)]
+async fn a_restored_cluster_without_objects_is_reported() {
+    let mut wire = Wire::start([
+        Answer::lines([end(110)]).then_hang(),
+        Answer::json(200, &list("50", &[])),
+        Answer::json(200, &list("50", &[])),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(wire.told(2).await, ["synced", "synced"]);
+    assert_eq!(wire.informer.store().epoch(), 1);
 }
 
 /// What both histories call version 40 of `a` need not be the same state.
@@ -207,8 +221,15 @@ async fn the_objects_of_a_restored_cluster_are_delivered_despite_a_broken_list()
         Answer::lines([bookmark(60)]).then_hang(),
     ]);
     assert_eq!(
-        pages.told(5).await,
-        ["added a", "added b", "synced", "updated a", "updated b"]
+        pages.told(6).await,
+        [
+            "added a",
+            "added b",
+            "synced",
+            "updated a",
+            "updated b",
+            "synced"
+        ]
     );
     pages.requests(8).await;
     assert_eq!(pages.informer.store().epoch(), 1);

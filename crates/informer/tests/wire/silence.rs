@@ -40,8 +40,8 @@ async fn bookmarks_from_the_past_are_no_sign_of_life() {
         Answer::lines([added("b", 6, "1")]).then_hang(),
     ]);
     assert_eq!(
-        wire.told(4).await,
-        ["added a", "synced", "missed a", "added b"]
+        wire.told(5).await,
+        ["added a", "synced", "missed a", "synced", "added b"]
     );
     assert_eq!(wire.informer.store().epoch(), 1);
 }

@@ -62,11 +62,18 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Returns what `object` shows. `old` is its previous state.
     pub(super) fn observe(&self, object: &K, old: Option<&K>) -> Observed {
-        let before = old.map(|old| self.finalizers.presence(old));
+        let terminating = is_terminating(object);
+        let was_held = match old.map(|old| self.finalizers.presence(old)) {
+            None | Some(FinalizerPresence::Absent) => false,
+            // The add may have begun, so that a clean-up is due, and may have failed, so that an
+            // add is due.
+            Some(FinalizerPresence::Guarded) => terminating,
+            Some(FinalizerPresence::Held { .. }) => true,
+        };
         Observed {
             presence: self.finalizers.presence(object),
-            terminating: is_terminating(object),
-            was_held: before.is_some_and(|before| before != FinalizerPresence::Absent),
+            terminating,
+            was_held,
             stale: self.is_stale(object),
         }
     }
@@ -91,6 +98,13 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// that lags may still show it.
     pub(super) fn set_cleaned_up(&self, object: &K) {
         self.set_progress(object, Progress::Gone);
+        self.memories.lock().retire(Uid::of(object));
+    }
+
+    /// Notes that the clean-up after `object`, which is outside of the selector, begins. If it fails
+    /// and the object is in the selector again, the object is added again.
+    pub(super) fn set_cleaning_up_outside(&self, object: &K) {
+        self.set_progress(object, Progress::CleanUpReverted);
         self.memories.lock().retire(Uid::of(object));
     }
 

@@ -18,8 +18,8 @@ use windlass_informer::Uid;
 pub(super) struct Memories<K> {
     entries: HashMap<Uid, Memory<K>>,
 
-    /// Released objects, oldest first. If they are outside of the selector, no informer may ever
-    /// show their deletion.
+    /// Objects that were released, were deleted or have left the selector, oldest first. Of an
+    /// object outside of the selector, no informer may ever show the deletion.
     retired: VecDeque<Uid>,
 }
 
@@ -58,7 +58,8 @@ pub(super) enum Progress {
     Gone,
     /// It is marked for deletion on the server; what the informer shows is older.
     Terminating,
-    /// Its clean-up had begun, and then the server was restored from a backup.
+    /// Its clean-up has begun, and if it still exists, it is added again: the server was restored
+    /// from a backup, or the object has left the selector.
     CleanUpReverted,
 }
 
@@ -84,8 +85,8 @@ pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
 // === impl Memories ===
 
 impl<K> Memories<K> {
-    /// How many released or deleted objects are remembered, because another informer may still show
-    /// them.
+    /// How many objects that were released, were deleted or have left the selector are remembered,
+    /// because an informer may show them again.
     const RETIRED: usize = 1_000;
 
     /// Remembers the object until 1,000 others were released or deleted.
@@ -94,7 +95,10 @@ impl<K> Memories<K> {
         if self.retired.len() > Self::RETIRED
             && let Some(oldest) = self.retired.pop_front()
             && let Some(memory) = self.entries.get(&oldest)
-            && matches!(memory.progress, Some(Progress::Released | Progress::Gone))
+            && matches!(
+                memory.progress,
+                Some(Progress::Released | Progress::Gone | Progress::CleanUpReverted)
+            )
         {
             self.entries.remove(&oldest);
         }

@@ -42,7 +42,8 @@ pub(super) struct Observed {
     pub(super) presence: FinalizerPresence,
     /// Whether it is marked for deletion.
     pub(super) terminating: bool,
-    /// Whether the previous state had a finalizer of ours.
+    /// Whether the previous state shows that the object was added, or for a terminating object
+    /// that its add may have begun.
     pub(super) was_held: bool,
     /// Whether the state is from before our last patch.
     pub(super) stale: bool,

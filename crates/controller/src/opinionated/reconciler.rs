@@ -427,6 +427,7 @@ where
         live: Arc<K>,
         carried: Option<WrappedState>,
     ) -> Result<Outcome, Failure> {
+        self.state.set_cleaning_up_outside(&live);
         let outcome = self.clean_up(request, Arc::clone(&live), carried).await?;
         if outcome.delay().is_none() {
             // If the patch fails, the clean-up is not repeated.

@@ -310,6 +310,7 @@ where
 
     /// Cleans up after an object outside of the selector, and removes the finalizer.
     async fn clean_up_outside(&self, live: Arc<K>) -> Result<(), Failure> {
+        self.state.set_cleaning_up_outside(&live);
         self.clean_up(&live).await?;
         // If the patch fails, the clean-up is not repeated.
         self.state.set_progress(&live, Progress::CleanedUp);

@@ -46,6 +46,35 @@ async fn an_object_that_leaves_the_selector_is_cleaned_up_if_configured() {
     running.stop(&rig).await;
 }
 
+/// A clean-up that failed may have removed a part of what the add has created.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_returns_after_a_failed_clean_up_is_added_again() {
+    const EXIT: OnSelectorExit = OnSelectorExit::CleanUp;
+    for is_watcher in [true, false] {
+        let rig = Rig::new();
+        let (running, add, delete) = if is_watcher {
+            let running = rig.watch(rig.watcher().on_selector_exit(EXIT)).await;
+            (running, "add", "delete")
+        } else {
+            let running = rig.reconcile(rig.reconciler().on_selector_exit(EXIT)).await;
+            (running, "created", "deleted")
+        };
+        rig.world.create("web", 1).await;
+        rig.said().await;
+        rig.log.fail(delete);
+        rig.world.hide("web").await;
+        assert_eq!(rig.said().await, format!("{delete} web=1"));
+        rig.world.show("web").await;
+        assert_eq!(rig.said().await, format!("{add} web=1"));
+        assert_eq!(rig.world.finalizers("web").await, "own");
+        rig.world.update("web", 2).await;
+        assert!(rig.said().await.starts_with("update"));
+        rig.world.delete("web").await;
+        assert_eq!(rig.said().await, format!("{delete} web=2, web []"));
+        running.stop(&rig).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_that_leaves_the_selector_is_unchanged_if_configured() {
     let rig = Rig::new();

@@ -56,6 +56,34 @@ async fn an_exhausted_add_is_repeated_by_any_event() {
     running.stop(&rig).await;
 }
 
+/// The guard shows that an add has begun, and not that it has succeeded.
+#[tokio::test(start_paused = true)]
+async fn a_failed_add_is_repeated_although_another_writer_removed_the_guard() {
+    for is_watcher in [true, false] {
+        let rig = Rig::new();
+        let controller = (builder().retry_policy(windlass_controller::NeverRetry))
+            .build()
+            .expect("good settings");
+        let (add, added) = if is_watcher {
+            ("add", controller.add_watcher("leases", rig.watcher()))
+        } else {
+            let reconciler = rig.reconciler();
+            ("created", controller.add_reconciler("leases", reconciler))
+        };
+        added.expect("added");
+        let running = rig.start(controller, None).await;
+        rig.log.fail(add);
+        rig.world.create("web", 1).await;
+        assert_eq!(rig.said().await, format!("web [wip], {add} web=1"));
+        rig.world.set_finalizers("web", &[]).await;
+        assert_eq!(
+            rig.said().await,
+            format!("web [wip], {add} web=1, web [own]")
+        );
+        running.stop(&rig).await;
+    }
+}
+
 /// Rows: GA-76, GA-80, GA-82
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_is_removed_only_after_the_delete_has_succeeded() {

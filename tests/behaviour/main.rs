@@ -25,5 +25,6 @@ mod mapping;
 mod objects;
 mod opinionated;
 mod raw_objects;
+mod script_clients;
 mod selector;
 mod stored_json;

@@ -29,6 +29,7 @@ mod go;
 mod go_clients;
 mod patch;
 mod progress;
+mod script_clients;
 
 // Rules of the repository, as tests.
 #[cfg(test)]

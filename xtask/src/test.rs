@@ -14,10 +14,11 @@ use crate::{
     duration::Stopwatch,
     features::is_published,
     fuzz,
-    go_clients::{GoClient, KUBECTL, LIBRARIES},
+    go_clients::{KUBECTL, LIBRARIES},
     kube_apiserver::{self, Found, Minor},
     progress,
     repository::{Repository, cargo},
+    script_clients::{NODE, PYTHON},
     tools,
 };
 
@@ -78,16 +79,23 @@ impl Test {
         let mut not_run = Vec::new();
 
         let mut clients = Vec::new();
-        for client in [LIBRARIES, KUBECTL] {
-            let path = go_client(&client, &repository, &mut outcome, &mut not_run);
-            clients.push((client, path));
+        for it in [LIBRARIES, KUBECTL] {
+            let found = it.find(&repository);
+            let path = client(it.name, found, &mut outcome, &mut not_run);
+            clients.push((it.variable, path));
+        }
+        let has_go = clients.iter().all(|(_, path)| path.is_some());
+        for it in [PYTHON, NODE] {
+            let found = it.find(&repository);
+            let path = client(it.name, found, &mut outcome, &mut not_run);
+            clients.push((it.variable, path));
         }
         let all = [packages(&metadata), unit(&metadata), command(), docs()];
         for mut step in checks().into_iter().chain(all) {
             step.tell(&clients);
             self.check(&repository, step, &mut outcome)?;
         }
-        if clients.iter().all(|(_, path)| path.is_some()) {
+        if has_go {
             self.check(&repository, tables(), &mut outcome)?;
         }
         let deny = tools::cargo_deny(&repository)?;
@@ -223,26 +231,26 @@ impl Step {
         }
     }
 
-    /// Passes the paths of the clients in Go to its tests.
-    fn tell(&mut self, clients: &[(GoClient, Option<PathBuf>)]) {
-        for (client, path) in clients {
+    /// Passes the paths of the clients to its tests.
+    fn tell(&mut self, clients: &[(&str, Option<PathBuf>)]) {
+        for (variable, path) in clients {
             match path {
-                Some(path) => self.command.env(client.variable, path),
-                None => self.command.env_remove(client.variable),
+                Some(path) => self.command.env(variable, path),
+                None => self.command.env_remove(variable),
             };
         }
     }
 }
 
-/// The path of a client in Go that some tests run; notes why it cannot be built.
-fn go_client(
-    client: &GoClient,
-    repository: &Repository,
+/// The path of a client that some tests run; notes why it is not there.
+fn client(
+    name: &str,
+    found: Result<std::result::Result<PathBuf, String>>,
     outcome: &mut Outcome,
     not_run: &mut Vec<String>,
 ) -> Option<PathBuf> {
-    let what = format!("tests with {}", client.name);
-    match client.find(repository) {
+    let what = format!("tests with {name}");
+    match found {
         Ok(Ok(program)) => Some(program),
         Ok(Err(reason)) => {
             not_run.push(format!("{what}: {reason}"));

@@ -146,7 +146,8 @@ impl Listening {
     }
 
     /// A kubeconfig for this port, as YAML. If it speaks TLS, with its certificate authority and a
-    /// token of the administrator.
+    /// token of the administrator; otherwise with `insecure-skip-tls-verify`, without which some
+    /// clients do not speak plain HTTP.
     ///
     /// # Example
     ///
@@ -163,7 +164,11 @@ impl Listening {
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let (authority, user) = match &self.tls {
-            None => (String::new(), "{}".to_owned()),
+            // The JavaScript client does not connect to a plain port without this field.
+            None => {
+                let insecure = "    insecure-skip-tls-verify: true\n".to_owned();
+                (insecure, "{}".to_owned())
+            }
             Some(tls) => {
                 let authority = STANDARD.encode(&tls.authority);
                 let authority = format!("    certificate-authority-data: {authority}\n");

@@ -67,7 +67,9 @@ pub use self::{
 ///
 /// *Guaranteed.* The server starts before the first controller, and stops after the last controller
 /// has ended and the lease is released. It runs on a separate thread with a separate runtime, so
-/// that busy handlers do not delay probes, and its clients do not delay handlers. It closes the
+/// that busy handlers do not delay probes, and its clients do not delay handlers. Ports with TLS
+/// have another such thread, so that TLS handshakes do not delay probes on a port without TLS. It
+/// closes the
 /// connection of a client that sends an incomplete request or does not read, after the timeouts of
 /// [`AdminLimits`]. It always accepts new connections; above the limits a new connection replaces
 /// an old one. Checks and the health functions of controllers run concurrently, each with a

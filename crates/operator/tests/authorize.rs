@@ -40,8 +40,8 @@ async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
         async move { operator.run_until(stop).await }
     });
     for (token, status) in scrapes {
-        // At most ten reviews per second are sent.
-        sleep(Duration::from_millis(150)).await;
+        // On paused time: the unknown tokens of one address have one review a second.
+        sleep(Duration::from_secs(1)).await;
         assert_eq!(get(address, "/metrics", *token).await, *status, "{token:?}");
     }
     assert_eq!(
@@ -53,7 +53,7 @@ async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
     run.await.expect("no panic").expect("no error");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_a_token_that_is_valid_and_allowed_reads_the_metrics() {
     let asked = Arc::new(AtomicUsize::new(0));
     let scrapes = [
@@ -151,6 +151,12 @@ async fn invented_tokens_do_not_displace_an_allowed_one() {
     let attacker = SocketAddr::from(([127, 0, 0, 1], port));
     let prometheus = SocketAddr::from(([127, 0, 0, 2], port));
     let scrape = async |token: &str| get_from(prometheus, "/metrics", Some(token)).await;
+    // Before the first scrape of Prometheus too: one address uses one review a second.
+    for (invented, status) in [("first", 401), ("second", 429)] {
+        assert_eq!(get_from(attacker, "/metrics", Some(invented)).await, status);
+        sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(get_from(attacker, "/metrics", Some("third")).await, 429);
     assert_eq!(scrape("prometheus").await, 200);
     for minute in 0..3 {
         for second in 0..60 {

@@ -4,7 +4,7 @@ use std::{
     fs,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use tokio::{
@@ -47,6 +47,54 @@ async fn metrics_are_served_with_tls_and_probes_on_a_separate_port_without_tls()
     let _silent = TcpStream::connect(scrape).await.expect("a connection");
     stop.cancel();
     run.await.expect("no panic").expect("no error");
+}
+
+/// A handshake takes processor time, and a client can begin many.
+#[tokio::test]
+async fn handshakes_run_on_another_thread_than_probes_without_tls() {
+    let events = Events::default();
+    let _logging = tracing::subscriber::set_default(
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_thread_names(true)
+            .with_ansi(false)
+            .with_writer({
+                let events = events.clone();
+                move || events.clone()
+            })
+            .finish(),
+    );
+    let (probes, metrics) = (listener(), listener());
+    let (probe, scrape) = (address(&probes), address(&metrics));
+    let server = AdminServer::new(probes)
+        .metrics_on(metrics)
+        .tls(file("first.pem"), file("first-key.pem"));
+    let (stop, run) = start(server);
+    // Neither a handshake nor a request: both connections fail.
+    for port in [probe, scrape] {
+        let mut stream = TcpStream::connect(port).await.expect("a connection");
+        stream.write_all(b"no request\r\n\r\n").await.expect("sent");
+        _ = stream.read_to_end(&mut Vec::new()).await;
+    }
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
+    let events = events.0.lock().expect("no panic").clone();
+    let events = String::from_utf8(events).expect("text");
+    let thread = |message| {
+        let line = events.lines().find(|line| line.contains(message));
+        let line = line.unwrap_or_else(|| panic!("no {message:?} in {events}"));
+        let thread = line
+            .split_whitespace()
+            .find(|word| word.starts_with("windlass-admin"));
+        thread
+            .unwrap_or_else(|| panic!("no thread in {line}"))
+            .to_owned()
+    };
+    assert_eq!(thread("a TLS handshake failed"), "windlass-admin-tls");
+    assert_eq!(
+        thread("a connection of the admin server failed"),
+        "windlass-admin"
+    );
 }
 
 #[tokio::test]
@@ -151,6 +199,21 @@ async fn an_invalid_tls_file_is_named_in_the_error_at_the_start() {
             }
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// The text of all events.
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Events {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

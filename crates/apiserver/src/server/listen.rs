@@ -227,7 +227,12 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 #[cfg(feature = "tls")]
 type Acceptor = Option<tokio_rustls::TlsAcceptor>;
 #[cfg(not(feature = "tls"))]
-type Acceptor = ();
+type Acceptor = Option<NoTls>;
+
+/// Has no value.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone)]
+enum NoTls {}
 
 #[cfg(feature = "tls")]
 fn acceptor(uses_tls: bool) -> Result<(Acceptor, Option<String>), ListenError> {
@@ -246,7 +251,7 @@ fn acceptor(uses_tls: bool) -> Result<(Acceptor, Option<String>), ListenError> {
 )]
 fn acceptor(uses_tls: bool) -> Result<(Acceptor, Option<String>), ListenError> {
     debug_assert!(!uses_tls, "the builder cannot ask for TLS");
-    Ok(((), None))
+    Ok((None, None))
 }
 
 async fn accept(
@@ -301,7 +306,7 @@ async fn greet(
         return;
     }
     #[cfg(not(feature = "tls"))]
-    let () = acceptor;
+    drop(acceptor);
     serve(stream, service, stop).await;
 }
 

@@ -1,7 +1,8 @@
 //! Decisions of the API server about tokens: which are cached, and which token is reviewed now. *(pure)*
 //!
 //! A client without a valid token can invent any number of tokens. Their decisions are cached apart
-//! from those of allowed tokens, and their reviews share one rate limit. A token that was allowed
+//! from those of allowed tokens, and their reviews share one rate limit, of which one address uses
+//! at most a tenth. A token that was allowed
 //! before has a limit of its own, and so has the address of a client that had an allowed token: its
 //! token is replaced from time to time, and the new one is unknown at first.
 
@@ -12,12 +13,16 @@ use tokio::time::Instant;
 /// How long a decision is valid. The same time as in controller-runtime.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// The most entries of each of the three caches. Far more than the clients that scrape one process.
+/// The most entries of each of the four caches. Far more than the clients that scrape one process.
 const MAX_ENTRIES: usize = 64;
 
 /// The shortest time between two reviews that share a rate limit, so that a client with invented
 /// tokens causes little load on the API server.
 const PACE: Duration = Duration::from_millis(100);
+
+/// The shortest time between two such reviews for one address. So a client with invented tokens
+/// leaves reviews for Prometheus, whose address is not known before its first allowed scrape.
+const PACE_OF_ADDRESS: Duration = Duration::from_secs(1);
 
 /// The SHA-256 of a token, so that no token is kept in memory.
 pub(super) type TokenHash = [u8; 32];
@@ -52,7 +57,9 @@ pub(super) struct Decisions {
     refused: Cache<TokenHash, (Instant, Decision)>,
     /// The addresses of clients that had an allowed token, with the last review of another token.
     clients: Cache<IpAddr, Option<Instant>>,
-    /// The last review for any other client.
+    /// The addresses of other clients, with the last review of each.
+    strangers: Cache<IpAddr, Instant>,
+    /// The last review for any of them.
     reviewed: Option<Instant>,
 }
 
@@ -71,7 +78,7 @@ struct Cache<K, V>(VecDeque<(K, V)>);
 impl Decisions {
     /// Decides about a request at `now`. [`Next::Review`] counts as a review.
     pub(super) fn next(&mut self, token: &TokenHash, client: IpAddr, now: Instant) -> Next {
-        let is_valid = |decided: Instant| now.saturating_duration_since(decided) < MAX_AGE;
+        let is_valid = |decided| is_within(MAX_AGE, decided, now);
         let last = if let Some(allowed) = self.allowed.get(token) {
             if is_valid(allowed.decided) {
                 return Next::Decided(Decision::Allowed);
@@ -83,12 +90,28 @@ impl Decisions {
             {
                 return Next::Decided(*decision);
             }
-            (self.clients.get(&client)).unwrap_or(&mut self.reviewed)
+            match self.clients.get(&client) {
+                Some(last) => last,
+                None => return self.next_of_stranger(client, now),
+            }
         };
-        if last.is_some_and(|last| now.saturating_duration_since(last) < PACE) {
+        if last.is_some_and(|last| is_within(PACE, last, now)) {
             return Next::TooMany;
         }
         *last = Some(now);
+        Next::Review
+    }
+
+    /// Decides about an unknown token of an address that had no allowed token.
+    fn next_of_stranger(&mut self, client: IpAddr, now: Instant) -> Next {
+        let last = self.strangers.get(&client).copied();
+        if last.is_some_and(|last| is_within(PACE_OF_ADDRESS, last, now))
+            || self.reviewed.is_some_and(|last| is_within(PACE, last, now))
+        {
+            return Next::TooMany;
+        }
+        self.strangers.insert(client, now);
+        self.reviewed = Some(now);
         Next::Review
     }
 
@@ -112,6 +135,11 @@ impl Decisions {
             self.refused.insert(token, (now, decision));
         }
     }
+}
+
+/// Whether less than `period` has passed since `earlier`.
+fn is_within(period: Duration, earlier: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(earlier) < period
 }
 
 // === impl Cache ===
@@ -147,7 +175,9 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{Decision, Decisions, MAX_AGE, MAX_ENTRIES, Next, PACE, TokenHash};
+    use super::{
+        Decision, Decisions, MAX_AGE, MAX_ENTRIES, Next, PACE, PACE_OF_ADDRESS, TokenHash,
+    };
 
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const TICK: Duration = Duration::from_nanos(1);
@@ -178,6 +208,35 @@ mod tests {
         assert_eq!(next(1, CLIENT, Duration::ZERO), Next::Review);
         assert_eq!(next(2, other, PACE.saturating_sub(TICK)), Next::TooMany);
         assert_eq!(next(2, other, PACE), Next::Review);
+    }
+
+    /// Each millisecond an invented token, for a minute. Prometheus has not been allowed yet.
+    #[test]
+    fn one_address_leaves_reviews_of_unknown_tokens_for_others() {
+        let (mut decisions, began) = (Decisions::default(), Instant::now());
+        let other = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+        let mut invented = 0;
+        let mut scrapes = Vec::new();
+        for at in 0..60_000 {
+            let now = began + Duration::from_millis(at);
+            let number = usize::try_from(at).expect("small");
+            let next = decisions.next(&token(number), CLIENT, now);
+            invented += usize::from(next == Next::Review);
+            if at % 15_000 == 500 {
+                scrapes.push(decisions.next(&token(100_000), other, now));
+            }
+        }
+        assert_eq!(invented, 60);
+        assert_eq!(scrapes, [Next::Review; 4]);
+    }
+
+    #[test]
+    fn an_unknown_address_has_one_review_a_second() {
+        let (mut decisions, began) = (Decisions::default(), Instant::now());
+        let mut next = |number, after| decisions.next(&token(number), CLIENT, began + after);
+        assert_eq!(next(1, Duration::ZERO), Next::Review);
+        assert_eq!(next(2, PACE_OF_ADDRESS.saturating_sub(TICK)), Next::TooMany);
+        assert_eq!(next(2, PACE_OF_ADDRESS), Next::Review);
     }
 
     #[test]

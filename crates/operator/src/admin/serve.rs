@@ -29,6 +29,7 @@ use tokio::{
 };
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::instrument::WithSubscriber as _;
 use windlass_informer::panic_message;
 
 use super::{
@@ -56,7 +57,7 @@ const PACE: Duration = Duration::from_millis(250);
 /// A running admin server. Dropping it stops the server.
 pub(crate) struct Serving {
     stop: CancellationToken,
-    task: Isolated<()>,
+    threads: Vec<Isolated<()>>,
 }
 
 /// A port, and the pages that it serves.
@@ -140,20 +141,24 @@ impl Serving {
             users: Handle::current(),
         });
         let stop = CancellationToken::new();
-        let run = {
-            let stop = stop.clone();
-            async move {
-                let ports = listeners
-                    .into_iter()
-                    .map(|port| accept(port, &shared, &stop));
-                join_all(ports).await;
+        // TLS handshakes take processor time, and a client can begin many. So they delay no probe on
+        // a port without TLS.
+        let (tls, plain): (Vec<_>, Vec<_>) =
+            listeners.into_iter().partition(|port| port.tls.is_some());
+        let mut threads = Vec::new();
+        for (name, ports) in [("windlass-admin", plain), ("windlass-admin-tls", tls)] {
+            if ports.is_empty() {
+                continue;
             }
-        };
-        let task = Isolated::thread("windlass-admin", run);
-        Ok(Self {
-            stop,
-            task: task.map_err(|source| AdminError::Thread { source })?,
-        })
+            let (shared, stop) = (Arc::clone(&shared), stop.clone());
+            let run = async move {
+                let ports = ports.into_iter().map(|port| accept(port, &shared, &stop));
+                join_all(ports).await;
+            };
+            let thread = Isolated::thread(name, run);
+            threads.push(thread.map_err(|source| AdminError::Thread { source })?);
+        }
+        Ok(Self { stop, threads })
     }
 
     /// Completes the requests in progress, and stops the server.
@@ -162,7 +167,7 @@ impl Serving {
         const LIMIT: Duration = Duration::from_secs(1);
 
         self.stop.cancel();
-        _ = timeout(LIMIT, self.task).await;
+        _ = timeout(LIMIT, join_all(self.threads)).await;
     }
 }
 
@@ -224,7 +229,7 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
                     };
                     let (shared, stop) = (Arc::clone(shared), stop.clone());
                     let connection = connect(stream, tls.clone(), access, shared, stop);
-                    let handle = connections.spawn(connection);
+                    let handle = connections.spawn(connection.with_current_subscriber());
                     let replaced = table.open(client.ip(), handle.id());
                     handles.insert(handle.id(), handle);
                     if let Some(replaced) = replaced.and_then(|id| handles.remove(&id)) {

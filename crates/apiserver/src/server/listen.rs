@@ -306,7 +306,7 @@ async fn greet(
         return;
     }
     #[cfg(not(feature = "tls"))]
-    drop(acceptor);
+    let None = acceptor;
     serve(stream, service, stop).await;
 }
 

@@ -168,6 +168,39 @@ async fn a_pattern_of_brackets_and_a_pattern_that_is_too_long_are_refused() {
     }
 }
 
+/// The worst patterns take 0.1 ns for each byte of the text and of the compiled pattern: this one
+/// 20 minutes for the text, in which other writes would wait.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_takes_too_long_to_match_is_refused() {
+    let server = ApiServer::new();
+    let string = |pattern| json!({ "type": "string", "pattern": pattern });
+    let properties = json!({
+        "large": string("[ab]*a[ab]{7000}c"),
+        "any": string("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
+        "list": { "type": "array", "items": string("^[ab]{0,400}") },
+    });
+    let definition = definition_of(&properties);
+    let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    assert_eq!(code, 201, "{status}");
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    let text = "ab".repeat(1_000_000);
+    let parts = vec!["ab".repeat(140_000); 10];
+    for (name, spec, code) in [
+        ("long", json!({ "large": text }), 422),
+        ("many", json!({ "list": parts }), 422),
+        ("fits", json!({ "any": text[..1_000_000] }), 201),
+    ] {
+        let widget = json!({
+            "apiVersion": "ex.io/v1", "kind": "Widget", "metadata": { "name": name }, "spec": spec,
+        });
+        let (answered, status) = request(&server, Method::POST, widgets, Some(&widget)).await;
+        assert_eq!(answered, code, "{name}");
+        let message = status["message"].as_str().unwrap_or_default();
+        let is_too_long = message.contains("is too long to be matched against");
+        assert_eq!(is_too_long, code == 422, "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_schema_of_too_many_nodes_is_refused() {
     let server = ApiServer::new();

@@ -15,7 +15,7 @@
 //!
 //! Source: Go's `regexp/syntax`, for what its syntax means.
 
-use std::{iter::Peekable, str::Chars};
+use std::{cell::Cell, iter::Peekable, str::Chars};
 
 use regex::{Error, RegexBuilder};
 
@@ -27,7 +27,7 @@ use super::{Limits, node::Pattern};
 /// for as long as the pattern exists.
 ///
 /// Counted repetitions multiply. The names and paths of published CRDs need up to 100 KB.
-const SIZES: [usize; 4] = [32 << 10, 128 << 10, 512 << 10, 4 << 20];
+const SIZES: [usize; 6] = [2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 4 << 20];
 
 /// How many bytes the lazily built automaton of one pattern may take while it matches.
 const CACHE_SIZE: usize = 256 << 10;
@@ -62,9 +62,9 @@ impl Pattern {
                 .size_limit(size)
                 .dfa_size_limit(CACHE_SIZE)
                 .build();
-            (!matches!(regex, Err(Error::CompiledTooBig(_)))).then_some((regex, bytes))
+            (!matches!(regex, Err(Error::CompiledTooBig(_)))).then_some((regex, size, bytes))
         };
-        let Some((regex, bytes)) = SIZES.into_iter().find_map(&mut compile) else {
+        let Some((regex, size, bytes)) = SIZES.into_iter().find_map(&mut compile) else {
             let why = if is_memory_full {
                 "the patterns of all definitions together take too much memory"
             } else {
@@ -76,6 +76,7 @@ impl Pattern {
             Ok(regex) => Ok(Self {
                 text: text.to_owned(),
                 regex,
+                size,
                 bytes,
             }),
             Err(error) => {
@@ -87,9 +88,12 @@ impl Pattern {
         }
     }
 
-    /// Whether `text` matches, anywhere.
-    pub(super) fn is_match(&self, text: &str) -> bool {
-        self.regex.is_match(text)
+    /// Whether `text` matches, anywhere. Takes from `budget` what that can cost: the size of the
+    /// pattern times the length of the text. `None` if that is more than is left.
+    pub(super) fn is_match(&self, text: &str, budget: &Cell<u64>) -> Option<bool> {
+        let cost = u64::try_from(self.size.saturating_mul(text.len())).unwrap_or(u64::MAX);
+        budget.set(budget.get().checked_sub(cost)?);
+        Some(self.regex.is_match(text))
     }
 }
 
@@ -347,7 +351,10 @@ mod tests {
     fn check(pattern: &str, good: &str, bad: &str) {
         let compiled = Pattern::new(pattern, &mut limits())
             .unwrap_or_else(|error| panic!("{pattern}: {error}"));
-        assert!(compiled.is_match(good), "{pattern} matches {good}");
-        assert!(!compiled.is_match(bad), "{pattern} does not match {bad}");
+        assert!(compiled.regex.is_match(good), "{pattern} matches {good}");
+        assert!(
+            !compiled.regex.is_match(bad),
+            "{pattern} does not match {bad}"
+        );
     }
 }

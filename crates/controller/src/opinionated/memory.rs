@@ -89,9 +89,12 @@ impl<K> Memories<K> {
     /// because an informer may show them again.
     const RETIRED: usize = 1_000;
 
-    /// Remembers the object until 1,000 others were released or deleted.
+    /// Remembers the object until 1,000 others were released, were deleted or have left the
+    /// selector.
     pub(super) fn retire(&mut self, uid: Option<Uid>) {
-        self.retired.extend(uid);
+        // Each retry of a clean-up retires its object again, and must not displace the others.
+        self.retired
+            .extend(uid.filter(|uid| !self.retired.contains(uid)));
         if self.retired.len() > Self::RETIRED
             && let Some(oldest) = self.retired.pop_front()
             && let Some(memory) = self.entries.get(&oldest)
@@ -212,5 +215,26 @@ mod tests {
         memories.change(uid(1), |memory| memory.progress = Some(Progress::Held));
         memories.retire(uid(1_000_001));
         assert!(memories.get(uid(1).as_ref()).is_some());
+    }
+
+    #[test]
+    fn an_object_whose_clean_up_is_retried_displaces_no_other() {
+        let mut memories = Memories::<()>::default();
+        let mut begin_clean_up = |at: usize| {
+            let uid = Some(Uid::from(&*at.to_string()));
+            memories.change(uid.clone(), |memory| {
+                memory.progress = Some(Progress::CleanUpReverted);
+            });
+            memories.retire(uid);
+            memories.len()
+        };
+        assert_eq!(begin_clean_up(0), 1);
+        for _retry in 0..=Memories::<()>::RETIRED {
+            assert_eq!(begin_clean_up(1), 2);
+        }
+        for at in 2..Memories::<()>::RETIRED {
+            assert_eq!(begin_clean_up(at), at + 1);
+        }
+        assert_eq!(begin_clean_up(1_000_000), Memories::<()>::RETIRED);
     }
 }

@@ -324,6 +324,39 @@ async fn the_faults_of_an_object_have_a_bounded_length() {
     assert!((1..100).contains(&causes.len()), "{} causes", causes.len());
 }
 
+/// The text of 640 KB takes ten seconds or more if it is matched.
+#[tokio::test(start_paused = true)]
+async fn a_long_text_for_a_large_pattern_is_refused() {
+    let server = ApiServer::new();
+    let large = format!("^{}$", "[a-y]{0,1000}".repeat(15));
+    let ordinary = format!("^({})*$", "[a-z0-9]([-a-z0-9]*[a-z0-9])?|".repeat(33));
+    let definition = definition_of(&json!({
+        "large": { "type": "string", "pattern": large },
+        "ordinary": { "type": "string", "pattern": ordinary },
+    }));
+    let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    assert_eq!(code, 201, "{status}");
+
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    let create = async |name: &str, spec: Value| {
+        let widget = json!({
+            "apiVersion": "ex.io/v1", "kind": "Widget", "metadata": { "name": name },
+            "spec": spec,
+        });
+        request(&server, Method::POST, widgets, Some(&widget)).await
+    };
+    let (code, status) = create("a", json!({ "large": "a".repeat(640_000) })).await;
+    assert_eq!(code, 422);
+    let message = status["message"].as_str().unwrap_or_default();
+    assert!(message.contains("too long for the patterns"), "{message}");
+    assert!(message.len() < 1_000, "the text is not repeated");
+
+    let (code, status) = create("b", json!({ "ordinary": "a".repeat(1_000_000) })).await;
+    assert_eq!(code, 201, "{status}");
+    let (code, status) = create("c", json!({ "large": "a".repeat(200) })).await;
+    assert_eq!(code, 201, "{status}");
+}
+
 async fn many_items() {
     const MANY: usize = 50_000;
     let server = ApiServer::new();

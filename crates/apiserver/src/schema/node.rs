@@ -119,7 +119,6 @@ pub(super) struct Bound {
 pub(super) struct Pattern {
     pub(super) text: String,
     pub(super) regex: Regex,
-    #[expect(dead_code, reason = "held for its drop")]
     pub(super) bytes: PatternBytes,
 }
 

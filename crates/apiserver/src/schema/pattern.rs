@@ -87,6 +87,14 @@ impl Pattern {
         }
     }
 
+    /// The cost of matching `text`, at most: the bytes of the compiled pattern for each byte of the
+    /// text, and once more for the start.
+    pub(super) fn cost(&self, text: &str) -> u64 {
+        let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let size = u64::try_from(self.bytes.bytes).unwrap_or(u64::MAX);
+        length.saturating_add(1).saturating_mul(size)
+    }
+
     /// Whether `text` matches, anywhere.
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)

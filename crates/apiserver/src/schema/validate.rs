@@ -9,13 +9,14 @@
 //! `pkg/apiserver/validation/validation.go`, Kubernetes 1.36, for the order of the checks
 //! and the wording.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value};
 
 use super::{
     format::{Check, Format},
-    node::{Additional, Node, Types},
+    node::{Additional, Node, Pattern, Types},
     number,
     place::Place,
 };
@@ -29,15 +30,35 @@ use fit::{Multiple, Numeric, not_multiple, out_of_range, wrong_type};
 ///
 /// `field` is the path at which the value stands, or empty for a whole object.
 pub(super) fn validate(node: &Node, value: &Value, field: &str) -> Vec<FieldError> {
-    Validation { field }
-        .value(node, value, &Place::root(""))
-        .faults
+    let matching = Cell::new(Some(MAX_MATCHING));
+    let validation = Validation {
+        field,
+        matching: &matching,
+    };
+    let faults = validation.value(node, value, &Place::root("")).faults;
+    if matching.get().is_some() {
+        return faults;
+    }
+    // The result of the other checks is unknown: a clause may depend on the skipped patterns.
+    let why = "the texts of the object are too long for the patterns of its CustomResourceDefinition; \
+               use shorter texts, smaller patterns, or maxLength";
+    let field = if field.is_empty() { "<nil>" } else { field };
+    vec![FieldError::forbidden(field, why)]
 }
+
+/// The total cost of matching the texts of one value against patterns
+/// ([`Pattern::cost`](super::node::Pattern::cost)). A text of 1 MiB can be matched against a pattern
+/// of 128 KiB, and all texts of an object of 3 MiB against small patterns. Requests wait for each
+/// other's validation: without the limit, a text of 3 MB against the largest pattern takes minutes.
+const MAX_MATCHING: u64 = 1 << 37;
 
 /// One validation, of one value and all that it contains.
 #[derive(Clone, Copy, Debug)]
 struct Validation<'a> {
     field: &'a str,
+
+    /// How much matching is still allowed. `None` after a match that was too expensive.
+    matching: &'a Cell<Option<u64>>,
 }
 
 /// What was found.
@@ -154,6 +175,15 @@ impl Validation<'_> {
         }
     }
 
+    /// Takes the cost of matching `text` from what is allowed. False if it is too expensive, or an
+    /// earlier match was.
+    fn may_match(self, pattern: &Pattern, text: &str) -> bool {
+        let left = self.matching.get();
+        let left = left.and_then(|left| left.checked_sub(pattern.cost(text)));
+        self.matching.set(left);
+        left.is_some()
+    }
+
     fn string(self, node: &Node, text: &str, value: &Value, at: &Place<'_>, report: &mut Report) {
         report.checks += 1;
         let rules = &node.rules;
@@ -162,7 +192,7 @@ impl Validation<'_> {
         // A pattern is matched last: a long text that is too long anyway costs nothing then.
         let pattern = || {
             let pattern = rules.pattern.as_ref();
-            pattern.filter(|pattern| !pattern.is_match(text))
+            pattern.filter(|pattern| self.may_match(pattern, text) && !pattern.is_match(text))
         };
         if let Some(most) = rules.length.most.filter(|most| length() > *most) {
             let most = usize::try_from(most).unwrap_or(usize::MAX);

@@ -119,9 +119,6 @@ pub(super) struct Bound {
 pub(super) struct Pattern {
     pub(super) text: String,
     pub(super) regex: Regex,
-    /// The limit of its compiled size, in bytes. To match a byte takes time in proportion.
-    pub(super) size: usize,
-    #[expect(dead_code, reason = "held for its drop")]
     pub(super) bytes: PatternBytes,
 }
 

@@ -15,7 +15,7 @@
 //!
 //! Source: Go's `regexp/syntax`, for what its syntax means.
 
-use std::{cell::Cell, iter::Peekable, str::Chars};
+use std::{iter::Peekable, str::Chars};
 
 use regex::{Error, RegexBuilder};
 
@@ -62,9 +62,9 @@ impl Pattern {
                 .size_limit(size)
                 .dfa_size_limit(CACHE_SIZE)
                 .build();
-            (!matches!(regex, Err(Error::CompiledTooBig(_)))).then_some((regex, size, bytes))
+            (!matches!(regex, Err(Error::CompiledTooBig(_)))).then_some((regex, bytes))
         };
-        let Some((regex, size, bytes)) = SIZES.into_iter().find_map(&mut compile) else {
+        let Some((regex, bytes)) = SIZES.into_iter().find_map(&mut compile) else {
             let why = if is_memory_full {
                 "the patterns of all definitions together take too much memory"
             } else {
@@ -76,7 +76,6 @@ impl Pattern {
             Ok(regex) => Ok(Self {
                 text: text.to_owned(),
                 regex,
-                size,
                 bytes,
             }),
             Err(error) => {
@@ -88,12 +87,17 @@ impl Pattern {
         }
     }
 
-    /// Whether `text` matches, anywhere. Takes from `budget` what that can cost: the size of the
-    /// pattern times the length of the text. `None` if that is more than is left.
-    pub(super) fn is_match(&self, text: &str, budget: &Cell<u64>) -> Option<bool> {
-        let cost = u64::try_from(self.size.saturating_mul(text.len())).unwrap_or(u64::MAX);
-        budget.set(budget.get().checked_sub(cost)?);
-        Some(self.regex.is_match(text))
+    /// The cost of matching `text`, at most: the bytes of the compiled pattern for each byte of the
+    /// text, and once more for the start.
+    pub(super) fn cost(&self, text: &str) -> u64 {
+        let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let size = u64::try_from(self.bytes.bytes).unwrap_or(u64::MAX);
+        length.saturating_add(1).saturating_mul(size)
+    }
+
+    /// Whether `text` matches, anywhere.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
     }
 }
 
@@ -351,10 +355,7 @@ mod tests {
     fn check(pattern: &str, good: &str, bad: &str) {
         let compiled = Pattern::new(pattern, &mut limits())
             .unwrap_or_else(|error| panic!("{pattern}: {error}"));
-        assert!(compiled.regex.is_match(good), "{pattern} matches {good}");
-        assert!(
-            !compiled.regex.is_match(bad),
-            "{pattern} does not match {bad}"
-        );
+        assert!(compiled.is_match(good), "{pattern} matches {good}");
+        assert!(!compiled.is_match(bad), "{pattern} does not match {bad}");
     }
 }

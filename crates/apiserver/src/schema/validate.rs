@@ -9,13 +9,14 @@
 //! `pkg/apiserver/validation/validation.go`, Kubernetes 1.36, for the order of the checks
 //! and the wording.
 
-use std::{cell::Cell, collections::HashSet};
+use std::cell::Cell;
+use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value};
 
 use super::{
     format::{Check, Format},
-    node::{Additional, Node, Types},
+    node::{Additional, Node, Pattern, Types},
     number,
     place::Place,
 };
@@ -29,27 +30,36 @@ use fit::{Multiple, Numeric, not_multiple, out_of_range, wrong_type};
 ///
 /// `field` is the path at which the value stands, or empty for a whole object.
 pub(super) fn validate(node: &Node, value: &Value, field: &str) -> Vec<FieldError> {
-    let matching = Cell::new(MAX_MATCHING);
+    let matching = Cell::new(Some(MAX_MATCHING));
     let validation = Validation {
         field,
         matching: &matching,
     };
-    validation.value(node, value, &Place::root("")).faults
+    let faults = validation.value(node, value, &Place::root("")).faults;
+    if matching.get().is_some() {
+        return faults;
+    }
+    // The result of the other checks is unknown: a clause may depend on the skipped patterns.
+    let why = "the texts of the object are too long for the patterns of its CustomResourceDefinition; \
+               use shorter texts, smaller patterns, or maxLength";
+    let field = if field.is_empty() { "<nil>" } else { field };
+    vec![FieldError::forbidden(field, why)]
 }
+
+/// The total cost of matching the texts of one value against patterns
+/// ([`Pattern::cost`](super::node::Pattern::cost)). The slowest patterns take 0.1 ns for each unit,
+/// so two seconds, in which other writes wait. A text of 2 MiB can be matched against a pattern of
+/// 8 KiB, which most published patterns need, and a text of 128 KiB against one of 128 KiB.
+const MAX_MATCHING: u64 = 1 << 34;
 
 /// One validation, of one value and all that it contains.
 #[derive(Clone, Copy, Debug)]
 struct Validation<'a> {
     field: &'a str,
 
-    /// What is left for matching texts against patterns.
-    matching: &'a Cell<u64>,
+    /// How much matching is still allowed. `None` after a match that was too expensive.
+    matching: &'a Cell<Option<u64>>,
 }
-
-/// The sizes of patterns times the lengths of the texts that are matched against them, in bytes, in
-/// one validation: about two seconds for the slowest patterns, 0.1 ns for each unit. A text of
-/// 2 MiB can be matched against a pattern of 8 KiB, which most published patterns need.
-const MAX_MATCHING: u64 = 1 << 34;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -165,6 +175,15 @@ impl Validation<'_> {
         }
     }
 
+    /// Takes the cost of matching `text` from what is allowed. False if it is too expensive, or an
+    /// earlier match was.
+    fn may_match(self, pattern: &Pattern, text: &str) -> bool {
+        let left = self.matching.get();
+        let left = left.and_then(|left| left.checked_sub(pattern.cost(text)));
+        self.matching.set(left);
+        left.is_some()
+    }
+
     fn string(self, node: &Node, text: &str, value: &Value, at: &Place<'_>, report: &mut Report) {
         report.checks += 1;
         let rules = &node.rules;
@@ -172,13 +191,8 @@ impl Validation<'_> {
         let length = || u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         // A pattern is matched last: a long text that is too long anyway costs nothing then.
         let pattern = || {
-            let pattern = rules.pattern.as_ref()?;
-            let problem = match pattern.is_match(text, self.matching) {
-                Some(true) => return None,
-                Some(false) => "should match",
-                None => "is too long to be matched against",
-            };
-            Some(format!("{problem} '{}'", pattern.text))
+            let pattern = rules.pattern.as_ref();
+            pattern.filter(|pattern| self.may_match(pattern, text) && !pattern.is_match(text))
         };
         if let Some(most) = rules.length.most.filter(|most| length() > *most) {
             let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -186,7 +200,8 @@ impl Validation<'_> {
         } else if let Some(least) = rules.length.least.filter(|least| length() < *least) {
             let rule = format_args!("should be at least {least} chars long");
             report.add(self.invalid(at, value, rule));
-        } else if let Some(rule) = pattern() {
+        } else if let Some(pattern) = pattern() {
+            let rule = format_args!("should match '{}'", pattern.text);
             report.add(self.invalid(at, value, rule));
         }
         if let Some(Format {

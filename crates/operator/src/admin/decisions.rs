@@ -2,9 +2,9 @@
 //!
 //! A client without a valid token can invent any number of tokens. Their decisions are cached apart
 //! from those of allowed tokens, and their reviews share one rate limit, of which one address uses
-//! at most a tenth. A token that was allowed
-//! before has a limit of its own, and so has the address of a client that had an allowed token: its
-//! token is replaced from time to time, and the new one is unknown at first.
+//! at most a tenth. A token that was allowed before has a limit of its own, and so has the address of
+//! a client that had an allowed token: its token is replaced from time to time, and the new one is
+//! unknown at first.
 
 use std::{collections::VecDeque, net::IpAddr, time::Duration};
 

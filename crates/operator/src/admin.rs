@@ -69,9 +69,8 @@ pub use self::{
 /// has ended and the lease is released. It runs on a separate thread with a separate runtime, so
 /// that busy handlers do not delay probes, and its clients do not delay handlers. Ports with TLS
 /// have another such thread, so that TLS handshakes do not delay probes on a port without TLS. It
-/// closes the
-/// connection of a client that sends an incomplete request or does not read, after the timeouts of
-/// [`AdminLimits`]. It always accepts new connections; above the limits a new connection replaces
+/// closes the connection of a client that sends an incomplete request or does not read, after the
+/// timeouts of [`AdminLimits`]. It always accepts new connections; above the limits a new connection replaces
 /// an old one. Checks and the health functions of controllers run concurrently, each with a
 /// timeout. One that fails, panics or times out affects only its own line. A probe sends no request
 /// to the API server.

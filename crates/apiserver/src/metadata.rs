@@ -68,19 +68,21 @@ pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
+/// A field of `metadata`.
+pub(crate) fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get(name)
+}
+
 /// A text in `metadata`; empty if it is missing.
-pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object
-        .get("metadata")
-        .and_then(|metadata| metadata.get(field))
+pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    field(object, name)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
 /// Whether the object has no finalizers.
 pub(crate) fn is_unfinalized(object: &Value) -> bool {
-    object
-        .pointer("/metadata/finalizers")
+    field(object, "finalizers")
         .and_then(Value::as_array)
         .is_none_or(Vec::is_empty)
 }
@@ -267,8 +269,7 @@ pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
 /// Rejects finalizers that are added to a terminating object.
 pub(crate) fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     let list = |object: &Value| {
-        object
-            .pointer("/metadata/finalizers")
+        field(object, "finalizers")
             .and_then(Value::as_array)
             .cloned()
             .unwrap_or_default()

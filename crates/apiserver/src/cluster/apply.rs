@@ -51,7 +51,7 @@ impl Cluster {
         let write = ownership::write(resource, &api_version, part, options, now);
         let merged = managed::apply(&before, &config, resource, &write, options.force)
             .map_err(|error| error.status(&words))?;
-        let entries = merged.pointer("/metadata/managedFields").cloned();
+        let entries = metadata::field(&merged, "managedFields").cloned();
         let mut body = merged;
         body["apiVersion"] = api_version.as_str().into();
         body["kind"] = resource.info.kind.as_str().into();

@@ -136,8 +136,7 @@ fn decode_typed(
     body: &mut Value,
 ) -> Result<Vec<String>, Status> {
     // An empty list of entries asks for them to be dropped, and no list asks for nothing.
-    let entries = body
-        .pointer("/metadata/managedFields")
+    let entries = metadata::field(body, "managedFields")
         .is_some_and(|entries| entries.as_array().is_some_and(Vec::is_empty));
     let unknown = typed::decode(kind, body).map_err(|error| cannot_handle(resource, &error))?;
     if entries {

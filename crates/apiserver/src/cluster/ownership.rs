@@ -53,7 +53,7 @@ pub(super) fn track(
 ) {
     // Empty lists in the metadata of a custom resource are dropped earlier, so that only a list
     // with one empty entry drops all entries there.
-    let list = object.pointer("/metadata/managedFields");
+    let list = metadata::field(object, "managedFields");
     if resource.info.custom && list == Some(&Value::Array(Vec::new())) {
         metadata::of(object).remove("managedFields");
     }
@@ -74,7 +74,7 @@ pub(super) fn track(
 
 /// Keeps the times of entries if a request changed nothing else.
 pub(super) fn keep_times(object: &mut Value, before: &Value) {
-    let entries = |object: &Value| object.pointer("/metadata/managedFields").cloned();
+    let entries = |object: &Value| metadata::field(object, "managedFields").cloned();
     let (Some(old), Some(new)) = (entries(before), entries(object)) else {
         return;
     };

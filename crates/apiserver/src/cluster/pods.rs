@@ -265,8 +265,7 @@ pub(super) fn is_stopping(pod: &Value) -> bool {
 
 /// How many seconds a dying pod has to stop.
 fn grace(pod: &Value) -> Option<i64> {
-    pod.pointer("/metadata/deletionGracePeriodSeconds")?
-        .as_i64()
+    metadata::field(pod, "deletionGracePeriodSeconds")?.as_i64()
 }
 
 /// Takes the resources of containers over into `spec`, and nothing else.

@@ -225,7 +225,7 @@ fn drop_disabled(table: &str, object: &mut Value) {
 }
 
 fn template_generation(object: &Value) -> i64 {
-    let annotations = object.pointer("/metadata/annotations");
+    let annotations = metadata::field(object, "annotations");
     let text = annotations.and_then(|annotations| annotations.get(TEMPLATE_GENERATION));
     let number = text
         .and_then(Value::as_str)

@@ -335,9 +335,7 @@ fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
         before.pointer(&field) != object.pointer(&field)
     });
     if changed || metadata_changed {
-        let generation = before
-            .pointer("/metadata/generation")
-            .and_then(Value::as_i64);
+        let generation = metadata::field(before, "generation").and_then(Value::as_i64);
         metadata::of(object).insert(
             "generation".to_owned(),
             (generation.unwrap_or_default() + 1).into(),

@@ -82,7 +82,7 @@ fn attempt(
     write: &Write<'_>,
     force: bool,
 ) -> Result<Value, ApplyError> {
-    let entries = config.pointer("/metadata/managedFields");
+    let entries = metadata::field(config, "managedFields");
     if entries.is_some_and(Value::is_array) {
         return Err(ApplyError::HasEntries);
     }
@@ -91,7 +91,7 @@ fn attempt(
         return Err(ApplyError::Untyped(what));
     };
     check(config, shape).map_err(ApplyError::Untyped)?;
-    let entries = live.pointer("/metadata/managedFields");
+    let entries = metadata::field(live, "managedFields");
     let managers = entries::decode(entries).map_err(ApplyError::Entries)?;
     let managers = if managers.is_empty() {
         before_first(live, versions, write)
@@ -131,7 +131,7 @@ fn attempt(
     }
     let changed = object != *live;
     if let Some(ownership) = managers.get_mut(&id) {
-        ownership.set = ownership.set.difference(unowned());
+        ownership.set = std::mem::take(&mut ownership.set).difference(unowned());
         if changed {
             ownership.time = Some(write.now.to_owned());
         }
@@ -176,7 +176,7 @@ fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn V
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for ownership in managers.values() {
         let all = owned.entry(&ownership.api_version).or_default();
-        *all = all.union(&ownership.set);
+        *all = std::mem::take(all).union(ownership.set.clone());
     }
     for (version, owned) in owned {
         if let Some(shape) = versions.shape(version) {
@@ -197,7 +197,7 @@ fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn V
 fn with_owned(merged: &Value, pruned: &Value, owned: &Set, shape: Shape<'_>) -> Value {
     let all = owned::fields(merged, shape).with_named_fields(shape);
     let kept = owned::fields(pruned, shape).with_named_fields(shape);
-    let kept = kept.union(&owned.with_named_fields(shape));
+    let kept = kept.union(owned.with_named_fields(shape));
     without(merged, &all.difference(&kept), shape)
 }
 

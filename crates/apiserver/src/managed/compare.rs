@@ -9,12 +9,41 @@ use super::set::Set;
 use super::types::{List, ListKind, Map, Shape};
 use super::walk::{Choice, Form, has_parts, item_step, items};
 
-/// The fields in which two values differ. No field is in two of the sets.
+/// The fields in which two values differ.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Comparison {
     pub(super) added: Set,
     pub(super) modified: Set,
     pub(super) removed: Set,
+}
+
+/// What a write does to a value as a whole, apart from its parts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Change {
+    is_added: bool,
+    is_modified: bool,
+    is_removed: bool,
+}
+
+// === impl Change ===
+
+impl Change {
+    /// The change of a value from `before` to `after`, of which one is there.
+    fn of(before: Option<&Value>, after: Option<&Value>) -> Self {
+        Self {
+            is_added: before.is_none(),
+            is_modified: false,
+            is_removed: before.is_some() && after.is_none(),
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            is_added: self.is_added || other.is_added,
+            is_modified: self.is_modified || other.is_modified,
+            is_removed: self.is_removed || other.is_removed,
+        }
+    }
 }
 
 // === impl Comparison ===
@@ -23,8 +52,7 @@ impl Comparison {
     /// Compares two values of one type.
     pub(super) fn of(before: &Value, after: &Value, shape: Shape<'_>) -> Self {
         let mut comparison = Self::default();
-        let mut path = Vec::new();
-        comparison.compare(Some(before), Some(after), shape, &mut path);
+        comparison.compare(Some(before), Some(after), shape);
         comparison
     }
 
@@ -37,41 +65,44 @@ impl Comparison {
         }
     }
 
+    /// The fields that were added or modified, and the removed ones.
+    pub(super) fn into_written_and_removed(self) -> (Set, Set) {
+        (self.modified.union(self.added), self.removed)
+    }
+
+    /// Adds the differences of the parts of two values, and returns the change of the whole.
     fn compare(
         &mut self,
         before: Option<&Value>,
         after: Option<&Value>,
         shape: Shape<'_>,
-        path: &mut Vec<Step>,
-    ) {
+    ) -> Change {
         let (left, right) = (Choice::of(shape, before), Choice::of(shape, after));
-        let is_leaf = if after.is_none() {
-            self.as_form(left.form(shape), before, after, shape, path)
+        let (is_leaf, change) = if after.is_none() {
+            self.as_form(left.form(shape), before, after, shape)
         } else if before.is_none() || left == right {
-            self.as_form(right.form(shape), before, after, shape, path)
+            self.as_form(right.form(shape), before, after, shape)
         } else {
             // The value is of another kind now.
-            self.as_form(left.form(shape), before, after, shape, path);
-            self.as_form(right.form(shape), before, after, shape, path)
+            let (_, first) = self.as_form(left.form(shape), before, after, shape);
+            let (is_leaf, second) = self.as_form(right.form(shape), before, after, shape);
+            (is_leaf, first.or(second))
         };
-        if !is_leaf {
-            match (before, after) {
-                (None, _) => self.added.insert(path),
-                (_, None) => self.removed.insert(path),
-                (Some(_), Some(_)) => {}
-            }
+        if is_leaf {
+            change
+        } else {
+            change.or(Change::of(before, after))
         }
     }
 
-    /// Compares two values as `form`; whether they are leaves.
+    /// Compares two values as `form`: whether they are leaves, and the change of leaves.
     fn as_form(
         &mut self,
         form: Form<'_>,
         before: Option<&Value>,
         after: Option<&Value>,
         shape: Shape<'_>,
-        path: &mut Vec<Step>,
-    ) -> bool {
+    ) -> (bool, Change) {
         let is_leaf = match form {
             Form::Scalar(_) => true,
             Form::List(list) => {
@@ -84,30 +115,22 @@ impl Comparison {
                 map.is_atomic
                     || !(maps(before) && has_parts(before) || maps(after) && has_parts(after))
             }
-            Form::Nothing => return false,
+            Form::Nothing => false,
         };
         match form {
-            _ if is_leaf => match (before, after) {
-                (None, _) => self.added.insert(path),
-                (_, None) => self.removed.insert(path),
-                (Some(before), Some(after)) if before != after => self.modified.insert(path),
-                (Some(_), Some(_)) => {}
-            },
-            Form::List(list) => self.lists(list, items(before), items(after), shape, path),
-            Form::Map(map) => self.maps(map, before, after, shape, path),
+            _ if is_leaf => {
+                let mut change = Change::of(before, after);
+                change.is_modified = before.is_some() && after.is_some() && before != after;
+                return (true, change);
+            }
+            Form::List(list) => self.lists(list, items(before), items(after), shape),
+            Form::Map(map) => self.maps(map, before, after, shape),
             Form::Scalar(_) | Form::Nothing => {}
         }
-        is_leaf
+        (false, Change::default())
     }
 
-    fn maps(
-        &mut self,
-        map: &Map,
-        before: Option<&Value>,
-        after: Option<&Value>,
-        shape: Shape<'_>,
-        path: &mut Vec<Step>,
-    ) {
+    fn maps(&mut self, map: &Map, before: Option<&Value>, after: Option<&Value>, shape: Shape<'_>) {
         let (before, after) = (members(before), members(after));
         let new = after
             .into_iter()
@@ -122,23 +145,19 @@ impl Comparison {
             let Some(id) = map.fields.get(name).copied().or(map.rest) else {
                 continue;
             };
-            path.push(Step::field(name));
             let before = before.and_then(|before| before.get(name));
             let after = after.and_then(|after| after.get(name));
-            self.compare(before, after, shape.at(id), path);
-            path.pop();
+            let mut parts = Self::default();
+            let change = parts.compare(before, after, shape.at(id));
+            self.add(|| Step::field(name), change, parts);
         }
     }
 
-    fn lists(
-        &mut self,
-        list: &List,
-        before: &[Value],
-        after: &[Value],
-        shape: Shape<'_>,
-        path: &mut Vec<Step>,
-    ) {
+    fn lists(&mut self, list: &List, before: &[Value], after: &[Value], shape: Shape<'_>) {
         type Sides<'a> = (Vec<&'a Value>, Vec<&'a Value>);
+        if before == after {
+            return;
+        }
         let mut sides: BTreeMap<Step, Sides<'_>> = BTreeMap::new();
         for item in before {
             if let Ok(step) = item_step(list, item) {
@@ -152,32 +171,42 @@ impl Comparison {
         }
         let items = shape.at(list.items);
         for (step, (left, right)) in sides {
-            path.push(step);
-            match (left.as_slice(), right.as_slice()) {
+            let mut parts = Self::default();
+            let change = match (left.as_slice(), right.as_slice()) {
                 // Items that are the same as others are owned together, as one leaf.
-                ([_, _, ..], [_, _, ..]) => {
-                    if left != right {
-                        self.modified.insert(path);
-                    }
-                }
+                ([_, _, ..], [_, _, ..]) => Change {
+                    is_modified: left != right,
+                    ..Change::default()
+                },
                 ([_, _, ..], right) => {
-                    if let [one] = right {
-                        self.compare(None, Some(one), items, path);
-                    }
-                    self.removed.insert(path);
+                    let mut change = match right {
+                        [one] => parts.compare(None, Some(one), items),
+                        _ => Change::default(),
+                    };
+                    change.is_removed = true;
+                    change
                 }
                 (left, [_, _, ..]) => {
-                    if let [one] = left {
-                        self.compare(Some(one), None, items, path);
-                    }
-                    self.added.insert(path);
+                    let mut change = match left {
+                        [one] => parts.compare(Some(one), None, items),
+                        _ => Change::default(),
+                    };
+                    change.is_added = true;
+                    change
                 }
                 (left, right) => {
                     let (left, right) = (left.first().copied(), right.first().copied());
-                    self.compare(left, right, items, path);
+                    parts.compare(left, right, items)
                 }
-            }
-            path.pop();
+            };
+            self.add(|| step.clone(), change, parts);
         }
+    }
+
+    /// Adds the change of the value at `step`, and the differences of its parts.
+    fn add(&mut self, step: impl Fn() -> Step, change: Change, parts: Self) {
+        self.added.add(&step, change.is_added, parts.added);
+        self.modified.add(&step, change.is_modified, parts.modified);
+        self.removed.add(&step, change.is_removed, parts.removed);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::fields_v1;
 use super::set::Set;
@@ -131,25 +131,25 @@ pub(super) fn encode(managers: &Managers) -> Option<Value> {
         (id.operation, time, *id)
     });
     let entries = sorted.into_iter().map(|(id, ownership)| {
-        let mut entry = json!({
-            "operation": match id.operation {
-                Operation::Apply => "Apply",
-                Operation::Update => "Update",
-            },
-            "apiVersion": ownership.api_version,
-            "fieldsType": "FieldsV1",
-            "fieldsV1": fields_v1::encode(&ownership.set),
-        });
-        for (field, text) in [
-            ("manager", Some(&id.manager)),
-            ("subresource", Some(&id.subresource)),
-            ("time", ownership.time.as_ref()),
-        ] {
-            if let Some(text) = text.filter(|text| !text.is_empty()) {
-                entry[field] = text.as_str().into();
-            }
-        }
-        entry
+        let operation = match id.operation {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        };
+        let texts = [
+            ("operation", operation),
+            ("apiVersion", &ownership.api_version),
+            ("fieldsType", "FieldsV1"),
+            ("manager", &id.manager),
+            ("subresource", &id.subresource),
+            ("time", ownership.time.as_deref().unwrap_or_default()),
+        ];
+        let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+        let mut entry: Map<_, _> = texts
+            .map(|(field, text)| (field.to_owned(), Value::from(text)))
+            .collect();
+        // `json!` would copy the fields.
+        entry.insert("fieldsV1".to_owned(), fields_v1::encode(&ownership.set));
+        Value::Object(entry)
     });
     let entries: Vec<_> = entries.collect();
     (!entries.is_empty()).then(|| entries.into())

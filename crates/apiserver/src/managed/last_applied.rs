@@ -28,9 +28,8 @@ pub(super) fn unchanged(live: &Value, shape: Shape<'_>, api_version: &str) -> Op
         last.remove("kind");
     }
     let set = owned::fields(&last, shape);
-    let comparison = Comparison::of(&last, live, shape);
-    let changed = comparison.modified.union(&comparison.added);
-    Some(set.difference(&changed).difference(&comparison.removed))
+    let (written, removed) = Comparison::of(&last, live, shape).into_written_and_removed();
+    Some(set.difference(&written).difference(&removed))
 }
 
 /// Sets the annotation, where an object has it, to the configuration that is applied now, so

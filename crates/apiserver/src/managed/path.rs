@@ -74,7 +74,8 @@ impl Step {
     /// The step as it stands in `fieldsV1`.
     pub(super) fn encode(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            // `format!` takes three times as long, and most steps are fields.
+            Self::Field(name) => ["f:", name].concat(),
             Self::Item(value) => format!("v:{}", escape_html(value)),
             Self::Index(index) => format!("i:{index}"),
             Self::Key(members) => {

@@ -54,17 +54,30 @@ impl Set {
         self.children.get(step).filter(|child| !child.is_empty())
     }
 
-    /// The paths of either.
-    pub(super) fn union(&self, other: &Self) -> Self {
-        let mut union = self.clone();
-        union.extend(other);
-        union
+    /// Adds the path of one step if `is_member`, and the paths that begin with it.
+    pub(super) fn add(&mut self, step: impl Fn() -> Step, is_member: bool, below: Self) {
+        if is_member {
+            self.members.insert(step());
+        }
+        if !below.is_empty() {
+            self.children.entry(step()).or_default().extend(below);
+        }
     }
 
-    fn extend(&mut self, other: &Self) {
-        self.members.extend(other.members.iter().cloned());
-        for (step, child) in &other.children {
-            self.children.entry(step.clone()).or_default().extend(child);
+    /// The paths of either.
+    pub(super) fn union(mut self, other: Self) -> Self {
+        self.extend(other);
+        self
+    }
+
+    fn extend(&mut self, other: Self) {
+        if self.members.is_empty() && self.children.is_empty() {
+            *self = other;
+            return;
+        }
+        self.members.extend(other.members);
+        for (step, child) in other.children {
+            self.children.entry(step).or_default().extend(child);
         }
     }
 
@@ -81,35 +94,33 @@ impl Set {
     }
 
     /// The paths that are not in `other`. What lies below a path of `other` stays.
-    pub(super) fn difference(&self, other: &Self) -> Self {
-        let children = self.children.iter().filter_map(|(step, child)| {
-            let rest = match other.children.get(step) {
-                Some(other) => child.difference(other),
-                None => child.clone(),
-            };
-            (!rest.is_empty()).then(|| (step.clone(), rest))
-        });
-        Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: children.collect(),
-        }
+    pub(super) fn difference(mut self, other: &Self) -> Self {
+        self.remove(other, false);
+        self
     }
 
     /// The paths that neither are in `other` nor lie below one that is.
-    pub(super) fn without_below(&self, other: &Self) -> Self {
-        let children = self.children.iter().filter_map(|(step, child)| {
-            if other.members.contains(step) {
-                return None;
+    pub(super) fn without_below(mut self, other: &Self) -> Self {
+        self.remove(other, true);
+        self
+    }
+
+    /// Removes the paths of `other`, and the paths below them if `and_below`.
+    fn remove(&mut self, other: &Self, and_below: bool) {
+        for step in &other.members {
+            self.members.remove(step);
+            if and_below {
+                self.children.remove(step);
             }
-            let rest = match other.children.get(step) {
-                Some(other) => child.without_below(other),
-                None => child.clone(),
+        }
+        for (step, other) in &other.children {
+            let Some(child) = self.children.get_mut(step) else {
+                continue;
             };
-            (!rest.is_empty()).then(|| (step.clone(), rest))
-        });
-        Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: children.collect(),
+            child.remove(other, and_below);
+            if child.is_empty() {
+                self.children.remove(step);
+            }
         }
     }
 
@@ -132,21 +143,16 @@ impl Set {
 
     /// The same ownership after the type has changed: what was granular and is atomic now is
     /// owned as a whole.
-    pub(super) fn reconciled(&self, shape: Shape<'_>) -> Self {
-        let mut reconciled = Self {
-            members: self.members.clone(),
-            children: BTreeMap::new(),
-        };
-        for (step, child) in &self.children {
-            let below = shape.step(step);
+    pub(super) fn reconciled(mut self, shape: Shape<'_>) -> Self {
+        for (step, child) in std::mem::take(&mut self.children) {
+            let below = shape.step(&step);
             if below.is_atomic() {
-                reconciled.members.insert(step.clone());
+                self.members.insert(step);
             } else {
-                let child = child.reconciled(below);
-                reconciled.children.insert(step.clone(), child);
+                self.children.insert(step, child.reconciled(below));
             }
         }
-        reconciled
+        self
     }
 
     /// Every path, the shorter ones first.

@@ -44,7 +44,7 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
         entries_of_update(live, sent.as_ref())
     } else {
         // A write to a part of an object does not change who owns the rest.
-        entries::decode(live.pointer("/metadata/managedFields")).unwrap_or_default()
+        entries::decode(crate::metadata::field(live, "managedFields")).unwrap_or_default()
     };
     if managers.is_empty() && !is_new {
         return;
@@ -72,7 +72,7 @@ fn entries_of_update(live: &Value, sent: Option<&Value>) -> Managers {
     }
     match entries::decode(sent) {
         Ok(managers) if !managers.is_empty() => managers,
-        _ => entries::decode(live.pointer("/metadata/managedFields")).unwrap_or_default(),
+        _ => entries::decode(crate::metadata::field(live, "managedFields")).unwrap_or_default(),
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn updated(
     let mut managers = reconciled(managers, versions);
     let comparison = compare(live, object, write.api_version, versions, write)?;
     take_from_others(&mut managers, None, live, object, versions, write);
-    let gained = comparison.modified.union(&comparison.added);
+    let (gained, _) = comparison.into_written_and_removed();
     let gained = gained.without_below(&write.ignored()).difference(unowned());
     if gained.is_empty() {
         return Some(managers);
@@ -99,10 +99,9 @@ pub(super) fn updated(
         write.api_version,
         write.subresource,
     );
-    let before = managers.remove(&id);
-    let set = before.map_or_else(|| gained.clone(), |before| before.set.union(&gained));
+    let before = managers.remove(&id).map(|before| before.set);
     let ownership = Ownership {
-        set,
+        set: before.unwrap_or_default().union(gained),
         api_version: write.api_version.to_owned(),
         time: Some(write.now.to_owned()),
     };
@@ -148,13 +147,14 @@ pub(super) fn take_from_others(
             // The version is served no longer.
             return false;
         };
-        let changed = comparison.modified.union(&comparison.added);
-        let conflict = ownership.set.intersection(&changed);
+        let mut set = std::mem::take(&mut ownership.set);
+        let (written, removed) = comparison.into_written_and_removed();
+        let conflict = set.intersection(&written);
         if !conflict.is_empty() {
-            ownership.set = ownership.set.difference(&conflict);
+            set = set.difference(&conflict);
             taken.push((id.clone(), conflict));
         }
-        ownership.set = ownership.set.difference(&comparison.removed);
+        ownership.set = set.difference(&removed);
         !ownership.set.is_empty()
     });
     taken
@@ -216,7 +216,7 @@ fn cap(managers: &mut Managers) {
         if let Some(ownership) = managers.remove(&id)
             && let Some(shared) = managers.get_mut(&shared)
         {
-            shared.set = shared.set.union(&ownership.set);
+            shared.set = std::mem::take(&mut shared.set).union(ownership.set);
             shared.time = time;
         }
         excess -= 1;

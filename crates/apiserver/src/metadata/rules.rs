@@ -106,7 +106,7 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
 
 /// The warnings for a custom resource: about finalizers without a domain.
 pub(crate) fn unqualified_finalizers(object: &Value) -> Vec<String> {
-    strings(object.pointer("/metadata/finalizers"))
+    strings(super::field(object, "finalizers"))
         .filter(|finalizer| {
             let is_standard = matches!(*finalizer, "orphan" | "foregroundDeletion");
             !finalizer.contains('/') && !is_standard

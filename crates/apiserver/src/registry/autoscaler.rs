@@ -134,7 +134,7 @@ fn with_case(value: &Value, case: fn(&char) -> char) -> Value {
 
 /// An object of `v1` as `v2` stores it.
 pub(super) fn store(object: &mut Value) {
-    let annotations = object.pointer("/metadata/annotations").cloned();
+    let annotations = crate::metadata::field(object, "annotations").cloned();
     let kept = take_annotations(object);
     put_annotations(object, kept);
     for (name, pointer) in ANNOTATIONS {

@@ -65,7 +65,7 @@ impl LabelSelector {
 
     /// Whether it matches `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        let labels = object.pointer("/metadata/labels");
+        let labels = crate::metadata::field(object, "labels");
         self.requirements.iter().all(|requirement| {
             let value = labels.and_then(|labels| labels.get(&requirement.key)?.as_str());
             requirement.operator.allows(value)

@@ -26,9 +26,7 @@ impl Operation<'_> {
         let expected = Expected::object_of(sent);
         let body = body::read(self.content_type(), &self.call.body, &expected)?;
         let (key, shared) = (self.key(), &self.service.shared);
-        let name = body
-            .pointer("/metadata/name")
-            .and_then(|name| name.as_str());
+        let name = crate::metadata::field(&body, "name").and_then(|name| name.as_str());
         let name = name.unwrap_or_default();
         if subresource != "token" && name != &*key.name {
             let kind = &sent.info.kind;

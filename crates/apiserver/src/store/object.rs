@@ -145,7 +145,7 @@ fn json_size(value: &Value) -> usize {
 /// The members of a JSON object, without the braces around them.
 pub(crate) fn members(object: &Value) -> Bytes {
     // A `Value` has string keys and finite numbers only, so it always serializes.
-    let bytes = Bytes::from(object.to_string());
+    let bytes = Bytes::from(serde_json::to_vec(object).unwrap_or_default());
     match object {
         Value::Object(_) => bytes.slice(1..bytes.len() - 1),
         _ => Bytes::new(),

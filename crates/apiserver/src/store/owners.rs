@@ -121,7 +121,7 @@ impl Owners {
 
 /// The references of an object to its owners.
 pub(crate) fn references(object: &Value) -> impl Iterator<Item = &Value> {
-    let list = object.pointer("/metadata/ownerReferences");
+    let list = crate::metadata::field(object, "ownerReferences");
     list.and_then(Value::as_array).into_iter().flatten()
 }
 

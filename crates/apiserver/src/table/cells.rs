@@ -22,7 +22,7 @@ pub(super) fn name(object: &Value, _: Timestamp) -> Value {
 }
 
 pub(super) fn age(object: &Value, now: Timestamp) -> Value {
-    age::since(object.pointer("/metadata/creationTimestamp"), now).into()
+    age::since(crate::metadata::field(object, "creationTimestamp"), now).into()
 }
 
 pub(super) fn created(object: &Value, _: Timestamp) -> Value {

@@ -20,7 +20,7 @@ pub(in super::super) fn job_status(object: &Value, _: Timestamp) -> Value {
         "Complete"
     } else if is_true("Failed") {
         "Failed"
-    } else if object.pointer("/metadata/deletionTimestamp").is_some() {
+    } else if crate::metadata::field(object, "deletionTimestamp").is_some() {
         "Terminating"
     } else {
         let conditions = [

@@ -23,9 +23,7 @@ pub(in super::super) fn node_status(object: &Value, _: Timestamp) -> Value {
 }
 
 pub(in super::super) fn node_roles(object: &Value, _: Timestamp) -> Value {
-    let labels = object
-        .pointer("/metadata/labels")
-        .and_then(Value::as_object);
+    let labels = crate::metadata::field(object, "labels").and_then(Value::as_object);
     let roles = labels.into_iter().flatten().filter_map(|(label, value)| {
         match label.strip_prefix("node-role.kubernetes.io/") {
             Some(role) => Some(role),

@@ -27,7 +27,7 @@ pub(in super::super) fn ready(object: &Value, _: Timestamp) -> Value {
 pub(in super::super) fn status(object: &Value, _: Timestamp) -> Value {
     let phase = str_at(object, "/status/phase", "");
     let is_over = matches!(phase, "Failed" | "Succeeded");
-    if object.pointer("/metadata/deletionTimestamp").is_some() {
+    if crate::metadata::field(object, "deletionTimestamp").is_some() {
         if str_at(object, "/status/reason", "") == "NodeLost" {
             return "Unknown".into();
         } else if !is_over {

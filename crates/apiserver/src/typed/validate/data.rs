@@ -62,7 +62,7 @@ pub(super) fn secret(at: At<'_>, faults: &mut Faults) {
         }
         "kubernetes.io/service-account-token" => {
             const NAME: &str = "kubernetes.io/service-account.name";
-            let annotations = at.value.pointer("/metadata/annotations");
+            let annotations = crate::metadata::field(at.value, "annotations");
             let name = annotations.and_then(|annotations| annotations.get(NAME));
             if name.and_then(Value::as_str).is_none_or(str::is_empty) {
                 faults.required(format!("metadata.annotations[{NAME}]"), "");
@@ -80,5 +80,7 @@ fn decoded_length(value: &Value) -> usize {
 
 fn check_key(field: &str, key: &str, faults: &mut Faults) {
     let wrong = syntax::config_key(key);
-    faults.wrong(format!("{field}[{key}]"), &key.into(), wrong);
+    if wrong.is_some() {
+        faults.wrong(format!("{field}[{key}]"), &key.into(), wrong);
+    }
 }

@@ -18,13 +18,16 @@ pub(crate) struct RealServer {
     /// Such as `v1.36.3`.
     pub(crate) version: String,
     talk: Mutex<Talk>,
-    _child: Child,
+    child: Child,
 }
 
 struct Talk {
     say: ChildStdin,
     hear: BufReader<ChildStdout>,
 }
+
+/// Without its watch cache, history expires when the test says so, and no connection breaks.
+const WITHOUT_CACHE: &str = "--watch-cache=false";
 
 // === impl RealServer ===
 
@@ -36,7 +39,7 @@ impl RealServer {
         SHARED
             .get_or_init(|| {
                 let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
-                Some(Self::start(Path::new(&binary), &[]))
+                Some(Self::start(Path::new(&binary), &[WITHOUT_CACHE]))
             })
             .as_ref()
     }
@@ -45,15 +48,26 @@ impl RealServer {
     /// process closes: keep the value for as long as it is used.
     pub(crate) fn with_accounts() -> Option<Self> {
         let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
-        Some(Self::start(Path::new(&binary), &["--service-accounts"]))
+        let options = ["--service-accounts", WITHOUT_CACHE];
+        Some(Self::start(Path::new(&binary), &options))
+    }
+
+    /// A server of its own, with these flags of kube-apiserver.
+    pub(crate) fn own(flags: &[&str]) -> Option<Self> {
+        let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
+        let options: Vec<_> = ["--"].iter().chain(flags).copied().collect();
+        Some(Self::start(Path::new(&binary), &options))
+    }
+
+    /// Stops the server, and waits until its process has ended.
+    pub(crate) fn stop(mut self) {
+        self.tell("stop");
+        self.child.wait().expect("it is our child");
     }
 
     fn start(binary: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(binary)
             .args(options)
-            // Without its watch cache, history expires when the test says so, and no
-            // connection breaks.
-            .arg("--watch-cache=false")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -71,7 +85,7 @@ impl RealServer {
                 .to_owned(),
             version: ready["version"].as_str().expect("a version").to_owned(),
             talk: Mutex::new(Talk { say, hear }),
-            _child: child,
+            child,
         }
     }
 
@@ -84,11 +98,16 @@ impl RealServer {
 
     /// Forgets the history up to now.
     pub(crate) fn compact(&self) {
+        self.tell("compact");
+    }
+
+    /// Sends a command, and waits until it is done.
+    fn tell(&self, command: &str) {
         let mut talk = self
             .talk
             .lock()
             .expect("no thread panics while it holds the lock");
-        writeln!(talk.say, "compact").expect("the server listens");
+        writeln!(talk.say, "{command}").expect("the server listens");
         let answer = read_json(&mut talk.hear);
         assert!(answer.get("error").is_none(), "{answer}");
     }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/component-base/version"
@@ -158,6 +159,15 @@ func (a *apiserver) kill() {
 	_ = a.process.Process.Kill()
 	<-a.exit.done
 	_ = a.lifeline.Close()
+}
+
+// stop ends the server as a cluster does, by a signal: it ends its watches first.
+func (a *apiserver) stop() error {
+	if err := a.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	<-a.exit.done
+	return nil
 }
 
 // restart drops only the connections and caches of the server.

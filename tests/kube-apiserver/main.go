@@ -109,7 +109,7 @@ func run(watchCache, accounts bool, extra []string) error {
 				return nil
 			}
 			// The reader of stdout has ended.
-			if err := say(obey(command, history, server)); err != nil {
+			if err := say(obey(command, history, server)); err != nil || command == "stop" {
 				return nil
 			}
 		}
@@ -143,13 +143,15 @@ func obey(command string, history *etcd, server *apiserver) Done {
 		done.Revision, err = history.forget()
 	case "restart":
 		err = server.restart()
+	case "stop":
+		err = server.stop()
 	case "expire":
 		done.Revision, err = history.forget()
 		if err == nil && server.watchCache {
 			err = server.restart()
 		}
 	default:
-		err = errors.New("unknown command: known are compact, restart and expire")
+		err = errors.New("unknown command: known are compact, restart, expire and stop")
 	}
 	if err != nil {
 		done.Error = err.Error()

@@ -14,6 +14,7 @@
 //! | `walk`, `owned`, `compare`, `merge`, `remove`, `check` | walks over a value and its type |
 //! | `entries` | `metadata.managedFields`, read and written |
 //! | `track`, `apply` | the two kinds of write |
+//! | `scale` | the owners of the number of replicas, for applies to a scale |
 //!
 //! Source: structured-merge-diff v6 and apimachinery `pkg/util/managedfields` v0.36, for what
 //! is owned, merged and removed.
@@ -28,6 +29,7 @@ mod merge;
 mod owned;
 mod path;
 mod remove;
+mod scale;
 mod set;
 mod track;
 mod types;
@@ -39,6 +41,7 @@ mod tests;
 pub(crate) use apply::{apply, object_words};
 pub(crate) use check::{go_type, shown};
 pub(crate) use entries::same_but_for_times;
+pub(crate) use scale::{entries_of_object, entries_of_scale};
 pub(crate) use track::track;
 pub(crate) use types::{Shape, Types, builtin};
 

@@ -104,11 +104,6 @@ impl Patch {
         }
     }
 
-    /// The refusal of an apply where every other patch is taken.
-    pub(crate) fn unsupported_apply() -> Status {
-        Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH])
-    }
-
     /// The patch, or the `object` that it made, as a refusal shows it.
     pub(crate) fn shown(&self, object: &Value) -> String {
         match self {

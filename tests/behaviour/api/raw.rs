@@ -123,6 +123,20 @@ impl Raw {
             .await
     }
 
+    /// Sends a patch of any media type.
+    pub(super) async fn patch_as(&self, path: &str, content_type: &str, change: &Value) -> Answer {
+        let headers = [("content-type", content_type)];
+        let change = change.to_string();
+        self.ask(Method::PATCH, path, &headers, &change).await
+    }
+
+    /// The status code of a read; nothing if there is no response.
+    pub(super) async fn try_get(&self, path: &str) -> Option<u16> {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        let response = self.client.send(request).await.ok()?;
+        Some(response.status().as_u16())
+    }
+
     pub(super) async fn delete(&self, path: &str) -> Answer {
         self.ask(Method::DELETE, path, &[], "").await
     }

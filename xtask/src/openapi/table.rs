@@ -23,7 +23,7 @@ const HEAD: &str = "\
 # Go types of the modules that tests/kube-apiserver/go.mod pins. Copyright The Kubernetes
 # Authors, Apache-2.0.
 #
-# `kind` APIVERSION KIND TYPE
+# `kind` GROUP/VERSION KIND TYPE
 # `type` NAME [`{}` if it is atomic] then, after tabs, its fields: NAME [`?` left out if empty, `!` left
 # out if zero] `:` [`*` pointer] SHAPE, and after spaces `r` (required), `D` JSON (default), `E`
 # values (joined by `|`), `I` inline struct that it is in, `L` kind of list, `K` its keys, `M` kind of map, `S` strategy of a
@@ -76,8 +76,7 @@ impl<'a> Table<'a> {
             kinds: BTreeMap::new(),
             used: BTreeSet::new(),
         };
-        for (path, document) in documents {
-            let version = path.trim_start_matches("apis/").trim_start_matches("api/");
+        for document in documents.values() {
             let schemas = document["components"]["schemas"].as_object();
             for (name, schema) in schemas.into_iter().flatten() {
                 table.schemas.insert(name, schema);
@@ -89,7 +88,8 @@ impl<'a> Table<'a> {
                         group => format!("{group}/{}", text("version")),
                     };
                     let is_meta = name.contains(".apis.meta.");
-                    if api_version == version && !text("kind").ends_with("List") && !is_meta {
+                    // A kind that is only sent to a subresource is in the documents of others.
+                    if !text("kind").ends_with("List") && !is_meta {
                         let key = (api_version, text("kind").to_owned());
                         table.kinds.insert(key, name);
                     }
@@ -114,7 +114,10 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn text(&self, version: &str) -> Result<String> {
-        let mut text = HEAD.replace("VERSION", version);
+        let mut text = HEAD.replace(
+            "kube-apiserver VERSION",
+            &format!("kube-apiserver {version}"),
+        );
         for ((api_version, kind), name) in &self.kinds {
             let _ = writeln!(text, "kind {api_version} {kind} {}", short(name));
         }

@@ -112,7 +112,11 @@ fn type_fault(why: &str) -> Cow<'_, str> {
 }
 
 /// A configuration says what it is, in the version of the URL.
-fn check_type(resource: &Resource, api_version: &str, config: &Value) -> Result<(), Status> {
+pub(super) fn check_type(
+    resource: &Resource,
+    api_version: &str,
+    config: &Value,
+) -> Result<(), Status> {
     let text = |field: &str| {
         config
             .get(field)

@@ -2,9 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::apply::check_type;
 use super::decode::{self, Decoded};
 use super::update::{check_name, sent_version};
 use super::{Cluster, Part, Written, ownership};
+use crate::managed::{self, Write};
+use crate::metadata;
 use crate::patch::Patch;
 use crate::registry::{self, Resource, ScalePaths};
 use crate::status::{FieldError, Status};
@@ -13,11 +16,13 @@ use crate::wire::WriteOptions;
 
 /// A change of a scale.
 #[derive(Debug)]
-pub(crate) enum ScaleChange<'a> {
+pub(crate) enum ScaleChange {
     /// Replaces the scale.
     Update(Value),
     /// Patches the scale.
-    Patch(&'a Patch),
+    Patch(Patch),
+    /// Applies a configuration to the scale.
+    Apply(Value),
 }
 
 // === impl Cluster ===
@@ -48,18 +53,25 @@ impl Cluster {
         &mut self,
         resource: &Resource,
         key: &Key,
-        change: ScaleChange<'_>,
+        change: ScaleChange,
         options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
         let scale = registry::scale();
         let old = self.get(resource, key)?.clone();
         let paths = paths(resource, key)?;
+        let mut applied = None;
         let body = match change {
             ScaleChange::Update(body) => body,
             ScaleChange::Patch(patch) => {
                 let mut body = scale.present(&scale_of(old.value(), paths));
                 patch.apply(&mut body, scale.typed())?;
+                body
+            }
+            ScaleChange::Apply(config) => {
+                let merged = applied_scale(resource, old.value(), paths, config, options, now)?;
+                let body = scale.present(&merged);
+                applied = Some(merged);
                 body
             }
         };
@@ -80,14 +92,29 @@ impl Cluster {
         }
         let mut object = old.value().clone();
         set(&mut object, &paths.wanted, replicas);
-        ownership::track(
-            resource,
-            Part::Scale,
-            old.value(),
-            &mut object,
-            options,
-            now,
-        );
+        match applied {
+            None => ownership::track(
+                resource,
+                Part::Scale,
+                old.value(),
+                &mut object,
+                options,
+                now,
+            ),
+            Some(applied) => {
+                let version = resource.api_version();
+                let entries = managed::entries_of_object(
+                    &object,
+                    &paths.wanted,
+                    &version,
+                    &applied,
+                    &scale.api_version(),
+                );
+                let metadata = metadata::of(&mut object);
+                metadata.remove("managedFields");
+                metadata.extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+            }
+        }
         let decoded = Decoded {
             object,
             warnings: decoded.warnings,
@@ -98,6 +125,46 @@ impl Cluster {
             warnings: written.warnings,
         })
     }
+}
+
+/// The scale of an object after `config` was applied to it, with the entries of its managers.
+fn applied_scale(
+    resource: &Resource,
+    object: &Value,
+    paths: &ScalePaths,
+    mut config: Value,
+    options: &WriteOptions,
+    now: &str,
+) -> Result<Value, Status> {
+    let scale = registry::scale();
+    let version = scale.api_version();
+    check_type(scale, &version, &config)?;
+    if let Some(members) = config.as_object_mut() {
+        members.remove("apiVersion");
+        members.remove("kind");
+    }
+    let words = managed::object_words(&config, &version, &scale.info.kind);
+    let mut live = scale_of(object, paths);
+    let entries = managed::entries_of_scale(object, &paths.wanted, &version);
+    metadata::of(&mut live).extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+    let write = Write {
+        manager: &options.manager,
+        api_version: &version,
+        kind: &scale.info.kind,
+        subresource: "scale",
+        now,
+        ignored: &[],
+    };
+    let merged = managed::apply(&live, &config, scale, &write, options.force)
+        .map_err(|error| error.status(&words))?;
+    if resource.info.custom {
+        // The real server (v1.36.3) cannot apply a scale of a custom resource.
+        return Err(Status::untyped(format!(
+            "failed to convert new object ({words}) to proper version: request to convert CR to \
+             an invalid group/version: {version}"
+        )));
+    }
+    Ok(merged)
 }
 
 /// The JSON pointers to the numbers of a scale.

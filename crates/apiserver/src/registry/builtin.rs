@@ -111,7 +111,7 @@ impl Builtin {
 
     /// Whether this is the version of autoscalers that is stored as another.
     fn is_old_autoscaler(&self) -> bool {
-        (self.group, self.version) == rows::OLD_AUTOSCALING
+        (self.group, self.version) == rows::OLD_AUTOSCALING && self.kind != rows::SCALE.kind
     }
 
     fn resource(&self) -> Resource {

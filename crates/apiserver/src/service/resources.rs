@@ -320,12 +320,12 @@ impl Operation<'_> {
             }
             Verb::Patch => {
                 let patch = Patch::parse(self.content_type(), &self.call.body, false)?;
-                if matches!(patch, Patch::Apply(_)) {
-                    return Err(Patch::unsupported_apply());
-                }
-                let options = self.write_options(WriteKind::Patch)?;
+                let (change, kind) = match patch {
+                    Patch::Apply(config) => (ScaleChange::Apply(config), WriteKind::Apply),
+                    patch => (ScaleChange::Patch(patch), WriteKind::Patch),
+                };
+                let options = self.write_options(kind)?;
                 let written = self.write(|cluster, resource, now| {
-                    let change = ScaleChange::Patch(&patch);
                     cluster.change_scale(resource, &key, change, &options, now)
                 })?;
                 (written.object, written.warnings)

@@ -1,0 +1,103 @@
+//! The owners of the number of replicas of an object, as owners of a field of its scale.
+//!
+//! An apply to a scale is an apply to an object with one field. The managers of this field in the
+//! object own `.spec.replicas` of the scale, and the other way around after the apply.
+//!
+//! Source: apimachinery `pkg/util/managedfields/scalehandler.go` v0.36, for what is translated.
+
+use serde_json::Value;
+
+use super::entries::{self, ManagerId, Managers, Operation, Ownership};
+use super::path::Step;
+use super::set::Set;
+use crate::metadata;
+
+/// The number of replicas in a scale.
+const REPLICAS: &[&str] = &["spec", "replicas"];
+
+/// The `managedFields` of the scale of `object`, whose number of replicas is at the JSON pointer
+/// `wanted`. None if no manager owns this number.
+pub(crate) fn entries_of_scale(object: &Value, wanted: &str, scale_version: &str) -> Option<Value> {
+    let path = path(wanted);
+    let owners = managers(object).into_iter();
+    let owners = owners.filter(|(_, ownership)| ownership.set.contains(&path));
+    let owners = owners.map(|(id, ownership)| {
+        let id = in_version(&id, scale_version);
+        let ownership = Ownership {
+            set: replicas(),
+            api_version: scale_version.to_owned(),
+            ..ownership
+        };
+        (id, ownership)
+    });
+    entries::encode(&owners.collect())
+}
+
+/// The `managedFields` of `object`, in version `api_version`, after an apply to its scale: the
+/// managers of `.spec.replicas` of `scale` own the number at the JSON pointer `wanted`. A manager
+/// that owned the number keeps it as long as it owns any field of the scale.
+pub(crate) fn entries_of_object(
+    object: &Value,
+    wanted: &str,
+    api_version: &str,
+    scale: &Value,
+    scale_version: &str,
+) -> Option<Value> {
+    let path = path(wanted);
+    let mut number = Set::default();
+    number.insert(&path);
+    let mut owners = managers(scale);
+
+    let mut all = Managers::new();
+    for (id, mut ownership) in managers(object) {
+        if ownership.set.contains(&path) {
+            match owners.remove(&in_version(&id, scale_version)) {
+                Some(owner) => ownership.time = owner.time,
+                None => ownership.set = ownership.set.difference(&number),
+            }
+        }
+        if !ownership.set.is_empty() {
+            all.insert(id, ownership);
+        }
+    }
+    owners.retain(|_, ownership| !ownership.set.intersection(&replicas()).is_empty());
+    for (id, owner) in owners {
+        let id = in_version(&id, api_version);
+        let before = all.remove(&id).map(|ownership| ownership.set);
+        let ownership = Ownership {
+            set: before.unwrap_or_default().union(number.clone()),
+            api_version: api_version.to_owned(),
+            time: owner.time,
+        };
+        all.insert(id, ownership);
+    }
+    entries::encode(&all)
+}
+
+/// The entries of an object; none if they cannot be read.
+fn managers(object: &Value) -> Managers {
+    entries::decode(metadata::field(object, "managedFields")).unwrap_or_default()
+}
+
+fn replicas() -> Set {
+    let mut set = Set::default();
+    set.insert_fields(REPLICAS);
+    set
+}
+
+/// The path that a JSON pointer without escapes means.
+fn path(pointer: &str) -> Vec<Step> {
+    pointer.split('/').skip(1).map(Step::field).collect()
+}
+
+/// The same manager with its updates in another version.
+fn in_version(id: &ManagerId, version: &str) -> ManagerId {
+    let api_version = match id.operation {
+        Operation::Apply => String::new(),
+        Operation::Update => version.to_owned(),
+    };
+    ManagerId {
+        api_version,
+        ..id.clone()
+    }
+}

@@ -1,0 +1,197 @@
+//! Scales: how the number of replicas is read and written, and who owns it.
+
+use serde_json::{Value, json};
+
+use super::raw::{Answer, Raw};
+use super::widget::Widget;
+
+/// A deployment with two servers, as a configuration.
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "web" },
+        "spec": {
+            "replicas": 2,
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": { "containers": [{ "name": "web", "image": "web" }] },
+            },
+        },
+    })
+}
+
+/// The scale of the deployment as a configuration.
+fn scale(replicas: &Value) -> Value {
+    json!({
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": { "name": "web" },
+        "spec": { "replicas": replicas },
+    })
+}
+
+/// The managers of the number of replicas of an object, sorted.
+async fn owners(raw: &Raw, path: &str) -> Vec<String> {
+    let object = raw.get(path).await.ok();
+    let entries = object["metadata"]["managedFields"]
+        .as_array()
+        .expect("entries")
+        .iter();
+    let owners = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some());
+    let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or("-").to_owned();
+    let owners = owners.map(|entry| {
+        let fields = ["manager", "operation", "subresource", "apiVersion"];
+        fields.map(|field| text(entry, field)).join(" ")
+    });
+    let mut owners: Vec<_> = owners.collect();
+    owners.sort();
+    owners
+}
+
+/// The number of replicas in a scale, and its kind.
+#[track_caller]
+fn replicas(answer: Answer) -> (String, Value) {
+    let scale = answer.ok();
+    (
+        format!("{}/{}", scale["apiVersion"], scale["kind"]).replace('"', ""),
+        scale["spec"]["replicas"].clone(),
+    )
+}
+
+on_both_servers! {
+    /// docs/apiserver.md: row 77.
+    async fn a_scale_is_read_updated_and_patched(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let all = raw.at("/apis/apps/v1", "deployments");
+        let (one, path) = (format!("{all}/web"), format!("{all}/web/scale"));
+        raw.post(&all, &deployment()).await.ok();
+        let read = raw.get(&path).await.ok();
+        assert_eq!((&read["apiVersion"], &read["kind"]), (&json!("autoscaling/v1"), &json!("Scale")));
+        assert_eq!(read["spec"], json!({ "replicas": 2 }));
+        assert_eq!(read["status"], json!({ "replicas": 0, "selector": "app=web" }));
+
+        let mut more = read.clone();
+        more["spec"]["replicas"] = 3.into();
+        assert_eq!(replicas(raw.put(&path, &more).await), ("autoscaling/v1/Scale".to_owned(), json!(3)));
+        assert_eq!(raw.get(&one).await.ok()["spec"]["replicas"], 3);
+        raw.put(&path, &more).await.refused(409, "Conflict");
+
+        let four = json!({ "spec": { "replicas": 4 } });
+        assert_eq!(replicas(raw.merge(&path, &four).await).1, 4);
+        let five = json!([{ "op": "replace", "path": "/spec/replicas", "value": 5 }]);
+        assert_eq!(replicas(raw.patch(&path, "json", &five.to_string()).await).1, 5);
+        assert_eq!(raw.get(&one).await.ok()["spec"]["replicas"], 5);
+        let negative = raw.merge(&path, &json!({ "spec": { "replicas": -1 } })).await;
+        let why = negative.refused(422, "Invalid");
+        assert!(why.ends_with("spec.replicas: Invalid value: -1: must be greater than or equal to 0"), "{why}");
+        raw.get(&format!("{all}/none/scale")).await.refused(404, "NotFound");
+    }
+
+    /// docs/apiserver.md: rows 77, 83, 84.
+    async fn a_scale_is_applied_and_its_manager_owns_the_replicas(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let all = raw.at("/apis/apps/v1", "deployments");
+        let (one, path) = (format!("{all}/web"), format!("{all}/web/scale"));
+        raw.apply(&path, "scaler", &scale(&json!(3))).await.refused(404, "NotFound");
+        raw.apply(&one, "owner", &deployment()).await.ok();
+
+        let why = raw.apply(&path, "scaler", &scale(&json!(3))).await.refused(409, "Conflict");
+        assert_eq!(why, r#"Apply failed with 1 conflict: conflict with "owner": .spec.replicas"#);
+        let forced = format!("{path}?force=true");
+        let taken = raw.apply(&forced, "scaler", &scale(&json!(3))).await;
+        assert_eq!(replicas(taken), ("autoscaling/v1/Scale".to_owned(), json!(3)));
+        assert_eq!(owners(&raw, &one).await, ["scaler Apply scale apps/v1"]);
+
+        let before = raw.get(&one).await.ok();
+        raw.apply(&path, "scaler", &scale(&json!(3))).await.ok();
+        assert_eq!(raw.get(&one).await.ok(), before, "a second apply changes nothing");
+        let why = raw.apply(&one, "owner", &deployment()).await.refused(409, "Conflict");
+        let told = r#"conflict with "scaler" with subresource "scale": .spec.replicas"#;
+        assert!(why.ends_with(told), "{why}");
+
+        let mut more = raw.get(&path).await.ok();
+        more["spec"]["replicas"] = 5.into();
+        raw.put(&format!("{path}?fieldManager=updater"), &more).await.ok();
+        assert_eq!(owners(&raw, &one).await, ["updater Update scale apps/v1"]);
+        let why = raw.apply(&path, "scaler", &scale(&json!(6))).await.refused(409, "Conflict");
+        let told = r#"conflict with "updater" with subresource "scale" using autoscaling/v1: .spec.replicas"#;
+        assert!(why.ends_with(told), "{why}");
+        raw.apply(&path, "scaler", &scale(&json!(5))).await.ok();
+        let both = ["scaler Apply scale apps/v1", "updater Update scale apps/v1"];
+        assert_eq!(owners(&raw, &one).await, both, "the same number is shared");
+        let mut empty = scale(&Value::Null);
+        empty.as_object_mut().expect("an object").remove("spec");
+        assert_eq!(replicas(raw.apply(&path, "scaler", &empty).await).1, 5);
+        assert_eq!(owners(&raw, &one).await, both[1..], "the manager gave it up");
+        let tried = raw.apply(&format!("{forced}&dryRun=All"), "scaler", &scale(&json!(9))).await;
+        assert_eq!(replicas(tried).1, 9);
+        assert_eq!(raw.get(&one).await.ok()["spec"]["replicas"], 5, "a dry run stores nothing");
+    }
+
+    /// docs/apiserver.md: rows 77, 81.
+    async fn a_wrong_scale_is_not_applied(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let all = raw.at("/apis/apps/v1", "deployments");
+        let path = format!("{all}/web/scale");
+        raw.apply(&format!("{all}/web"), "owner", &deployment()).await.ok();
+        let forced = format!("{path}?force=true");
+
+        let mut other = scale(&json!(3));
+        other["apiVersion"] = "apps/v1".into();
+        let why = raw.apply(&path, "scaler", &other).await.refused(400, "BadRequest");
+        assert_eq!(why, "invalid object type: apps/v1, Kind=Scale");
+        let why = raw.apply(&forced, "scaler", &scale(&json!(-1))).await.refused(422, "Invalid");
+        assert!(why.ends_with("Invalid value: -1: must be greater than or equal to 0"), "{why}");
+        let why = raw.apply(&forced, "scaler", &scale(&json!("x"))).await.refused(500, "");
+        assert_eq!(
+            why,
+            "failed to create typed patch object (/web; autoscaling/v1, Kind=Scale): .spec.replicas: \
+             expected numeric (int or float), got string",
+        );
+        let mut unknown = scale(&json!(3));
+        unknown["spec"]["size"] = 1.into();
+        let why = raw.apply(&forced, "scaler", &unknown).await.refused(500, "");
+        assert!(why.ends_with(".spec.size: field not declared in schema"), "{why}");
+        let mut old = scale(&json!(3));
+        old["metadata"]["resourceVersion"] = "1".into();
+        raw.apply(&forced, "scaler", &old).await.refused(409, "Conflict");
+        let mut elsewhere = scale(&json!(3));
+        elsewhere["metadata"]["name"] = "other".into();
+        raw.apply(&forced, "scaler", &elsewhere).await.refused(400, "BadRequest");
+        let nobody = raw.patch_as(&path, "application/apply-patch+yaml", &scale(&json!(3))).await;
+        let why = nobody.refused(422, "Invalid");
+        assert!(why.ends_with("fieldManager: Required value: is required for apply patch"), "{why}");
+        assert_eq!(raw.get(&path).await.ok()["spec"]["replicas"], 2);
+    }
+
+    /// docs/apiserver.md: rows 77, 116.
+    async fn a_custom_resource_has_the_scale_of_its_definition(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let spec = json!({ "type": "object", "properties": {
+            "replicas": { "type": "integer" }, "selector": { "type": "string" },
+        } });
+        let mut definition = widget.definition(&spec);
+        definition["spec"]["versions"][0]["subresources"]["scale"] = json!({
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".spec.selector",
+        });
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+            ["properties"]["replicas"] = json!({ "type": "integer" });
+        widget.define(&definition).await;
+        let path = format!("{}/scale", widget.one("web"));
+        let spec = json!({ "replicas": 2, "selector": "app=web" });
+        raw.post(&widget.all(), &widget.object("web", &spec)).await.ok();
+        let read = raw.get(&path).await.ok();
+        assert_eq!(read["spec"]["replicas"], 2);
+        assert_eq!(read["status"], json!({ "replicas": 0, "selector": "app=web" }));
+        assert_eq!(replicas(raw.merge(&path, &json!({ "spec": { "replicas": 4 } })).await).1, 4);
+        assert_eq!(raw.get(&widget.one("web")).await.ok()["spec"]["replicas"], 4);
+        let forced = format!("{path}?force=true");
+        let why = raw.apply(&forced, "scaler", &scale(&json!(7))).await.refused(500, "");
+        assert!(why.ends_with("request to convert CR to an invalid group/version: autoscaling/v1"), "{why}");
+    }
+}

@@ -1,0 +1,166 @@
+//! What a server does as a process: its features, its certificates, its slow clients and its end.
+
+use std::num::NonZeroUsize;
+
+use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
+use serde_json::{Value, json};
+use windlass_apiserver::{ApiServer, ApiServerBuilder, Listening, Profile};
+
+use super::raw::{Raw, named};
+use crate::{cluster::Cluster, real::RealServer};
+
+/// A server that one test has for itself, on a port.
+enum OwnServer {
+    Embedded(Listening),
+    Real(RealServer),
+}
+
+// === impl OwnServer ===
+
+impl OwnServer {
+    /// Starts the embedded server of `builder`, or the real one with these flags of kube-apiserver.
+    async fn start(cluster: &Cluster, builder: ApiServerBuilder, flags: &[&str]) -> Self {
+        if cluster.is_embedded() {
+            let listening = builder.start().listen(([127, 0, 0, 1], 0)).await;
+            return Self::Embedded(listening.expect("a port"));
+        }
+        Self::Real(RealServer::own(flags).expect("the shared server runs too"))
+    }
+
+    async fn raw(&self) -> Raw {
+        let config = match self {
+            Self::Embedded(listening) => config(&listening.kubeconfig()).await,
+            Self::Real(real) => real.config().await,
+        };
+        Raw::of(client(config), "default")
+    }
+
+    async fn stop(self) {
+        match self {
+            Self::Embedded(listening) => listening.stop().await,
+            Self::Real(real) => {
+                let stopped = tokio::task::spawn_blocking(|| real.stop()).await;
+                stopped.expect("it does not panic");
+            }
+        }
+    }
+}
+
+async fn config(kubeconfig: &str) -> Config {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.expect("a complete kubeconfig")
+}
+
+/// A client that sends each request once.
+fn client(mut config: Config) -> Client {
+    config.default_retry = false;
+    Client::try_from(config).expect("a client")
+}
+
+on_both_servers! {
+    /// docs/apiserver.md: rows 62, 129.
+    async fn a_server_without_streamed_lists_rejects_them(cluster: Cluster) {
+        let builder = ApiServer::builder().profile(Profile::V1_33);
+        let server = OwnServer::start(&cluster, builder, &["--feature-gates=WatchList=false"]).await;
+        let raw = server.raw().await;
+        let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        let why = raw.get(&format!("{}?{query}", raw.maps())).await.refused(422, "Invalid");
+        let told = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the \
+                    WatchList feature gate is enabled";
+        assert!(why.ends_with(told), "{why}");
+    }
+
+    /// docs/apiserver.md: row 68.
+    async fn a_watch_that_is_not_read_is_closed_without_an_error(cluster: Cluster) {
+        /// More than the buffers of a connection and of the watch take.
+        const UPDATES: usize = 60;
+        let history = NonZeroUsize::new(8 << 20).expect("not zero");
+        let builder = ApiServer::builder().history_bytes(history);
+        let server = OwnServer::start(&cluster, builder, &[]).await;
+        let raw = server.raw().await;
+        let created = raw.post(&raw.maps(), &named("large")).await.ok();
+        let from = created["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+        let mut events = raw.watch(&format!("{}?watch=1&resourceVersion={from}", raw.maps())).await;
+        for number in 0..UPDATES {
+            let text = format!("{number} {}", "x".repeat(900_000));
+            raw.merge(&format!("{}/large", raw.maps()), &json!({ "data": { "k": text } })).await.ok();
+        }
+        let mut received = 0;
+        while let Some(event) = events.next().await {
+            assert_eq!(event["type"], "MODIFIED");
+            let text = event["object"]["data"]["k"].as_str().expect("a text");
+            assert!(text.starts_with(&format!("{received} ")), "no event is missing before the end");
+            received += 1;
+        }
+        assert!(received < UPDATES, "all {UPDATES} events were sent to a client that did not read");
+    }
+
+    /// docs/apiserver.md: row 71.
+    async fn the_watches_of_a_server_that_stops_end_and_it_accepts_no_requests(cluster: Cluster) {
+        // Without this flag, the real server closes the connections of watches after 60 s.
+        let flags = ["--shutdown-watch-termination-grace-period=5s"];
+        let server = OwnServer::start(&cluster, ApiServer::builder(), &flags).await;
+        let raw = server.raw().await;
+        let mut events = raw.watch(&format!("{}?watch=1", raw.maps())).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        while events.told().await != "ADDED a" {}
+        let rest = async {
+            while let Some(event) = events.next().await {
+                assert_ne!(event["type"], "ERROR", "{event}");
+            }
+        };
+        tokio::join!(rest, server.stop());
+        let refused = raw.try_get(&raw.maps()).await;
+        assert!(refused.is_none_or(|code| code == 503), "{refused:?}");
+    }
+
+    /// docs/apiserver.md: row 127.
+    async fn a_client_accepts_only_the_certificate_authority_of_its_kubeconfig(cluster: Cluster) {
+        let (kubeconfig, _listening) = if cluster.is_embedded() {
+            let server = ApiServer::builder().tls(true).start();
+            let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+            (listening.kubeconfig(), Some(listening))
+        } else {
+            cluster.kubeconfig().await
+        };
+        let config = config(&kubeconfig).await;
+        assert_eq!(config.cluster_url.scheme_str(), Some("https"));
+        let answer = Raw::of(client(config.clone()), "default").get("/api/v1/namespaces").await.ok();
+        assert_eq!(answer["kind"], "NamespaceList");
+        let mut stranger = config;
+        stranger.root_cert = None;
+        assert_eq!(Raw::of(client(stranger), "default").try_get("/api/v1/namespaces").await, None);
+    }
+
+    /// docs/apiserver.md: row 17.
+    async fn an_unknown_token_is_unauthorized(cluster: Cluster) {
+        let path = "/api/v1/namespaces";
+        let answer = match cluster.with_token("unknown").await {
+            Some(client) => Raw::of(client, "default").get(path).await,
+            None => {
+                let headers = [("authorization", "Bearer unknown")];
+                Raw::new(&cluster).await.ask(http::Method::GET, path, &headers, "").await
+            }
+        };
+        assert_eq!(answer.body["kind"], "Status");
+        assert_eq!(answer.refused(401, "Unauthorized"), "Unauthorized");
+    }
+
+    /// docs/apiserver.md: row 59.
+    async fn a_watch_without_a_version_says_when_the_current_objects_end(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        for query in ["watch=true", "watch=true&resourceVersion=0"] {
+            let path = format!("{}?{query}&allowWatchBookmarks=true", raw.maps());
+            let mut events = raw.watch(&path).await;
+            assert_eq!(events.told().await, "ADDED a", "{query}");
+            let bookmark = events.event().await;
+            assert_eq!(bookmark["type"], "BOOKMARK", "{query}");
+            let annotations: &Value = &bookmark["object"]["metadata"]["annotations"];
+            assert_eq!(annotations["k8s.io/initial-events-end"], "true", "{query}");
+        }
+    }
+}

@@ -215,6 +215,16 @@ impl Cluster {
         matches!(self.server, Server::Embedded(_))
     }
 
+    /// The minor version that both servers have, such as `36`.
+    pub(crate) fn minor(&self) -> String {
+        let version = profile().git_version();
+        version
+            .split('.')
+            .nth(1)
+            .expect("a version has it")
+            .to_owned()
+    }
+
     /// Whether a real server has the minor version of the embedded server's default profile. Only
     /// then a test can compare the messages and fields of both in detail; otherwise this prints
     /// that the test is skipped.

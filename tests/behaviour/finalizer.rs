@@ -53,6 +53,7 @@ on_both_servers! {
         watched.stop().await;
     }
 
+    /// docs/apiserver.md: row 36.
     async fn a_terminating_object_gets_no_new_finalizer(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         create(&configs, "a", &[FINALIZER]).await;

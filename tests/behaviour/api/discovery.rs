@@ -95,11 +95,35 @@ on_both_servers! {
         assert_eq!(plain["kind"], "APIVersions");
     }
 
-    /// docs/apiserver.md: rows 120, 121.
+    /// docs/apiserver.md: row 122.
+    async fn the_new_document_describes_writes_and_types(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let index = raw.get("/openapi/v3").await.ok();
+        let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().expect("a URL");
+        assert!(url.starts_with("/openapi/v3/apis/apps/v1?hash="), "{url}");
+        let document = raw.get(url).await.ok();
+        let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
+        let patch = &document["paths"][path]["patch"];
+        let kind = json!({ "group": "apps", "kind": "Deployment", "version": "v1" });
+        assert_eq!(patch["x-kubernetes-group-version-kind"], kind);
+        let parameters = patch["parameters"].as_array().expect("parameters").iter();
+        let names: Vec<_> = parameters.filter_map(|it| it["name"].as_str()).collect();
+        for name in ["dryRun", "fieldManager", "fieldValidation", "force"] {
+            assert!(names.contains(&name), "{name} in {names:?}");
+        }
+        let deployment = &document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"];
+        assert_eq!(deployment["x-kubernetes-group-version-kind"], json!([kind]));
+        let spec = &document["components"]["schemas"]["io.k8s.api.apps.v1.DeploymentSpec"];
+        assert_eq!(spec["properties"]["replicas"]["type"], "integer");
+        assert_eq!(spec["required"], json!(["selector", "template"]));
+    }
+
+    /// docs/apiserver.md: rows 120, 121, 129.
     async fn the_server_returns_its_version_and_health(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let version = raw.get("/version").await.ok();
         assert_eq!(version["major"], "1");
+        assert_eq!(version["minor"], cluster.minor(), "the profile is that of the real server");
         assert!(version["gitVersion"].as_str().is_some_and(|version| version.starts_with("v1.")), "{version}");
         for path in ["/healthz", "/livez", "/readyz"] {
             let answer = raw.get(path).await;

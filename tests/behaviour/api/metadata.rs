@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::raw::{Raw, named, version};
+use super::widget::Widget;
 
 on_both_servers! {
     /// docs/apiserver.md: row 24.
@@ -25,12 +26,27 @@ on_both_servers! {
         assert_eq!((&answer.body["apiVersion"], &answer.body["kind"]), (&json!("v1"), &json!("ConfigMap")));
     }
 
-    /// docs/apiserver.md: row 25.
+    /// docs/apiserver.md: rows 14, 25.
     async fn a_create_with_a_version_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a", "resourceVersion": "1" } });
         let message = raw.post(&raw.maps(), &body).await.refused(500, "");
         assert_eq!(message, "resourceVersion should not be set on objects to be created");
+    }
+
+    /// docs/apiserver.md: row 36.
+    async fn a_finalizer_without_a_domain_is_rejected_or_reported(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let finalizers = json!({ "metadata": { "name": "a", "finalizers": ["cleanup"] } });
+        let why = raw.post(&raw.maps(), &finalizers).await.refused(422, "Invalid");
+        let told = "name is neither a standard finalizer name nor is it fully qualified";
+        assert!(why.contains(told), "{why}");
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        let mut object = widget.object("a", &json!({}));
+        object["metadata"]["finalizers"] = json!(["cleanup"]);
+        let answer = raw.post(&widget.all(), &object).await;
+        assert_eq!(answer.code, 201, "{}", answer.text);
+        assert!(answer.warning.contains("prefer a domain-qualified finalizer name"), "{}", answer.warning);
     }
 
     /// docs/apiserver.md: row 26.

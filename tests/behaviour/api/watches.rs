@@ -31,7 +31,7 @@ on_both_servers! {
         assert_eq!(deleted["object"], changed, "otherwise it is the last state");
     }
 
-    /// docs/apiserver.md: rows 16, 57.
+    /// docs/apiserver.md: rows 16, 57, 69.
     async fn a_version_that_is_too_old_is_an_error_in_the_stream(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let from = version(&raw.post(&raw.maps(), &named("a")).await.ok());

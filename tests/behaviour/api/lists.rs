@@ -158,7 +158,7 @@ on_both_servers! {
         assert!(message.to_lowercase().contains("invalid resource version"), "{message}");
     }
 
-    /// docs/apiserver.md: row 44.
+    /// docs/apiserver.md: rows 15, 44.
     async fn a_future_version_times_out(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let answer = raw.get(&format!("{}?resourceVersion={FUTURE}", raw.maps())).await;

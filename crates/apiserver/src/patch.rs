@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::status::Status;
 use crate::typed::Struct;
-use crate::wire::yaml;
+use crate::wire::{Document, yaml};
 
 mod json;
 mod strategic;
@@ -57,7 +57,7 @@ fn drop_nulls_in_lists(patch: &mut Value, is_in_list: bool) {
 // === impl Patch ===
 
 impl Patch {
-    /// Reads the body of a patch request.
+    /// Reads the body of a patch request, and reports the fields that it has twice.
     ///
     /// Strategic merge patches are for built-in kinds: a definition doesn't say how its
     /// lists are merged.
@@ -65,11 +65,23 @@ impl Patch {
     /// # Errors
     ///
     /// 415 for a format that is not supported, 400 for a body that is not in that format.
-    pub(crate) fn parse(content_type: &str, body: &[u8], custom: bool) -> Result<Self, Status> {
+    pub(crate) fn parse(
+        content_type: &str,
+        body: &[u8],
+        custom: bool,
+    ) -> Result<(Self, Vec<String>), Status> {
+        let duplicate = |path: &String| format!("duplicate field {path:?}");
         match essence(content_type) {
             JSON_PATCH => {
-                let patch: json_patch::Patch = serde_json::from_slice(body)
-                    .map_err(|error| Status::bad_request(error.to_string()))?;
+                let document = Document::from_json(body).unwrap_or_default();
+                // The reader of patches accepts no duplicate member, unlike Go's.
+                let patch = if document.duplicates.is_empty() {
+                    serde_json::from_slice(body)
+                } else {
+                    serde_json::from_value(document.value)
+                };
+                let patch: json_patch::Patch =
+                    patch.map_err(|error| Status::bad_request(error.to_string()))?;
                 if patch.0.len() > MAX_OPERATIONS {
                     let message = format!(
                         "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
@@ -81,12 +93,28 @@ impl Patch {
                         format!("Request entity too large: {message}"),
                     ));
                 }
-                Ok(Self::Json(patch))
+                let duplicates = document.duplicates.iter().map(duplicate);
+                let duplicates = duplicates.map(|report| format!("json patch {report}"));
+                Ok((Self::Json(patch), duplicates.collect()))
             }
-            MERGE_PATCH => Ok(Self::Merge(parse_object(body)?.into())),
-            STRATEGIC_PATCH if !custom => Ok(Self::Strategic(parse_object(body)?)),
+            MERGE_PATCH => {
+                let (patch, duplicates) = parse_object(body)?;
+                let duplicates = duplicates.iter().map(duplicate);
+                Ok((Self::Merge(patch.into()), duplicates.collect()))
+            }
+            STRATEGIC_PATCH if !custom => {
+                let (patch, duplicates) = parse_object(body)?;
+                let duplicates = duplicates.iter().map(duplicate);
+                Ok((Self::Strategic(patch), duplicates.collect()))
+            }
             APPLY_PATCH => match yaml::from_slice(body) {
-                Ok(config @ Value::Object(_)) => Ok(Self::Apply(config)),
+                Ok(Document {
+                    value: config @ Value::Object(_),
+                    duplicates,
+                }) => {
+                    let duplicates = duplicates.iter().map(duplicate);
+                    Ok((Self::Apply(config), duplicates.collect()))
+                }
                 Ok(_) => Err(Status::bad_request("error decoding YAML: not an object")),
                 Err(error) => Err(Status::bad_request(format!("error decoding YAML: {error}"))),
             },
@@ -191,9 +219,13 @@ fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Status> {
-    match serde_json::from_slice(body) {
-        Ok(Value::Object(patch)) => Ok(patch),
+/// An object, and the paths of its duplicate fields.
+fn parse_object(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), Status> {
+    match Document::from_json(body) {
+        Ok(Document {
+            value: Value::Object(patch),
+            duplicates,
+        }) => Ok((patch, duplicates)),
         Ok(_) => Err(Status::bad_request("a merge patch must be a JSON object")),
         Err(error) => Err(Status::bad_request(format!(
             "error decoding patch: {error}"
@@ -229,7 +261,7 @@ mod tests {
             ),
         ] {
             let mut object = json!({ "a": 1 });
-            let patch = Patch::parse(kind, patch.as_bytes(), false).expect(patch);
+            let (patch, _) = Patch::parse(kind, patch.as_bytes(), false).expect(patch);
             patch.apply(&mut object, None).expect("it fits");
             assert_eq!(object, expected);
         }
@@ -239,7 +271,7 @@ mod tests {
     fn a_patch_that_does_not_fit_changes_nothing() {
         let mut object = json!({ "a": 1, "b": 1 });
         let body = r#"[{"op":"remove","path":"/b"},{"op":"test","path":"/a","value":2}]"#;
-        let patch = Patch::parse(JSON_PATCH, body.as_bytes(), true).expect("it parses");
+        let (patch, _) = Patch::parse(JSON_PATCH, body.as_bytes(), true).expect("it parses");
         assert_eq!(
             patch
                 .apply(&mut object, None)

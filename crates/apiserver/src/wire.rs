@@ -1,12 +1,14 @@
 //! A parsed request before its kind is resolved: its URL, query, headers and body.
 
 mod accept;
+mod document;
 mod options;
 mod path;
 mod query;
 pub(crate) mod yaml;
 
 pub(crate) use accept::{Accept, Encoding, Format, Presentation};
+pub(crate) use document::Document;
 pub(crate) use options::{
     DeleteOptions, ListOptions, Propagation, UnknownFields, VersionMatch, WriteKind, WriteOptions,
     read_version, resource_version,

@@ -1,9 +1,10 @@
 //! Schemas of custom resources: validation, defaults and pruning.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    raw::{Raw, version},
+    raw::{Raw, named, version},
     widget::Widget,
 };
 
@@ -204,6 +205,79 @@ on_both_servers! {
         assert_eq!((ignored.code, ignored.warning.as_str()), (201, ""));
         let warned = raw.post(&widget.all(), &object).await;
         assert_eq!((warned.code, warned.warning.as_str()), (201, "299 - \"unknown field \\\"spec.unknown\\\"\""));
+    }
+
+    /// docs/apiserver.md: rows 20, 82.
+    async fn duplicate_fields_are_reported_on_request(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        })).await;
+        let maps = raw.maps();
+        let map = r#"{"metadata":{"name":"a","name":"m","labels":{"x":"1","x":"2"}},
+            "data":{"k":"1","k":"2","k":"3"},"foo":1,"foo":2}"#;
+        let pod = r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","image":"j",
+            "env":[{"name":"A","value":"1","value":"2"}]}],"nodeSelector":{"a":"b","a":"c"}}}"#;
+        let custom = format!(
+            r#"{{"apiVersion":"{}/v1","kind":"Widget","metadata":{{"name":"w"}},
+            "spec":{{"n":1,"n":2,"l":[{{"a":1,"a":2}}]}},"spec":{{"n":4}},"bar":1,"bar":2}}"#,
+            widget.group,
+        );
+        for (path, body, told) in [
+            (&maps, map, [
+                r#"duplicate field "metadata.name""#, r#"duplicate field "metadata.labels.x""#,
+                r#"duplicate field "data.k""#, r#"unknown field "foo""#,
+            ].as_slice()),
+            (&raw.at("/api/v1", "pods"), pod, &[
+                r#"duplicate field "spec.containers[0].image""#,
+                r#"duplicate field "spec.containers[0].env[0].value""#,
+                r#"duplicate field "spec.nodeSelector.a""#,
+            ]),
+            (&widget.all(), &custom, &[
+                r#"duplicate field "spec.n""#, r#"duplicate field "spec.l[0].a""#,
+                r#"duplicate field "spec""#, r#"duplicate field "bar""#, r#"unknown field "bar""#,
+            ]),
+        ] {
+            let json = [("content-type", "application/json")];
+            let post = async |query: &str| raw.ask(Method::POST, &format!("{path}?{query}"), &json, body).await;
+            let why = post("fieldValidation=Strict").await.refused(400, "BadRequest");
+            let (_, reported) = why.split_once("strict decoding error: ").expect("the fields");
+            assert_eq!(reported, told.join(", "));
+            let ignored = post("fieldValidation=Ignore&dryRun=All").await;
+            assert_eq!((ignored.code, ignored.warnings.len()), (201, 0));
+            let warned = post("dryRun=All").await;
+            assert_eq!(warned.code, 201, "{}", warned.text);
+            let told: Vec<_> = told.iter().map(|text| format!("299 - \"{}\"", text.replace('"', "\\\""))).collect();
+            assert_eq!(warned.warnings, told);
+        }
+
+        raw.post(&maps, &named("m")).await.ok();
+        let one = format!("{maps}/m");
+        for (kind, body, told) in [
+            ("merge", r#"{"data":{"k":"5","k":"6"}}"#, r#"duplicate field "data.k""#),
+            ("strategic-merge", r#"{"data":{"k":"5","k":"7"}}"#, r#"duplicate field "data.k""#),
+            (
+                "json", r#"[{"op":"add","op":"add","path":"/data","value":{"x":"1"}}]"#,
+                r#"json patch duplicate field "[0].op""#,
+            ),
+        ] {
+            let why = raw.patch(&format!("{one}?fieldValidation=Strict"), kind, body).await.refused(422, "Invalid");
+            assert!(why.ends_with(&format!("strict decoding error: {told}")), "{why}");
+            let warned = raw.patch(&one, kind, body).await;
+            assert_eq!(warned.code, 200, "{}", warned.text);
+            assert_eq!(warned.warning, format!("299 - \"{}\"", told.replace('"', "\\\"")));
+        }
+        // Of a configuration in YAML, the real server names the line instead of the path.
+        let apply = "application/apply-patch+yaml";
+        let config = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":{"j":"5","j":"6"}}"#;
+        let path = format!("{one}?fieldManager=x");
+        let headers = [("content-type", apply)];
+        let strict = format!("{path}&fieldValidation=Strict");
+        let why = raw.ask(Method::PATCH, &strict, &headers, config).await.refused(400, "BadRequest");
+        assert!(why.starts_with("error strict decoding YAML: "), "{why}");
+        let warned = raw.ask(Method::PATCH, &path, &headers, config).await;
+        assert_eq!((warned.code, warned.warnings.len()), (200, 1), "{}", warned.text);
+        assert_eq!(warned.body["data"]["j"], "6");
     }
 
     /// docs/apiserver.md: rows 20, 82.

@@ -67,11 +67,20 @@ impl Cluster {
         if let Some(kind) = resource.typed() {
             typed::convert(kind, &mut body).map_err(|why| unconvertible(&why))?;
         }
-        let mut decoded = decode::decode(resource, namespace, body, UnknownFields::Applied)
-            .map_err(|status| match decode::type_error(resource, &status) {
-                Some(why) => unconvertible(why),
-                None => status,
+        let checked = WriteOptions {
+            unknown_fields: UnknownFields::Applied,
+            ..options.clone()
+        };
+        let mut decoded =
+            decode::decode(resource, namespace, body, &checked).map_err(|status| {
+                match decode::type_error(resource, &status) {
+                    Some(why) => unconvertible(why),
+                    None => status,
+                }
             })?;
+        if options.unknown_fields == UnknownFields::Warn {
+            decoded.warnings.extend(options.duplicates.iter().cloned());
+        }
         check_name(key, &decoded.object)?;
         let metadata = metadata::of(&mut decoded.object);
         metadata.remove("managedFields");

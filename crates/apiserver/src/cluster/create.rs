@@ -33,7 +33,7 @@ impl Cluster {
         options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
-        let decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        let decoded = decode::decode(resource, namespace, body, options)?;
         self.add_decoded(resource, namespace, decoded, options, now)
     }
 

@@ -9,7 +9,7 @@ use crate::registry::{Resource, View};
 use crate::schema::{DefaultsTooLarge, write_whole};
 use crate::status::{About, FieldError, Status};
 use crate::typed;
-use crate::wire::UnknownFields;
+use crate::wire::{UnknownFields, WriteOptions};
 
 /// An object in the form in which it is stored.
 #[derive(Debug)]
@@ -29,8 +29,9 @@ pub(super) fn decode(
     resource: &Resource,
     namespace: Option<&str>,
     mut body: Value,
-    unknown_fields: UnknownFields,
+    options: &WriteOptions,
 ) -> Result<Decoded, Status> {
+    let unknown_fields = options.unknown_fields;
     let mut warnings = Vec::new();
     if !body.is_object() {
         return Err(Status::bad_request(format!(
@@ -72,9 +73,15 @@ pub(super) fn decode(
             )
         })?;
     }
+    let mut duplicates = options.duplicates.clone();
+    if !resource.info.custom {
+        // Go's decoder of a type skips unknown fields without looking into them.
+        duplicates.retain(|report| !unknown.iter().any(|path| is_about(report, path)));
+    }
     let unknown = unknown
         .into_iter()
         .map(|path| format!("unknown field {path:?}"));
+    let unknown = duplicates.into_iter().chain(unknown);
     match unknown_fields {
         UnknownFields::Refuse => {
             let unknown: Vec<_> = unknown.collect();
@@ -126,6 +133,15 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
     }
     write_whole(object);
     errors
+}
+
+/// Whether a report is about the field at `path`, or about a field below it.
+fn is_about(report: &str, path: &str) -> bool {
+    let quoted = format!("{path:?}");
+    let start = quoted.strip_suffix('"').unwrap_or(&quoted);
+    let rest = report.strip_prefix("duplicate field ");
+    let rest = rest.and_then(|rest| rest.strip_prefix(start));
+    rest.is_some_and(|rest| rest.starts_with(['"', '.', '[']))
 }
 
 /// Brings the body of a built-in kind into the form of its type, and says which of its fields

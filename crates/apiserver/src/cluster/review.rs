@@ -28,7 +28,7 @@ impl Cluster {
         let Decoded {
             mut object,
             warnings,
-        } = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        } = decode::decode(resource, namespace, body, options)?;
         ownership::track(
             resource,
             Part::Main,

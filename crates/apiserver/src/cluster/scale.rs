@@ -75,7 +75,7 @@ impl Cluster {
                 body
             }
         };
-        let decoded = decode::decode(scale, Some(&key.namespace), body, options.unknown_fields)?;
+        let decoded = decode::decode(scale, Some(&key.namespace), body, options)?;
         check_name(key, &decoded.object)?;
         let about = resource.about(&key.name);
         let version = sent_version(&decoded.object)?;

@@ -63,7 +63,7 @@ impl Cluster {
         now: &str,
     ) -> Result<Upsert, Status> {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let mut decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        let mut decoded = decode::decode(resource, namespace, body, options)?;
         let object = &decoded.object;
         check_name(key, object)?;
         let version = sent_version(object)?;
@@ -122,7 +122,7 @@ impl Cluster {
         let mut object = resource.present(old.value());
         patch.apply(&mut object, resource.typed())?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let decoded = decode::decode(resource, namespace, object, options.unknown_fields);
+        let decoded = decode::decode(resource, namespace, object, options);
         let decoded = decoded.map_err(|status| {
             // What the patch made of the object is put together again: the error is rare.
             let mut object = resource.present(old.value());

@@ -1,11 +1,10 @@
 //! The body of a request. *(pure)*
 
-use serde_json::Value;
 use windlass_protobuf::Envelope;
 
 use crate::registry::Resource;
 use crate::status::Status;
-use crate::wire::yaml;
+use crate::wire::{Document, yaml};
 
 /// What the body should be.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Reads a body as JSON, whatever form it has.
+/// Reads a body, whatever form it has.
 ///
 /// # Errors
 ///
@@ -48,7 +47,7 @@ pub(super) fn read(
     content_type: &str,
     body: &[u8],
     expected: &Expected<'_>,
-) -> Result<Value, Status> {
+) -> Result<Document, Status> {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     let unreadable = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
@@ -58,7 +57,7 @@ pub(super) fn read(
     };
     match essence {
         "" | "application/json" | "*/*" => {
-            serde_json::from_slice(body).map_err(|error| unreadable(&error))
+            Document::from_json(body).map_err(|error| unreadable(&error))
         }
         "application/yaml" => yaml::from_slice(body).map_err(|error| unreadable(&error)),
         windlass_protobuf::MEDIA_TYPE if expected.has_protobuf => {
@@ -67,7 +66,8 @@ pub(super) fn read(
             }
             let envelope = Envelope::parse(body).map_err(|error| unreadable(&error))?;
             let (api_version, kind) = expected.names(&envelope);
-            windlass_protobuf::decode_as(body, api_version, kind).map_err(|error| {
+            let decoded = windlass_protobuf::decode_as(body, api_version, kind);
+            let value = decoded.map_err(|error| {
                 let version = api_version.rsplit('/').next().unwrap_or_default();
                 let kind_expected = expected.kind;
                 Status::bad_request(if error.is_unknown_kind() {
@@ -81,6 +81,10 @@ pub(super) fn read(
                          {error}"
                     )
                 })
+            })?;
+            Ok(Document {
+                value,
+                duplicates: Vec::new(),
             })
         }
         _ => Err(Status::unsupported_media_type(if expected.has_protobuf {

@@ -16,7 +16,8 @@ use crate::registry::{self, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{
-    DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
+    DeleteOptions, Format, ListOptions, Place, Query, UnknownFields, WriteKind, WriteOptions,
+    read_version,
 };
 
 /// A request to a resource that is served.
@@ -197,8 +198,8 @@ impl Operation<'_> {
 
     fn create(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
-        let options = self.write_options(WriteKind::Create)?;
-        let body = self.body()?;
+        let mut options = self.write_options(WriteKind::Create)?;
+        let body = self.body(&mut options)?;
         let namespace = self.place.namespace.as_deref();
         let written = self.write(|cluster, resource, now| {
             cluster.create(resource, namespace, body, &options, now)
@@ -208,9 +209,9 @@ impl Operation<'_> {
 
     fn update(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
-        let options = self.write_options(WriteKind::Update)?;
+        let mut options = self.write_options(WriteKind::Update)?;
         let (key, part) = (self.key(), self.part());
-        let body = self.body()?;
+        let body = self.body(&mut options)?;
         let written = self.upsert(body, &options, |cluster, resource, body, options, now| {
             cluster.update(resource, &key, part, body, options, now)
         })?;
@@ -277,14 +278,14 @@ impl Operation<'_> {
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
-        let patch = Patch::parse(
+        let (patch, duplicates) = Patch::parse(
             self.content_type(),
             &self.call.body,
             self.resource.info.custom,
         )?;
         let (key, part) = (self.key(), self.part());
         if let Patch::Apply(config) = patch {
-            let options = self.write_options(WriteKind::Apply)?;
+            let options = self.apply_options(duplicates)?;
             let written = self.upsert(
                 config,
                 &options,
@@ -294,7 +295,8 @@ impl Operation<'_> {
             )?;
             return self.upserted(&written, format);
         }
-        let options = self.write_options(WriteKind::Patch)?;
+        let mut options = self.write_options(WriteKind::Patch)?;
+        options.duplicates = duplicates;
         let written = self.write(|cluster, resource, now| {
             cluster.patch(resource, &key, part, &patch, &options, now)
         })?;
@@ -309,22 +311,28 @@ impl Operation<'_> {
         let (key, shared) = (self.key(), &self.service.shared);
         let (object, warnings) = match verb {
             Verb::Update => {
-                let options = self.write_options(WriteKind::Update)?;
+                let mut options = self.write_options(WriteKind::Update)?;
                 let expected = Expected::object_of(scale);
                 let body = body::read(self.content_type(), &self.call.body, &expected)?;
-                let change = ScaleChange::Update(body);
+                options.report_duplicates(&body.duplicates);
+                let change = ScaleChange::Update(body.value);
                 let written = self.write(|cluster, resource, now| {
                     cluster.change_scale(resource, &key, change, &options, now)
                 })?;
                 (written.object, written.warnings)
             }
             Verb::Patch => {
-                let patch = Patch::parse(self.content_type(), &self.call.body, false)?;
-                let (change, kind) = match patch {
-                    Patch::Apply(config) => (ScaleChange::Apply(config), WriteKind::Apply),
-                    patch => (ScaleChange::Patch(patch), WriteKind::Patch),
+                let parsed = Patch::parse(self.content_type(), &self.call.body, false)?;
+                let (change, options) = match parsed {
+                    (Patch::Apply(config), duplicates) => {
+                        (ScaleChange::Apply(config), self.apply_options(duplicates)?)
+                    }
+                    (patch, duplicates) => {
+                        let mut options = self.write_options(WriteKind::Patch)?;
+                        options.duplicates = duplicates;
+                        (ScaleChange::Patch(patch), options)
+                    }
                 };
-                let options = self.write_options(kind)?;
                 let written = self.write(|cluster, resource, now| {
                     cluster.change_scale(resource, &key, change, &options, now)
                 })?;
@@ -348,6 +356,19 @@ impl Operation<'_> {
         if self.resource.info.kind == "CertificateSigningRequest" {
             options.user = self.call.user.to_fields();
         }
+        Ok(options)
+    }
+
+    /// The options of an apply. `duplicates` says which fields the configuration has twice.
+    fn apply_options(&self, duplicates: Vec<String>) -> Result<WriteOptions, Status> {
+        let mut options = self.write_options(WriteKind::Apply)?;
+        if options.unknown_fields == UnknownFields::Refuse && !duplicates.is_empty() {
+            return Err(Status::bad_request(format!(
+                "error strict decoding YAML: {}",
+                duplicates.join(", ")
+            )));
+        }
+        options.duplicates = duplicates;
         Ok(options)
     }
 
@@ -462,13 +483,12 @@ impl Operation<'_> {
             .unwrap_or_default()
     }
 
-    /// The body of a create or update.
-    pub(super) fn body(&self) -> Result<Value, Status> {
-        body::read(
-            self.content_type(),
-            &self.call.body,
-            &Expected::object_of(&self.resource),
-        )
+    /// The body of a create or update, whose duplicate fields are added to `options`.
+    pub(super) fn body(&self, options: &mut WriteOptions) -> Result<Value, Status> {
+        let expected = Expected::object_of(&self.resource);
+        let body = body::read(self.content_type(), &self.call.body, &expected)?;
+        options.report_duplicates(&body.duplicates);
+        Ok(body.value)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
@@ -480,6 +500,6 @@ impl Operation<'_> {
             &self.call.body,
             &Expected::DELETE_OPTIONS,
         )?;
-        DeleteOptions::parse(&self.query, Some(&options))
+        DeleteOptions::parse(&self.query, Some(&options.value))
     }
 }

@@ -20,8 +20,8 @@ impl Operation<'_> {
     /// Answers a review.
     pub(super) fn review(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
-        let options = self.write_options(WriteKind::Create)?;
-        let body = self.body()?;
+        let mut options = self.write_options(WriteKind::Create)?;
+        let body = self.body(&mut options)?;
         let namespace = self.place.namespace.as_deref();
         let shared = &self.service.shared;
         let (mut review, warnings) = shared

@@ -24,7 +24,7 @@ impl Operation<'_> {
         let format = self.call.accept.format(&self.query, false, typed)?;
         let options = self.write_options(WriteKind::Create)?;
         let expected = Expected::object_of(sent);
-        let body = body::read(self.content_type(), &self.call.body, &expected)?;
+        let body = body::read(self.content_type(), &self.call.body, &expected)?.value;
         let (key, shared) = (self.key(), &self.service.shared);
         let name = crate::metadata::field(&body, "name").and_then(|name| name.as_str());
         let name = name.unwrap_or_default();

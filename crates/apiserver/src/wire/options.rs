@@ -45,6 +45,8 @@ pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     /// What to do about fields that the schema doesn't know.
     pub(crate) unknown_fields: UnknownFields,
+    /// What is reported of duplicate fields of the body, in the same way as unknown fields.
+    pub(crate) duplicates: Vec<String>,
     /// The field manager. Empty if the request does not name one.
     pub(crate) manager: String,
     /// Whether an apply takes fields from their owners.
@@ -223,6 +225,12 @@ fn not_a_number(parser: &str, text: &str) -> String {
 // === impl WriteOptions ===
 
 impl WriteOptions {
+    /// Reports the fields with these paths, which the body has twice.
+    pub(crate) fn report_duplicates(&mut self, paths: &[String]) {
+        let reports = paths.iter().map(|path| format!("duplicate field {path:?}"));
+        self.duplicates.extend(reports);
+    }
+
     /// Reads the options of a write. Without a field manager, the first part of `user_agent`
     /// is the manager.
     ///
@@ -272,6 +280,7 @@ impl WriteOptions {
             Ok(Self {
                 dry_run,
                 unknown_fields,
+                duplicates: Vec::new(),
                 manager: if manager.is_empty() {
                     manager_of_agent(user_agent)
                 } else {

@@ -7,12 +7,10 @@
 //! A document that nests deeply would take time by the square of its depth, before the reader of
 //! values refuses it. So its depth is checked first, event by event.
 
-use std::cell::Cell;
-use std::fmt;
-
 use granit_parser::{Event, Parser};
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde::de::Error as _;
+
+use super::document::Document;
 
 /// How many times larger than the document its value may be.
 const MAX_EXPANSION: usize = 8;
@@ -32,16 +30,15 @@ const SHORT: usize = 4 * 1024;
 ///
 /// What is wrong with the document, in one line, also if its aliases repeat too much or it nests too
 /// deeply.
-pub(crate) fn from_slice(body: &[u8]) -> Result<Value, serde_yaml_ng::Error> {
+pub(crate) fn from_slice(body: &[u8]) -> Result<Document, serde_yaml_ng::Error> {
     if body.len() > SHORT {
         check_depth(body).map_err(serde_yaml_ng::Error::custom)?;
     }
-    let left = Cell::new(
-        body.len()
-            .saturating_mul(MAX_EXPANSION)
-            .saturating_add(FREE),
-    );
-    Bounded { left: &left }.deserialize(serde_yaml_ng::Deserializer::from_slice(body))
+    let limit = body.len().saturating_mul(MAX_EXPANSION);
+    Document::read(
+        serde_yaml_ng::Deserializer::from_slice(body),
+        limit.saturating_add(FREE),
+    )
 }
 
 /// Checks how deep a document nests, and stops where it nests too deeply.
@@ -61,92 +58,6 @@ fn check_depth(body: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a value, and counts what it takes.
-#[derive(Clone, Copy)]
-struct Bounded<'a> {
-    left: &'a Cell<usize>,
-}
-
-// === impl Bounded ===
-
-impl Bounded<'_> {
-    fn take<E: Error>(self, size: usize) -> Result<(), E> {
-        match self.left.get().checked_sub(size) {
-            Some(left) => {
-                self.left.set(left);
-                Ok(())
-            }
-            None => Err(E::custom("document contains excessive aliasing")),
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Bounded<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.take(1)?;
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Bounded<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value that JSON has")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        let number = Number::from_f64(value);
-        number
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("json: unsupported value: a number that is not finite"))
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        self.take(value.len())?;
-        Ok(value.into())
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
-            list.push(item);
-        }
-        Ok(list.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = members.next_key::<String>()? {
-            self.take(key.len())?;
-            map.insert(key, members.next_value_seed(self)?);
-        }
-        Ok(map.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -156,13 +67,13 @@ mod tests {
     #[test]
     fn a_document_has_the_same_value_as_json() {
         let text = b"a: 1\nb: [x, null, true, 1.5]\nc: {d: \"2\"}\n";
-        let value = from_slice(text).expect("it is YAML");
+        let value = from_slice(text).expect("it is YAML").value;
         assert_eq!(
             value,
             json!({ "a": 1, "b": ["x", null, true, 1.5], "c": { "d": "2" } })
         );
         let aliased = b"a: &x {k: v}\nb: *x\n";
-        let value = from_slice(aliased).expect("one alias is fine");
+        let value = from_slice(aliased).expect("one alias is fine").value;
         assert_eq!(value["b"], json!({ "k": "v" }));
     }
 

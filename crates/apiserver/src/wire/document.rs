@@ -1,0 +1,244 @@
+//! Documents as values, with the members that an object of them has twice. *(pure)*
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// How many bytes the paths of all duplicate members may have. Above it, further ones are not
+/// reported.
+const MAX_DUPLICATES: usize = 64 * 1024;
+
+/// A document.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    /// Of members of the same name, the last one.
+    pub(crate) value: Value,
+    /// The paths of the members that an object has twice, such as `spec.containers[0].image`.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Reads a value, counts what it takes, and notes its duplicate members.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    left: &'a Cell<usize>,
+    duplicates: &'a RefCell<Duplicates>,
+}
+
+/// Paths relative to the value that is being read.
+#[derive(Default)]
+struct Duplicates {
+    paths: Vec<String>,
+    /// The length of all paths.
+    bytes: usize,
+}
+
+// === impl Document ===
+
+impl Document {
+    /// Reads one document of JSON.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub(crate) fn from_json(body: &[u8]) -> Result<Self, serde_json::Error> {
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        // JSON has no more values than bytes.
+        let document = Self::read(&mut deserializer, usize::MAX)?;
+        deserializer.end()?;
+        Ok(document)
+    }
+
+    /// Reads one document, which takes at most `limit` bytes and values.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text, or that it takes more.
+    pub(super) fn read<'de, D: Deserializer<'de>>(
+        deserializer: D,
+        limit: usize,
+    ) -> Result<Self, D::Error> {
+        let (left, duplicates) = (Cell::new(limit), RefCell::default());
+        let reader = Reader {
+            left: &left,
+            duplicates: &duplicates,
+        };
+        let value = reader.deserialize(deserializer)?;
+        let mut duplicates = duplicates.into_inner().paths;
+        let mut seen = HashSet::new();
+        duplicates.retain(|path| seen.insert(path.clone()));
+        Ok(Self { value, duplicates })
+    }
+}
+
+// === impl Duplicates ===
+
+impl Duplicates {
+    /// Prepends a step to the paths from number `first` on, which are below it. `is_duplicate`
+    /// says that the step itself leads to a duplicate member.
+    fn enclose(&mut self, first: usize, step: &str, is_duplicate: bool) {
+        let below = self.paths.len().saturating_sub(first);
+        let more = (below + usize::from(is_duplicate)).saturating_mul(step.len() + 1);
+        self.bytes = self.bytes.saturating_add(more);
+        if self.bytes > MAX_DUPLICATES {
+            self.paths.truncate(first);
+            return;
+        }
+        for path in self.paths.iter_mut().skip(first) {
+            let dot = if path.starts_with('[') { "" } else { "." };
+            *path = [step, dot, path].concat();
+        }
+        if is_duplicate {
+            self.paths.push(step.to_owned());
+        }
+    }
+}
+
+// === impl Reader ===
+
+impl Reader<'_> {
+    fn take<E: Error>(self, size: usize) -> Result<(), E> {
+        match self.left.get().checked_sub(size) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(E::custom("document contains excessive aliasing")),
+        }
+    }
+
+    /// The number of duplicate members so far.
+    fn count(self) -> usize {
+        self.duplicates.borrow().paths.len()
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.take(1)?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value that JSON has")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        let number = Number::from_f64(value);
+        number
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("json: unsupported value: a number that is not finite"))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.take(value.len())?;
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let first = self.count();
+            let Some(item) = items.next_element_seed(self)? else {
+                return Ok(list.into());
+            };
+            if self.count() > first {
+                let step = format!("[{}]", list.len());
+                self.duplicates.borrow_mut().enclose(first, &step, false);
+            }
+            list.push(item);
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            self.take(key.len())?;
+            let first = self.count();
+            let value = members.next_value_seed(self)?;
+            if self.count() > first || map.contains_key(&key) {
+                let is_duplicate = map.contains_key(&key);
+                let mut duplicates = self.duplicates.borrow_mut();
+                duplicates.enclose(first, &key, is_duplicate);
+            }
+            map.insert(key, value);
+        }
+        Ok(map.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Document;
+
+    fn duplicates(text: &str) -> Vec<String> {
+        Document::from_json(text.as_bytes())
+            .expect("it is JSON")
+            .duplicates
+    }
+
+    #[test]
+    fn duplicate_members_are_noted_once_with_their_paths_and_the_last_one_counts() {
+        let text = r#"{"a":1,"a":2,"a":3,"b":{"c":[{"d":1,"d":2},{"d":1}],"e":0,"e":1}}"#;
+        let document = Document::from_json(text.as_bytes()).expect("it is JSON");
+        assert_eq!(document.duplicates, ["a", "b.c[0].d", "b.e"]);
+        let value = json!({ "a": 3, "b": { "c": [{ "d": 2 }, { "d": 1 }], "e": 1 } });
+        assert_eq!(document.value, value);
+        assert_eq!(
+            duplicates(r#"{"a":{"x":1,"x":2},"a":{"y":1,"y":2}}"#),
+            ["a.x", "a.y", "a"]
+        );
+        assert_eq!(duplicates(r#"[[{"a":1,"a":2}]]"#), ["[0][0].a"]);
+    }
+
+    #[test]
+    fn a_document_is_read_as_serde_json_reads_it() {
+        let text = r#"{"a":[null,true,-1,18446744073709551615,1.5,1e3,"\u00e9"],"b":{"c":{}}}"#;
+        let document = Document::from_json(text.as_bytes()).expect("it is JSON");
+        let value: Value = serde_json::from_str(text).expect("it is JSON");
+        assert_eq!((document.value, document.duplicates), (value, Vec::new()));
+        for wrong in ["", "{", "{} {}", r#"{"a":1,}"#, "[1e999]", &"[".repeat(200)] {
+            let ours = Document::from_json(wrong.as_bytes()).expect_err(wrong);
+            let theirs = serde_json::from_str::<Value>(wrong).expect_err(wrong);
+            assert_eq!(ours.to_string(), theirs.to_string(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_paths_of_duplicates_are_bounded() {
+        let long = "x".repeat(60_000);
+        let text = format!(r#"{{"{long}":{{"{long}":{{"a":1,"a":2}}}},"b":1,"b":2}}"#);
+        let total: usize = duplicates(&text).iter().map(String::len).sum();
+        assert!(total <= super::MAX_DUPLICATES, "{total} bytes");
+    }
+}

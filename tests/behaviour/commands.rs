@@ -286,6 +286,9 @@ fn masked(text: &str) -> String {
             (r"\b(\d+m)?\d+s\b|<invalid>", "AGE"),
             (r"[^ ]*/(LIVE|MERGED)-\d+", "$1"),
             (r"debugger-\w{5}", "debugger"),
+            (r"modifiedAt=\d+", "modifiedAt=TIME"),
+            // Helm ends its watches when it has seen enough, at any point of a response.
+            (r"I\d{4} .*watch ended with error.*context canceled.*\n", ""),
             // Columns are as wide as their cells.
             (r"[ \t]+", " "),
             (r"[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOG "),

@@ -30,12 +30,10 @@ const SCRIPT: Script = Script {
 };
 
 on_both_servers! {
-    /// docs/apiserver.md: row 21.
     async fn helm_installs_and_uninstalls_a_chart(cluster: Cluster) {
         SCRIPT.check(&cluster, "install").await;
     }
 
-    /// docs/apiserver.md: row 21.
     async fn helm_upgrades_a_release_and_rolls_it_back(cluster: Cluster) {
         SCRIPT.check(&cluster, "upgrade").await;
     }

@@ -44,6 +44,8 @@ on_both_servers! {
         let folder = Path::new(&folder);
         let path = std::env::join_paths([folder.join("classes"), folder.join("lib/*")]);
         let mut command = Command::new("java");
+        // The optimizing compiler takes more time than it saves in a program of seconds.
+        command.arg("-XX:TieredStopAtLevel=1");
         command.arg("-cp").arg(path.expect("a path")).arg("Clients");
         run(command, &cluster).await;
     }

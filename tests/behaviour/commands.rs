@@ -115,7 +115,7 @@ impl Script {
             }
         }
         let namespace = cluster.namespace();
-        let first = Client::new(self, namespace, "first", cluster.kubeconfig().await).await;
+        let first = Client::new(self, namespace, "first", cluster.kubeconfig().await);
         let beside = ApiServer::builder().profile(profile());
         let beside = beside.garbage_collection(false).quota_status(false).start();
         let second = if cluster.is_embedded() {
@@ -124,7 +124,7 @@ impl Script {
             create_namespace(beside.client(), namespace).await;
             let listening = beside.listen(([127, 0, 0, 1], 0)).await.expect("a port");
             let kubeconfig = (listening.kubeconfig(), Some(listening));
-            Some(Client::new(self, namespace, "second", kubeconfig).await)
+            Some(Client::new(self, namespace, "second", kubeconfig))
         };
         let mut differences = Vec::new();
         for line in self.part(part) {
@@ -193,7 +193,7 @@ impl Script {
 
 impl Client {
     /// Clients of the server that `kubeconfig` names, with their files in a folder of their own.
-    async fn new(
+    fn new(
         script: &Script,
         namespace: &str,
         server: &str,

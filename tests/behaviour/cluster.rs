@@ -90,7 +90,7 @@ pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
 
 /// The profile of the embedded server: that of the minor version in `WINDLASS_KUBERNETES_MINOR`,
 /// which `cargo xtask test --minor` sets.
-fn profile() -> Profile {
+pub(crate) fn profile() -> Profile {
     match std::env::var("WINDLASS_KUBERNETES_MINOR").as_deref() {
         Err(_) | Ok("1.36") => Profile::V1_36,
         Ok("1.34") => Profile::V1_34,
@@ -302,19 +302,24 @@ impl Cluster {
     }
 
     async fn create_namespace(&self, name: &str) {
-        let namespaces: Api<Namespace> = Api::all(self.aside());
-        let namespace = Namespace {
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                ..ObjectMeta::default()
-            },
-            ..Namespace::default()
-        };
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .expect("a fresh namespace");
+        create_namespace(self.aside(), name).await;
     }
+}
+
+/// Creates a namespace through `client`.
+pub(crate) async fn create_namespace(client: Client, name: &str) {
+    let namespaces: Api<Namespace> = Api::all(client);
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .expect("a fresh namespace");
 }
 
 async fn with_token(real: &RealServer, token: &str) -> Client {

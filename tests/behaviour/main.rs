@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod cluster;
+mod commands;
 mod connection;
 mod kinds;
 mod real;
@@ -17,6 +18,7 @@ mod api;
 mod controller;
 mod finalizer;
 mod go_clients;
+mod helm;
 mod history;
 mod kubectl;
 mod leader;

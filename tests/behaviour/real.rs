@@ -44,6 +44,11 @@ impl RealServer {
             .as_ref()
     }
 
+    /// Whether [`shared`](Self::shared) has a server.
+    pub(crate) fn is_available() -> bool {
+        std::env::var_os("WINDLASS_KUBE_APISERVER").is_some()
+    }
+
     /// A server of its own, on which each pod needs a service account. It ends when stdin of its
     /// process closes: keep the value for as long as it is used.
     pub(crate) fn with_accounts() -> Option<Self> {

@@ -1,10 +1,10 @@
-//! Clients of other people in Python and JavaScript, with their defaults.
+//! Clients of other people in Python, JavaScript and Java, with their defaults.
 //!
-//! They are in `tests/python-clients` and `tests/node-clients`. `cargo xtask test` installs their
-//! packages where the interpreters are; `WINDLASS_PYTHON` and `WINDLASS_NODE_CLIENTS` name what to
-//! run.
+//! They are in `tests/python-clients`, `tests/node-clients` and `tests/java-clients`. `cargo xtask
+//! test` installs their packages where the languages are; `WINDLASS_PYTHON`,
+//! `WINDLASS_NODE_CLIENTS` and `WINDLASS_JAVA_CLIENTS` name what to run.
 
-use std::process::Stdio;
+use std::{path::Path, process::Stdio};
 
 use tokio::process::Command;
 
@@ -33,6 +33,20 @@ on_both_servers! {
         };
         let mut command = Command::new("node");
         command.arg(program);
+        run(command, &cluster).await;
+    }
+
+    async fn the_fabric8_client_works_with_both_transports(cluster: Cluster) {
+        let Some(folder) = std::env::var_os("WINDLASS_JAVA_CLIENTS") else {
+            println!("not run: WINDLASS_JAVA_CLIENTS does not name an installed client");
+            return;
+        };
+        let folder = Path::new(&folder);
+        let path = std::env::join_paths([folder.join("classes"), folder.join("lib/*")]);
+        let mut command = Command::new("java");
+        // The optimizing compiler takes more time than it saves in a program of seconds.
+        command.arg("-XX:TieredStopAtLevel=1");
+        command.arg("-cp").arg(path.expect("a path")).arg("Clients");
         run(command, &cluster).await;
     }
 }

@@ -108,8 +108,10 @@ impl Program {
 
     fn command(&self, linker_flags: &str, output: &Path) -> Command {
         let mut command = Command::new("go");
+        // Without -trimpath, because with it the programs do not share the compiled packages of
+        // modules that one of them replaces by another version.
         command
-            .args(["build", "-v", "-trimpath", "-ldflags", linker_flags, "-o"])
+            .args(["build", "-v", "-ldflags", linker_flags, "-o"])
             .arg(output)
             .arg("-modfile")
             .arg(&self.mod_file)

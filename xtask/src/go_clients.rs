@@ -16,6 +16,9 @@ pub(crate) struct GoClient {
     /// Where its sources are.
     folder: &'static str,
 
+    /// The file in that folder that names its modules.
+    mod_file: &'static str,
+
     /// Where it is built to, in the folder that cargo builds to.
     binary: &'static str,
 }
@@ -25,6 +28,7 @@ pub(crate) const LIBRARIES: GoClient = GoClient {
     name: "client-go and controller-runtime",
     variable: "WINDLASS_GO_CLIENTS",
     folder: "tests/go-clients",
+    mod_file: "go.mod",
     binary: "go-clients/go-clients",
 };
 
@@ -33,7 +37,27 @@ pub(crate) const KUBECTL: GoClient = GoClient {
     name: "kubectl",
     variable: "WINDLASS_KUBECTL",
     folder: "tests/kubectl",
+    mod_file: "go.mod",
     binary: "kubectl/kubectl",
+};
+
+/// Helm.
+pub(crate) const HELM: GoClient = GoClient {
+    name: "Helm",
+    variable: "WINDLASS_HELM",
+    folder: "tests/helm",
+    mod_file: "go.mod",
+    binary: "helm/helm",
+};
+
+/// kubectl of an older minor version. The name of the file is the manager of the fields that
+/// kubectl writes.
+pub(crate) const OLDER_KUBECTL: GoClient = GoClient {
+    name: "kubectl 1.34",
+    variable: "WINDLASS_KUBECTL_1_34",
+    folder: "tests/kubectl",
+    mod_file: "go.1.34.mod",
+    binary: "kubectl/1.34/kubectl",
 };
 
 /// The module of kubectl. Its version is that of Kubernetes, with another first number.
@@ -47,7 +71,7 @@ impl GoClient {
         &self,
         repository: &Repository,
     ) -> Result<std::result::Result<PathBuf, String>> {
-        let program = Program::read(repository, self.folder, self.binary)?;
+        let program = Program::with_modules(repository, self.folder, self.mod_file, self.binary)?;
         if let Some(reason) = program.missing(self.name) {
             return Ok(Err(reason));
         }

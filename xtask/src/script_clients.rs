@@ -1,4 +1,4 @@
-//! The clients in Python and JavaScript that the tests run: installs what they need.
+//! The clients in Python, JavaScript and Java that the tests run: installs what they need.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Result, progress, repository::Repository};
 
-/// Clients of a server in a scripting language.
+/// Clients of a server whose packages are installed by a tool of their language.
 #[derive(Debug)]
 pub(crate) struct ScriptClient {
     /// How errors and progress name it.
@@ -17,7 +17,7 @@ pub(crate) struct ScriptClient {
     /// The variable in which the tests find the path that [`find`](Self::find) returns.
     pub(crate) variable: &'static str,
 
-    /// The interpreter, and the lowest version with which the clients were tried.
+    /// The interpreter or compiler, and the lowest version with which the clients were tried.
     interpreter: (&'static str, [u32; 2]),
 
     /// A command that succeeds if packages can be installed, and the error if it does not.
@@ -69,6 +69,38 @@ pub(crate) const NODE: ScriptClient = ScriptClient {
     target: "node-clients",
     install: &[&["npm", "ci"]],
     entry: "client.js",
+};
+
+/// The fabric8 client.
+pub(crate) const JAVA: ScriptClient = ScriptClient {
+    name: "clients in Java",
+    variable: "WINDLASS_JAVA_CLIENTS",
+    interpreter: ("javac", [17, 0]),
+    installer: (&["mvn", "--version"], "Maven is not installed"),
+    folder: "tests/java-clients",
+    files: &[
+        "pom.xml",
+        "Clients.java",
+        "Objects.java",
+        "Paint.java",
+        "Paints.java",
+        "Watches.java",
+    ],
+    target: "java-clients",
+    install: &[
+        &["mvn", "--batch-mode", "dependency:copy-dependencies"],
+        &[
+            "javac",
+            "-sourcepath",
+            ".",
+            "-cp",
+            "lib/*",
+            "-d",
+            "classes",
+            "Clients.java",
+        ],
+    ],
+    entry: "",
 };
 
 /// Present in the target folder after all packages were installed.

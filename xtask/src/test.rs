@@ -14,11 +14,11 @@ use crate::{
     duration::Stopwatch,
     features::is_published,
     fuzz,
-    go_clients::{KUBECTL, LIBRARIES},
+    go_clients::{HELM, KUBECTL, LIBRARIES, OLDER_KUBECTL},
     kube_apiserver::{self, Found, Minor},
     progress,
     repository::{Repository, cargo},
-    script_clients::{NODE, PYTHON},
+    script_clients::{JAVA, NODE, PYTHON},
     tools,
 };
 
@@ -79,13 +79,13 @@ impl Test {
         let mut not_run = Vec::new();
 
         let mut clients = Vec::new();
-        for it in [LIBRARIES, KUBECTL] {
+        for it in [LIBRARIES, KUBECTL, HELM, OLDER_KUBECTL] {
             let found = it.find(&repository);
             let path = client(it.name, found, &mut outcome, &mut not_run);
             clients.push((it.variable, path));
         }
         let has_go = clients.iter().all(|(_, path)| path.is_some());
-        for it in [PYTHON, NODE] {
+        for it in [PYTHON, NODE, JAVA] {
             let found = it.find(&repository);
             let path = client(it.name, found, &mut outcome, &mut not_run);
             clients.push((it.variable, path));

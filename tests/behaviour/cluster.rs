@@ -216,7 +216,7 @@ impl Cluster {
     }
 
     /// The minor version that both servers have, such as `36`.
-    pub(crate) fn minor(&self) -> String {
+    pub(crate) fn minor() -> String {
         let version = profile().git_version();
         version
             .split('.')

@@ -9,7 +9,7 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Runs each fuzz target of tests/fuzz for some minutes, two at a time, and prints the number of
+/// Runs each fuzz target of tests/fuzz for some minutes, four at a time, and prints the number of
 /// executions.
 ///
 /// A failing input is printed with its seed. `BOLERO_RANDOM_SEED=<seed> cargo test --test fuzz
@@ -40,7 +40,7 @@ pub(crate) const SEED: &str = "WINDLASS_FUZZ_SEED";
 const TIME: &str = "WINDLASS_FUZZ_MS";
 
 /// The number of targets that run at the same time.
-const PARALLEL: &str = "2";
+const PARALLEL: &str = "4";
 
 // === impl Fuzz ===
 

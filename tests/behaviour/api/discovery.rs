@@ -103,10 +103,10 @@ on_both_servers! {
         assert!(url.starts_with("/openapi/v3/apis/apps/v1?hash="), "{url}");
         let document = raw.get(url).await.ok();
         let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
-        let patch = &document["paths"][path]["patch"];
+        let operation = &document["paths"][path]["patch"];
         let kind = json!({ "group": "apps", "kind": "Deployment", "version": "v1" });
-        assert_eq!(patch["x-kubernetes-group-version-kind"], kind);
-        let parameters = patch["parameters"].as_array().expect("parameters").iter();
+        assert_eq!(operation["x-kubernetes-group-version-kind"], kind);
+        let parameters = operation["parameters"].as_array().expect("parameters").iter();
         let names: Vec<_> = parameters.filter_map(|it| it["name"].as_str()).collect();
         for name in ["dryRun", "fieldManager", "fieldValidation", "force"] {
             assert!(names.contains(&name), "{name} in {names:?}");
@@ -123,7 +123,7 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         let version = raw.get("/version").await.ok();
         assert_eq!(version["major"], "1");
-        assert_eq!(version["minor"], cluster.minor(), "the profile is that of the real server");
+        assert_eq!(version["minor"], crate::cluster::Cluster::minor(), "the profile is that of the real server");
         assert!(version["gitVersion"].as_str().is_some_and(|version| version.starts_with("v1.")), "{version}");
         for path in ["/healthz", "/livez", "/readyz"] {
             let answer = raw.get(path).await;

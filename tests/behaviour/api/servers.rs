@@ -12,7 +12,7 @@ use crate::{cluster::Cluster, real::RealServer};
 /// A server that one test has for itself, on a port.
 enum OwnServer {
     Embedded(Listening),
-    Real(RealServer),
+    Real(Box<RealServer>),
 }
 
 // === impl OwnServer ===
@@ -24,7 +24,8 @@ impl OwnServer {
             let listening = builder.start().listen(([127, 0, 0, 1], 0)).await;
             return Self::Embedded(listening.expect("a port"));
         }
-        Self::Real(RealServer::own(flags).expect("the shared server runs too"))
+        let real = RealServer::own(flags).expect("the shared server runs too");
+        Self::Real(real.into())
     }
 
     async fn raw(&self) -> Raw {
@@ -137,12 +138,11 @@ on_both_servers! {
     /// docs/apiserver.md: row 17.
     async fn an_unknown_token_is_unauthorized(cluster: Cluster) {
         let path = "/api/v1/namespaces";
-        let answer = match cluster.with_token("unknown").await {
-            Some(client) => Raw::of(client, "default").get(path).await,
-            None => {
-                let headers = [("authorization", "Bearer unknown")];
-                Raw::new(&cluster).await.ask(http::Method::GET, path, &headers, "").await
-            }
+        let answer = if let Some(client) = cluster.with_token("unknown").await {
+            Raw::of(client, "default").get(path).await
+        } else {
+            let headers = [("authorization", "Bearer unknown")];
+            Raw::new(&cluster).await.ask(http::Method::GET, path, &headers, "").await
         };
         assert_eq!(answer.body["kind"], "Status");
         assert_eq!(answer.refused(401, "Unauthorized"), "Unauthorized");

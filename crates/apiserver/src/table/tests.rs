@@ -189,8 +189,8 @@ fn built_in_kinds_have_the_columns_of_kubectl() {
     check(
         &Columns::builtin("", "limitranges"),
         &json!({"metadata": meta}),
-        "Name Age",
-        &json!(["x", "2m"]),
+        "Name Created_At",
+        &json!(["x", "2024-01-01T23:58:00Z"]),
     );
 }
 

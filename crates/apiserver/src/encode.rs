@@ -67,7 +67,7 @@ pub(crate) fn object(
     }
     let json = match format.presentation {
         Presentation::Table(include) => {
-            let object = shown(resource, stored);
+            let object = of_row(resource, stored, include);
             let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
             resource
                 .columns
@@ -115,7 +115,7 @@ pub(crate) fn list(
         let objects: Vec<_> = page
             .items
             .iter()
-            .map(|stored| shown(resource, stored))
+            .map(|stored| of_row(resource, stored, include))
             .collect();
         let objects: Vec<_> = objects.iter().collect();
         let table = resource.columns.table(&objects, &metadata, include, now);
@@ -237,6 +237,15 @@ fn shown(resource: &Resource, stored: &Stored) -> Value {
     migrated.unwrap_or_else(|| resource.present(stored.value()))
 }
 
+/// The object from which the row of a table is made. The rows of autoscalers are those of the stored
+/// version, which keeps the order of all metrics.
+fn of_row(resource: &Resource, stored: &Stored, include: IncludeObject) -> Value {
+    if resource.view == View::Autoscaler && include != IncludeObject::Object {
+        return stored.value().clone();
+    }
+    shown(resource, stored)
+}
+
 // === impl Encoded ===
 
 impl Encoded {
@@ -286,7 +295,7 @@ impl EventEncoder {
         }
         open(out, kind);
         if let Presentation::Table(include) = presentation {
-            let object = shown(&self.resource, stored);
+            let object = of_row(&self.resource, stored, include);
             let table = self.table(&object, include, now);
             out.extend_from_slice(table.to_string().as_bytes());
         } else {

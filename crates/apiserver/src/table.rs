@@ -103,7 +103,9 @@ impl Columns {
     ) -> Value {
         let rows = objects.iter().map(|object| self.row(object, include, now));
         let rows: Vec<_> = rows.collect();
-        let definitions: Vec<_> = self.columns.iter().map(Column::definition).collect();
+        // A cell of a column without a name has no definition.
+        let named = self.columns.iter().filter(|column| !column.name.is_empty());
+        let definitions: Vec<_> = named.map(Column::definition).collect();
         let mut metadata = Map::new();
         for field in ["resourceVersion", "continue", "remainingItemCount"] {
             if let Some(value) = list_meta.get(field).filter(|value| !value.is_null()) {

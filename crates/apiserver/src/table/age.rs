@@ -24,7 +24,8 @@ pub(super) fn between(then: Timestamp, now: Timestamp) -> String {
     human(now.duration_since(then).as_secs())
 }
 
-fn human(seconds: i64) -> String {
+/// A number of seconds, in one or two units.
+pub(super) fn human(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;

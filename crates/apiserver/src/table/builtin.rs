@@ -1,15 +1,15 @@
 //! The columns of the built-in kinds.
-//!
-//! Some rarely used kinds with many rules (volumes, autoscalers, endpoints, and others) show only
-//! name and age.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
     Column, cells,
-    cells::{event, job, network, node, pod, workload},
+    cells::{autoscaler, endpoint, event, job, network, node, pod, reference, workload},
 };
+
+mod policy;
+mod storage;
 
 /// The columns of `plural` in `group`.
 pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
@@ -71,9 +71,32 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
             age(),
         ],
         ("scheduling.k8s.io", "priorityclasses") => priority_classes(),
-        ("storage.k8s.io", "storageclasses") => storage_classes(),
-        ("", "persistentvolumeclaims") => volume_claims(),
-        _ => vec![age()],
+        ("autoscaling", "horizontalpodautoscalers") => autoscalers(),
+        ("", "endpoints") => vec![column("Endpoints", "string", endpoint::endpoints), age()],
+        ("discovery.k8s.io", "endpointslices") => endpoint_slices(),
+        ("", "podtemplates") => pod_templates(),
+        ("apps", "controllerrevisions") => controller_revisions(),
+        ("apiregistration.k8s.io", "apiservices") => api_services(),
+        ("node.k8s.io", "runtimeclasses") => vec![
+            column("Handler", "string", |object, _| {
+                cells::text(object, "/handler", "")
+            }),
+            age(),
+        ],
+        ("networking.k8s.io", "servicecidrs") => {
+            vec![column("CIDRs", "string", reference::cidrs), age()]
+        }
+        // Rows have an age, but no column is defined for it.
+        ("networking.k8s.io", "ipaddresses") => vec![
+            column("ParentRef", "string", reference::parent),
+            column("", "string", cells::age),
+        ],
+        ("", "limitranges") | ("storage.k8s.io", "csistoragecapacities") => {
+            vec![column("Created At", "date", cells::created)]
+        }
+        _ => policy::columns(group, plural)
+            .or_else(|| storage::columns(group, plural))
+            .unwrap_or_else(|| vec![age()]),
     });
     columns
 }
@@ -275,44 +298,51 @@ fn priority_classes() -> Vec<Column> {
     ]
 }
 
-fn storage_classes() -> Vec<Column> {
+fn autoscalers() -> Vec<Column> {
     vec![
-        column("Provisioner", "string", |object, _| {
-            cells::text(object, "/provisioner", "")
+        column("Reference", "string", autoscaler::reference),
+        column("Targets", "string", autoscaler::targets),
+        column("MinPods", "string", autoscaler::min_pods),
+        column("MaxPods", "string", autoscaler::max_pods),
+        column("Replicas", "string", autoscaler::replicas),
+        age(),
+    ]
+}
+
+fn endpoint_slices() -> Vec<Column> {
+    vec![
+        column("AddressType", "string", |object, _| {
+            cells::text(object, "/addressType", "")
         }),
-        column("ReclaimPolicy", "string", |object, _| {
-            cells::text(object, "/reclaimPolicy", "Delete")
-        }),
-        column("VolumeBindingMode", "string", |object, _| {
-            cells::text(object, "/volumeBindingMode", "Immediate")
-        }),
-        column("AllowVolumeExpansion", "string", |object, _| {
-            cells::flag(object, "/allowVolumeExpansion")
+        column("Ports", "string", endpoint::slice_ports),
+        column("Endpoints", "string", endpoint::slice_endpoints),
+        age(),
+    ]
+}
+
+fn pod_templates() -> Vec<Column> {
+    vec![
+        column("Containers", "string", workload::template_names),
+        column("Images", "string", workload::template_images),
+        column("Pod Labels", "string", workload::template_labels),
+    ]
+}
+
+fn controller_revisions() -> Vec<Column> {
+    vec![
+        column("Controller", "string", reference::controller),
+        column("Revision", "string", |object, _| {
+            cells::count(object, "/revision")
         }),
         age(),
     ]
 }
 
-fn volume_claims() -> Vec<Column> {
+fn api_services() -> Vec<Column> {
     vec![
-        column("Status", "string", cells::phase),
-        column("Volume", "string", |object, _| {
-            cells::text(object, "/spec/volumeName", "")
-        }),
-        column("Capacity", "string", |object, _| {
-            cells::text_or_number(object, "/status/capacity/storage", "")
-        }),
-        column("Access Modes", "string", cells::access_modes),
-        column("StorageClass", "string", |object, _| {
-            cells::text(object, "/spec/storageClassName", "")
-        }),
-        column("VolumeAttributesClass", "string", |object, _| {
-            cells::text(object, "/spec/volumeAttributesClassName", "<unset>")
-        }),
+        column("Service", "string", reference::api_service),
+        column("Available", "string", reference::available),
         age(),
-        wide("VolumeMode", |object, _| {
-            cells::text(object, "/spec/volumeMode", "<unset>")
-        }),
     ]
 }
 

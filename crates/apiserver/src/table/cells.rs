@@ -5,11 +5,19 @@ use serde_json::Value;
 
 use super::age;
 
+pub(super) mod admission;
+pub(super) mod autoscaler;
+pub(super) mod certificate;
+pub(super) mod endpoint;
 pub(super) mod event;
+pub(super) mod flow;
 pub(super) mod job;
 pub(super) mod network;
 pub(super) mod node;
 pub(super) mod pod;
+pub(super) mod quota;
+pub(super) mod reference;
+pub(super) mod volume;
 pub(super) mod workload;
 
 /// What stands where there is nothing.
@@ -93,6 +101,14 @@ pub(super) fn text_or_number(object: &Value, pointer: &str, absent: &str) -> Val
     }
 }
 
+/// The string or number at `pointer` as a text.
+fn text_at(object: &Value, pointer: &str) -> Option<String> {
+    match object.pointer(pointer)? {
+        Value::Number(number) => Some(number.to_string()),
+        other => other.as_str().map(str::to_owned),
+    }
+}
+
 /// The boolean at `pointer`; nothing is `false`.
 pub(super) fn flag(object: &Value, pointer: &str) -> Value {
     object
@@ -135,20 +151,4 @@ pub(super) fn subjects(object: &Value, kind: &str) -> Value {
         }
     });
     names.collect::<Vec<_>>().join(", ").into()
-}
-
-/// The ways a volume may be mounted, in the short forms of Kubernetes.
-pub(super) fn access_modes(object: &Value, _: Timestamp) -> Value {
-    let modes = list_at(object, "/status/accessModes")
-        .iter()
-        .filter_map(|mode| {
-            Some(match mode.as_str()? {
-                "ReadWriteOnce" => "RWO",
-                "ReadOnlyMany" => "ROX",
-                "ReadWriteMany" => "RWX",
-                "ReadWriteOncePod" => "RWOP",
-                _ => return None,
-            })
-        });
-    modes.collect::<Vec<_>>().join(",").into()
 }

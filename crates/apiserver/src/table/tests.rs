@@ -189,8 +189,40 @@ fn built_in_kinds_have_the_columns_of_kubectl() {
     check(
         &Columns::builtin("", "limitranges"),
         &json!({"metadata": meta}),
-        "Name Age",
-        &json!(["x", "2m"]),
+        "Name Created_At",
+        &json!(["x", "2024-01-01T23:58:00Z"]),
+    );
+}
+
+#[test]
+fn an_api_service_shows_its_service_and_why_it_is_not_available() {
+    let meta = json!({"name": "x", "creationTimestamp": "2024-01-01T23:58:00Z"});
+    let columns = Columns::builtin("apiregistration.k8s.io", "apiservices");
+    let names = "Name Service Available Age";
+    check(
+        &columns,
+        &json!({"metadata": meta, "spec": {}}),
+        names,
+        &json!(["x", "Local", "Unknown", "2m"]),
+    );
+    let condition = json!({"type": "Available", "status": "False", "reason": "ServiceNotFound"});
+    check(
+        &columns,
+        &json!({"metadata": meta, "spec": {"service": {"namespace": "n", "name": "s"}},
+            "status": {"conditions": [condition]}}),
+        names,
+        &json!(["x", "n/s", "False (ServiceNotFound)", "2m"]),
+    );
+}
+
+#[test]
+fn the_age_of_an_ip_address_has_no_column() {
+    check(
+        &Columns::builtin("networking.k8s.io", "ipaddresses"),
+        &json!({"metadata": {"name": "10.0.0.1", "creationTimestamp": "2024-01-01T23:58:00Z"},
+            "spec": {"parentRef": {"resource": "services", "namespace": "n", "name": "s"}}}),
+        "Name ParentRef",
+        &json!(["10.0.0.1", "services/n/s", "2m"]),
     );
 }
 

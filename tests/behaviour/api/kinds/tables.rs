@@ -9,35 +9,13 @@ use super::{KINDS, Pair};
 /// Objects with a status.
 const WITH_STATUS: &str = include_str!("tables.yaml");
 
-/// Kinds whose tables have fewer columns here (FIXME).
-const PLAIN: [&str; 22] = [
-    "ControllerRevision",
-    "CSIDriver",
-    "CSINode",
-    "CSIStorageCapacity",
-    "Endpoints",
-    "EndpointSlice",
-    "FlowSchema",
-    "HorizontalPodAutoscaler",
-    "LimitRange",
-    "MutatingWebhookConfiguration",
-    "PersistentVolume",
-    "PodTemplate",
-    "PriorityLevelConfiguration",
-    "ResourceClaim",
-    "ResourceQuota",
-    "RuntimeClass",
-    "ServiceCIDR",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-    "VolumeAttachment",
-    "VolumeAttributesClass",
-];
+/// These limit the objects that are created after them.
+const LIMITS: [&str; 2] = ["LimitRange", "ResourceQuota"];
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// Creates an object with its status, and reads its place as a table.
+/// Creates an object with its status, and reads its place as a table. An object with finalizers is
+/// deleted first, and they are removed in the end.
 async fn table(raw: &Raw, place: &str, object: &Value) -> Value {
     let one = format!(
         "{place}/{}",
@@ -48,7 +26,15 @@ async fn table(raw: &Raw, place: &str, object: &Value) -> Value {
         let path = format!("{one}/status");
         raw.merge(&path, &json!({ "status": status })).await;
     }
+    let has_finalizers = object["metadata"].get("finalizers").is_some();
+    if has_finalizers {
+        raw.ask(Method::DELETE, &one, &[], "").await;
+    }
     let answer = raw.ask(Method::GET, &one, &[("accept", TABLE)], "").await;
+    if has_finalizers {
+        let without = json!({ "metadata": { "finalizers": null } });
+        raw.merge(&one, &without).await;
+    }
     shown(&answer)
 }
 
@@ -77,7 +63,9 @@ fn shown(answer: &Answer) -> Value {
                 "Age" | "Created At" | "Duration" | "First Seen" | "Last Schedule"
                 | "Last Seen" => json!("*"),
                 "Port(s)" if text.contains(":3") => json!(text.split(':').next()),
-                "Restarts" => json!(text.split(" (").next()),
+                // The two servers have other users.
+                "Requestor" => json!("*"),
+                "Restarts" if text.contains(" (") => json!([text.split(" (").next(), "*"]),
                 "Selector" if text.contains("controller-uid") => json!("*"),
                 _ => cell.clone(),
             }
@@ -96,14 +84,14 @@ on_both_servers! {
         let mut objects = pair.documents(KINDS);
         let more = pair.documents(WITH_STATUS).remove(0);
         objects.extend(more.as_array().expect("a list").iter().cloned());
-        let is_plain = |object: &&Value| PLAIN.iter().any(|kind| object["kind"] == *kind);
-        for object in objects.iter().filter(|object| !is_plain(object)) {
+        objects.sort_by_key(|object| LIMITS.iter().any(|kind| object["kind"] == *kind));
+        for object in &objects {
             let place = pair.place(object).await;
             let theirs = table(&pair.theirs, &place, object).await;
             let ours = table(&pair.ours, &place, object).await;
             let what = format!("table of {object}");
             pair.recorded.add(&what, &ours);
-            if theirs != ours {
+            if theirs != ours || theirs["code"] != 200 {
                 pair.differences.push(format!(
                     "{what}:\n  the server: {theirs}\n  the embedded one: {ours}"
                 ));

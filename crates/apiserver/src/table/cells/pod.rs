@@ -1,19 +1,26 @@
 //! The cells of a pod. Its status follows from the states of its containers, not only from its
 //! phase.
-//!
-//! Missing: the time of the last restart.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{NONE, int_at, list_at, str_at, text};
+use crate::table::age;
 
 /// The summary of the containers of a pod.
 #[derive(Debug, Default)]
-struct Sum {
+struct Sum<'a> {
     ready: usize,
-    restarts: i64,
+    restarts: Restarts<'a>,
     reason: String,
+}
+
+/// The restarts of some containers.
+#[derive(Debug, Default)]
+struct Restarts<'a> {
+    count: i64,
+    /// The time at which the last of them ended before its restart; later times are greater texts.
+    last: Option<&'a str>,
 }
 
 pub(in super::super) fn ready(object: &Value, _: Timestamp) -> Value {
@@ -37,8 +44,15 @@ pub(in super::super) fn status(object: &Value, _: Timestamp) -> Value {
     Sum::of(object).reason.into()
 }
 
-pub(in super::super) fn restarts(object: &Value, _: Timestamp) -> Value {
-    Sum::of(object).restarts.to_string().into()
+pub(in super::super) fn restarts(object: &Value, now: Timestamp) -> Value {
+    let Restarts { count, last } = Sum::of(object).restarts;
+    match last {
+        Some(last) if count != 0 => {
+            let ago = age::since(Some(&last.into()), now);
+            format!("{count} ({ago} ago)").into()
+        }
+        _ => count.to_string().into(),
+    }
 }
 
 pub(in super::super) fn ip(object: &Value, _: Timestamp) -> Value {
@@ -96,8 +110,8 @@ fn ending(terminated: &Value) -> String {
 
 // === impl Sum ===
 
-impl Sum {
-    fn of(object: &Value) -> Self {
+impl<'a> Sum<'a> {
+    fn of(object: &'a Value) -> Self {
         let phase = str_at(object, "/status/phase", "");
         let mut sum = Self {
             reason: str_at(object, "/status/reason", phase).to_owned(),
@@ -115,10 +129,10 @@ impl Sum {
         sum
     }
 
-    /// Whether one of them is not done yet, and how often those that stay were restarted.
-    fn add_init_containers(&mut self, object: &Value) -> (bool, i64) {
+    /// Whether one of them is not done yet, and the restarts of those that stay.
+    fn add_init_containers(&mut self, object: &'a Value) -> (bool, Restarts<'a>) {
         let containers = list_at(object, "/spec/initContainers");
-        let mut sidecar_restarts = 0;
+        let mut sidecar_restarts = Restarts::default();
         for (i, status) in list_at(object, "/status/initContainerStatuses")
             .iter()
             .enumerate()
@@ -127,10 +141,9 @@ impl Sum {
             let stays = containers
                 .iter()
                 .any(|c| str_at(c, "/name", "") == name && is_sidecar(c));
-            let restarts = int_at(status, "/restartCount");
-            self.restarts += restarts;
+            self.restarts.add(status);
             if stays {
-                sidecar_restarts += restarts;
+                sidecar_restarts.add(status);
             }
             let terminated = status.pointer("/state/terminated");
             if terminated.is_some_and(|state| int_at(state, "/exitCode") == 0) {
@@ -151,11 +164,11 @@ impl Sum {
         (false, sidecar_restarts)
     }
 
-    fn add_containers(&mut self, object: &Value) {
+    fn add_containers(&mut self, object: &'a Value) {
         let mut runs = false;
         let mut failure = None;
         for status in list_at(object, "/status/containerStatuses").iter().rev() {
-            self.restarts += int_at(status, "/restartCount");
+            self.restarts.add(status);
             let waiting = str_at(status, "/state/waiting/reason", "");
             if !waiting.is_empty() {
                 waiting.clone_into(&mut self.reason);
@@ -181,5 +194,15 @@ impl Sum {
                 "NotReady".clone_into(&mut self.reason);
             }
         }
+    }
+}
+
+// === impl Restarts ===
+
+impl<'a> Restarts<'a> {
+    fn add(&mut self, status: &'a Value) {
+        self.count += int_at(status, "/restartCount");
+        let ended = status.pointer("/lastState/terminated/finishedAt");
+        self.last = self.last.max(ended.and_then(Value::as_str));
     }
 }

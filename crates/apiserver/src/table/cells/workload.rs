@@ -95,3 +95,17 @@ pub(in super::super) fn selector_at(object: &Value, pointer: &str) -> String {
         selector => selector,
     }
 }
+
+// Cells of pod templates.
+
+pub(in super::super) fn template_names(object: &Value, _: Timestamp) -> Value {
+    joined(object, "/template/spec/containers", "/name", ",").into()
+}
+
+pub(in super::super) fn template_images(object: &Value, _: Timestamp) -> Value {
+    joined(object, "/template/spec/containers", "/image", ",").into()
+}
+
+pub(in super::super) fn template_labels(object: &Value, _: Timestamp) -> Value {
+    labels(object, "/template/metadata/labels").into()
+}

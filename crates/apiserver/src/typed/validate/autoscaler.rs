@@ -28,7 +28,7 @@ pub(super) fn autoscaler(root: At<'_>, faults: &mut Faults) {
         at.inner("scaleTargetRef", |at| {
             reference(at, faults);
             let version = at.text("apiVersion");
-            let is_core = version == "v1" && at.text("kind") == "ReplicationController";
+            let is_core = at.text("kind") == "ReplicationController";
             if let Some(why) = syntax::api_version(version) {
                 faults.invalid(at.path("apiVersion"), &version.into(), why);
             } else if !version.contains('/') && !is_core {

@@ -44,7 +44,9 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
         }
         ("networking.k8s.io", "ingresses") => ingresses(),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => role_bindings(),
-        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
+        ("", "limitranges")
+        | ("rbac.authorization.k8s.io", "roles" | "clusterroles")
+        | ("storage.k8s.io", "csistoragecapacities") => {
             vec![column("Created At", "date", cells::created)]
         }
         ("autoscaling", "scales") => vec![
@@ -91,9 +93,6 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
             column("ParentRef", "string", reference::parent),
             column("", "string", cells::age),
         ],
-        ("", "limitranges") | ("storage.k8s.io", "csistoragecapacities") => {
-            vec![column("Created At", "date", cells::created)]
-        }
         _ => policy::columns(group, plural)
             .or_else(|| storage::columns(group, plural))
             .unwrap_or_else(|| vec![age()]),

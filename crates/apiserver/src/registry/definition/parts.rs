@@ -80,7 +80,7 @@ impl Definition<'_> {
         }
         let see = "see https://github.com/kubernetes/enhancements/pull/1111";
         let path = format!("metadata.annotations[{APPROVAL}]");
-        let annotations = crate::metadata::field(&self.object, "annotations");
+        let annotations = crate::metadata::field(self.object, "annotations");
         let approval = annotations.and_then(|annotations| annotations.get(APPROVAL)?.as_str());
         match approval.unwrap_or_default() {
             "" => {

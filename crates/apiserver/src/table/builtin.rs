@@ -44,6 +44,11 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
         }
         ("networking.k8s.io", "ingresses") => ingresses(),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => role_bindings(),
+        ("", "limitranges")
+        | ("rbac.authorization.k8s.io", "roles" | "clusterroles")
+        | ("storage.k8s.io", "csistoragecapacities") => {
+            vec![column("Created At", "date", cells::created)]
+        }
         ("autoscaling", "scales") => vec![
             column("Desired", "integer", |object, _| {
                 cells::count(object, "/spec/replicas")
@@ -88,11 +93,6 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
             column("ParentRef", "string", reference::parent),
             column("", "string", cells::age),
         ],
-        ("", "limitranges")
-        | ("rbac.authorization.k8s.io", "roles" | "clusterroles")
-        | ("storage.k8s.io", "csistoragecapacities") => {
-            vec![column("Created At", "date", cells::created)]
-        }
         _ => policy::columns(group, plural)
             .or_else(|| storage::columns(group, plural))
             .unwrap_or_else(|| vec![age()]),

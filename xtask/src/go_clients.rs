@@ -77,6 +77,8 @@ impl GoClient {
         }
         let mut flags = "-s -w".to_owned();
         if let Ok(version) = program.value(KUBECTL_MODULE) {
+            // Without a comment, such as `// indirect`.
+            let version = version.split_whitespace().next().unwrap_or_default();
             let version = version.replacen("v0.", "v1.", 1);
             flags.push_str(" -X k8s.io/component-base/version.gitVersion=");
             flags.push_str(&version);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::status::Status;
 use crate::typed::Struct;
-use crate::wire::{Document, yaml};
+use crate::wire::{Document, duplicate_reports, yaml};
 
 mod json;
 mod strategic;
@@ -70,7 +70,6 @@ impl Patch {
         body: &[u8],
         custom: bool,
     ) -> Result<(Self, Vec<String>), Status> {
-        let duplicate = |path: &String| format!("duplicate field {path:?}");
         match essence(content_type) {
             JSON_PATCH => {
                 let document = Document::from_json(body).unwrap_or_default();
@@ -93,28 +92,23 @@ impl Patch {
                         format!("Request entity too large: {message}"),
                     ));
                 }
-                let duplicates = document.duplicates.iter().map(duplicate);
+                let duplicates = duplicate_reports(&document.duplicates).into_iter();
                 let duplicates = duplicates.map(|report| format!("json patch {report}"));
                 Ok((Self::Json(patch), duplicates.collect()))
             }
             MERGE_PATCH => {
                 let (patch, duplicates) = parse_object(body)?;
-                let duplicates = duplicates.iter().map(duplicate);
-                Ok((Self::Merge(patch.into()), duplicates.collect()))
+                Ok((Self::Merge(patch.into()), duplicate_reports(&duplicates)))
             }
             STRATEGIC_PATCH if !custom => {
                 let (patch, duplicates) = parse_object(body)?;
-                let duplicates = duplicates.iter().map(duplicate);
-                Ok((Self::Strategic(patch), duplicates.collect()))
+                Ok((Self::Strategic(patch), duplicate_reports(&duplicates)))
             }
             APPLY_PATCH => match yaml::from_slice(body) {
                 Ok(Document {
                     value: config @ Value::Object(_),
                     duplicates,
-                }) => {
-                    let duplicates = duplicates.iter().map(duplicate);
-                    Ok((Self::Apply(config), duplicates.collect()))
-                }
+                }) => Ok((Self::Apply(config), duplicate_reports(&duplicates))),
                 Ok(_) => Err(Status::bad_request("error decoding YAML: not an object")),
                 Err(error) => Err(Status::bad_request(format!("error decoding YAML: {error}"))),
             },

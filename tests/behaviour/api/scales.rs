@@ -160,8 +160,8 @@ on_both_servers! {
         let mut elsewhere = scale(&json!(3));
         elsewhere["metadata"]["name"] = "other".into();
         raw.apply(&forced, "scaler", &elsewhere).await.refused(400, "BadRequest");
-        let nobody = raw.patch_as(&path, "application/apply-patch+yaml", &scale(&json!(3))).await;
-        let why = nobody.refused(422, "Invalid");
+        let unnamed = raw.patch_as(&path, "application/apply-patch+yaml", &scale(&json!(3))).await;
+        let why = unnamed.refused(422, "Invalid");
         assert!(why.ends_with("fieldManager: Required value: is required for apply patch"), "{why}");
         assert_eq!(raw.get(&path).await.ok()["spec"]["replicas"], 2);
     }

@@ -29,7 +29,7 @@ impl Cluster {
         resource: &Resource,
         key: &Key,
         part: Part,
-        mut config: Value,
+        config: Value,
         options: &WriteOptions,
         now: &str,
     ) -> Result<Upsert, Status> {
@@ -38,11 +38,7 @@ impl Cluster {
             return Err(Status::not_found(&resource.about(&key.name)));
         }
         let api_version = resource.api_version();
-        check_type(resource, &api_version, &config)?;
-        if let Some(members) = config.as_object_mut() {
-            members.remove("apiVersion");
-            members.remove("kind");
-        }
+        let config = configuration(resource, &api_version, config)?;
         let words = managed::object_words(&config, &api_version, &resource.info.kind);
         let before = live.as_ref().map_or_else(
             || Value::Object(Map::new()),
@@ -82,9 +78,7 @@ impl Cluster {
             decoded.warnings.extend(options.duplicates.iter().cloned());
         }
         check_name(key, &decoded.object)?;
-        let metadata = metadata::of(&mut decoded.object);
-        metadata.remove("managedFields");
-        metadata.extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+        ownership::set_entries(&mut decoded.object, entries);
         let Some(old) = live else {
             let uid = metadata::text(&decoded.object, "uid");
             if !uid.is_empty() {
@@ -120,12 +114,12 @@ fn type_fault(why: &str) -> Cow<'_, str> {
     }
 }
 
-/// A configuration says what it is, in the version of the URL.
-pub(super) fn check_type(
+/// A configuration without its `apiVersion` and `kind`, which must be those of the URL.
+pub(super) fn configuration(
     resource: &Resource,
     api_version: &str,
-    config: &Value,
-) -> Result<(), Status> {
+    mut config: Value,
+) -> Result<Value, Status> {
     let text = |field: &str| {
         config
             .get(field)
@@ -133,11 +127,15 @@ pub(super) fn check_type(
             .unwrap_or_default()
     };
     let (sent, kind) = (text("apiVersion"), text("kind"));
-    if sent == api_version && kind == resource.info.kind {
-        return Ok(());
+    if sent != api_version || kind != resource.info.kind {
+        let (group, version) = sent.split_once('/').unwrap_or(("", sent));
+        return Err(Status::bad_request(format!(
+            "invalid object type: {group}/{version}, Kind={kind}"
+        )));
     }
-    let (group, version) = sent.split_once('/').unwrap_or(("", sent));
-    Err(Status::bad_request(format!(
-        "invalid object type: {group}/{version}, Kind={kind}"
-    )))
+    if let Some(members) = config.as_object_mut() {
+        members.remove("apiVersion");
+        members.remove("kind");
+    }
+    Ok(config)
 }

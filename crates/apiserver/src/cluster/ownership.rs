@@ -72,6 +72,13 @@ pub(super) fn track(
     *object = shown;
 }
 
+/// Replaces the `managedFields` of `object`.
+pub(super) fn set_entries(object: &mut Value, entries: Option<Value>) {
+    let metadata = metadata::of(object);
+    metadata.remove("managedFields");
+    metadata.extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+}
+
 /// Keeps the times of entries if a request changed nothing else.
 pub(super) fn keep_times(object: &mut Value, before: &Value) {
     let entries = |object: &Value| metadata::field(object, "managedFields").cloned();

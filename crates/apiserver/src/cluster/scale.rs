@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::apply::check_type;
+use super::apply::configuration;
 use super::decode::{self, Decoded};
 use super::update::{check_name, sent_version};
 use super::{Cluster, Part, Written, ownership};
 use crate::managed::{self, Write};
-use crate::metadata;
 use crate::patch::Patch;
 use crate::registry::{self, Resource, ScalePaths};
 use crate::status::{FieldError, Status};
@@ -110,9 +109,7 @@ impl Cluster {
                     &applied,
                     &scale.api_version(),
                 );
-                let metadata = metadata::of(&mut object);
-                metadata.remove("managedFields");
-                metadata.extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+                ownership::set_entries(&mut object, entries);
             }
         }
         let decoded = Decoded {
@@ -132,21 +129,17 @@ fn applied_scale(
     resource: &Resource,
     object: &Value,
     paths: &ScalePaths,
-    mut config: Value,
+    config: Value,
     options: &WriteOptions,
     now: &str,
 ) -> Result<Value, Status> {
     let scale = registry::scale();
     let version = scale.api_version();
-    check_type(scale, &version, &config)?;
-    if let Some(members) = config.as_object_mut() {
-        members.remove("apiVersion");
-        members.remove("kind");
-    }
+    let config = configuration(scale, &version, config)?;
     let words = managed::object_words(&config, &version, &scale.info.kind);
     let mut live = scale_of(object, paths);
     let entries = managed::entries_of_scale(object, &paths.wanted, &version);
-    metadata::of(&mut live).extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+    ownership::set_entries(&mut live, entries);
     let write = Write {
         manager: &options.manager,
         api_version: &version,

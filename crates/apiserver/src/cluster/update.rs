@@ -304,9 +304,7 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             }
             // Who owns what has changed with the part.
             let entries = metadata::of(&mut object).remove("managedFields");
-            let metadata = metadata::of(&mut whole);
-            metadata.remove("managedFields");
-            metadata.extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+            ownership::set_entries(&mut whole, entries);
             whole
         }
     }

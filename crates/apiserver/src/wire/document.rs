@@ -35,6 +35,12 @@ struct Duplicates {
     bytes: usize,
 }
 
+/// What is reported of duplicate members with these paths.
+pub(crate) fn duplicate_reports(paths: &[String]) -> Vec<String> {
+    let reports = paths.iter().map(|path| format!("duplicate field {path:?}"));
+    reports.collect()
+}
+
 // === impl Document ===
 
 impl Document {

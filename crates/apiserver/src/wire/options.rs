@@ -1,5 +1,6 @@
 //! The options of a request. *(pure)*
 
+use super::document::duplicate_reports;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -227,8 +228,7 @@ fn not_a_number(parser: &str, text: &str) -> String {
 impl WriteOptions {
     /// Reports the fields with these paths, which the body has twice.
     pub(crate) fn report_duplicates(&mut self, paths: &[String]) {
-        let reports = paths.iter().map(|path| format!("duplicate field {path:?}"));
-        self.duplicates.extend(reports);
+        self.duplicates = duplicate_reports(paths);
     }
 
     /// Reads the options of a write. Without a field manager, the first part of `user_agent`

@@ -311,5 +311,33 @@ fn masked(text: &str) -> String {
     for (mask, name) in MASKS.iter() {
         text = mask.replace_all(&text, *name).into_owned();
     }
-    text
+    with_sorted_managers(&text)
+}
+
+/// A text whose lists of `managedFields` in YAML are sorted. On both servers, entries of the same
+/// second are in the order of their managers, and others in the order of time.
+fn with_sorted_managers(text: &str) -> String {
+    let mut sorted = String::new();
+    let mut lines = text.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        sorted.push_str(line);
+        if line.trim() != "managedFields:" {
+            continue;
+        }
+        let mut entries = Vec::new();
+        while let Some(first) = lines.next_if(|it| it.trim().starts_with("- apiVersion:")) {
+            let mut entry = first.to_owned();
+            // The time is the last field of an entry.
+            for line in lines.by_ref() {
+                entry.push_str(line);
+                if line.trim().starts_with("time:") {
+                    break;
+                }
+            }
+            entries.push(entry);
+        }
+        entries.sort();
+        sorted.extend(entries);
+    }
+    sorted
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cluster::Page;
+use crate::managed;
 use crate::registry::{Resource, View};
 use crate::status::Status;
 use crate::store::{Stored, members};
@@ -224,17 +225,21 @@ fn body(resource: &Resource, stored: &Stored) -> Bytes {
         return stored.body().clone();
     }
     let mut object = shown(resource, stored);
-    if let Some(object) = object.as_object_mut() {
-        object.remove("apiVersion");
-        object.remove("kind");
-    }
-    members(&object)
+    let Some(object) = object.as_object_mut() else {
+        return Bytes::new();
+    };
+    object.remove("apiVersion");
+    object.remove("kind");
+    members(object)
 }
 
 /// A stored object as `resource` shows it.
 fn shown(resource: &Resource, stored: &Stored) -> Value {
-    let migrated = resource.migrated(stored);
-    migrated.unwrap_or_else(|| resource.present(stored.value()))
+    let Some(mut migrated) = resource.migrated(stored) else {
+        return resource.present(stored.value());
+    };
+    managed::expand(&mut migrated);
+    migrated
 }
 
 /// The object from which the row of a table is made. The rows of autoscalers are those of the stored

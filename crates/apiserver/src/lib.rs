@@ -31,6 +31,7 @@ mod store;
 // Answers.
 mod discovery;
 mod encode;
+mod json;
 mod status;
 mod table;
 mod watch;

@@ -14,6 +14,7 @@
 //! | `walk`, `owned`, `compare`, `merge`, `remove`, `check` | walks over a value and its type |
 //! | `entries` | `metadata.managedFields`, read and written |
 //! | `track`, `apply` | the two kinds of write |
+//! | `created` | the fields of a new object |
 //! | `scale` | the owners of the number of replicas, for applies to a scale |
 //!
 //! Source: structured-merge-diff v6 and apimachinery `pkg/util/managedfields` v0.36, for what
@@ -22,6 +23,7 @@
 mod apply;
 mod check;
 mod compare;
+mod created;
 mod entries;
 mod fields_v1;
 mod last_applied;
@@ -40,7 +42,7 @@ mod tests;
 
 pub(crate) use apply::{apply, object_words};
 pub(crate) use check::{go_type, shown};
-pub(crate) use entries::same_but_for_times;
+pub(crate) use entries::{expand, same_but_for_times, write as write_entries};
 pub(crate) use scale::{entries_of_object, entries_of_scale};
 pub(crate) use track::track;
 pub(crate) use types::{Shape, Types, builtin};

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::authorize::{Attributes, Authorizer, Decision};
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
+use crate::managed;
 use crate::profile::Profile;
 use crate::service::ApiService;
 use crate::status::Status;
@@ -215,8 +216,12 @@ impl ApiServer {
     pub fn objects(&self) -> Vec<(String, Value)> {
         self.shared.read(|cluster| {
             let all = cluster.store.all();
-            all.map(|(table, object)| (table.to_string(), object.value().clone()))
-                .collect()
+            all.map(|(table, stored)| {
+                let mut object = stored.value().clone();
+                managed::expand(&mut object);
+                (table.to_string(), object)
+            })
+            .collect()
         })
     }
 

@@ -14,7 +14,8 @@
 //! - [`encode`] gives the bytes that Go writes for the object that it reads from the same
 //!   JSON. Two differences remain, which no reader sees: a quantity is sent as it is written,
 //!   not in its canonical form, and raw JSON (`FieldsV1`, `RawExtension`) is sent without
-//!   white space and with its members sorted.
+//!   white space and with its members sorted. `fieldsV1` may be a string with the text of its
+//!   JSON, which is sent as it is.
 //! - Hostile bytes give a [`DecodeError`]: depth is limited to [`MAX_DEPTH`], memory to a
 //!   multiple of the length of the bytes, and unknown fields are skipped.
 //! - Members that a kind does not have are left out, as the real server leaves them out.

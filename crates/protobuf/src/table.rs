@@ -85,8 +85,11 @@ pub(crate) enum Type {
     /// `meta.v1.Duration`: nanoseconds, in JSON such as `1m30s`.
     Duration,
 
-    /// JSON as bytes in a message: `FieldsV1`, `RawExtension` and `JSON` of apiextensions.
+    /// JSON as bytes in a message: `RawExtension` and `JSON` of apiextensions.
     RawJson,
+
+    /// A JSON object as bytes in a message: `FieldsV1`. Its text can be encoded too.
+    RawObject,
 
     /// A list of strings that is a message of its own: `Verbs`, `ExtraValue`.
     StringList,

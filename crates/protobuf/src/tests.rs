@@ -78,7 +78,9 @@ impl Entropy<'_> {
                 [usize::from(byte % 2)]
             .into(),
             Type::Duration => ["1m30s", "-2h0m0.5s"][usize::from(byte % 2)].into(),
-            Type::RawJson => json!({ "f:metadata": { ".": {}, "n": [1, 2.5, null, "x"] } }),
+            Type::RawJson | Type::RawObject => {
+                json!({ "f:metadata": { ".": {}, "n": [1, 2.5, null, "x"] } })
+            }
             Type::StringList => json!(["get", self.text()]),
             Type::SchemaOrBool(_) if byte.is_multiple_of(2) => true.into(),
             Type::SchemaOrArray(schema) if byte.is_multiple_of(2) => {

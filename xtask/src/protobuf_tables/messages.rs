@@ -17,7 +17,7 @@ pub(super) const SPECIAL: [(&str, &str); 8] = [
         "MicroTime",
     ),
     ("k8s.io.apimachinery.pkg.apis.meta.v1.Duration", "Duration"),
-    ("k8s.io.apimachinery.pkg.apis.meta.v1.FieldsV1", "RawJson"),
+    ("k8s.io.apimachinery.pkg.apis.meta.v1.FieldsV1", "RawObject"),
     ("k8s.io.apimachinery.pkg.runtime.RawExtension", "RawJson"),
     ("k8s.io.apimachinery.pkg.apis.meta.v1.Verbs", "StringList"),
 ];

@@ -47,8 +47,8 @@ impl Cluster {
         let write = ownership::write(resource, &api_version, part, options, now);
         let merged = managed::apply(&before, &config, resource, &write, options.force)
             .map_err(|error| error.status(&words))?;
-        let entries = metadata::field(&merged, "managedFields").cloned();
         let mut body = merged;
+        let entries = metadata::of(&mut body).remove("managedFields");
         body["apiVersion"] = api_version.as_str().into();
         body["kind"] = resource.info.kind.as_str().into();
         let namespace = resource.info.namespaced.then_some(&*key.namespace);

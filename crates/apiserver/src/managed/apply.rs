@@ -92,7 +92,7 @@ fn attempt(
     };
     check(config, shape).map_err(ApplyError::Untyped)?;
     let entries = metadata::field(live, "managedFields");
-    let managers = entries::decode(entries).map_err(ApplyError::Entries)?;
+    let managers = entries::stored(entries).map_err(ApplyError::Entries)?;
     let managers = if managers.is_empty() {
         before_first(live, versions, write)
     } else {

@@ -6,6 +6,10 @@ use serde_json::{Map, Value};
 
 use super::fields_v1;
 use super::set::Set;
+use crate::json;
+
+/// The field of an entry that has the paths. In a stored object it is a text.
+const FIELDS: &str = "fieldsV1";
 
 /// The operation of an entry. The order is that of the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,12 +82,31 @@ impl ManagerId {
     }
 }
 
-/// Reads the entries of an object.
+/// Reads the entries of a stored object.
 ///
 /// # Errors
 ///
 /// What is wrong with one.
-pub(super) fn decode(list: Option<&Value>) -> Result<Managers, String> {
+pub(super) fn stored(list: Option<&Value>) -> Result<Managers, String> {
+    decode(list, |fields| match fields {
+        Value::String(text) => fields_v1::parse(text),
+        fields => fields_v1::decode(fields),
+    })
+}
+
+/// Reads the entries that a client has sent.
+///
+/// # Errors
+///
+/// What is wrong with one.
+pub(super) fn sent(list: Option<&Value>) -> Result<Managers, String> {
+    decode(list, fields_v1::decode)
+}
+
+fn decode(
+    list: Option<&Value>,
+    fields_v1: impl Fn(&Value) -> Result<Set, String>,
+) -> Result<Managers, String> {
     let mut managers = Managers::new();
     let entries = list.and_then(Value::as_array).into_iter().flatten();
     for (at, entry) in entries.enumerate() {
@@ -114,7 +137,7 @@ pub(super) fn decode(list: Option<&Value>) -> Result<Managers, String> {
             ..ManagerId::new("", operation, api_version, text("subresource"))
         };
         let ownership = Ownership {
-            set: fields_v1::decode(fields.unwrap_or(&empty))?,
+            set: fields_v1(fields.unwrap_or(&empty))?,
             api_version: api_version.to_owned(),
             time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
         };
@@ -131,28 +154,66 @@ pub(super) fn encode(managers: &Managers) -> Option<Value> {
         (id.operation, time, *id)
     });
     let entries = sorted.into_iter().map(|(id, ownership)| {
-        let operation = match id.operation {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
-        };
-        let texts = [
-            ("operation", operation),
-            ("apiVersion", &ownership.api_version),
-            ("fieldsType", "FieldsV1"),
-            ("manager", &id.manager),
-            ("subresource", &id.subresource),
-            ("time", ownership.time.as_deref().unwrap_or_default()),
-        ];
-        let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
-        let mut entry: Map<_, _> = texts
-            .map(|(field, text)| (field.to_owned(), Value::from(text)))
-            .collect();
-        // `json!` would copy the fields.
-        entry.insert("fieldsV1".to_owned(), fields_v1::encode(&ownership.set));
-        Value::Object(entry)
+        let fields = fields_v1::encode(&ownership.set);
+        let time = ownership.time.as_deref().unwrap_or_default();
+        entry(id, &ownership.api_version, time, fields)
     });
     let entries: Vec<_> = entries.collect();
     (!entries.is_empty()).then(|| entries.into())
+}
+
+/// One entry of a stored object; `fields_v1` is the text of its fields.
+pub(super) fn entry(id: &ManagerId, api_version: &str, time: &str, fields_v1: String) -> Value {
+    let operation = match id.operation {
+        Operation::Apply => "Apply",
+        Operation::Update => "Update",
+    };
+    let texts = [
+        ("operation", operation),
+        ("apiVersion", api_version),
+        ("fieldsType", "FieldsV1"),
+        ("manager", &id.manager),
+        ("subresource", &id.subresource),
+        ("time", time),
+    ];
+    let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    let mut entry: Map<_, _> = texts
+        .map(|(field, text)| (field.to_owned(), Value::from(text)))
+        .collect();
+    entry.insert(FIELDS.to_owned(), fields_v1.into());
+    entry.into()
+}
+
+/// Brings the entries of a stored object into the form in which the API has them.
+pub(crate) fn expand(object: &mut Value) {
+    let metadata = object.get_mut("metadata");
+    let list = metadata.and_then(|metadata| metadata.get_mut("managedFields"));
+    for entry in list.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(fields) = entry.get_mut(FIELDS)
+            && let Some(text) = fields.as_str()
+            && let Ok(object) = serde_json::from_str(text)
+        {
+            *fields = object;
+        }
+    }
+}
+
+/// Writes the entries of a stored object as the API has them.
+pub(crate) fn write(out: &mut Vec<u8>, list: &Value) {
+    out.push(b'[');
+    let entries = list.as_array().into_iter().flatten();
+    for (at, entry) in entries.filter_map(Value::as_object).enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        out.push(b'{');
+        json::write_members(out, entry, |out, field, value| match value {
+            Value::String(text) if field == FIELDS => out.extend_from_slice(text.as_bytes()),
+            value => json::write(out, value),
+        });
+        out.push(b'}');
+    }
+    out.push(b']');
 }
 
 /// Whether a list of entries asks for all of them to be dropped: it is empty, or has one

@@ -1,4 +1,9 @@
 //! Sets of paths as JSON: the `fieldsV1` of an entry of `managedFields`.
+//!
+//! A stored object has the text of this JSON in its place: it takes less memory than a tree of
+//! empty objects, and is sent as it is.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -8,22 +13,25 @@ use super::set::Set;
 /// What stands for the path to the object itself.
 const SELF: &str = ".";
 
-/// The set as JSON.
-pub(super) fn encode(set: &Set) -> Value {
-    let mut object = Map::new();
-    for step in &set.members {
-        object.insert(step.encode(), Map::new().into());
-    }
-    for (step, child) in &set.children {
-        let Value::Object(mut below) = encode(child) else {
-            continue;
-        };
-        if set.members.contains(step) {
-            below.insert(SELF.to_owned(), Map::new().into());
-        }
-        object.insert(step.encode(), below.into());
-    }
-    object.into()
+/// The JSON of a set as text, which is written from its beginning to its end.
+#[derive(Debug)]
+pub(super) struct FieldsText(String);
+
+/// The set as the text of its JSON.
+pub(super) fn encode(set: &Set) -> String {
+    let mut text = FieldsText::default();
+    text.set(set);
+    text.close()
+}
+
+/// Reads a set from the text of its JSON.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(super) fn parse(text: &str) -> Result<Set, String> {
+    let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    decode(&value)
 }
 
 /// Reads a set.
@@ -56,11 +64,100 @@ pub(super) fn decode(value: &Value) -> Result<Set, String> {
     Ok(set)
 }
 
+// === impl FieldsText ===
+
+impl Default for FieldsText {
+    fn default() -> Self {
+        Self("{".to_owned())
+    }
+}
+
+impl FieldsText {
+    /// Adds the field `name` if `is_member`, and the paths that `below` adds below it.
+    pub(super) fn field(&mut self, name: &str, is_member: bool, below: impl FnOnce(&mut Self)) {
+        let key = |text: &mut String| {
+            // Few names have to be escaped.
+            if name
+                .bytes()
+                .any(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'))
+            {
+                *text += &Value::from(Step::field(name).encode()).to_string();
+            } else {
+                text.extend(["\"f:", name, "\""]);
+            }
+        };
+        self.member(key, is_member, below);
+    }
+
+    /// Adds the path `step` if `is_member`, and the paths that `below` adds below it.
+    pub(super) fn step(&mut self, step: &Step, is_member: bool, below: impl FnOnce(&mut Self)) {
+        if let Step::Field(name) = step {
+            return self.field(name, is_member, below);
+        }
+        let key = |text: &mut String| *text += &Value::from(step.encode()).to_string();
+        self.member(key, is_member, below);
+    }
+
+    /// Adds a member of the open object, unless it is no path and has none below it.
+    fn member(
+        &mut self,
+        key: impl FnOnce(&mut String),
+        is_member: bool,
+        below: impl FnOnce(&mut Self),
+    ) {
+        let start = self.0.len();
+        if !self.0.ends_with('{') {
+            self.0.push(',');
+        }
+        key(&mut self.0);
+        self.0.push_str(":{");
+        let inside = self.0.len();
+        if is_member {
+            self.0.extend(["\"", SELF, "\":{}"]);
+        }
+        let before = self.0.len();
+        below(self);
+        match (self.0.len() > before, is_member) {
+            (true, _) => {}
+            (false, true) => self.0.truncate(inside),
+            (false, false) => return self.0.truncate(start),
+        }
+        self.0.push('}');
+    }
+
+    /// Adds the paths of a set.
+    fn set(&mut self, set: &Set) {
+        let steps: BTreeSet<_> = set.members.iter().chain(set.children.keys()).collect();
+        for step in steps {
+            self.step(step, set.members.contains(step), |text| {
+                if let Some(child) = set.children.get(step) {
+                    text.set(child);
+                }
+            });
+        }
+    }
+
+    /// The text. None if nothing was added.
+    pub(super) fn finish(self) -> Option<String> {
+        (self.0.len() > 1).then(|| self.close())
+    }
+
+    fn close(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::{decode, encode};
+    use super::{decode, parse};
+
+    fn encode(set: &super::Set) -> Value {
+        let text = super::encode(set);
+        serde_json::from_str(&text).expect("JSON")
+    }
 
     #[test]
     fn a_parsed_set_equals_the_written_set() {
@@ -73,6 +170,7 @@ mod tests {
         });
         let set = decode(&fields).expect("a set");
         assert_eq!(encode(&set), fields);
+        assert_eq!(parse(&fields.to_string()), Ok(set.clone()));
         assert_eq!(set.paths().len(), 6);
     }
 

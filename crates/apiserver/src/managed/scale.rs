@@ -76,7 +76,7 @@ pub(crate) fn entries_of_object(
 
 /// The entries of an object; none if they cannot be read.
 fn managers(object: &Value) -> Managers {
-    entries::decode(metadata::field(object, "managedFields")).unwrap_or_default()
+    entries::stored(metadata::field(object, "managedFields")).unwrap_or_default()
 }
 
 fn replicas() -> Set {

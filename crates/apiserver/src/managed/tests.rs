@@ -93,7 +93,7 @@ fn applied(live: &Value, config: &Value, manager: &str, force: bool) -> Result<V
 
 /// Who owns what, as `manager operation: path path`.
 fn owners(object: &Value) -> Vec<String> {
-    let entries = super::entries::decode(crate::metadata::field(object, "managedFields"));
+    let entries = super::entries::stored(crate::metadata::field(object, "managedFields"));
     let entries = entries.expect("our own entries");
     let shown = entries.iter().map(|(id, ownership)| {
         let paths = ownership.set.paths();

@@ -6,8 +6,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::compare::Comparison;
+use super::created::{self, Excluded};
 use super::entries::{self, ManagerId, Managers, Operation, Ownership};
 use super::set::Set;
+use super::types::Shape;
 use super::{Versions, Write};
 
 /// The number of updaters with a separate entry. Above it, the oldest share one entry.
@@ -44,7 +46,7 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
         entries_of_update(live, sent.as_ref())
     } else {
         // A write to a part of an object does not change who owns the rest.
-        entries::decode(crate::metadata::field(live, "managedFields")).unwrap_or_default()
+        entries::stored(crate::metadata::field(live, "managedFields")).unwrap_or_default()
     };
     if managers.is_empty() && !is_new {
         return;
@@ -52,6 +54,9 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
     let Some(shape) = versions.shape(write.api_version) else {
         return;
     };
+    if is_new && managers.is_empty() && !shape.has_structs() {
+        return put_creator(object, shape, write);
+    }
     // Most objects have nothing to fill in, and are not copied for it.
     let filled = |object: &Value| shape.with_structs(object);
     let (live, new) = if shape.has_structs() {
@@ -65,14 +70,27 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
     }
 }
 
+/// Puts the entry of the creator into a new object.
+fn put_creator(object: &mut Value, shape: Shape<'_>, write: &Write<'_>) {
+    let excluded = Excluded {
+        with_parts: Some(&write.ignored()),
+        alone: Some(unowned()),
+    };
+    if let Some(fields) = created::fields(object, shape, excluded) {
+        let id = write.updater();
+        let entry = entries::entry(&id, write.api_version, write.now, fields);
+        put_list(object, Value::Array(vec![entry]));
+    }
+}
+
 /// The entries from which an update starts.
 fn entries_of_update(live: &Value, sent: Option<&Value>) -> Managers {
     if entries::is_reset(sent) {
         return Managers::new();
     }
-    match entries::decode(sent) {
+    match entries::sent(sent) {
         Ok(managers) if !managers.is_empty() => managers,
-        _ => entries::decode(crate::metadata::field(live, "managedFields")).unwrap_or_default(),
+        _ => entries::stored(crate::metadata::field(live, "managedFields")).unwrap_or_default(),
     }
 }
 
@@ -93,12 +111,7 @@ pub(super) fn updated(
     if gained.is_empty() {
         return Some(managers);
     }
-    let id = ManagerId::new(
-        write.manager,
-        Operation::Update,
-        write.api_version,
-        write.subresource,
-    );
+    let id = write.updater();
     let before = managers.remove(&id).map(|before| before.set);
     let ownership = Ownership {
         set: before.unwrap_or_default().union(gained),
@@ -233,7 +246,25 @@ pub(super) fn take_entries(object: &mut Value) -> Option<Value> {
 pub(super) fn put_entries(object: &mut Value, managers: &Managers) {
     take_entries(object);
     if let Some(list) = entries::encode(managers) {
-        crate::metadata::of(object).insert("managedFields".to_owned(), list);
+        put_list(object, list);
+    }
+}
+
+fn put_list(object: &mut Value, list: Value) {
+    crate::metadata::of(object).insert("managedFields".to_owned(), list);
+}
+
+// === impl Write ===
+
+impl Write<'_> {
+    /// The entry of the manager of an update.
+    fn updater(&self) -> ManagerId {
+        ManagerId::new(
+            self.manager,
+            Operation::Update,
+            self.api_version,
+            self.subresource,
+        )
     }
 }
 

@@ -109,9 +109,16 @@ impl Resource {
         self.view.present(stored)
     }
 
-    /// A stored object, in this version, with `apiVersion` and `kind`.
+    /// A stored object as the API has it in this version.
     pub(crate) fn present(&self, stored: &Value) -> Value {
-        let mut object = self.view.present(stored);
+        let mut object = self.with_type(stored);
+        managed::expand(&mut object);
+        object
+    }
+
+    /// A stored object in this version, with `apiVersion` and `kind`.
+    fn with_type(&self, stored: &Value) -> Value {
+        let mut object = self.members(stored);
         object["apiVersion"] = self.api_version().into();
         object["kind"] = self.info.kind.as_str().into();
         object
@@ -130,7 +137,7 @@ impl Resource {
         if self.is_up_to_date(stored) {
             return None;
         }
-        let mut object = self.present(stored.value());
+        let mut object = self.with_type(stored.value());
         schema.prune(&mut object);
         // The write of the definition is not refused for objects that are stored already. If their
         // new defaults are too large, a part of them is shown.

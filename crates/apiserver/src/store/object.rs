@@ -3,13 +3,16 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::{json, managed};
 
 /// A stored object at one revision, and its bytes after their first use.
 ///
 /// It has no `apiVersion` and `kind`, which depend on the version of the request. They are
 /// prepended to the bytes when these are sent, so that all watches of an object share one
-/// serialization in every version.
+/// serialization in every version. The fields in its `managedFields` are texts, which
+/// [`managed::expand`] parses.
 #[derive(Debug)]
 pub(crate) struct Stored {
     value: Value,
@@ -107,14 +110,17 @@ impl Stored {
 
     /// The members of the JSON object, without the braces.
     pub(crate) fn body(&self) -> &Bytes {
-        self.body.get_or_init(|| members(&self.value))
+        self.body.get_or_init(|| match &self.value {
+            Value::Object(object) => stored_members(object),
+            _ => Bytes::new(),
+        })
     }
 
     /// The member `metadata` alone, without braces around it.
     pub(crate) fn metadata_body(&self) -> &Bytes {
         self.metadata.get_or_init(|| {
             let metadata = self.value.get("metadata").cloned().unwrap_or_default();
-            members(&serde_json::json!({ "metadata": metadata }))
+            stored_members(&Map::from_iter([("metadata".to_owned(), metadata)]))
         })
     }
 }
@@ -142,12 +148,27 @@ fn json_size(value: &Value) -> usize {
     }
 }
 
-/// The members of a JSON object, without the braces around them.
-pub(crate) fn members(object: &Value) -> Bytes {
-    // A `Value` has string keys and finite numbers only, so it always serializes.
-    let bytes = Bytes::from(serde_json::to_vec(object).unwrap_or_default());
-    match object {
-        Value::Object(_) => bytes.slice(1..bytes.len() - 1),
-        _ => Bytes::new(),
-    }
+/// The members of an object as the API has it, without the braces around them.
+pub(crate) fn members(object: &Map<String, Value>) -> Bytes {
+    let mut out = Vec::new();
+    json::write_members(&mut out, object, |out, _, value| json::write(out, value));
+    out.into()
+}
+
+/// The members of a stored object, without the braces around them.
+fn stored_members(object: &Map<String, Value>) -> Bytes {
+    let mut out = Vec::new();
+    json::write_members(&mut out, object, |out, name, value| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            out.push(b'{');
+            json::write_members(out, metadata, |out, name, value| match name {
+                "managedFields" => managed::write_entries(out, value),
+                _ => json::write(out, value),
+            });
+            out.push(b'}');
+        }
+        value => json::write(out, value),
+    });
+    // It is kept as long as the object.
+    out.into_boxed_slice().into()
 }

@@ -93,6 +93,7 @@ fn zero(value: Type) -> Value {
         Type::Time
         | Type::MicroTime
         | Type::RawJson
+        | Type::RawObject
         | Type::SchemaOrArray(_)
         | Type::SchemaOrStrings(_) => Value::Null,
     }

@@ -47,7 +47,7 @@ impl Decoder {
             Type::MicroTime => special::time(message_bytes(payload)?, true)?,
             Type::Duration => special::duration(message_bytes(payload)?)?,
             Type::StringList => self.strings(1, message_bytes(payload)?)?,
-            Type::RawJson => self.raw_json(message_bytes(payload)?, depth)?,
+            Type::RawJson | Type::RawObject => self.raw_json(message_bytes(payload)?, depth)?,
             Type::SchemaOrBool(_) | Type::SchemaOrArray(_) | Type::SchemaOrStrings(_) => {
                 self.schema_or(value, message_bytes(payload)?, depth)?
             }

@@ -70,8 +70,11 @@ pub(super) fn message(writer: &mut Writer, kind: Type, found: &Value) -> Result<
             let nanos = nanos.ok_or(Misfit::Type("a duration such as 1m30s"))?;
             writer.varint_field(1, nanos.cast_unsigned());
         }
-        Type::RawJson if found.is_null() => {}
-        Type::RawJson => writer.bytes_field(1, found.to_string().as_bytes()),
+        Type::RawJson | Type::RawObject if found.is_null() => {}
+        Type::RawObject if found.is_string() => {
+            writer.bytes_field(1, string(found)?.as_bytes());
+        }
+        Type::RawJson | Type::RawObject => writer.bytes_field(1, found.to_string().as_bytes()),
         Type::StringList => match found {
             Value::Null => {}
             Value::Array(items) => {

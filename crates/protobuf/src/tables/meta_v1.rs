@@ -144,7 +144,7 @@ pub(super) static MANAGED_FIELDS_ENTRY: Message = Message { name: "ManagedFields
     F::one(3, "apiVersion", A::Omitted, T::String),
     F::pointer(4, "time", A::Omitted, T::Time),
     F::one(6, "fieldsType", A::Omitted, T::String),
-    F::pointer(7, "fieldsV1", A::Omitted, T::RawJson),
+    F::pointer(7, "fieldsV1", A::Omitted, T::RawObject),
     F::one(8, "subresource", A::Omitted, T::String),
 ] };
 

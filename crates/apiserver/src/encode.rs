@@ -77,7 +77,7 @@ pub(crate) fn object(
                 .into_bytes()
         }
         presentation => {
-            let mut out = Vec::new();
+            let mut out = Vec::with_capacity(1024);
             write_object(&mut out, resource, stored, presentation, true);
             out
         }

@@ -111,28 +111,29 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, Stri
         Value::Bool(_) | Value::Number(_) => true,
     });
     for (field, value) in metadata.iter_mut() {
-        let path = format!("{root}.{field}");
+        let mistyped =
+            |value: &Value, wanted: &str| mistyped(&format!("{root}.{field}"), value, wanted);
         match field.as_str() {
             "generation" | "deletionGracePeriodSeconds" => {
                 if value.as_i64().is_none() {
-                    return Err(mistyped(&path, value, "int64"));
+                    return Err(mistyped(value, "int64"));
                 }
             }
             "labels" | "annotations" => {
                 let Some(map) = value.as_object_mut() else {
-                    return Err(mistyped(&path, value, "map[string]string"));
+                    return Err(mistyped(value, "map[string]string"));
                 };
                 for value in map.values_mut() {
                     match value {
                         Value::Null => *value = "".into(),
                         Value::String(_) => {}
-                        other => return Err(mistyped(&path, other, "string")),
+                        other => return Err(mistyped(other, "string")),
                     }
                 }
             }
             "ownerReferences" | "managedFields" => {
                 let Some(list) = value.as_array_mut() else {
-                    return Err(mistyped(&path, value, "[]object"));
+                    return Err(mistyped(value, "[]object"));
                 };
                 let known = if field == "ownerReferences" {
                     OWNER_FIELDS
@@ -141,7 +142,7 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, Stri
                 };
                 for (at, item) in list.iter_mut().enumerate() {
                     let Value::Object(item) = item else {
-                        return Err(mistyped(&path, item, "object"));
+                        return Err(mistyped(item, "object"));
                     };
                     keep_known(
                         item,
@@ -153,14 +154,14 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, Stri
             }
             "finalizers" => {
                 let Some(list) = value.as_array() else {
-                    return Err(mistyped(&path, value, "[]string"));
+                    return Err(mistyped(value, "[]string"));
                 };
                 if let Some(other) = list.iter().find(|item| !item.is_string()) {
-                    return Err(mistyped(&path, other, "string"));
+                    return Err(mistyped(other, "string"));
                 }
             }
             _ if value.is_string() => {}
-            _ => return Err(mistyped(&path, value, "string")),
+            _ => return Err(mistyped(value, "string")),
         }
     }
     unknown.sort();

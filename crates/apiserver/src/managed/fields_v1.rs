@@ -83,7 +83,9 @@ impl FieldsText {
             {
                 *text += &Value::from(Step::field(name).encode()).to_string();
             } else {
-                text.extend(["\"f:", name, "\""]);
+                text.push_str("\"f:");
+                text.push_str(name);
+                text.push('"');
             }
         };
         self.member(key, is_member, below);
@@ -113,7 +115,7 @@ impl FieldsText {
         self.0.push_str(":{");
         let inside = self.0.len();
         if is_member {
-            self.0.extend(["\"", SELF, "\":{}"]);
+            self.0.push_str(r#"".":{}"#);
         }
         let before = self.0.len();
         below(self);

@@ -194,7 +194,10 @@ impl Decoder {
             (Shape::Map(name, values), Value::Object(members)) => {
                 self.rounds = *name == Some(RESOURCES);
                 for (key, member) in members.iter_mut() {
-                    self.item(Step::Key(key.clone()), values, member)?;
+                    // Most members are texts, in which nothing has to be named by its path.
+                    if !matches!((&**values, &*member), (Shape::Text(_), Value::String(_))) {
+                        self.item(Step::Key(key.clone()), values, member)?;
+                    }
                 }
                 self.rounds = false;
                 Ok(())

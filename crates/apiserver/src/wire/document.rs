@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// How many bytes the paths of all duplicate members may have. Above it, further ones are not
@@ -190,12 +191,21 @@ impl<'de> Visitor<'de> for Reader<'_> {
             self.take(key.len())?;
             let first = self.count();
             let value = members.next_value_seed(self)?;
-            if self.count() > first || map.contains_key(&key) {
-                let is_duplicate = map.contains_key(&key);
-                let mut duplicates = self.duplicates.borrow_mut();
-                duplicates.enclose(first, &key, is_duplicate);
+            let has_duplicates = self.count() > first;
+            match map.entry(key) {
+                Entry::Vacant(entry) => {
+                    if has_duplicates {
+                        let mut duplicates = self.duplicates.borrow_mut();
+                        duplicates.enclose(first, entry.key(), false);
+                    }
+                    entry.insert(value);
+                }
+                Entry::Occupied(mut entry) => {
+                    let mut duplicates = self.duplicates.borrow_mut();
+                    duplicates.enclose(first, entry.key(), true);
+                    entry.insert(value);
+                }
             }
-            map.insert(key, value);
         }
         Ok(map.into())
     }

@@ -63,20 +63,15 @@ pub(crate) struct Place {
 impl Target {
     /// Reads the path of a URL.
     pub(crate) fn parse(path: &str) -> Self {
-        let segments: Option<Vec<String>> = path
+        let segments: Option<Vec<Cow<'_, str>>> = path
             .split('/')
             .filter(|segment| !segment.is_empty())
-            .map(|segment| {
-                percent_decode_str(segment)
-                    .decode_utf8()
-                    .ok()
-                    .map(Cow::into_owned)
-            })
+            .map(|segment| percent_decode_str(segment).decode_utf8().ok())
             .collect();
         let Some(segments) = segments else {
             return Self::Unknown;
         };
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         match segments.as_slice() {
             ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", _] => Self::Health,
             ["version"] => Self::Version,

@@ -222,11 +222,20 @@ fn start(address: IpAddr, bits: u8) -> (bool, u128) {
 
 pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
     root.each("subsets", |at| {
+        let lists = ["addresses", "notReadyAddresses"];
+        if lists.iter().all(|list| at.list(list).is_empty()) {
+            let why = "must specify `addresses` or `notReadyAddresses`";
+            faults.required(at.path, why);
+        }
+        let is_one_of_many = at.list("ports").len() > 1;
         at.each("ports", |at| {
+            if is_one_of_many {
+                faults.needs(at, "name");
+            }
             faults.follows(at, "name", syntax::label);
             faults.port(at.path("port"), at.get("port").unwrap_or(&Value::Null));
         });
-        for list in ["addresses", "notReadyAddresses"] {
+        for list in lists {
             at.each(list, |at| {
                 let address = at.text("ip");
                 faults.endpoint(at.path("ip"), &address.into());
@@ -235,6 +244,31 @@ pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
                     faults.invalid(at.path("ip"), &address.into(), why);
                 }
             });
+        }
+    });
+}
+
+/// The ranges of addresses of services.
+pub(super) fn service_ranges(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        let (ranges, path) = (at.list("cidrs"), at.path("cidrs"));
+        match ranges.len() {
+            0 => faults.required(path, "at least one CIDR required"),
+            1 | 2 => {
+                faults.items(at, "cidrs", cidr);
+                let family =
+                    |range: &Value| network_of(range.as_str()?).map(|(it, _)| it.is_ipv4());
+                let families: Vec<_> = ranges.iter().filter_map(family).collect();
+                if matches!(families[..], [first, second] if first == second) {
+                    let why = "may specify no more than one IP for each IP family, i.e \
+                               192.168.0.0/24 and 2001:db8::/64";
+                    faults.invalid(path, &ranges.into(), why);
+                }
+            }
+            _ => {
+                let value = serde_json::json!({ "CIDRs": ranges });
+                faults.invalid(path, &value, "may only hold up to 2 values");
+            }
         }
     });
 }

@@ -98,7 +98,8 @@ impl Decoder {
             self.value(&field.shape, value)?;
             self.path.pop();
             let is_kept = match field.shape {
-                Shape::Struct(_) => true,
+                // Raw JSON is a text to Go, which is not empty.
+                Shape::Struct(_) | Shape::Json => true,
                 // An empty text is another value than zero.
                 Shape::IntOrString => value.is_string(),
                 _ => field.is_pointer,

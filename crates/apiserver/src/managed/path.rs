@@ -125,10 +125,11 @@ fn canonical(value: &Value) -> String {
 fn key_text(json: &str) -> String {
     fn text(value: &Value) -> String {
         match value {
-            Value::Object(members) => members
-                .iter()
-                .map(|(name, value)| format!("{name}={}", text(value)))
-                .collect(),
+            Value::Object(members) => {
+                let members = members.iter();
+                let members = members.map(|(name, value)| format!("{name}={}", text(value)));
+                members.collect::<Vec<_>>().concat()
+            }
             Value::Array(items) => {
                 let items: Vec<_> = items.iter().map(text).collect();
                 format!("[{}]", items.join(","))

@@ -91,11 +91,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "networking.v1.IngressClass" => network::ingress_class(root, &mut faults),
         "networking.v1.Ingress" => network::ingress(root, &mut faults),
         "networking.v1.NetworkPolicy" => network::policy(root, &mut faults),
-        "node.v1.RuntimeClass" => {
-            if faults.needs(root, "handler") {
-                faults.follows(root, "handler", syntax::label);
-            }
-        }
+        "node.v1.RuntimeClass" => faults.needs_valid(root, "handler", syntax::label),
         "policy.v1.PodDisruptionBudget" => cluster::disruption_budget(root, &mut faults),
         "rbac.v1.ClusterRole" => cluster::role(root, false, &mut faults),
         "rbac.v1.ClusterRoleBinding" => cluster::binding(root, false, &mut faults),

@@ -208,9 +208,7 @@ pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
 
 pub(super) fn binding(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        if faults.needs(at, "policyName") {
-            faults.follows(at, "policyName", syntax::subdomain);
-        }
+        faults.needs_valid(at, "policyName", syntax::subdomain);
         if at.list("validationActions").is_empty() {
             let why = "at least one validation action is required";
             faults.required(at.path("validationActions"), why);

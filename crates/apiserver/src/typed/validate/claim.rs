@@ -38,7 +38,5 @@ fn request(at: At<'_>, faults: &mut Faults) {
 
 /// The class of a requested device.
 fn class(at: At<'_>, faults: &mut Faults) {
-    if faults.needs(at, "deviceClassName") {
-        faults.follows(at, "deviceClassName", syntax::subdomain);
-    }
+    faults.needs_valid(at, "deviceClassName", syntax::subdomain);
 }

@@ -68,9 +68,7 @@ pub(super) fn binding(root: At<'_>, is_namespaced: bool, faults: &mut Faults) {
             let path = at.path("kind");
             faults.add(FieldError::not_supported(path, &kind.into(), known));
         }
-        if faults.needs(at, "name") {
-            faults.follows(at, "name", crate::metadata::syntax::path_segment);
-        }
+        faults.needs_valid(at, "name", crate::metadata::syntax::path_segment);
     });
     root.each("subjects", |at| {
         faults.needs(at, "name");

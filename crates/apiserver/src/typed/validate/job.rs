@@ -67,9 +67,7 @@ fn job_labels(job: &Value, at: At<'_>, labels: Option<&Value>, faults: &mut Faul
 
 pub(super) fn cron_job(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        if faults.needs(at, "schedule") {
-            faults.follows(at, "schedule", cron::schedule);
-        }
+        faults.needs_valid(at, "schedule", cron::schedule);
         faults.not_negative(at, &["startingDeadlineSeconds"]);
         faults.one_of(at, "concurrencyPolicy", &["Allow", "Forbid", "Replace"]);
         at.inner("jobTemplate", |at| {

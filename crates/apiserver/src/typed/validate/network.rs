@@ -95,9 +95,7 @@ fn backend(at: At<'_>, faults: &mut Faults) {
         (Some(_), None) => {
             let parent = at.path;
             at.inner("service", |at| {
-                if faults.needs(at, "name") {
-                    faults.follows(at, "name", syntax::label);
-                }
+                faults.needs_valid(at, "name", syntax::label);
                 at.inner("port", |at| {
                     let (name, number) = (at.text("name"), at.number("number").unwrap_or_default());
                     if name.is_empty() && number == 0 {
@@ -177,9 +175,7 @@ fn peer(at: At<'_>, faults: &mut Faults) {
         faults.required(at.path, "must specify a peer");
     }
     at.inner("ipBlock", |at| {
-        if faults.needs(at, "cidr") {
-            faults.follows(at, "cidr", cidr);
-        }
+        faults.needs_valid(at, "cidr", cidr);
         let Some((whole, bits)) = network_of(at.text("cidr")) else {
             return;
         };
@@ -290,9 +286,7 @@ pub(super) fn ingress_class(root: At<'_>, faults: &mut Faults) {
         }
         at.inner("parameters", |at| {
             for field in ["kind", "name"] {
-                if faults.needs(at, field) {
-                    faults.follows(at, field, syntax::path_segment);
-                }
+                faults.needs_valid(at, field, syntax::path_segment);
             }
             faults.must_be_one_of(at, "scope", &["Cluster", "Namespace"]);
             let has_namespace = at.get("namespace").is_some();

@@ -207,13 +207,13 @@ impl Schema {
     ///
     /// [`DefaultsTooLarge`] if they would take too much memory. Then only a part is filled in.
     pub(crate) fn default(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
-        self.drop_nulls(object);
+        defaults::drop_nulls(&self.root, object);
         self.fill(object)
     }
 
-    /// Removes each `null` that the schema does not allow and that no default replaces.
-    pub(crate) fn drop_nulls(&self, object: &mut Value) {
-        defaults::drop_nulls(&self.root, object);
+    /// Whether `object` has a `null` that [`default`](Self::default) removes.
+    pub(crate) fn drops_nulls(&self, object: &Value) -> bool {
+        defaults::has_dropped_nulls(&self.root, object)
     }
 
     /// Fills in the defaults that `object` lacks, and drops no `null`: validation refuses what

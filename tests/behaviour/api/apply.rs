@@ -229,14 +229,26 @@ on_both_servers! {
         let free = json!({ "x-kubernetes-preserve-unknown-fields": true });
         let spec = json!({ "type": "object", "properties": { "free": free } });
         let widget = Widget::served(&raw, &spec).await;
+        let empty = json!({ "free": {} });
         for (sent, stored) in [
             (json!({ "free": { "a": 1 } }), json!({ "free": { "a": 1 } })),
-            (json!({ "free": {} }), json!({})),
-            (json!({ "free": {} }), json!({ "free": {} })),
+            (empty.clone(), json!({})),
+            (empty.clone(), empty.clone()),
+            (json!({ "free": { "a": 1 } }), json!({ "free": { "a": 1 } })),
+            (empty, json!({})),
         ] {
             let applied = raw.apply(&widget.one("w"), "me", &widget.object("w", &sent)).await.ok();
             assert_eq!(applied["spec"], stored);
         }
+        // A read does not show the null that is stored, and the next write removes it.
+        let applied = raw.get(&widget.one("w")).await.ok();
+        assert_eq!(applied["spec"], json!({}));
+        let nothing = json!({ "metadata": { "finalizers": null } });
+        let written = raw.merge(&widget.one("w"), &nothing).await.ok();
+        assert_ne!(written["metadata"]["resourceVersion"], applied["metadata"]["resourceVersion"]);
+        assert_eq!(written["metadata"]["generation"], applied["metadata"]["generation"]);
+        let repeated = raw.merge(&widget.one("w"), &nothing).await.ok();
+        assert_eq!(repeated, written);
     }
 
     /// docs/apiserver.md: rows 83, 96.

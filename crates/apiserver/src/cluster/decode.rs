@@ -132,8 +132,6 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
         members.remove("kind");
     }
     write_whole(object);
-    // The real server drops them when it reads what it has stored.
-    schema.drop_nulls(object);
     errors
 }
 

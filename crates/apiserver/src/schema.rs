@@ -211,6 +211,11 @@ impl Schema {
         self.fill(object)
     }
 
+    /// Whether `object` has a `null` that [`default`](Self::default) removes.
+    pub(crate) fn drops_nulls(&self, object: &Value) -> bool {
+        defaults::has_dropped_nulls(&self.root, object)
+    }
+
     /// Fills in the defaults that `object` lacks, and drops no `null`: validation refuses what
     /// is left of them. This is what happens to an object that a configuration was applied to.
     ///

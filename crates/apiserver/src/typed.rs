@@ -25,4 +25,4 @@ pub(crate) use self::convert::convert;
 pub(crate) use self::decode::{decode, empty, zero_member};
 pub(crate) use self::quantity::Quantity;
 pub(crate) use self::table::{Empty, Field, ListKind, Shape, Struct, kind, kinds, named};
-pub(crate) use self::validate::{validate, validate_new, validate_update};
+pub(crate) use self::validate::{is_external, validate, validate_new, validate_update};

@@ -188,6 +188,69 @@ on_both_servers! {
         raw.get(&path).await.refused(404, "NotFound");
     }
 
+    /// docs/apiserver.md: rows 81, 83.
+    async fn a_key_that_is_an_object_is_written_without_braces(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = raw.at("/api/v1", "pods") + "/a";
+        for (name, shown) in [(json!({}), ""), (json!({ "a": 1 }), "a=1"), (json!(["a", {}]), r#"["a",]"#)] {
+            let config = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" },
+                "spec": { "containers": [{ "image": "x", "name": name }] },
+            });
+            let message = raw.apply(&path, "me", &config).await.refused(500, "");
+            let place = format!("(/a; /v1, Kind=Pod): .spec.containers[name={shown}].name: expected string, got ");
+            assert!(message.contains(&place), "{message}");
+        }
+    }
+
+    /// docs/apiserver.md: rows 81, 83.
+    async fn the_data_of_a_revision_is_one_value(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = raw.at("/apis/apps/v1", "controllerrevisions") + "/a";
+        let config = |data: Value, revision: i64| json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": { "name": "a" },
+            "data": data, "revision": revision,
+        });
+        let message = raw.apply(&path, "me", &config("x".into(), 1)).await.refused(422, "Invalid");
+        assert!(message.ends_with("data: Required value: data must be a valid JSON object"), "{message}");
+        let created = raw.apply(&path, "me", &config(json!({}), 1)).await.ok();
+        assert_eq!(created["data"], json!({}));
+        let message = raw.apply(&path, "other", &config(true.into(), 1)).await.refused(409, "Conflict");
+        assert!(message.ends_with(": .data"), "{message}");
+        let message = raw.apply(&path, "me", &config(true.into(), -1)).await.refused(422, "Invalid");
+        for told in ["data: Invalid value: true: field is immutable", "revision: Invalid value: -1: must be greater"] {
+            assert!(message.contains(told), "{message}");
+        }
+    }
+
+    /// docs/apiserver.md: rows 81, 111.
+    async fn an_object_that_an_apply_empties_is_removed(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let free = json!({ "x-kubernetes-preserve-unknown-fields": true });
+        let spec = json!({ "type": "object", "properties": { "free": free } });
+        let widget = Widget::served(&raw, &spec).await;
+        let empty = json!({ "free": {} });
+        for (sent, stored) in [
+            (json!({ "free": { "a": 1 } }), json!({ "free": { "a": 1 } })),
+            (empty.clone(), json!({})),
+            (empty.clone(), empty.clone()),
+            (json!({ "free": { "a": 1 } }), json!({ "free": { "a": 1 } })),
+            (empty, json!({})),
+        ] {
+            let applied = raw.apply(&widget.one("w"), "me", &widget.object("w", &sent)).await.ok();
+            assert_eq!(applied["spec"], stored);
+        }
+        // A read does not show the null that is stored, and the next write removes it.
+        let applied = raw.get(&widget.one("w")).await.ok();
+        assert_eq!(applied["spec"], json!({}));
+        let nothing = json!({ "metadata": { "finalizers": null } });
+        let written = raw.merge(&widget.one("w"), &nothing).await.ok();
+        assert_ne!(written["metadata"]["resourceVersion"], applied["metadata"]["resourceVersion"]);
+        assert_eq!(written["metadata"]["generation"], applied["metadata"]["generation"]);
+        let repeated = raw.merge(&widget.one("w"), &nothing).await.ok();
+        assert_eq!(repeated, written);
+    }
+
     /// docs/apiserver.md: rows 83, 96.
     async fn a_dry_run_apply_changes_nothing(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -1,6 +1,6 @@
 //! Updates, patches and dry runs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::raw::{Raw, named, names, version};
 
@@ -132,6 +132,69 @@ on_both_servers! {
         let ports = patched["spec"]["ports"].as_array().expect("ports");
         assert_eq!(ports.len(), 1, "{ports:?}");
         assert_eq!((&ports[0]["name"], &ports[0]["port"]), (&json!("c"), &json!(81)));
+    }
+
+    /// docs/apiserver.md: rows 78, 80.
+    async fn a_list_that_a_strategic_patch_replaces_keeps_its_nulls(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = raw.at("/api/v1", "limitranges");
+        let limits = |min: Value| json!({
+            "metadata": { "name": "l" },
+            "spec": { "limits": [{ "type": "Pod", "max": { "cpu": "2" }, "min": min }] },
+        });
+        raw.post(&path, &limits(json!({ "memory": "1Mi" }))).await.ok();
+        let path = format!("{path}/l");
+        // Go reads a null as the quantity zero.
+        for (kind, min) in [("strategic-merge", json!({ "memory": "0" })), ("merge", Value::Null)] {
+            let patch = limits(json!({ "memory": null })).to_string();
+            let patched = raw.patch(&path, kind, &patch).await.ok();
+            assert_eq!(patched["spec"]["limits"][0]["min"], min, "{kind}");
+        }
+
+        let path = raw.at("/apis/apps/v1", "deployments");
+        let container = |name: &str| json!({ "name": name, "image": "x" });
+        let deployment = |container: &Value| json!({ "metadata": { "name": "d" }, "spec": {
+            "selector": { "matchLabels": { "a": "b" } },
+            "template": { "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [container] } },
+        } });
+        raw.post(&path, &deployment(&container("a"))).await.ok();
+        let mut added = container("b");
+        added["resources"] = json!({ "limits": { "cpu": null } });
+        let patch = deployment(&added).to_string();
+        let patched = raw.patch(&format!("{path}/d"), "strategic-merge", &patch).await.ok();
+        let first = &patched["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(first["resources"], json!({ "limits": { "cpu": "0" } }));
+    }
+
+    /// docs/apiserver.md: row 8.
+    async fn a_value_that_its_type_refuses_is_reported_before_a_field_of_the_wrong_type(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let leases = raw.at("/apis/coordination.k8s.io/v1", "leases");
+        let claims = raw.at("/api/v1", "persistentvolumeclaims");
+        let secrets = raw.at("/api/v1", "secrets");
+        for (path, object, error) in [
+            (&leases, json!({ "metadata": [1], "spec": { "renewTime": "x" } }), "parsing time \"x\""),
+            (
+                &leases, json!({ "metadata": [1], "spec": { "leaseDurationSeconds": "x" } }),
+                "json: cannot unmarshal array into Go struct field Lease.metadata",
+            ),
+            (
+                &leases, json!({ "spec": { "leaseDurationSeconds": 4294967296_u64, "renewTime": "x" } }),
+                "parsing time \"x\"",
+            ),
+            (
+                &claims, json!({ "spec": { "accessModes": [1], "resources": { "requests": { "storage": "x" } } } }),
+                "quantities must match",
+            ),
+            (
+                &secrets, json!({ "data": { "a": "?" }, "metadata": { "creationTimestamp": "x" } }),
+                "parsing time \"x\"",
+            ),
+            (&secrets, json!({ "data": { "a": "?" }, "immutable": 1 }), "illegal base64 data"),
+        ] {
+            let message = raw.post(path, &object).await.refused(400, "BadRequest");
+            assert!(message.contains(&format!(": {error}")), "{message}");
+        }
     }
 
     /// docs/apiserver.md: rows 11, 78.

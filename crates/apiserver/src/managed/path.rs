@@ -100,7 +100,7 @@ impl fmt::Display for Step {
             Self::Key(members) => {
                 let members = members
                     .iter()
-                    .map(|(name, value)| format!("{name}={value}"));
+                    .map(|(name, value)| format!("{name}={}", key_text(value)));
                 write!(f, "[{}]", members.collect::<Vec<_>>().join(","))
             }
         }
@@ -118,6 +118,28 @@ fn canonical(value: &Value) -> String {
             (float as i64).to_string()
         }
         _ => value.to_string(),
+    }
+}
+
+/// The text of a key in a message: the members of an object are joined without a separator.
+fn key_text(json: &str) -> String {
+    fn text(value: &Value) -> String {
+        match value {
+            Value::Object(members) => {
+                let members = members.iter();
+                let members = members.map(|(name, value)| format!("{name}={}", text(value)));
+                members.collect::<Vec<_>>().concat()
+            }
+            Value::Array(items) => {
+                let items: Vec<_> = items.iter().map(text).collect();
+                format!("[{}]", items.join(","))
+            }
+            scalar => scalar.to_string(),
+        }
+    }
+    match serde_json::from_str(json) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => text(&value),
+        _ => json.to_owned(),
     }
 }
 
@@ -156,6 +178,8 @@ mod tests {
         for (text, shown) in [
             ("f:spec", ".spec"),
             (r#"k:{"name":"a","port":80}"#, r#"[name="a",port=80]"#),
+            (r#"k:{"name":{"a":1}}"#, "[name=a=1]"),
+            (r#"k:{"name":["a",{}]}"#, r#"[name=["a",]]"#),
             (r#"v:"a/b""#, r#"[="a/b"]"#),
             ("i:3", "[3]"),
         ] {

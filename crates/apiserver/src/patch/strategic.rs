@@ -147,7 +147,7 @@ fn merge_list(
     let is_replaced = || patch.iter().any(|item| is_directive(item, "replace"));
     let key = match treatment {
         List::Replaced => {
-            *list = plain_items(patch).collect();
+            *list = patch.to_vec();
             return Ok(());
         }
         List::Set if is_replaced() => {
@@ -208,7 +208,7 @@ fn merge_list(
             merge(target, patch, kind)?;
         } else {
             places.insert(value.clone(), list.len());
-            list.push(plain(item));
+            list.push(item.clone());
         }
     }
     put_in_order(treatment, list, patch, &before);

@@ -20,7 +20,7 @@ pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
                     return true;
                 };
                 drop_nulls(field, value);
-                !value.is_null() || field.nullable || field.default.is_some()
+                !is_dropped(field, value)
             });
         }
         Value::Array(elements) => {
@@ -32,6 +32,26 @@ pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Whether [`drop_nulls`] changes `value`.
+pub(super) fn has_dropped_nulls(node: &Node, value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(name, value)| {
+            let field = node.field(name);
+            field.is_some_and(|field| is_dropped(field, value) || has_dropped_nulls(field, value))
+        }),
+        Value::Array(elements) => node.items.as_ref().is_some_and(|items| {
+            let mut elements = elements.iter();
+            elements.any(|element| has_dropped_nulls(items, element))
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Whether `value` is a `null` that its field does not allow and that no default replaces.
+fn is_dropped(field: &Node, value: &Value) -> bool {
+    value.is_null() && !field.nullable && field.default.is_none()
 }
 
 /// The defaults of one object would take more than [`MAX_DEFAULTS`](Budget::MAX_DEFAULTS).

@@ -17,18 +17,23 @@ use super::{Quantity, defaults, timestamp};
 ///
 /// # Errors
 ///
-/// What Go says of the first field of the wrong type.
+/// What Go says of the first value that its type refuses to read, such as a quantity; if there is
+/// none, of the first field of the wrong type.
 pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<String>, String> {
     let mut decoder = Decoder {
         path: Vec::new(),
         inside: kind.go_name(),
         dropped: Vec::new(),
         rounds: false,
+        first_error: None,
     };
     if let Value::Object(members) = object {
         decoder.members(kind, members)?;
     }
-    Ok(decoder.dropped)
+    match decoder.first_error {
+        Some(error) => Err(error),
+        None => Ok(decoder.dropped),
+    }
 }
 
 /// What Go writes for the field of an object in which nothing is said, but for defaults.
@@ -60,6 +65,9 @@ struct Decoder {
     dropped: Vec<String>,
     /// Whether quantities are rounded up, as in lists of resources.
     rounds: bool,
+    /// The error of the first field of the wrong type. Go reads the rest of the object, and
+    /// reports this error only if no type refuses its value.
+    first_error: Option<String>,
 }
 
 /// What a number is to Go.
@@ -98,7 +106,8 @@ impl Decoder {
             self.value(&field.shape, value)?;
             self.path.pop();
             let is_kept = match field.shape {
-                Shape::Struct(_) => true,
+                // Raw JSON is a text to Go, which is not empty.
+                Shape::Struct(_) | Shape::Json => true,
                 // An empty text is another value than zero.
                 Shape::IntOrString => value.is_string(),
                 _ => field.is_pointer,
@@ -141,18 +150,21 @@ impl Decoder {
                     Number::Fits => Ok(()),
                     Number::TooLarge => {
                         let found = format!("number {number}");
-                        Err(self.mistyped(&found, &shape.go_name()))
+                        let error = self.mistyped(&found, &shape.go_name());
+                        self.remember(error);
+                        Ok(())
                     }
                 }
             }
             (Shape::Bytes, Value::String(text)) => {
                 // Go looks past the ends of lines.
                 let joined = text.replace(['\r', '\n'], "");
-                let bytes = BASE64.decode(joined).map_err(|_| {
+                if let Ok(bytes) = BASE64.decode(joined) {
+                    *text = BASE64.encode(bytes);
+                } else {
                     let at = first_bad_byte(text.as_bytes());
-                    format!("illegal base64 data at input byte {at}")
-                })?;
-                *text = BASE64.encode(bytes);
+                    self.remember(format!("illegal base64 data at input byte {at}"));
+                }
                 Ok(())
             }
             (Shape::Time | Shape::MicroTime, Value::String(text)) => {
@@ -204,14 +216,22 @@ impl Decoder {
             }
             (shape, value) => {
                 let wanted = match shape {
-                    Shape::Time | Shape::MicroTime | Shape::Duration => "string".to_owned(),
-                    Shape::IntOrString => "int32".to_owned(),
-                    _ => shape.go_name(),
+                    Shape::Time | Shape::MicroTime | Shape::Duration => "string",
+                    Shape::IntOrString => "int32",
+                    _ => {
+                        let error = self.mistyped(kind_of(value), &shape.go_name());
+                        self.remember(error);
+                        return Ok(());
+                    }
                 };
-                let found = kind_of(value);
-                Err(self.mistyped(found, &wanted))
+                Err(self.mistyped(kind_of(value), wanted))
             }
         }
+    }
+
+    /// Keeps the error of a field of the wrong type, if it is the first one.
+    fn remember(&mut self, error: String) {
+        self.first_error.get_or_insert(error);
     }
 
     /// Decodes an item of a list or a map.

@@ -14,6 +14,7 @@ use crate::status::FieldError;
 mod admission;
 mod affinity;
 mod autoscaler;
+mod claim;
 mod cluster;
 mod container;
 mod cron;
@@ -21,6 +22,7 @@ mod data;
 mod env;
 mod faults;
 mod job;
+mod limits;
 mod network;
 mod pod;
 mod probe;
@@ -35,6 +37,7 @@ mod volume;
 mod workload;
 
 use faults::{At, Faults, percent};
+pub(crate) use service::is_external;
 pub(crate) use update::validate_update;
 
 /// Everything that is wrong with an object of the type called `name`.
@@ -55,6 +58,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "admissionregistration.v1.ValidatingAdmissionPolicyBinding" => {
             admission::binding(root, &mut faults);
         }
+        "apps.v1.ControllerRevision" => faults.not_negative(root, &["revision"]),
         "apps.v1.DaemonSet" => workload::daemon_set(root, &mut faults),
         "apps.v1.Deployment" => workload::deployment(root, &mut faults),
         "apps.v1.ReplicaSet" => workload::replica_set(root, &mut faults),
@@ -66,7 +70,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "core.v1.ConfigMap" => data::config_map(root, &mut faults),
         "core.v1.Endpoints" => network::endpoints(root, &mut faults),
         "core.v1.Event" => cluster::event(root, false, &mut faults),
-        "core.v1.LimitRange" => cluster::limit_range(root, &mut faults),
+        "core.v1.LimitRange" => limits::limit_range(root, &mut faults),
         "core.v1.PersistentVolume" => storage::volume(root, &mut faults),
         "core.v1.PersistentVolumeClaim" => storage::claim(root, &mut faults),
         "core.v1.Pod" => pod::pod(root, &mut faults),
@@ -87,18 +91,17 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "networking.v1.IngressClass" => network::ingress_class(root, &mut faults),
         "networking.v1.Ingress" => network::ingress(root, &mut faults),
         "networking.v1.NetworkPolicy" => network::policy(root, &mut faults),
+        "node.v1.RuntimeClass" => faults.needs_valid(root, "handler", syntax::label),
         "policy.v1.PodDisruptionBudget" => cluster::disruption_budget(root, &mut faults),
         "rbac.v1.ClusterRole" => cluster::role(root, false, &mut faults),
         "rbac.v1.ClusterRoleBinding" => cluster::binding(root, false, &mut faults),
         "rbac.v1.Role" => cluster::role(root, true, &mut faults),
         "rbac.v1.RoleBinding" => cluster::binding(root, true, &mut faults),
         "scheduling.v1.PriorityClass" => cluster::priority_class(root, &mut faults),
-        "storage.v1.CSINode" => root.inner("spec", |at| {
-            at.each("drivers", |at| {
-                faults.needs(at, "name");
-                faults.needs(at, "nodeID");
-            });
-        }),
+        "resource.v1.ResourceClaimTemplate" => {
+            root.inner("spec", |at| claim::resource_claim(at, &mut faults));
+        }
+        "storage.v1.CSINode" => storage::node_drivers(root, &mut faults),
         "storage.v1.CSIStorageCapacity" => {
             if let Some(why) = syntax::subdomain(root.text("storageClassName")) {
                 let class = root.text("storageClassName");
@@ -126,16 +129,14 @@ pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
         path: "",
     };
     match name {
-        "apps.v1.StatefulSet" => root.inner("spec", |at| {
-            at.each("volumeClaimTemplates", |at| storage::claim(at, &mut faults));
-        }),
+        "apps.v1.ControllerRevision" => data::new_revision(root, &mut faults),
+        "apps.v1.StatefulSet" => workload::new_stateful_set(root, &mut faults),
         "batch.v1.CronJob" => job::new_cron_job(root, &mut faults),
         "core.v1.Pod" => pod::new(root, &mut faults),
         "discovery.v1.EndpointSlice" => network::slice_endpoints(root, &mut faults),
-        "resource.v1.ResourceClaim" => cluster::resource_claim(root, &mut faults),
-        "resource.v1.ResourceClaimTemplate" => {
-            root.inner("spec", |at| cluster::resource_claim(at, &mut faults));
-        }
+        "events.v1.Event" => cluster::new_reported_event(root, &mut faults),
+        "networking.v1.ServiceCIDR" => network::service_ranges(root, &mut faults),
+        "resource.v1.ResourceClaim" => claim::resource_claim(root, &mut faults),
         _ => {}
     }
     faults.0

@@ -542,9 +542,12 @@ on_both_servers! {
                 }));
             }
             if let Some([left, right]) = difference {
-                pair.differences.push(format!(
+                let difference = format!(
                     "WINDLASS_SEED={seed}: {sent:#?}\n  the server: {left}\n  the embedded one: {right}"
-                ));
+                );
+                // A long run is read before its end.
+                println!("{difference}");
+                pair.differences.push(difference);
             }
             if pair.differences.len() > limit {
                 break;

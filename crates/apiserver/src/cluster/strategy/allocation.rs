@@ -48,6 +48,12 @@ impl Cluster {
             .is_none_or(serde_json::Map::is_empty);
         let is_new = before.is_none_or(|before| !needs_address(before));
         let wanted = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+        if !(is_headless && is_open) {
+            errors = second_family(spec);
+            if !errors.is_empty() {
+                return errors;
+            }
+        }
         if is_new && is_headless {
             fill(service, "clusterIPs", json!(["None"]));
             let (families, policy) = if is_open {
@@ -172,6 +178,25 @@ impl Cluster {
         }
         PORTS.map(u64::from).find(is_free).unwrap_or_default()
     }
+}
+
+/// The errors of a service that asks for addresses of IPv6, which there are none of.
+fn second_family(spec: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if spec["ipFamilyPolicy"] == "RequireDualStack" {
+        errors.push(FieldError::invalid(
+            "spec.ipFamilyPolicy",
+            &spec["ipFamilyPolicy"],
+            "this cluster is not configured for dual-stack services",
+        ));
+    }
+    let families = spec["ipFamilies"].as_array().into_iter().flatten();
+    for (number, family) in families.enumerate().filter(|(_, family)| *family == "IPv6") {
+        let path = format!("spec.ipFamilies[{number}]");
+        let why = "not configured on this cluster";
+        errors.push(FieldError::invalid(path, family, why));
+    }
+    errors
 }
 
 fn ports_of(service: &Value) -> BTreeSet<(u64, String)> {

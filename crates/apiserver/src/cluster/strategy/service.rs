@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::typed;
+
 /// Whether a service has an address of its own.
 pub(super) fn needs_address(service: &Value) -> bool {
     service["spec"]["type"] != "ExternalName"
@@ -26,6 +28,10 @@ pub(super) fn keep_allocated(before: &Value, service: &mut Value) {
     let address = (needs_address(before), needs_address(service));
     let node_ports = (needs_ports(before), needs_ports(service));
     let probe = (needs_probe(before), needs_probe(service));
+    let is_balanced = |service: &Value| service["spec"]["type"] == "LoadBalancer";
+    let drops_balancer = is_balanced(before) && !is_balanced(service);
+    let [was_external, is_external] = [before, service].map(|it| typed::is_external(&it["spec"]));
+    let drops_policy = was_external && !is_external;
     let old = before["spec"].as_object();
     let (Some(old), Some(spec)) = (old, service["spec"].as_object_mut()) else {
         return;
@@ -49,6 +55,14 @@ pub(super) fn keep_allocated(before: &Value, service: &mut Value) {
         keep(old, spec, "healthCheckNodePort");
     } else if probe == (true, false) {
         drop_same(old, spec, "healthCheckNodePort");
+    }
+    if drops_balancer {
+        for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+            drop_same(old, spec, field);
+        }
+    }
+    if drops_policy {
+        drop_same(old, spec, "externalTrafficPolicy");
     }
     let old_ports = old.get("ports").and_then(Value::as_array);
     let ports = spec.get_mut("ports").and_then(Value::as_array_mut);

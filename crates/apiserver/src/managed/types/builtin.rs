@@ -11,8 +11,11 @@ use crate::typed::{self, Empty, Field, Struct};
 /// The type of the metadata of an object.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
-/// The type of the schema in a definition.
-const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
+/// The types whose fields of JSON are leaves: the schema in a definition, and revisions.
+const WITH_VALUES: [&str; 2] = [
+    "apiextensions.v1.JSONSchemaProps",
+    "apps.v1.ControllerRevision",
+];
 
 /// The types of each kind by the name of its own, read when the first object is written.
 static KINDS: LazyLock<HashMap<&str, OnceLock<Types>>> = LazyLock::new(|| {
@@ -126,7 +129,7 @@ impl Reader {
                 typed::Shape::List(_, items) => **items == typed::Shape::Json,
                 shape => *shape == typed::Shape::Json,
             };
-            let id = if is_value && found.name == SCHEMA {
+            let id = if is_value && WITH_VALUES.contains(&found.name) {
                 TypeId::LEAF
             } else {
                 self.field(field)

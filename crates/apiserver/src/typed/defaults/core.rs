@@ -119,7 +119,9 @@ pub(super) fn service(spec: &mut Members) {
         .flatten()
     {
         if let Some(port) = port.as_object_mut()
-            && let Some(number) = port.get("port").cloned()
+            && let Some(number) = port.get("port").and_then(Value::as_i64)
+            // The port itself is reported if it has the wrong type.
+            && let Ok(number) = i32::try_from(number)
         {
             absent_or_empty(port, "targetPort", number);
         }

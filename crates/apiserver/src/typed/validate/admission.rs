@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{At, Faults};
+use super::{At, Faults, selector};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
@@ -50,8 +50,8 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
                 faults.add(FieldError::not_supported(path, &other.into(), known));
             }
         }
-        faults.one_of(at, "failurePolicy", &["Fail", "Ignore"]);
-        faults.one_of(at, "matchPolicy", &["Equivalent", "Exact"]);
+        faults.must_be_one_of(at, "failurePolicy", &["Fail", "Ignore"]);
+        faults.must_be_one_of(at, "matchPolicy", &["Equivalent", "Exact"]);
         let client = at.get("clientConfig");
         if client.is_none_or(|it| it.get("url").is_none() == it.get("service").is_none()) {
             let why = "exactly one of url or service is required";
@@ -60,9 +60,50 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
         at.inner("clientConfig", |at| {
             if at.get("url").is_some() {
                 url(at, faults);
+            } else {
+                at.inner("service", |at| service(at, faults));
             }
         });
     });
+}
+
+/// The service of a webhook.
+fn service(at: At<'_>, faults: &mut Faults) {
+    // The real server names the other field.
+    for (field, named) in [("namespace", "name"), ("name", "namespace")] {
+        if at.text(field).is_empty() {
+            faults.required(at.path(named), "");
+        }
+    }
+    let port = at.number("port").unwrap_or_default();
+    if !(1..=65_535).contains(&port) {
+        let why = "port is not valid: must be between 1 and 65535, inclusive";
+        faults.invalid(at.path("port"), &port.into(), why);
+    }
+    faults.follows(at, "path", |path| match path {
+        "/" => Vec::new(),
+        "//" => vec!["segment[0] may not be empty".to_owned()],
+        path => service_path(path),
+    });
+}
+
+/// Everything wrong with the path of a service.
+fn service_path(path: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !path.starts_with('/') {
+        wrong.push("must start with a '/'".to_owned());
+    }
+    // The real server skips the first character in any case.
+    let rest: String = path.chars().skip(1).collect();
+    let rest = rest.strip_suffix('/').unwrap_or(&rest);
+    for (number, segment) in rest.split('/').enumerate() {
+        if segment.is_empty() {
+            wrong.push(format!("segment[{number}] may not be empty"));
+        } else if let Some(why) = syntax::subdomain(segment) {
+            wrong.push(format!("segment[{number}]: {why}"));
+        }
+    }
+    wrong
 }
 
 /// A rule about requests.
@@ -85,6 +126,12 @@ fn rule(at: At<'_>, faults: &mut Faults) {
 /// The URL of a webhook. The faults show its parts.
 fn url(at: At<'_>, faults: &mut Faults) {
     const FORM: &str = "desired format: https://host[/path]";
+    if let Some(why) = syntax_error(at.text("url")) {
+        let text = Value::from(at.text("url"));
+        let why = format!("url must be a valid URL: parse {text}: {why}; {FORM}");
+        faults.required(at.path("url"), &why);
+        return;
+    }
     let (scheme, rest) = at.text("url").split_once("://").unwrap_or_default();
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme != "https" {
@@ -110,15 +157,47 @@ fn url(at: At<'_>, faults: &mut Faults) {
     }
 }
 
+/// Why Go does not parse a URL, if the scheme is at fault.
+fn syntax_error(url: &str) -> Option<&'static str> {
+    let first = url.split(['/', '?', '#']).next().unwrap_or_default();
+    let (scheme, _) = first.split_once(':')?;
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    if scheme.is_empty() {
+        Some("missing protocol scheme")
+    } else if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(is_part) {
+        None
+    } else {
+        Some("first path segment in URL cannot contain colon")
+    }
+}
+
 pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
+        faults.must_be_one_of(at, "failurePolicy", &["Fail", "Ignore"]);
+        if at.get("matchConstraints").is_none() {
+            faults.required(at.path("matchConstraints"), "");
+        }
         at.inner("matchConstraints", |at| {
+            faults.must_be_one_of(at, "matchPolicy", &["Equivalent", "Exact"]);
+            for field in ["namespaceSelector", "objectSelector"] {
+                at.inner(field, |at| _ = selector::check(at, faults));
+            }
+            if at.list("resourceRules").is_empty() {
+                faults.required(at.path("resourceRules"), "");
+            }
             for rules in ["resourceRules", "excludeResourceRules"] {
                 at.each(rules, |at| {
                     rule(at, faults);
                 });
             }
         });
+        let lists = ["validations", "auditAnnotations"];
+        if lists.iter().all(|list| at.list(list).is_empty()) {
+            for list in lists {
+                let why = "validations or auditAnnotations must contain at least one item";
+                faults.required(at.path(list), why);
+            }
+        }
         at.each("validations", |at| {
             if at.text("expression").trim().is_empty() {
                 faults.required(at.path("expression"), "expression is not specified");
@@ -129,9 +208,7 @@ pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
 
 pub(super) fn binding(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        if faults.needs(at, "policyName") {
-            faults.follows(at, "policyName", syntax::subdomain);
-        }
+        faults.needs_valid(at, "policyName", syntax::subdomain);
         if at.list("validationActions").is_empty() {
             let why = "at least one validation action is required";
             faults.required(at.path("validationActions"), why);
@@ -177,11 +254,91 @@ pub(super) fn priority_level(root: At<'_>, faults: &mut Faults) {
             faults.required(at.path("limited"), why);
         }
         at.inner("limited", |at| {
-            at.inner("limitResponse", |at| {
-                if faults.needs(at, "type") {
-                    faults.one_of(at, "type", &["Queue", "Reject"]);
-                }
-            });
+            shares(at, faults);
+            if let Some(limit) = at.number("borrowingLimitPercent").filter(|it| *it < 0) {
+                let why = "if specified, must be a non-negative integer";
+                faults.invalid(at.path("borrowingLimitPercent"), &limit.into(), why);
+            }
+            at.inner("limitResponse", |at| limit_response(at, faults));
         });
+        at.inner("exempt", |at| shares(at, faults));
     });
+}
+
+/// The share of a priority level, and how much of it others may use.
+fn shares(at: At<'_>, faults: &mut Faults) {
+    if let Some(shares) = at.number("nominalConcurrencyShares").filter(|it| *it < 0) {
+        let path = at.path("nominalConcurrencyShares");
+        faults.invalid(path, &shares.into(), "must be a non-negative integer");
+    }
+    let percent = at.number("lendablePercent");
+    if let Some(percent) = percent.filter(|it| !(0..=100).contains(it)) {
+        let why = "must be between 0 and 100, inclusive";
+        faults.invalid(at.path("lendablePercent"), &percent.into(), why);
+    }
+}
+
+/// What happens to requests above the limit.
+fn limit_response(at: At<'_>, faults: &mut Faults) {
+    let has_queues = at.get("queuing").is_some();
+    match at.text("type") {
+        "Reject" if has_queues => faults.forbidden(
+            at.path("queuing"),
+            "must be nil if limited.limitResponse.type is not Limited",
+        ),
+        "Queue" if !has_queues => faults.required(
+            at.path("queuing"),
+            "must not be empty if limited.limitResponse.type is Limited",
+        ),
+        "Queue" => at.inner("queuing", |at| queues(at, faults)),
+        _ => {
+            if faults.needs(at, "type") {
+                faults.one_of(at, "type", &["Queue", "Reject"]);
+            }
+        }
+    }
+}
+
+/// The queues of a priority level.
+fn queues(at: At<'_>, faults: &mut Faults) {
+    /// The most queues that a priority level may have.
+    const MAX_QUEUES: i64 = 10_000_000;
+    /// How many bits of a hash choose the queues of a flow.
+    const HASH_BITS: i64 = 60;
+    let number = |field: &str| at.number(field).unwrap_or_default();
+    let (queues, hand) = (number("queues"), number("handSize"));
+    for field in ["queueLengthLimit", "queues", "handSize"] {
+        if number(field) <= 0 {
+            let value = number(field).into();
+            faults.invalid(at.path(field), &value, "must be positive");
+        }
+    }
+    if queues > MAX_QUEUES {
+        let why = format!("must not be greater than {MAX_QUEUES}");
+        faults.invalid(at.path("queues"), &queues.into(), why);
+    }
+    let bits = entropy(queues, hand);
+    let why = if hand <= 0 {
+        return;
+    } else if hand > queues {
+        format!("should not be greater than queues ({queues})")
+    } else if bits > HASH_BITS {
+        format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater \
+             than {HASH_BITS}"
+        )
+    } else {
+        return;
+    };
+    faults.invalid(at.path("handSize"), &hand.into(), why);
+}
+
+/// How many bits choose `hand` of the queues.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "both numbers come from fields of 32 bits"
+)]
+fn entropy(queues: i64, hand: i64) -> i64 {
+    ((queues as f64).log2() * hand as f64).ceil() as i64
 }

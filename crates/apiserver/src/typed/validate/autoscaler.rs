@@ -55,9 +55,7 @@ pub(super) fn autoscaler(root: At<'_>, faults: &mut Faults) {
 /// An object that is scaled or measured.
 fn reference(at: At<'_>, faults: &mut Faults) {
     for field in ["kind", "name"] {
-        if faults.needs(at, field) {
-            faults.follows(at, field, syntax::path_segment);
-        }
+        faults.needs_valid(at, field, syntax::path_segment);
     }
 }
 

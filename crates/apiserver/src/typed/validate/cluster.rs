@@ -68,9 +68,7 @@ pub(super) fn binding(root: At<'_>, is_namespaced: bool, faults: &mut Faults) {
             let path = at.path("kind");
             faults.add(FieldError::not_supported(path, &kind.into(), known));
         }
-        if faults.needs(at, "name") {
-            faults.follows(at, "name", crate::metadata::syntax::path_segment);
-        }
+        faults.needs_valid(at, "name", crate::metadata::syntax::path_segment);
     });
     root.each("subjects", |at| {
         faults.needs(at, "name");
@@ -248,45 +246,21 @@ pub(super) fn priority_class(at: At<'_>, faults: &mut Faults) {
     faults.one_of(at, "preemptionPolicy", &["PreemptLowerPriority", "Never"]);
 }
 
-pub(super) fn limit_range(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| {
-        at.each("limits", |at| {
-            let kind = at.text("type");
-            faults.qualified(at.path("type"), kind);
-            let known = ["Container", "PersistentVolumeClaim", "Pod"];
-            let is_name = syntax::qualified_name(kind).is_empty();
-            if is_name && !kind.contains('/') && !known.contains(&kind) {
-                let why = "must be a standard limit type or fully qualified";
-                faults.invalid(at.path("type"), &kind.into(), why);
-            }
-        });
-    });
-}
-
-/// A claim, or the claim in a template.
-pub(super) fn resource_claim(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| {
-        at.inner("devices", |at| {
-            at.each("requests", |at| {
-                let name = at.text("name");
-                if let Some(why) = syntax::label(name) {
-                    faults.invalid(at.path("name"), &name.into(), why);
-                }
-                at.inner("exactly", |at| {
-                    if faults.needs(at, "deviceClassName") {
-                        faults.follows(at, "deviceClassName", syntax::subdomain);
-                    }
-                });
-            });
-        });
-    });
+/// What a new event of the group `events.k8s.io` must say besides.
+pub(super) fn new_reported_event(root: At<'_>, faults: &mut Faults) {
+    if root.text("eventTime").is_empty() {
+        faults.required("eventTime", "");
+    }
+    let kind = root.text("type");
+    if !matches!(kind, "Normal" | "Warning") {
+        let why = format!("has invalid value: {kind}");
+        faults.invalid("type", &"".into(), why);
+    }
 }
 
 /// What an event of the group `events.k8s.io` must say besides, in the form of the core group.
 pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
-    if root.text("eventTime").is_empty() {
-        faults.required("eventTime", "");
-    } else {
+    if !root.text("eventTime").is_empty() {
         let reporter = root.text("reportingComponent");
         if reporter.is_empty() {
             faults.required("reportingController", "");
@@ -295,11 +269,6 @@ pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
         for field in ["reportingInstance", "action", "reason"] {
             faults.needs(root, field);
         }
-    }
-    let kind = root.text("type");
-    if !matches!(kind, "Normal" | "Warning") {
-        let why = format!("has invalid value: {kind}");
-        faults.invalid("type", &"".into(), why);
     }
 }
 

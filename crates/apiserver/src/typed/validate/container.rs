@@ -109,9 +109,7 @@ fn ephemeral(at: At<'_>, others: &BTreeSet<String>, faults: &mut Faults) {
 }
 
 fn container(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
-    if faults.needs(at, "name") {
-        faults.follows(at, "name", syntax::label);
-    }
+    faults.needs_valid(at, "name", syntax::label);
     let image = at.text("image");
     if image.is_empty() {
         faults.required(at.path("image"), "");

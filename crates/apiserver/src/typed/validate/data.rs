@@ -84,3 +84,14 @@ fn check_key(field: &str, key: &str, faults: &mut Faults) {
         faults.wrong(format!("{field}[{key}]"), &key.into(), wrong);
     }
 }
+
+/// The data of a new revision, which is never changed.
+pub(super) fn new_revision(root: At<'_>, faults: &mut Faults) {
+    match root.get("data") {
+        None => faults.required("data", "data is mandatory"),
+        Some(data) if !data.is_object() => {
+            faults.required("data", "data must be a valid JSON object");
+        }
+        Some(_) => {}
+    }
+}

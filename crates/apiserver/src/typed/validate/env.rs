@@ -54,9 +54,7 @@ pub(super) fn variables(at: At<'_>, faults: &mut Faults) {
         for source in ["configMapRef", "secretRef"] {
             at.inner(source, |at| {
                 sources += 1;
-                if faults.needs(at, "name") {
-                    faults.follows(at, "name", syntax::subdomain);
-                }
+                faults.needs_valid(at, "name", syntax::subdomain);
             });
         }
         // The path is that of the real server, which names no item.
@@ -70,9 +68,7 @@ pub(super) fn variables(at: At<'_>, faults: &mut Faults) {
 }
 
 fn variable(at: At<'_>, faults: &mut Faults) {
-    if faults.needs(at, "name") {
-        faults.follows(at, "name", syntax::variable);
-    }
+    faults.needs_valid(at, "name", syntax::variable);
     at.inner("valueFrom", |from| {
         const SOURCES: [&str; 5] = [
             "fieldRef",
@@ -87,9 +83,7 @@ fn variable(at: At<'_>, faults: &mut Faults) {
         for reference in ["configMapKeyRef", "secretKeyRef"] {
             from.inner(reference, |at| {
                 faults.must_follow(at, "name", syntax::subdomain);
-                if faults.needs(at, "key") {
-                    faults.follows(at, "key", syntax::config_key);
-                }
+                faults.needs_valid(at, "key", syntax::config_key);
             });
         }
         from.inner("fileKeyRef", |at| {
@@ -98,9 +92,7 @@ fn variable(at: At<'_>, faults: &mut Faults) {
                 ("volumeName", |it| syntax::label(it).into_iter().collect()),
                 ("path", |it| syntax::no_steps_back(it).into_iter().collect()),
             ] {
-                if faults.needs(at, field) {
-                    faults.follows(at, field, rule);
-                }
+                faults.needs_valid(at, field, rule);
             }
         });
         let why = if sources == 0 {

@@ -175,6 +175,16 @@ impl Faults {
         }
     }
 
+    /// A text that must be there, and as `rule` says.
+    pub(super) fn needs_valid<R>(&mut self, at: At<'_>, field: &str, rule: impl Fn(&str) -> R)
+    where
+        R: IntoIterator<Item = String>,
+    {
+        if self.needs(at, field) {
+            self.must_follow(at, field, rule);
+        }
+    }
+
     /// Texts in a list that must be as `rule` says.
     pub(super) fn items<R>(&mut self, at: At<'_>, field: &str, rule: impl Fn(&str) -> R)
     where

@@ -10,22 +10,29 @@ const MAX_PARALLEL: i64 = 100_000;
 
 pub(super) fn job(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        job_spec(at, faults);
-        let selector = at.get("selector");
         let labels = at.value.pointer("/template/metadata/labels");
-        match selector {
-            None => faults.required(at.path("selector"), ""),
-            Some(_) => at.inner("selector", |at| _ = selector::check(at, faults)),
-        }
-        if selector.is_some() && at.get("manualSelector") != Some(&Value::Bool(true)) {
+        let is_manual = at.get("manualSelector") == Some(&Value::Bool(true));
+        if at.get("selector").is_some() && !is_manual {
             job_labels(root.value, at, labels, faults);
         }
-        if !selector::matches(selector, labels) {
-            let why = "`selector` does not match template `labels`";
-            let path = at.path("template.metadata.labels");
-            faults.invalid(path, labels.unwrap_or(&Value::Null), why);
-        }
+        selecting_spec(at, faults);
     });
+}
+
+/// The spec of a job with the selector of its pods.
+pub(super) fn selecting_spec(at: At<'_>, faults: &mut Faults) {
+    job_spec(at, faults);
+    let selector = at.get("selector");
+    let labels = at.value.pointer("/template/metadata/labels");
+    match selector {
+        None => faults.required(at.path("selector"), ""),
+        Some(_) => at.inner("selector", |at| _ = selector::check(at, faults)),
+    }
+    if !selector::matches(selector, labels) {
+        let why = "`selector` does not match template `labels`";
+        let path = at.path("template.metadata.labels");
+        faults.invalid(path, labels.unwrap_or(&Value::Null), why);
+    }
 }
 
 /// The labels that the pods of a job must have, by which it selects them.
@@ -60,9 +67,7 @@ fn job_labels(job: &Value, at: At<'_>, labels: Option<&Value>, faults: &mut Faul
 
 pub(super) fn cron_job(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        if faults.needs(at, "schedule") {
-            faults.follows(at, "schedule", cron::schedule);
-        }
+        faults.needs_valid(at, "schedule", cron::schedule);
         faults.not_negative(at, &["startingDeadlineSeconds"]);
         faults.one_of(at, "concurrencyPolicy", &["Allow", "Forbid", "Replace"]);
         at.inner("jobTemplate", |at| {
@@ -144,13 +149,17 @@ fn job_spec(at: At<'_>, faults: &mut Faults) {
         let why = "when maxFailedIndexes is specified";
         faults.required(at.path("backoffLimitPerIndex"), why);
     }
-    faults.one_of(at, "completionMode", &["NonIndexed", "Indexed"]);
-    if at.text("completionMode") == "Indexed" {
+    faults.must_be_one_of(at, "completionMode", &["NonIndexed", "Indexed"]);
+    let mode = at.get("completionMode").and_then(Value::as_str);
+    if mode == Some("Indexed") {
         indexed(at, faults);
     } else {
-        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-            if let Some(number) = at.get(field) {
-                faults.invalid(at.path(field), number, "requires indexed completion mode");
+        // An unknown mode is no reason to reject these fields.
+        if mode.is_none_or(|mode| mode == "NonIndexed") {
+            for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+                if let Some(number) = at.get(field) {
+                    faults.invalid(at.path(field), number, "requires indexed completion mode");
+                }
             }
         }
         at.inner("successPolicy", |at| {

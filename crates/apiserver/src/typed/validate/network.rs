@@ -95,9 +95,7 @@ fn backend(at: At<'_>, faults: &mut Faults) {
         (Some(_), None) => {
             let parent = at.path;
             at.inner("service", |at| {
-                if faults.needs(at, "name") {
-                    faults.follows(at, "name", syntax::label);
-                }
+                faults.needs_valid(at, "name", syntax::label);
                 at.inner("port", |at| {
                     let (name, number) = (at.text("name"), at.number("number").unwrap_or_default());
                     if name.is_empty() && number == 0 {
@@ -177,9 +175,7 @@ fn peer(at: At<'_>, faults: &mut Faults) {
         faults.required(at.path, "must specify a peer");
     }
     at.inner("ipBlock", |at| {
-        if faults.needs(at, "cidr") {
-            faults.follows(at, "cidr", cidr);
-        }
+        faults.needs_valid(at, "cidr", cidr);
         let Some((whole, bits)) = network_of(at.text("cidr")) else {
             return;
         };
@@ -222,11 +218,20 @@ fn start(address: IpAddr, bits: u8) -> (bool, u128) {
 
 pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
     root.each("subsets", |at| {
+        let lists = ["addresses", "notReadyAddresses"];
+        if lists.iter().all(|list| at.list(list).is_empty()) {
+            let why = "must specify `addresses` or `notReadyAddresses`";
+            faults.required(at.path, why);
+        }
+        let is_one_of_many = at.list("ports").len() > 1;
         at.each("ports", |at| {
+            if is_one_of_many {
+                faults.needs(at, "name");
+            }
             faults.follows(at, "name", syntax::label);
             faults.port(at.path("port"), at.get("port").unwrap_or(&Value::Null));
         });
-        for list in ["addresses", "notReadyAddresses"] {
+        for list in lists {
             at.each(list, |at| {
                 let address = at.text("ip");
                 faults.endpoint(at.path("ip"), &address.into());
@@ -235,6 +240,31 @@ pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
                     faults.invalid(at.path("ip"), &address.into(), why);
                 }
             });
+        }
+    });
+}
+
+/// The ranges of addresses of services.
+pub(super) fn service_ranges(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        let (ranges, path) = (at.list("cidrs"), at.path("cidrs"));
+        match ranges.len() {
+            0 => faults.required(path, "at least one CIDR required"),
+            1 | 2 => {
+                faults.items(at, "cidrs", cidr);
+                let family =
+                    |range: &Value| network_of(range.as_str()?).map(|(it, _)| it.is_ipv4());
+                let families: Vec<_> = ranges.iter().filter_map(family).collect();
+                if matches!(families[..], [first, second] if first == second) {
+                    let why = "may specify no more than one IP for each IP family, i.e \
+                               192.168.0.0/24 and 2001:db8::/64";
+                    faults.invalid(path, &ranges.into(), why);
+                }
+            }
+            _ => {
+                let value = serde_json::json!({ "CIDRs": ranges });
+                faults.invalid(path, &value, "may only hold up to 2 values");
+            }
         }
     });
 }
@@ -256,9 +286,7 @@ pub(super) fn ingress_class(root: At<'_>, faults: &mut Faults) {
         }
         at.inner("parameters", |at| {
             for field in ["kind", "name"] {
-                if faults.needs(at, field) {
-                    faults.follows(at, field, syntax::path_segment);
-                }
+                faults.needs_valid(at, field, syntax::path_segment);
             }
             faults.must_be_one_of(at, "scope", &["Cluster", "Namespace"]);
             let has_namespace = at.get("namespace").is_some();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::container::Surroundings;
-use super::{At, Faults, affinity, container, env, security, volume};
+use super::{At, Faults, affinity, container, env, security, selector, volume};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
@@ -237,4 +237,5 @@ fn spread(at: At<'_>, faults: &mut Faults) {
         let path = at.path("whenUnsatisfiable");
         faults.add(FieldError::not_supported(path, &policy.into(), known));
     }
+    at.inner("labelSelector", |at| _ = selector::check(at, faults));
 }

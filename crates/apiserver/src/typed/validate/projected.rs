@@ -67,9 +67,7 @@ pub(super) fn sources(at: At<'_>, faults: &mut Faults) {
             }
             // Here too, the real server names no item.
             let path = At { path: whole, ..at };
-            if faults.needs(path, "path") {
-                faults.follows(path, "path", syntax::file_path);
-            }
+            faults.needs_valid(path, "path", syntax::file_path);
         });
         let known = [
             "secret",

@@ -84,7 +84,7 @@ pub(super) fn requirements(at: At<'_>, claims: &BTreeSet<String>, faults: &mut F
 
 /// A request beside the limit of the same resource.
 fn request(at: At<'_>, name: &str, requested: &Value, faults: &mut Faults) {
-    let is_shared = is_native(name) && !name.starts_with(HUGE_PAGES);
+    let is_shared = is_shared(name);
     let Some(limit) = at.map("limits").and_then(|limits| limits.get(name)) else {
         if !is_shared {
             let why = "Limit must be set for non overcommitable resources";
@@ -106,8 +106,13 @@ fn request(at: At<'_>, name: &str, requested: &Value, faults: &mut Faults) {
     }
 }
 
+/// Whether containers may request less of a resource than their limit.
+pub(super) fn is_shared(name: &str) -> bool {
+    is_native(name) && !name.starts_with(HUGE_PAGES)
+}
+
 /// The name of a resource of containers.
-fn container_name(path: &str, name: &str, faults: &mut Faults) {
+pub(super) fn container_name(path: &str, name: &str, faults: &mut Faults) {
     resource_name(path, name, faults);
     let value = Value::from(name);
     if !name.contains('/') {
@@ -136,7 +141,8 @@ pub(super) fn is_of_quota(name: &str) -> bool {
     name != "storage" && is_standard(name)
 }
 
-fn resource_name(path: &str, name: &str, faults: &mut Faults) {
+/// The name of any resource.
+pub(super) fn resource_name(path: &str, name: &str, faults: &mut Faults) {
     let value = Value::from(name);
     let wrong = syntax::qualified_name(name);
     if wrong.is_empty() && !name.contains('/') && !is_standard(name) {

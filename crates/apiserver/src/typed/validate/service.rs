@@ -95,6 +95,19 @@ pub(super) fn has_addresses(service: &Value) -> bool {
         || address.parse::<std::net::IpAddr>().is_ok()
 }
 
+/// Whether a service with this spec can be reached from outside of the cluster.
+pub(crate) fn is_external(spec: &Value) -> bool {
+    let has_addresses = || {
+        let addresses = spec["externalIPs"].as_array();
+        addresses.is_some_and(|it| !it.is_empty())
+    };
+    match spec["type"].as_str() {
+        Some("NodePort" | "LoadBalancer") => true,
+        Some("ClusterIP") => has_addresses(),
+        _ => false,
+    }
+}
+
 fn spec(at: At<'_>, faults: &mut Faults) {
     let kind = at.text("type");
     let is_headless = at.text("clusterIP") == "None";
@@ -161,12 +174,8 @@ fn spec(at: At<'_>, faults: &mut Faults) {
     }
     let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     faults.must_be_one_of(at, "trafficDistribution", &known);
-    let is_known = matches!(
-        kind,
-        "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort"
-    );
     for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-        if is_known && at.get(field).is_some() && kind != "LoadBalancer" {
+        if at.get(field).is_some() && kind != "LoadBalancer" {
             let why = "may only be used when `type` is 'LoadBalancer'";
             faults.forbidden(at.path(field), why);
         }
@@ -180,9 +189,7 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         faults.forbidden(at.path("ipFamilyPolicy"), why);
     }
     let policy = at.text("externalTrafficPolicy");
-    let is_external = matches!(kind, "NodePort" | "LoadBalancer")
-        || kind == "ClusterIP" && !at.list("externalIPs").is_empty();
-    if !policy.is_empty() && is_known && !is_external {
+    if !policy.is_empty() && !is_external(at.value) {
         let why = "may only be set for externally-accessible services";
         faults.invalid(at.path("externalTrafficPolicy"), &policy.into(), why);
     } else {

@@ -150,7 +150,7 @@ pub(super) fn attachment(root: At<'_>, faults: &mut Faults) {
                 faults.invalid(at.path(field), &text.into(), why);
             }
         };
-        faults.needs(at, "attacher");
+        driver_name(at, "attacher", faults);
         subdomain(at, "nodeName", faults);
         at.inner("source", |at| {
             let has = |field: &str| at.get(field).is_some();
@@ -168,11 +168,56 @@ pub(super) fn attachment(root: At<'_>, faults: &mut Faults) {
     });
 }
 
+/// The name of a storage driver.
+fn driver_name(at: At<'_>, field: &str, faults: &mut Faults) {
+    /// The longest name, in bytes.
+    const MOST: usize = 63;
+    if faults.needs(at, field) {
+        if at.text(field).len() > MOST {
+            faults.add(FieldError::too_long(at.path(field), MOST));
+        }
+        faults.follows(at, field, |name| syntax::subdomain(&name.to_lowercase()));
+    }
+}
+
+/// The storage drivers of a node.
+pub(super) fn node_drivers(root: At<'_>, faults: &mut Faults) {
+    /// The longest identifier of a node, in bytes.
+    const MOST: usize = 256;
+    let mut names = BTreeSet::new();
+    root.inner("spec", |at| {
+        at.each("drivers", |at| {
+            driver_name(at, "name", faults);
+            if faults.needs(at, "nodeID") && at.text("nodeID").len() > MOST {
+                let why = format!("must be {MOST} characters or less");
+                faults.invalid(at.path("nodeID"), &at.value["nodeID"], why);
+            }
+            at.inner("allocatable", |at| faults.not_negative(at, &["count"]));
+            let name = at.text("name");
+            if !names.insert(name.to_owned()) {
+                faults.add(FieldError::duplicate(at.path("name"), &name.into()));
+            }
+            let keys = at.list("topologyKeys");
+            for (number, key) in keys.iter().enumerate() {
+                let text = key.as_str().unwrap_or_default();
+                if text.is_empty() {
+                    faults.required(at.path, "");
+                }
+                if keys[..number].contains(key) {
+                    faults.add(FieldError::duplicate(at.path, key));
+                }
+                faults.qualified(at.path.to_owned(), text);
+            }
+        });
+    });
+}
+
 pub(super) fn class(at: At<'_>, faults: &mut Faults) {
     if faults.needs(at, "provisioner") {
-        faults.follows(at, "provisioner", |it| {
-            syntax::qualified_name(&it.to_lowercase())
-        });
+        faults.qualified(
+            at.path("provisioner"),
+            &at.text("provisioner").to_lowercase(),
+        );
     }
     if at.map("parameters").is_some_and(|it| it.contains_key("")) {
         faults.invalid(at.path("parameters"), &"".into(), "field can not be empty.");

@@ -127,13 +127,18 @@ fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) 
                 "/reportingInstance",
             ];
             same(before, after, &fixed, faults);
+            if before.get("eventTime") != after.get("eventTime") {
+                let none = serde_json::json!({});
+                let found = after.get("eventTime").filter(|time| !time.is_null());
+                faults.invalid("eventTime", found.unwrap_or(&none), IMMUTABLE);
+            }
             if before.get("reportingComponent") != after.get("reportingComponent") {
                 let found = after["reportingComponent"].as_str().unwrap_or_default();
                 faults.invalid("reportingController", &found.into(), IMMUTABLE);
             }
         }
         "networking.v1.IngressClass" => same(before, after, &["/spec/controller"], faults),
-        "networking.v1.ServiceCIDR" => same(before, after, &["/spec/cidrs/0"], faults),
+        "networking.v1.ServiceCIDR" => service_ranges(before, after, faults),
         "node.v1.RuntimeClass" => same(before, after, &["/handler"], faults),
         "resource.v1.ResourceClaim"
         | "resource.v1.ResourceClaimTemplate"
@@ -147,21 +152,47 @@ fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) 
     }
 }
 
-/// The drivers of a node may come and go, and do not change.
+/// The ranges of services stay, and one of the other family may be added.
+fn service_ranges(before: &Value, after: &Value, faults: &mut Faults) {
+    let count = |object: &Value| object["spec"]["cidrs"].as_array().map_or(0, Vec::len);
+    match (count(before), count(after)) {
+        (old, new) if old == new => {
+            for number in 0..old {
+                same(before, after, &[&format!("/spec/cidrs/{number}")], faults);
+            }
+        }
+        (1, 2) => {
+            same(before, after, &["/spec/cidrs/0"], faults);
+            let root = At {
+                value: after,
+                path: "",
+            };
+            network::service_ranges(root, faults);
+        }
+        _ => {
+            let found = after["spec"]["cidrs"].as_array();
+            let found = found.cloned().unwrap_or_default();
+            faults.invalid("spec.cidrs", &found.into(), IMMUTABLE);
+        }
+    }
+}
+
+/// The drivers of a node may come and go, and only their number of volumes changes.
 fn drivers(before: &Value, after: &Value, faults: &mut Faults) {
     let of = |node: &Value| {
-        node["spec"]["drivers"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default()
+        let drivers = node["spec"]["drivers"].as_array();
+        let mut drivers = drivers.cloned().unwrap_or_default();
+        for driver in drivers.iter_mut().filter_map(Value::as_object_mut) {
+            driver.remove("allocatable");
+        }
+        drivers
     };
-    let (old, new) = (of(before), of(after));
-    let has_changed = |driver: &&Value| {
-        let mut old = old.iter();
-        old.any(|old| old["name"] == driver["name"] && old != *driver)
-    };
-    if new.iter().any(|driver| has_changed(&driver)) {
-        faults.invalid("spec.drivers", &new.into(), IMMUTABLE);
+    let new = of(after);
+    for old in of(before) {
+        let same = new.iter().filter(|new| new["name"] == old["name"]);
+        for changed in same.filter(|new| **new != old) {
+            faults.invalid("spec.drivers", changed, IMMUTABLE);
+        }
     }
 }
 
@@ -179,18 +210,29 @@ fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
                 found
             };
             let name = path.trim_start_matches('/').replace('/', ".");
-            let name = name.replace(".0", "[0]");
+            let name = name.replace(".0", "[0]").replace(".1", "[1]");
             faults.invalid(name, found, IMMUTABLE);
         }
     }
 }
 
 fn job(before: &Value, after: &Value, faults: &mut Faults) {
+    // The real server reports the faults of the spec twice.
+    let root = At {
+        value: after,
+        path: "",
+    };
+    root.inner("spec", |at| super::job::selecting_spec(at, faults));
     if after["spec"]["completionMode"] != "Indexed" {
         same(before, after, &["/spec/completions"], faults);
     }
     same(before, after, &["/spec/selector"], faults);
-    let fixed = ["/spec/podFailurePolicy", "/spec/backoffLimitPerIndex"];
+    let fixed = [
+        "/spec/podFailurePolicy",
+        "/spec/backoffLimitPerIndex",
+        "/spec/managedBy",
+        "/spec/successPolicy",
+    ];
     same(before, after, &fixed, faults);
     if after["spec"]["completionMode"] == "Indexed" {
         let number = |job: &Value, field: &str| job["spec"][field].clone();
@@ -304,6 +346,10 @@ fn pod(before: &Value, after: &Value, faults: &mut Faults) {
             return;
         }
     }
+    if !keeps_tolerations(before, after) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        faults.forbidden("spec.tolerations", why);
+    }
     let gates = |object: &Value| {
         let gates = object["spec"]["schedulingGates"].as_array();
         let gates = gates.cloned().unwrap_or_default().into_iter();
@@ -339,6 +385,20 @@ fn pod(before: &Value, after: &Value, faults: &mut Faults) {
     if fixed(before) != fixed(after) {
         faults.forbidden("spec", WHY);
     }
+}
+
+/// Whether each toleration is still there, with the same or another time.
+fn keeps_tolerations(before: &Value, after: &Value) -> bool {
+    let of = |pod: &Value| {
+        let tolerations = pod["spec"]["tolerations"].as_array();
+        let mut tolerations = tolerations.cloned().unwrap_or_default();
+        for toleration in tolerations.iter_mut().filter_map(Value::as_object_mut) {
+            toleration.remove("tolerationSeconds");
+        }
+        tolerations
+    };
+    let new = of(after);
+    of(before).iter().all(|old| new.contains(old))
 }
 
 fn claim(before: &Value, after: &Value, faults: &mut Faults) {

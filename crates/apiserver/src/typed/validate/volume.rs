@@ -26,9 +26,7 @@ pub(super) fn all(at: At<'_>, is_pod: bool, faults: &mut Faults) -> BTreeSet<Str
         let before = faults.0.len();
         source(at, is_pod, faults);
         let name = at.text("name");
-        if faults.needs(at, "name") {
-            faults.follows(at, "name", syntax::label);
-        }
+        faults.needs_valid(at, "name", syntax::label);
         if names.contains(name) {
             faults.add(FieldError::duplicate(at.path("name"), &name.into()));
         }

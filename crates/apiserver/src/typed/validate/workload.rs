@@ -1,8 +1,11 @@
 //! Deployments, sets and jobs.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use super::{At, Faults, pod, selector};
+use super::{At, Faults, pod, selector, storage};
+use crate::metadata::syntax;
 use crate::status::FieldError;
 
 pub(super) fn deployment(root: At<'_>, faults: &mut Faults) {
@@ -80,10 +83,10 @@ pub(super) fn replica_set(root: At<'_>, faults: &mut Faults) {
 pub(super) fn replication_controller(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         faults.not_negative(at, &["replicas", "minReadySeconds"]);
-        let Some(labels) = at.map("selector").filter(|labels| !labels.is_empty()) else {
+        let labels = at.map("selector");
+        if labels.is_none_or(serde_json::Map::is_empty) {
             faults.required(at.path("selector"), "");
-            return;
-        };
+        }
         if at.get("template").is_none() {
             faults.required(at.path("template"), "");
             return;
@@ -91,12 +94,12 @@ pub(super) fn replication_controller(root: At<'_>, faults: &mut Faults) {
         let own = at.value.pointer("/template/metadata/labels");
         let is_own =
             |(key, value): (&String, &Value)| own.and_then(|own| own.get(key)) == Some(value);
-        if !labels.iter().all(is_own) {
+        if !labels.into_iter().flatten().all(is_own) {
             let why = "`selector` does not match template `labels`";
             let path = at.path("template.metadata.labels");
             faults.invalid(path, own.unwrap_or(&Value::Null), why);
         }
-        template(at, faults);
+        template(at, "ReplicationController", faults);
     });
 }
 
@@ -140,8 +143,68 @@ pub(super) fn stateful_set(root: At<'_>, faults: &mut Faults) {
         });
         faults.not_negative(at, &["replicas", "minReadySeconds"]);
         at.inner("ordinals", |at| faults.not_negative(at, &["start"]));
-        selector_and_template(at, "statefulset", faults);
+        let selector = at.get("selector");
+        let mut is_selector = true;
+        match selector {
+            None => faults.required(at.path("selector"), ""),
+            Some(value) => {
+                at.inner("selector", |at| is_selector = selector::check(at, faults));
+                if selector::is_empty(value) {
+                    let why = "empty selector is invalid for statefulset";
+                    faults.invalid(at.path("selector"), value, why);
+                }
+                if !is_selector {
+                    faults.invalid(at.path("selector"), value, "");
+                }
+            }
+        }
+        if is_selector {
+            if selector.is_none_or(|it| !selector::is_empty(it)) {
+                must_match(at, selector, faults);
+            }
+            let pods = with_claims(at);
+            let path = at.path("template");
+            let template = At {
+                value: &pods,
+                path: &path,
+            };
+            pod::template(template, faults);
+        }
+        forever(at, "StatefulSet", faults);
     });
+}
+
+/// What a new stateful set must be besides.
+pub(super) fn new_stateful_set(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        at.each("volumeClaimTemplates", |at| storage::claim(at, faults));
+        faults.follows(at, "serviceName", syntax::label);
+    });
+}
+
+/// The template of a stateful set as its pods are created: with a volume for each claim.
+fn with_claims(at: At<'_>) -> Value {
+    let mut template = at.value["template"].clone();
+    let name = |object: &Value| object["name"].as_str().unwrap_or_default().to_owned();
+    let claims = at.list("volumeClaimTemplates").iter();
+    let claims: BTreeSet<_> = claims.map(|claim| name(&claim["metadata"])).collect();
+    if let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) {
+        // The controller sets both.
+        for field in ["subdomain", "hostname"] {
+            spec.remove(field);
+        }
+        if !claims.is_empty() {
+            let volumes = spec.get("volumes").and_then(Value::as_array);
+            let others = volumes.into_iter().flatten();
+            let others = others.filter(|volume| !claims.contains(&name(volume)));
+            let claimed = claims.iter().map(
+                |name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }),
+            );
+            let volumes = claimed.chain(others.cloned()).collect();
+            spec.insert("volumes".to_owned(), Value::Array(volumes));
+        }
+    }
+    template
 }
 
 pub(super) fn daemon_set(root: At<'_>, faults: &mut Faults) {
@@ -158,7 +221,7 @@ pub(super) fn daemon_set(root: At<'_>, faults: &mut Faults) {
         if is_selector {
             must_match(at, selector, faults);
         }
-        template(at, faults);
+        template(at, "DaemonSet", faults);
         faults.not_negative(at, &["minReadySeconds"]);
         at.inner("updateStrategy", |at| {
             if !matches!(at.text("type"), "RollingUpdate" | "OnDelete") {
@@ -219,7 +282,7 @@ fn selector_and_template(at: At<'_>, what: &str, faults: &mut Faults) {
     if is_selector {
         must_match(at, found, faults);
     }
-    template(at, faults);
+    template(at, "ReplicaSet", faults);
 }
 
 fn must_match(at: At<'_>, selector: Option<&Value>, faults: &mut Faults) {
@@ -232,10 +295,15 @@ fn must_match(at: At<'_>, selector: Option<&Value>, faults: &mut Faults) {
     }
 }
 
-/// The template of pods that run for ever.
-fn template(at: At<'_>, faults: &mut Faults) {
+/// The template of pods that run for ever; `kind` is that of the messages.
+fn template(at: At<'_>, kind: &str, faults: &mut Faults) {
+    at.inner("template", |at| pod::template(at, faults));
+    forever(at, kind, faults);
+}
+
+/// What only pods that end may have.
+fn forever(at: At<'_>, kind: &str, faults: &mut Faults) {
     at.inner("template", |at| {
-        pod::template(at, faults);
         at.inner("spec", |at| {
             let policy = at.text("restartPolicy");
             if policy != "Always" {
@@ -244,8 +312,8 @@ fn template(at: At<'_>, faults: &mut Faults) {
                 faults.add(FieldError::not_supported(path, &policy.into(), known));
             }
             if at.get("activeDeadlineSeconds").is_some() {
-                let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
-                faults.forbidden(at.path("activeDeadlineSeconds"), why);
+                let why = format!("activeDeadlineSeconds in {kind} is not Supported");
+                faults.forbidden(at.path("activeDeadlineSeconds"), &why);
             }
         });
     });

@@ -13,11 +13,16 @@ struct Rule {
     refusal: &'static str,
 }
 
-const RULES: [Rule; 3] = [
+const RULES: [Rule; 4] = [
     Rule {
         name: "CEL expressions are not compiled",
         kind: "ValidatingAdmissionPolicy",
         refusal: "must evaluate to bool",
+    },
+    Rule {
+        name: "CEL expressions are not compiled",
+        kind: "ValidatingAdmissionPolicy",
+        refusal: "compilation failed: ERROR",
     },
     Rule {
         name: "a job is written again by the first update that changes nothing",

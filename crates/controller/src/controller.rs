@@ -353,7 +353,7 @@ impl InformerController {
                         .route
                         .read()
                         .all_metrics()
-                        .for_each(|kind| kind.show());
+                        .for_each(|kind| kind.flush());
                 }
             };
             match Labelled::new(collector, "controller", self.name(), refresh) {

@@ -71,7 +71,6 @@ pub(crate) struct Schedule<E, P> {
     /// The handlers that may have pending calls, sorted.
     handlers: Vec<HandlerId>,
 
-    held: usize,
     pending: usize,
 
     /// The number of turns whose data has been prefetched.
@@ -154,7 +153,6 @@ impl<E, P> Default for Schedule<E, P> {
             ready: Ready::default(),
             later: PendingCalls::default(),
             handlers: Vec::new(),
-            held: 0,
             pending: 0,
             prefetched: 0,
             discarded: Vec::new(),
@@ -234,8 +232,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.look_ahead();
         let id = self.ready.pop()?;
         let lane = &mut self.lanes[id];
-        lane.phase = Phase::Held;
-        self.held += 1;
+        lane.phase = Phase::Processing;
 
         let work = if let Some(pending) = self.take_due(id, true) {
             Work::Retry(pending)
@@ -542,11 +539,10 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         let lane = &mut self.lanes[id];
         debug_assert_eq!(
             lane.phase,
-            Phase::Held,
+            Phase::Processing,
             "released a lane that no worker holds"
         );
         lane.phase = Phase::Idle;
-        self.held -= 1;
         self.update_phase(id);
     }
 
@@ -584,7 +580,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     fn update_phase(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
         let phase = match (lane.phase, lane.urgency()) {
-            (Phase::Held, _) => Phase::Held,
+            (Phase::Processing, _) => Phase::Processing,
             (_, Some(priority)) => Phase::Ready(priority),
             (_, None) => Phase::Idle,
         };

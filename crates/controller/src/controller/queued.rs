@@ -206,8 +206,8 @@ impl PendingCall {
             failed.object = self.event.object().cloned();
         }
         match (&mut self.event, newer) {
-            (Event::Added(held) | Event::Updated { new: held, .. }, _) => {
-                *held = Arc::clone(object);
+            (Event::Added(queued) | Event::Updated { new: queued, .. }, _) => {
+                *queued = Arc::clone(object);
             }
             (event @ Event::Resynced(_), _) => *event = newer.clone(),
             _ => {}

@@ -304,9 +304,8 @@ impl Shared {
             route.merge(fed.kind)
         };
         if let Some(merge) = merge {
-            let show_again =
-                (merge.lock()).remove(informer, &|_, key, uid| fed.feed.holds(key, uid));
-            self.show_again(show_again);
+            let objects = (merge.lock()).remove(informer, &|_, key, uid| fed.feed.holds(key, uid));
+            self.resync(objects);
         }
         self.remove_unused(fed.kind);
         self.feeds_changed.notify_one();
@@ -314,7 +313,7 @@ impl Shared {
     }
 
     /// Requests a resync of each object from the informer with it.
-    fn show_again(&self, objects: Vec<(InformerId, ObjectKey)>) {
+    fn resync(&self, objects: Vec<(InformerId, ObjectKey)>) {
         let mut keys: HashMap<InformerId, HashSet<ObjectKey>> = HashMap::new();
         for (informer, key) in objects {
             keys.entry(informer).or_default().insert(key);

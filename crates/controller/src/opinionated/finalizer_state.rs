@@ -104,7 +104,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Notes that the clean-up after `object`, which is outside of the selector, begins. If it fails
     /// and the object is in the selector again, the object is added again.
     pub(super) fn set_cleaning_up_outside(&self, object: &K) {
-        self.set_progress(object, Progress::CleanUpReverted);
+        self.set_progress(object, Progress::CleanUpBegun);
         self.memories.lock().retire(Uid::of(object));
     }
 
@@ -165,11 +165,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             | Progress::CleanedUp
             | Progress::Released
             | Progress::Gone
-            | Progress::CleanUpReverted,
+            | Progress::CleanUpBegun,
         ) = forgotten.as_ref().and_then(|memory| memory.progress)
         {
             memories.change(Some(uid), |memory| {
-                memory.progress = Some(Progress::CleanUpReverted);
+                memory.progress = Some(Progress::CleanUpBegun);
             });
         }
         // Dropped without the lock.
@@ -208,10 +208,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             // If the patch fails, the next event does not show that the object was added.
             self.set_progress(object, Progress::Held);
         }
-        let held = self.write_finalizers(FinalizerGoal::Hold, object).await?;
+        let updated = self.write_finalizers(FinalizerGoal::Hold, object).await?;
         // What matters for a dying object is that it is not added again for an older event.
         self.set_progress(object, Progress::Held);
-        Ok(held)
+        Ok(updated)
     }
 
     /// Removes the finalizer from `object`, whose clean-up has succeeded.
@@ -316,7 +316,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         object: &Arc<K>,
     ) -> Result<Option<Arc<K>>, FinalizerError> {
         let mut object = Arc::clone(object);
-        if self.is_stale(&object) || self.progress(&object) == Some(Progress::CleanUpReverted) {
+        if self.is_stale(&object) || self.progress(&object) == Some(Progress::CleanUpBegun) {
             let Some(fresh) = self.finalizers.find(&object).await? else {
                 return Ok(None);
             };
@@ -430,7 +430,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         if self.with(object, |_| ()).is_none() {
             return;
         }
-        let held = self.finalizers.presence(object) == (FinalizerPresence::Held { tidy: true });
+        let has_finalizer =
+            self.finalizers.presence(object) == (FinalizerPresence::Held { tidy: true });
         let version = object.meta().resource_version.as_deref();
         self.change(object, |memory| {
             if is_older(version, memory.patched.as_deref()) {
@@ -443,7 +444,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             if is_written && memory.given.as_ref().is_some_and(is_shown) {
                 memory.given = None;
             }
-            if held && memory.progress == Some(Progress::Held) {
+            if has_finalizer && memory.progress == Some(Progress::Held) {
                 memory.progress = None;
             }
         });

@@ -191,10 +191,10 @@ where
             let step = next_step(cause, observed, progress);
             let action = match step {
                 NextStep::Hold => {
-                    let Some(held) = state.hold(&object).await? else {
+                    let Some(updated) = state.hold(&object).await? else {
                         return Ok(Outcome::done());
                     };
-                    object = held;
+                    object = updated;
                     observed.presence = FinalizerPresence::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
                         // A repeated add whose finalizer alone was not written.

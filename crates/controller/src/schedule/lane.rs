@@ -1,8 +1,8 @@
 //! The lane of one object: its events and pending calls, in order.
 //!
 //! ```text
-//!            offer, due            take              finish
-//! (absent) ────────────▶ Ready ───────────▶ Held ─────────────▶ (absent)
+//!            offer, due            take                finish
+//! (absent) ────────────▶ Ready ───────────▶ Processing ───────▶ (absent)
 //!                          ▲                  │
 //!                 due,     │                  │ finish, with something pending
 //!                 offer    │                  ▼
@@ -148,7 +148,7 @@ pub(super) enum Phase {
     /// Waits for a worker.
     Ready(Priority),
     /// Taken by a worker.
-    Held,
+    Processing,
 }
 
 /// The pending calls of all lanes, and their timers.

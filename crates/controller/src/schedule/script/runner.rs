@@ -476,7 +476,9 @@ impl ScriptRunner {
         assert_eq!(self.schedule.deletes.len(), deletes.count());
         assert_eq!(self.schedule.take_discarded().len(), self.discarded);
         self.discarded = 0;
-        assert_eq!(self.schedule.held, self.taken.len());
+        let lanes = self.schedule.lanes.iter();
+        let processing = lanes.filter(|(_, lane)| lane.phase == Phase::Processing);
+        assert_eq!(processing.count(), self.taken.len());
         let owed = |name: &String| {
             self.taken.contains_key(name)
                 || !self.untold[name].is_empty()
@@ -490,7 +492,7 @@ impl ScriptRunner {
             let key = lane.key(&self.schedule.groups[lane.group]);
             let name = key.object.to_string();
             if self.taken.contains_key(&name) {
-                assert_eq!(lane.phase, Phase::Held);
+                assert_eq!(lane.phase, Phase::Processing);
             } else {
                 let priority = self.urgency(&name);
                 assert_eq!(lane.phase, priority.map_or(Phase::Idle, Phase::Ready));

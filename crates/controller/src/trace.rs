@@ -16,10 +16,9 @@ pub(crate) use self::untraced::TraceParent;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use crate::tracer::TraceParent;
 use crate::{
-    Action, HandlerError, HandlerId, Outcome,
+    Action, HandlerError, HandlerId, Outcome, Role,
     controller::PendingCall,
     event::AnyEvent,
-    route::Role,
     schedule::{Pending, Reason, ScheduleItem as _},
     work::CallFailure,
 };

@@ -6,9 +6,8 @@ use windlass_informer::{Event, ObjectIdentity};
 
 use super::permit::Permit;
 use crate::{
-    Action, ErasedObject, HandlerError, HandlerId, State,
+    Action, ErasedObject, HandlerError, HandlerId, Role, State,
     event::AnyEvent,
-    route::Role,
     schedule::{Fold, Moment, ScheduleItem},
     trace::TraceParent,
 };

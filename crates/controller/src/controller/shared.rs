@@ -25,11 +25,12 @@ use super::{
 };
 use crate::{
     Action, AddError, BuildError, DeleteRetry, Fence, FenceClosed, FencePermit, HandlerError,
-    HandlerId,
+    HandlerId, Role,
+    handler::{ErasedHandler, ErasedMapper},
     metrics::{KindMetrics, Metrics},
-    route::{FormUser, KindId, ObjectType, Role, Route},
+    route::{FormUser, KindId, ObjectType, Route},
     schedule::{LaneKey, Pending, Priority, Reason, ScheduleItem},
-    work::{ErasedHandler, ErasedMapper, call_user_code},
+    work::call_user_code,
 };
 
 /// The shared state of a controller.

@@ -12,15 +12,16 @@ use super::{
     exhausted::{self, ExhaustedCall},
     queued::{FailedCall, HandlerPosition, PendingCall, QueuedEvent},
     report::ErrorReport,
-    snapshot::{KindSnapshot, RouteSnapshot},
+    snapshot::RouteSnapshot,
     superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
     Action, ErasedObject, ExponentialBackoff, HandlerError, HandlerId,
     event::AnyEvent,
+    handler::Handler,
     metrics::KindMetrics,
     reconciler::{Call, Retry},
-    route::{Chain, Handler, KindId},
+    route::{Chain, KindId, KindSnapshot},
     schedule::{LaneKey, Moment, Pending, Reason, Work},
     trace::{self, TraceParent},
     work::{self, CallFailure, call_user_code},

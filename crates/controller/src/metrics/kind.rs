@@ -13,7 +13,7 @@ use prometheus::{
 };
 
 use super::Metrics;
-use crate::{Action, HandlerError, Outcome, route::Role};
+use crate::{Action, HandlerError, Outcome, Role};
 
 /// The counters of one kind.
 pub(crate) struct KindMetrics {

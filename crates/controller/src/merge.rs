@@ -60,33 +60,33 @@ pub(crate) struct Merge {
 }
 
 /// An event of one informer.
-pub(super) struct InformerEvent {
-    pub(super) informer: InformerId,
-    pub(super) event: AnyEvent,
+pub(crate) struct InformerEvent {
+    pub(crate) informer: InformerId,
+    pub(crate) event: AnyEvent,
     /// The epoch as the informer counts.
-    pub(super) epoch: u32,
+    pub(crate) epoch: u32,
     /// Whether it comes from the watch, and not from a list.
-    pub(super) live: bool,
+    pub(crate) live: bool,
     /// Whether it is the first state of its object since the history of this informer went back.
-    pub(super) restored: bool,
+    pub(crate) restored: bool,
 }
 
 /// An event for the handlers.
-pub(super) struct MergedEvent {
-    pub(super) event: AnyEvent,
+pub(crate) struct MergedEvent {
+    pub(crate) event: AnyEvent,
     /// Whether it is the first state of its object since the history went back, for all informers.
-    pub(super) restored: bool,
+    pub(crate) restored: bool,
 }
 
 /// Looks up the object with this key and uid in an informer's store.
-pub(super) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<Object>;
+pub(crate) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<Object>;
 
 // === impl Merge ===
 
 impl Merge {
     /// Adds an informer, whose own epoch is `epoch`. Informers that were `started` before the
     /// second one was added keep their objects.
-    pub(super) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
+    pub(crate) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
         self.members
             .push(MemberInformer::new(informer, started, epoch, self.epoch));
     }
@@ -96,7 +96,7 @@ impl Merge {
     ///
     /// Returns the objects that must be resynced, each with an informer that has it: the events of
     /// the removed informer covered them, and not all of these may have arrived.
-    pub(super) fn remove(
+    pub(crate) fn remove(
         &mut self,
         informer: InformerId,
         lookup: Lookup<'_>,
@@ -126,12 +126,12 @@ impl Merge {
     }
 
     /// Whether events pass unchanged.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.members.is_empty()
     }
 
     /// Merges an event. Returns the event for the handlers, if there is one.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
         incoming: InformerEvent,
         lookup: Lookup<'_>,
@@ -174,7 +174,7 @@ impl Merge {
 
     /// Notes that a list of `informer` is complete up to this version. `None` if the version is not
     /// known.
-    pub(super) fn synced(
+    pub(crate) fn synced(
         &mut self,
         informer: InformerId,
         epoch: u32,
@@ -216,13 +216,13 @@ impl Merge {
     }
 
     /// Takes the informers that must relist.
-    pub(super) fn take_lagging(&mut self) -> Vec<InformerId> {
+    pub(crate) fn take_lagging(&mut self) -> Vec<InformerId> {
         std::mem::take(&mut self.lagging)
     }
 
     /// Takes the events of withheld objects that exist, and of objects that were shown before their
     /// epoch.
-    pub(super) fn take_released(&mut self) -> Vec<MergedEvent> {
+    pub(crate) fn take_released(&mut self) -> Vec<MergedEvent> {
         std::mem::take(&mut self.released)
     }
 

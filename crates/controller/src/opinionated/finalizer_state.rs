@@ -25,19 +25,6 @@ pub(super) struct FinalizerState<K> {
     memories: Mutex<Memories<K>>,
 }
 
-/// The actual state of an object that the informer reported as deleted.
-#[derive(Debug)]
-pub(super) enum Disposition<K> {
-    /// The object does not exist.
-    Gone,
-    /// The object exists without a finalizer of ours.
-    Free(Arc<K>),
-    /// The object exists, is marked for deletion, and has our finalizer.
-    Terminating(Arc<K>),
-    /// The object exists, and has our finalizer.
-    Held(Arc<K>),
-}
-
 /// What a call about an object that the informer reported as deleted has to do.
 pub(super) enum DeleteStep<K> {
     Nothing,
@@ -249,62 +236,46 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         );
     }
 
-    /// Reads the actual state of an object with the last known state `last`.
-    pub(super) async fn disposition(
-        &self,
-        last: &Arc<K>,
-    ) -> Result<Disposition<K>, FinalizerError> {
-        let Some(live) = self.finalizers.find(last).await? else {
-            return Ok(Disposition::Gone);
-        };
-        let terminating = is_terminating(&*live);
-        Ok(match (self.finalizers.presence(&live), terminating) {
-            (FinalizerPresence::Absent, _) => Disposition::Free(live),
-            (_, true) => Disposition::Terminating(live),
-            (_, false) => Disposition::Held(live),
-        })
-    }
-
-    /// Does for an object that the informer reported as deleted what needs no call of the inner
-    /// handler. Returns what remains to do.
+    /// Reads the actual state of an object that the informer reported as deleted with the last
+    /// state `last`, and does what needs no call of the inner handler. Returns what remains to do.
     pub(super) async fn delete_step(
         &self,
-        last: &K,
+        last: &Arc<K>,
         progress: Option<Progress>,
-        disposition: Disposition<K>,
     ) -> Result<DeleteStep<K>, FinalizerError> {
+        let live = match progress {
+            Some(Progress::Released | Progress::Gone) => None,
+            _ => self.finalizers.find(last).await?,
+        };
+        let is_free = |live: &K| self.finalizers.presence(live) == FinalizerPresence::Absent;
         if progress == Some(Progress::CleanedUp) {
-            match disposition {
-                Disposition::Terminating(live) | Disposition::Held(live) => {
-                    self.release_outside(&live).await?;
-                }
-                Disposition::Gone | Disposition::Free(_) => self.forget(last),
+            match live.filter(|live| !is_free(live)) {
+                Some(live) => self.release_outside(&live).await?,
+                None => self.forget(last),
             }
             return Ok(DeleteStep::Nothing);
         }
         // A repeated call reads the actual state again.
         self.forget(last);
-        Ok(match (disposition, self.on_selector_exit) {
-            (Disposition::Gone, _) => DeleteStep::CleanUpGone,
-            (Disposition::Free(live), exit)
-                if exit == OnSelectorExit::CleanUp || is_terminating(&*live) =>
-            {
+        let Some(live) = live else {
+            return Ok(DeleteStep::CleanUpGone);
+        };
+        let terminating = is_terminating(&*live);
+        let exit = self.on_selector_exit;
+        if is_free(&live) {
+            return Ok(if terminating || exit == OnSelectorExit::CleanUp {
                 DeleteStep::CleanUp(live)
-            }
-            (Disposition::Free(_), _) => DeleteStep::Nothing,
-            (Disposition::Terminating(live), _)
-            | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
-                DeleteStep::CleanUpAndRelease(live)
-            }
-            (Disposition::Held(live), OnSelectorExit::Release) => {
-                self.release_outside(&live).await?;
+            } else {
                 DeleteStep::Nothing
-            }
-            (Disposition::Held(live), OnSelectorExit::Report) => {
-                self.report_outside(&live);
-                DeleteStep::Nothing
-            }
-        })
+            });
+        }
+        match exit {
+            _ if terminating => return Ok(DeleteStep::CleanUpAndRelease(live)),
+            OnSelectorExit::CleanUp => return Ok(DeleteStep::CleanUpAndRelease(live)),
+            OnSelectorExit::Release => self.release_outside(&live).await?,
+            OnSelectorExit::Report => self.report_outside(&live),
+        }
+        Ok(DeleteStep::Nothing)
     }
 
     /// Writes the finalizers of `object`, and remembers the version of a patch. An object from

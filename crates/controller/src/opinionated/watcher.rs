@@ -295,8 +295,7 @@ where
             }
             _ => {}
         }
-        let disposition = state.disposition(&last).await?;
-        match state.delete_step(&last, progress, disposition).await? {
+        match state.delete_step(&last, progress).await? {
             DeleteStep::Nothing => Ok(()),
             DeleteStep::CleanUpGone => {
                 self.clean_up(&last).await?;

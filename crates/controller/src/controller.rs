@@ -15,7 +15,6 @@ mod builder;
 // Events: from the informers into the queue.
 mod feed;
 mod mapping;
-mod merge;
 mod permit;
 mod queued;
 
@@ -39,16 +38,15 @@ mod shared;
 #[cfg(test)]
 mod model;
 
+pub(crate) use self::queued::PendingCall;
 pub use self::{
     builder::InformerControllerBuilder, dead_letters::DeadLetter, exhausted::ExhaustedCall,
     queued::Coalescing, report::ErrorReport,
 };
 use self::{builder::Settings, feed::InformerFeed, shared::Shared};
-pub(crate) use self::{merge::Merge, queued::PendingCall, snapshot::KindSnapshot};
 use crate::{
-    AddError, BuildError, Fence, HandlerId, Mapper, Reconciler, RunError, Watcher,
+    AddError, BuildError, Fence, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
     metrics::Labelled,
-    route::Role,
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
 
@@ -353,7 +351,7 @@ impl InformerController {
                         .route
                         .read()
                         .all_metrics()
-                        .for_each(|kind| kind.show());
+                        .for_each(|kind| kind.flush());
                 }
             };
             match Labelled::new(collector, "controller", self.name(), refresh) {

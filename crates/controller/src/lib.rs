@@ -41,7 +41,9 @@ mod content;
 mod event;
 
 // 6. Routing: handlers and mappers.
+mod handler;
 mod mapper;
+mod merge;
 mod predicate;
 mod route;
 
@@ -90,6 +92,7 @@ pub use crate::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
         Finalizers, InvalidFinalizer, Orphan, PatchClient, QualifiedFinalizerSupplier,
     },
+    handler::{HandlerId, Role},
     mapper::{Mapper, Owners, SameName},
     opinionated::{DeleteOrder, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher},
     predicate::{
@@ -101,7 +104,6 @@ pub use crate::{
         AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
         OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
     },
-    route::{HandlerId, Role},
     runnable::Controller,
     watcher::{SimpleWatcher, Watcher},
 };

@@ -4,47 +4,22 @@
 //! each in registration order. The id of a handler is never reused, so that removing one does not
 //! affect the others. A kind without an informer, handler and mapper is removed.
 
-use std::{
-    any::TypeId,
-    collections::HashMap,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+mod kind;
+
+use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use crate::{
-    AddError,
-    controller::{KindSnapshot, Merge},
-    metrics::KindMetrics,
-    work::{ErasedHandler, ErasedMapper},
+use self::kind::Kind;
+pub(crate) use self::kind::{
+    Chain, FormUser, KindId, KindSnapshot, Mappers, ObjectType, RegisteredMapper,
 };
-
-/// The id of a watcher, reconciler or mapper of a controller, for example for
-/// [`remove_watcher`](crate::InformerController::remove_watcher).
-///
-/// Never reused after the handler was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HandlerId(pub(crate) u64);
-
-/// A compact id of a kind in a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct KindId(pub(crate) u32);
-
-/// The type of a handler or mapper. Watchers precede reconcilers in a chain; mappers are in no
-/// chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Role {
-    /// A [`Watcher`](crate::Watcher).
-    Watcher,
-    /// A [`Reconciler`](crate::Reconciler).
-    Reconciler,
-    /// A [`Mapper`](crate::Mapper).
-    Mapper,
-}
+use crate::{
+    AddError, HandlerId, Role,
+    handler::{ErasedHandler, ErasedMapper, Handler},
+    merge::Merge,
+    metrics::KindMetrics,
+};
 
 /// The kinds of a controller, and their chains.
 #[derive(Debug, Default)]
@@ -53,92 +28,6 @@ pub(crate) struct Route {
     names: HashMap<Arc<str>, KindId>,
     handlers: u64,
     next_kind: u32,
-}
-
-/// A kind: its name, the type of its objects, its handlers and mappers.
-struct Kind {
-    name: Arc<str>,
-    of: ObjectType,
-    /// The stored form of each of its informers.
-    informers: Vec<ObjectType>,
-    /// The stored form that a handler requires, if it is not the decoded one.
-    handler_form: Option<ObjectType>,
-    /// Replaced when it changes: an active turn keeps the chain with which it began.
-    chain: Chain,
-    /// Replaced when it changes.
-    mappers: Mappers,
-    metrics: Arc<KindMetrics>,
-    merge: Arc<Mutex<Merge>>,
-}
-
-/// The handlers of a kind, in order.
-pub(crate) type Chain = Arc<[Arc<Handler>]>;
-
-/// The mappers of a kind.
-pub(crate) type Mappers = Arc<[Arc<RegisteredMapper>]>;
-
-/// The type of a kind's objects.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ObjectType {
-    id: TypeId,
-    name: &'static str,
-}
-
-/// What uses a stored form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FormUser {
-    /// An informer, which keeps objects in this form.
-    Informer,
-    /// A handler or mapper, which takes objects in this form.
-    Handler,
-}
-
-/// A watcher or reconciler of a chain.
-pub(crate) struct Handler {
-    pub(crate) id: HandlerId,
-    pub(crate) role: Role,
-    pub(crate) code: Box<dyn ErasedHandler>,
-    removed: AtomicBool,
-}
-
-/// A mapper and its target kind.
-pub(crate) struct RegisteredMapper {
-    pub(crate) id: HandlerId,
-    pub(crate) to: KindId,
-    pub(crate) code: Box<dyn ErasedMapper>,
-}
-
-// === impl HandlerId ===
-
-impl fmt::Display for HandlerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-// === impl Role ===
-
-impl Role {
-    /// A stable identifier of the role.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Watcher => "watcher",
-            Self::Reconciler => "reconciler",
-            Self::Mapper => "mapper",
-        }
-    }
-}
-
-// === impl ObjectType ===
-
-impl ObjectType {
-    pub(crate) fn of<K: 'static>() -> Self {
-        Self {
-            id: TypeId::of::<K>(),
-            name: std::any::type_name::<K>(),
-        }
-    }
 }
 
 // === impl Route ===
@@ -231,12 +120,7 @@ impl Route {
     /// Removes `kind` if nothing uses it. Returns its name.
     pub(crate) fn remove_unused(&mut self, kind: KindId) -> Option<Arc<str>> {
         let known = self.kinds.get(&kind)?;
-        let mapped = |other: &Kind| other.mappers.iter().any(|mapper| mapper.to == kind);
-        if !known.informers.is_empty()
-            || !known.chain.is_empty()
-            || !known.mappers.is_empty()
-            || self.kinds.values().any(mapped)
-        {
+        if !known.informers.is_empty() || self.needs_informer(kind, known) {
             return None;
         }
         let removed = self.kinds.remove(&kind)?;
@@ -244,15 +128,17 @@ impl Route {
         Some(removed.name)
     }
 
+    /// Whether `kind` has a handler or mapper, or is the target of a mapper.
+    fn needs_informer(&self, id: KindId, kind: &Kind) -> bool {
+        let mapped = || (self.kinds.values()).any(|it| it.mappers.iter().any(|it| it.to == id));
+        !kind.chain.is_empty() || !kind.mappers.is_empty() || mapped()
+    }
+
     /// Returns a kind that has a handler or mapper but no informer, and the kind with an informer
     /// that has the most similar name.
     pub(crate) fn without_informer(&self) -> Option<(String, Option<String>)> {
-        let needs = |id: KindId, kind: &Kind| {
-            let mapped = (self.kinds.values()).any(|it| it.mappers.iter().any(|it| it.to == id));
-            !kind.chain.is_empty() || !kind.mappers.is_empty() || mapped
-        };
         let mut kinds: Vec<_> = (self.kinds.iter())
-            .filter(|(id, kind)| kind.informers.is_empty() && needs(**id, kind))
+            .filter(|(id, kind)| kind.informers.is_empty() && self.needs_informer(**id, kind))
             .collect();
         kinds.sort_unstable_by_key(|(id, _)| **id);
         let (_, kind) = kinds.first()?;
@@ -339,12 +225,7 @@ impl Route {
         code: Box<dyn ErasedHandler>,
     ) -> HandlerId {
         let id = self.next();
-        let handler = Arc::new(Handler {
-            id,
-            role,
-            code,
-            removed: AtomicBool::new(false),
-        });
+        let handler = Arc::new(Handler::new(id, role, code));
         if let Some(kind) = self.kinds.get_mut(&kind) {
             let mut chain = kind.chain.to_vec();
             let at = chain.partition_point(|it| it.role <= role);
@@ -370,7 +251,7 @@ impl Route {
         kind.chain = kept.into();
         kind.forget_form();
         for handler in &gone {
-            handler.removed.store(true, Ordering::Release);
+            handler.remove();
         }
         gone
     }
@@ -416,52 +297,6 @@ impl Route {
         let id = HandlerId(self.handlers);
         self.handlers += 1;
         id
-    }
-}
-
-// === impl Kind ===
-
-impl Kind {
-    /// Forgets the required form when the last handler and mapper were removed.
-    fn forget_form(&mut self) {
-        if self.chain.is_empty() && self.mappers.is_empty() {
-            self.handler_form = None;
-        }
-    }
-}
-
-// === impl Handler ===
-
-impl Handler {
-    /// The position in the chain, which never changes.
-    pub(crate) const fn place(&self) -> (Role, HandlerId) {
-        (self.role, self.id)
-    }
-
-    /// Whether it was removed after the chain was read.
-    pub(crate) fn is_removed(&self) -> bool {
-        self.removed.load(Ordering::Acquire)
-    }
-}
-
-impl fmt::Debug for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kind")
-            .field("name", &self.name)
-            .field("chain", &self.chain)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for RegisteredMapper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mapper {} to kind {}", self.id, self.to.0)
-    }
-}
-
-impl fmt::Debug for Handler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.role.as_str(), self.id)
     }
 }
 

@@ -17,9 +17,7 @@
 //! The look-ahead reads the data of the next turns before they are taken. It stays because P5-50k
 //! falls by 22 % without it (from 728,000 to 565,000 reconciles per second).
 
-use std::{hash::BuildHasher, hint::black_box, sync::Arc};
-
-use hashbrown::DefaultHashBuilder;
+use std::{hint::black_box, sync::Arc};
 
 use crate::{Action, HandlerId, retry::DeleteRetry, route::KindId};
 
@@ -31,6 +29,7 @@ mod small_list;
 // Lookup of lanes.
 mod groups;
 mod index;
+mod lanes;
 
 // Order and timing.
 mod gates;
@@ -43,12 +42,10 @@ mod script;
 
 use self::{
     gates::Gates,
-    groups::Groups,
-    index::LaneIndex,
     lane::{Lane, PendingCalls, Phase},
+    lanes::{Lanes, LocatedLane},
     pending_deletes::PendingDeletes,
-    ready::{GroupId, Ready},
-    slab::Slab,
+    ready::Ready,
 };
 pub(crate) use self::{
     lane::{Fold, LaneKey, Offer, Pending, Reason, ScheduleItem},
@@ -59,19 +56,13 @@ pub(crate) use self::{
 /// All lanes: events of type `E`, and pending calls of type `P`.
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
-    lanes: Slab<Lane<E>>,
-    /// The lanes by their key. Only the lane and its group store the key.
-    index: LaneIndex,
-    hasher: DefaultHashBuilder,
-    groups: Groups,
-
+    lanes: Lanes<E>,
     ready: Ready,
     later: PendingCalls<P>,
 
     /// The handlers that may have pending calls, sorted.
     handlers: Vec<HandlerId>,
 
-    held: usize,
     pending: usize,
 
     /// The number of turns whose data has been prefetched.
@@ -96,7 +87,7 @@ pub(crate) struct Schedule<E, P> {
     delete_retry: DeleteRetry,
 
     /// The offers of the current call of `offer`. Kept to reuse its memory.
-    located: Vec<LocatedOffer<E>>,
+    located: Vec<(LocatedLane, Offer<E>)>,
 }
 
 /// A lane that a worker has taken, with its work.
@@ -131,30 +122,15 @@ enum OfferOutcome {
     Folded,
 }
 
-/// An offer, with its lane, if it exists.
-#[derive(Debug)]
-struct LocatedOffer<E> {
-    name: Arc<str>,
-    group: GroupId,
-    hash: u32,
-    /// A lane with this hash. Usually the right one; verified before use.
-    lane: Option<LaneId>,
-    offer: Offer<E>,
-}
-
 // === impl Schedule ===
 
 impl<E, P> Default for Schedule<E, P> {
     fn default() -> Self {
         Self {
-            lanes: Slab::default(),
-            index: LaneIndex::default(),
-            hasher: DefaultHashBuilder::default(),
-            groups: Groups::default(),
+            lanes: Lanes::default(),
             ready: Ready::default(),
             later: PendingCalls::default(),
             handlers: Vec::new(),
-            held: 0,
             pending: 0,
             prefetched: 0,
             discarded: Vec::new(),
@@ -181,24 +157,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     ) -> Vec<usize> {
         // Before the lookup: the groups that are found below must exist until their lanes are
         // created.
-        self.groups.trim();
+        self.lanes.trim();
         let mut located = std::mem::take(&mut self.located);
-        located.extend(offers.into_iter().map(|(key, offer)| {
-            let (namespace, name) = key.object.into_parts();
-            let group = self.groups.of(key.kind, namespace);
-            LocatedOffer {
-                hash: self.hash(group, &name),
-                name,
-                group,
-                lane: None,
-                offer,
-            }
-        }));
-        self.locate(&mut located);
+        located.extend((offers.into_iter()).map(|(key, offer)| (self.lanes.locate(key), offer)));
+        self.find_likely(&mut located);
         let mut folded = Vec::new();
-        for (at, it) in located.drain(..).enumerate() {
-            let id = self.lane(it.name, it.group, it.hash, it.lane);
-            if self.put(id, it.offer, &mut fold) == OfferOutcome::Folded {
+        for (at, (lane, offer)) in located.drain(..).enumerate() {
+            let id = self.lanes.enter(lane);
+            if self.put(id, offer, &mut fold) == OfferOutcome::Folded {
                 folded.push(at);
             }
         }
@@ -234,8 +200,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.look_ahead();
         let id = self.ready.pop()?;
         let lane = &mut self.lanes[id];
-        lane.phase = Phase::Held;
-        self.held += 1;
+        lane.phase = Phase::Processing;
 
         let work = if let Some(pending) = self.take_due(id, true) {
             Work::Retry(pending)
@@ -260,10 +225,9 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             let pending = self.take_due(id, false);
             Work::Retry(pending.expect("a ready lane has an event or a due call"))
         };
-        let lane = &self.lanes[id];
         Some(TakenLane {
             lane: id,
-            key: lane.key(&self.groups[lane.group]),
+            key: self.lanes.key(id),
             work,
         })
     }
@@ -305,7 +269,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     fn note_taken(&mut self, id: LaneId, pending: &Pending<P>) {
         self.pending -= 1;
         if pending.action == Action::Deleted {
-            let kind = self.lanes[id].kind(&self.groups);
+            let kind = self.lanes.kind(id);
             self.deletes.remove(kind, id, pending.handler);
         }
     }
@@ -340,10 +304,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
 
     /// Adds a pending call outside of a turn.
     pub(crate) fn add_pending(&mut self, key: LaneKey, pending: Pending<P>) {
-        let (namespace, name) = key.object.into_parts();
-        let group = self.groups.of(key.kind, namespace);
-        let hash = self.hash(group, &name);
-        let lane = self.lane(name, group, hash, None);
+        let located = self.lanes.locate(key);
+        let lane = self.lanes.enter(located);
         self.set(lane, pending);
         self.update_phase(lane);
     }
@@ -367,14 +329,10 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// the number of cancelled calls.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
         self.handlers.retain(|it| *it != handler);
-        let ids: Vec<_> = (self.lanes.iter())
-            .filter(|(_, lane)| !lane.pendings().is_empty())
-            .map(|(id, _)| id)
-            .collect();
         let mut gone = 0;
-        for id in ids {
+        for id in self.lanes.ids_where(|lane, _| !lane.pendings().is_empty()) {
             let before = self.discarded.len();
-            let kind = self.lanes[id].kind(&self.groups);
+            let kind = self.lanes.kind(id);
             (self.lanes[id]).cancel(handler, &mut self.later, &mut self.discarded);
             self.deletes.remove_all(kind, id, handler);
             gone += self.discarded.len() - before;
@@ -409,53 +367,16 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.pending
     }
 
-    /// The number of lanes.
-    #[cfg(test)]
-    pub(crate) fn lanes(&self) -> usize {
-        self.lanes.len()
-    }
-
     /// Finds the lanes of the offers, and prefetches them. With many lanes, their data is not in
     /// the CPU cache. Each step reads one part of all lanes in a loop, so that the memory accesses
     /// of a step overlap.
-    fn locate(&self, located: &mut [LocatedOffer<E>]) {
-        for it in &mut *located {
-            it.lane = self.index.find(it.hash, |_| true);
+    fn find_likely(&self, located: &mut [(LocatedLane, Offer<E>)]) {
+        for (it, _) in &mut *located {
+            self.lanes.note_likely(it);
         }
-        let lanes = || located.iter().filter_map(|it| it.lane);
+        let lanes = || located.iter().filter_map(|(it, _)| it.lane);
         black_box(lanes().map(|id| self.lanes[id].hash).max());
         black_box((lanes().map(|id| self.later.look_ahead(self.lanes[id].pendings()))).max());
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "half of the bits of a hash are also a hash"
-    )]
-    fn hash(&self, group: GroupId, name: &str) -> u32 {
-        self.hasher.hash_one((group, name)) as u32
-    }
-
-    /// Returns the lane with this name in `group`, which is created if necessary. `likely` may be
-    /// another lane.
-    fn lane(
-        &mut self,
-        name: Arc<str>,
-        group: GroupId,
-        hash: u32,
-        likely: Option<LaneId>,
-    ) -> LaneId {
-        let its = |id: LaneId| {
-            let lane = self.lanes.get(id);
-            lane.is_some_and(|lane| lane.group == group && lane.name == name)
-        };
-        // An event of the same batch may have created or removed the lane.
-        let known = (likely.filter(|id| its(*id))).or_else(|| self.index.find(hash, its));
-        known.unwrap_or_else(|| {
-            self.groups.enter(group);
-            let id = self.lanes.insert(Lane::new(name, hash, group));
-            self.index.insert(hash, id);
-            id
-        })
     }
 
     /// Adds `pending` to its lane, unless its handler was removed.
@@ -471,7 +392,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
         self.pending += 1;
         if let Some(handler) = delete {
-            let kind = self.lanes[lane].kind(&self.groups);
+            let kind = self.lanes.kind(lane);
             let oldest = self.deletes.insert(kind, lane, handler);
             if let Some((lane, handler)) = oldest {
                 self.evict(lane, handler);
@@ -481,13 +402,11 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
 
     /// Drops the pending delete of `handler` in lane `id`, the oldest of its kind.
     fn evict(&mut self, id: LaneId, handler: HandlerId) {
-        let lane = &mut self.lanes[id];
         let its =
             |pending: &Pending<P>| pending.handler == handler && pending.action == Action::Deleted;
-        if let Some(pending) = lane.take_pending(&mut self.later, its) {
+        if let Some(pending) = self.lanes[id].take_pending(&mut self.later, its) {
             self.pending -= 1;
-            let key = lane.key(&self.groups[lane.group]);
-            self.evicted.push((key, pending));
+            self.evicted.push((self.lanes.key(id), pending));
             self.update_phase(id);
         }
     }
@@ -511,7 +430,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Reads all groups, and no lane.
     pub(crate) fn set_gate(&mut self, kind: Option<KindId>, open: bool) {
         if self.gates.set(kind, open) {
-            for (group, kind) in self.groups.kinds() {
+            for (group, kind) in self.lanes.groups() {
                 self.ready.set_open(group, self.gates.is_open(kind));
             }
         }
@@ -520,12 +439,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Removes the events of `kind` and returns them, and cancels its pending calls. Reads all
     /// lanes.
     pub(crate) fn purge(&mut self, kind: KindId) -> Vec<Offer<E>> {
-        let ids: Vec<_> = (self.lanes.iter())
-            .filter(|(_, lane)| lane.kind(&self.groups) == kind)
-            .map(|(id, _)| id)
-            .collect();
         let mut events = Vec::new();
-        for id in ids {
+        for id in self.lanes.ids_where(|_, its| its == kind) {
             let lane = &mut self.lanes[id];
             events.extend(std::iter::from_fn(|| lane.pop()));
             while let Some(pending) = lane.take_pending(&mut self.later, |_| true) {
@@ -542,11 +457,10 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         let lane = &mut self.lanes[id];
         debug_assert_eq!(
             lane.phase,
-            Phase::Held,
+            Phase::Processing,
             "released a lane that no worker holds"
         );
         lane.phase = Phase::Idle;
-        self.held -= 1;
         self.update_phase(id);
     }
 
@@ -567,24 +481,25 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         for (at, id) in located.iter_mut().zip(self.ready.upcoming(TURNS)) {
             *at = Some(id);
         }
-        let lanes = || located.iter().flatten().map(|id| (*id, &self.lanes[*id]));
-        black_box(lanes().map(|(_, lane)| lane.hash).max());
+        let ids = || located.iter().flatten().copied();
+        let lanes = || ids().map(|id| &self.lanes[id]);
+        black_box(lanes().map(|lane| lane.hash).max());
         let event = |lane: &Lane<E>| lane.first().map(ScheduleItem::owners);
         black_box(
             lanes()
-                .map(|(_, lane)| (Arc::strong_count(&lane.name), event(lane)))
+                .map(|lane| (Arc::strong_count(&lane.name), event(lane)))
                 .max(),
         );
-        black_box((lanes().map(|(id, lane)| self.index.find(lane.hash, |it| it == id))).max());
+        self.lanes.prefetch_index(ids());
         // This turn is one of them.
-        self.prefetched = lanes().count().saturating_sub(1);
+        self.prefetched = ids().count().saturating_sub(1);
     }
 
     /// Updates the phase of a lane after its work has changed, and removes it if it is empty.
     fn update_phase(&mut self, id: LaneId) {
-        let lane = &mut self.lanes[id];
+        let lane = &self.lanes[id];
         let phase = match (lane.phase, lane.urgency()) {
-            (Phase::Held, _) => Phase::Held,
+            (Phase::Processing, _) => Phase::Processing,
             (_, Some(priority)) => Phase::Ready(priority),
             (_, None) => Phase::Idle,
         };
@@ -594,15 +509,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             }
             if let Phase::Ready(priority) = phase {
                 let gates = &self.gates;
-                let open = gates.all_open() || gates.is_open(lane.kind(&self.groups));
+                let open = gates.all_open() || gates.is_open(self.lanes.kind(id));
                 self.ready.push(id, priority, lane.group, open);
             }
-            lane.phase = phase;
+            self.lanes[id].phase = phase;
         }
-        if phase == Phase::Idle && lane.is_empty() {
-            let (hash, group) = (lane.hash, lane.group);
-            self.index.remove(hash, id);
-            self.groups.leave(group);
+        if phase == Phase::Idle && self.lanes[id].is_empty() {
             self.lanes.remove(id);
         }
     }

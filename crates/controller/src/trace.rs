@@ -16,10 +16,9 @@ pub(crate) use self::untraced::TraceParent;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use crate::tracer::TraceParent;
 use crate::{
-    Action, HandlerError, HandlerId, Outcome,
+    Action, HandlerError, HandlerId, Outcome, Role,
     controller::PendingCall,
     event::AnyEvent,
-    route::Role,
     schedule::{Pending, Reason, ScheduleItem as _},
     work::CallFailure,
 };
@@ -39,35 +38,23 @@ pub(crate) fn event(
     // Closures, because only an enabled span needs to read the object.
     let uid = || object.and_then(|object| ObjectIdentity::uid(&**object).map(one_line));
     let version = || object.and_then(|object| object.resource_version().map(one_line));
+    // A macro, because the name of a span is a constant.
+    macro_rules! span {
+        ($name:literal) => {
+            info_span!(
+                $name,
+                kind,
+                object = %key,
+                uid = uid().as_deref(),
+                resource_version = version().as_deref(),
+            )
+        };
+    }
     let span = match action {
-        Action::Created => info_span!(
-            "controller-event-add",
-            kind,
-            object = %key,
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-        ),
-        Action::Updated => info_span!(
-            "controller-event-update",
-            kind,
-            object = %key,
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-        ),
-        Action::Deleted => info_span!(
-            "controller-event-delete",
-            kind,
-            object = %key,
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-        ),
-        Action::Resynced => info_span!(
-            "controller-event-resync",
-            kind,
-            object = %key,
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-        ),
+        Action::Created => span!("controller-event-add"),
+        Action::Updated => span!("controller-event-update"),
+        Action::Deleted => span!("controller-event-delete"),
+        Action::Resynced => span!("controller-event-resync"),
     };
     from.set_as_parent_of(&span);
     span
@@ -99,31 +86,23 @@ pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -
         return Span::none();
     }
     let action = action.as_str();
+    // A macro, because the name of a span is a constant.
+    macro_rules! span {
+        ($name:literal) => {
+            info_span!(
+                $name,
+                handler = %id,
+                action,
+                attempt,
+                outcome = Empty,
+                otel.status_code = Empty,
+            )
+        };
+    }
     match role {
-        Role::Watcher => info_span!(
-            "watcher",
-            handler = %id,
-            action,
-            attempt,
-            outcome = Empty,
-            otel.status_code = Empty,
-        ),
-        Role::Reconciler => info_span!(
-            "reconciler",
-            handler = %id,
-            action,
-            attempt,
-            outcome = Empty,
-            otel.status_code = Empty,
-        ),
-        Role::Mapper => info_span!(
-            "mapper",
-            handler = %id,
-            action,
-            attempt,
-            outcome = Empty,
-            otel.status_code = Empty,
-        ),
+        Role::Watcher => span!("watcher"),
+        Role::Reconciler => span!("reconciler"),
+        Role::Mapper => span!("mapper"),
     }
 }
 

@@ -16,43 +16,9 @@ use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, panic_message
 use crate::{
     ErasedObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
     event::AnyEvent,
+    handler::{ErasedHandler, ErasedMapper, Handler},
     reconciler::{Call, Retry, cast, of_kind, of_kind_uncached},
-    route::Handler,
 };
-
-/// A watcher or reconciler, with erased types.
-pub(crate) trait ErasedHandler: Send + Sync {
-    /// Calls the handler. User code runs only when the future is polled, so that a panic before the
-    /// first `await` is caught too.
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>>;
-
-    /// The type of the user code, as Rust names it.
-    fn type_name(&self) -> &'static str;
-
-    /// Whether its predicates accept `event`.
-    fn wants(&self, event: &AnyEvent) -> bool;
-
-    /// The finalizer of the handler, if it has one.
-    fn finalizer(&self) -> Option<&str>;
-
-    /// The next event of the object with `uid` is from before what the handler may remember of it.
-    fn history_went_back(&self, uid: &str);
-}
-
-/// A mapper, with erased types.
-pub(crate) trait ErasedMapper: Send + Sync {
-    /// The keys for a new state.
-    fn keys(&self, object: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError>;
-
-    /// The keys for an old state.
-    fn keys_before(&self, old: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError>;
-
-    /// The type of the user code, as Rust names it.
-    fn type_name(&self) -> &'static str;
-
-    /// Whether its predicates accept `event`.
-    fn wants(&self, event: &AnyEvent) -> bool;
-}
 
 /// A watcher as an [`ErasedHandler`].
 pub(crate) struct WatcherAdapter<K, W>(W, PhantomData<fn(K)>);

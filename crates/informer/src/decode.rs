@@ -106,7 +106,13 @@ impl<K> Decoder<K>
 where
     K: Resource + DeserializeOwned,
 {
-    pub(crate) fn new(types: &K::DynamicType, trim: Trim) -> Self {
+    /// Creates a decoder whose cache of decoded objects has at most `max_bytes`.
+    pub(crate) fn new(
+        types: &K::DynamicType,
+        trim: Trim,
+        keep_decoded: bool,
+        max_bytes: usize,
+    ) -> Self {
         let types = if K::metadata_api() {
             TypeMeta::new("meta.k8s.io/v1", "PartialObjectMetadata")
         } else {
@@ -115,24 +121,8 @@ where
         Self {
             types,
             trim,
-            keep_decoded: false,
-            cache: DecodeCache::new(0),
-        }
-    }
-
-    /// Sets whether objects are kept decoded.
-    pub(crate) fn keep_decoded(self, decoded: bool) -> Self {
-        Self {
-            keep_decoded: decoded,
-            ..self
-        }
-    }
-
-    /// Sets the maximum size in bytes of the cache of decoded objects.
-    pub(crate) fn cache(self, max_bytes: usize) -> Self {
-        Self {
+            keep_decoded,
             cache: DecodeCache::new(max_bytes),
-            ..self
         }
     }
 
@@ -233,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_place_and_never_the_value() {
-        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let json = r#"{"metadata":{"name":"a","uid":"u"},"data":{"password":["hunter2"]}}"#;
         let error = decoder
             .object(json.as_bytes())
@@ -252,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_object_of_another_kind_is_refused_by_its_identity() {
-        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let error = decoder
             .identity(br#"{"kind":"Secret","metadata":{"name":"a"}}"#)
             .expect_err("a secret is no config map");
@@ -261,7 +251,7 @@ mod tests {
 
     #[test]
     fn metadata_alone_is_a_kind_of_its_own() {
-        let decoder = Decoder::<PartialObjectMeta<Pod>>::new(&(), Trim::default());
+        let decoder = Decoder::<PartialObjectMeta<Pod>>::new(&(), Trim::default(), false, 0);
         let json = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
         decoder
             .identity(json.as_bytes())
@@ -274,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_is_no_json_says_where() {
-        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let json = "{\"metadata\":{\"name\":\"a\"},\n\"data\":{\"a\":\"b\",}}";
         let error = decoder.object(json.as_bytes()).expect_err("a comma");
         assert_eq!(error.to_string(), "not valid JSON at line 2, column 17");
@@ -284,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_says_where() {
-        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let error = decoder
             .object(b"{\"metadata\":{\"name\":\"\xff\"}}")
             .expect_err("no UTF-8");

@@ -23,10 +23,11 @@ pub struct Health {
 }
 
 /// The state of a watch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum HealthState {
     /// The informer has not run.
+    #[default]
     NotStarted,
     /// The informer lists.
     Listing,
@@ -42,7 +43,7 @@ pub enum HealthState {
 }
 
 /// The status that an informer publishes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct InformerStatus {
     pub(crate) state: HealthState,
 
@@ -91,18 +92,6 @@ impl fmt::Display for Health {
 // === impl InformerStatus ===
 
 impl InformerStatus {
-    pub(crate) fn new() -> Self {
-        Self {
-            state: HealthState::NotStarted,
-            synced: false,
-            is_driven: false,
-            failure: None,
-            resource_version: None,
-            list_version: None,
-            undecodable: BTreeSet::new(),
-        }
-    }
-
     /// The informer was started, and lists.
     pub(crate) fn start(&mut self) {
         self.state = HealthState::Listing;

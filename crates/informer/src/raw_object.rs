@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_whole() {
-        let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
+        let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0));
         for end in 1..MAP.len() {
             let half = RawObject::read(&decoder, RawJson::of(&MAP[..end]));
             assert!(half.is_err(), "{}", String::from_utf8_lossy(&MAP[..end]));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
-        let decoder = Arc::new(Decoder::new(&(), Trim::default()).cache(1 << 20));
+        let decoder = Arc::new(Decoder::new(&(), Trim::default(), false, 1 << 20));
         let read = RawObject::read(&decoder, RawJson::of(json));
         read.expect("a config map").lazy.get().expect("packed")
     }

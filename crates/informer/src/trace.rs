@@ -63,43 +63,25 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
     // Closures, because only an enabled span needs to read the object.
     let uid = || object.uid().map(one_line);
     let version = || object.resource_version().map(one_line);
+    // A macro, because the name of a span is a constant.
+    macro_rules! span {
+        ($name:literal) => {
+            info_span!(
+                parent: None,
+                $name,
+                kind = resource,
+                object = %ObjectKey::of(&**object),
+                uid = uid().as_deref(),
+                resource_version = version().as_deref(),
+                outcome = Empty,
+            )
+        };
+    }
     match event {
-        Event::Added(_) => info_span!(
-            parent: None,
-            "informer-event-add",
-            kind = resource,
-            object = %ObjectKey::of(&**object),
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-            outcome = Empty,
-        ),
-        Event::Updated { .. } => info_span!(
-            parent: None,
-            "informer-event-update",
-            kind = resource,
-            object = %ObjectKey::of(&**object),
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-            outcome = Empty,
-        ),
-        Event::Deleted { .. } => info_span!(
-            parent: None,
-            "informer-event-delete",
-            kind = resource,
-            object = %ObjectKey::of(&**object),
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-            outcome = Empty,
-        ),
-        Event::Resynced(_) => info_span!(
-            parent: None,
-            "informer-event-resync",
-            kind = resource,
-            object = %ObjectKey::of(&**object),
-            uid = uid().as_deref(),
-            resource_version = version().as_deref(),
-            outcome = Empty,
-        ),
+        Event::Added(_) => span!("informer-event-add"),
+        Event::Updated { .. } => span!("informer-event-update"),
+        Event::Deleted { .. } => span!("informer-event-delete"),
+        Event::Resynced(_) => span!("informer-event-resync"),
         Event::Synced => Span::none(),
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use windlass_informer::ObjectKey;
 
 use super::queued::PendingCall;
-use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
+use crate::{Action, HandlerError, HandlerId, Role, schedule::LaneKey};
 
 /// A call that failed and is not repeated automatically any more.
 ///

@@ -90,8 +90,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
     /// one was notified.
     pub(crate) async fn take(self: &Arc<Self>) -> LaneGuard<E, P> {
         loop {
-            if let Some(held) = self.try_take() {
-                return held;
+            if let Some(guard) = self.try_take() {
+                return guard;
             }
             self.ready.notified().await;
         }

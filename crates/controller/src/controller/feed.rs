@@ -23,13 +23,13 @@ use windlass_informer::{
 use super::{
     Shared,
     mapping::{self, TriggeredKeys},
-    merge::{InformerEvent, Merge, MergedEvent},
     permit::{EventBudget, Permits},
     queued::{Coalescing, QueuedEvent},
 };
 use crate::{
     Action, ErasedObject,
     event::AnyEvent,
+    merge::{InformerEvent, Merge, MergedEvent},
     metrics::KindMetrics,
     route::{KindId, Mappers},
     schedule::{LaneKey, Moment, Offer, Priority},

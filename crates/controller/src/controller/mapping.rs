@@ -15,9 +15,9 @@ use windlass_informer::{ObjectKey, ResyncHandle};
 
 use super::{Shared, report::ErrorReport};
 use crate::{
-    Action, HandlerError,
+    Action, HandlerError, Role,
     event::AnyEvent,
-    route::{KindId, RegisteredMapper, Role},
+    route::{KindId, RegisteredMapper},
     schedule::Priority,
     trace, work,
 };

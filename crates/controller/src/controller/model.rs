@@ -189,9 +189,9 @@ fn two_objects_are_processed_concurrently() {
         let workers = [(); 2].map(|()| {
             let (engine, both) = (Arc::clone(&engine), Arc::clone(&both));
             spawn(async move {
-                let held = engine.take().await;
+                let guard = engine.take().await;
                 both.wait().await;
-                held.finish();
+                guard.finish();
             })
         });
         offer(&engine, ("a", 1));
@@ -241,17 +241,17 @@ fn work(
         let (engine, say, stop) = (Arc::clone(engine), say.clone(), stop.clone());
         spawn(async move {
             let mut next = None;
-            while let Some(mut held) = match next.take() {
-                Some(held) => Some(held),
+            while let Some(mut guard) = match next.take() {
+                Some(guard) => Some(guard),
                 None => stop.run_until_cancelled(engine.take()).await,
             } {
-                let name = held.key().object.name().to_owned();
-                let number = match held.work() {
+                let name = guard.key().object.name().to_owned();
+                let number = match guard.work() {
                     Work::Event { offer, .. } => offer.event.0,
                     Work::Retry(pending) => 100 + pending.call.0,
                 };
                 if let Some(delay) = fails(&name, number) {
-                    held.add_pending(Pending {
+                    guard.add_pending(Pending {
                         handler: HandlerId(0),
                         action: Action::Created,
                         reason: Reason::Failed,
@@ -263,7 +263,7 @@ fn work(
                 let sent = say.send((name, number)).await;
                 sent.expect("the program receives");
                 // As a worker does: the next thing under the same lock.
-                next = held.next(engine.now()).then_some(held);
+                next = guard.next(engine.now()).then_some(guard);
             }
         })
     };

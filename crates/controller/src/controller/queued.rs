@@ -6,9 +6,8 @@ use windlass_informer::{Event, ObjectIdentity};
 
 use super::permit::Permit;
 use crate::{
-    Action, ErasedObject, HandlerError, HandlerId, State,
+    Action, ErasedObject, HandlerError, HandlerId, Role, State,
     event::AnyEvent,
-    route::Role,
     schedule::{Fold, Moment, ScheduleItem},
     trace::TraceParent,
 };
@@ -206,8 +205,8 @@ impl PendingCall {
             failed.object = self.event.object().cloned();
         }
         match (&mut self.event, newer) {
-            (Event::Added(held) | Event::Updated { new: held, .. }, _) => {
-                *held = Arc::clone(object);
+            (Event::Added(queued) | Event::Updated { new: queued, .. }, _) => {
+                *queued = Arc::clone(object);
             }
             (event @ Event::Resynced(_), _) => *event = newer.clone(),
             _ => {}

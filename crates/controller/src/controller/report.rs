@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use windlass_informer::{ErrorChain, ObjectKey};
 
-use crate::{Action, HandlerError, HandlerId, route::Role};
+use crate::{Action, HandlerError, HandlerId, Role};
 
 /// A failed call of a handler or mapper. A mapper is not called again.
 #[derive(Clone, Copy, Debug)]

@@ -212,9 +212,9 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     let engine = &shared.engine;
     let mut routes = RouteSnapshot::default();
     let mut turns = 0;
-    while let Some(mut held) = take(&shared, &mut routes, &stop).await {
+    while let Some(mut guard) = take(&shared, &mut routes, &stop).await {
         loop {
-            let Some(now) = turn::run(&shared, &mut routes, &mut held, &stop).await else {
+            let Some(now) = turn::run(&shared, &mut routes, &mut guard, &stop).await else {
                 break;
             };
             turns += 1;
@@ -223,10 +223,10 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
                 yield_now().await;
             }
             if stop.is_cancelled() {
-                held.finish();
+                guard.finish();
                 break;
             }
-            let more = held.next(now);
+            let more = guard.next(now);
             if engine.has_evicted() {
                 shared.add_evicted_dead_letters();
             }
@@ -251,7 +251,7 @@ async fn take(
         tokio::select! {
             biased;
             () = stop.cancelled() => return None,
-            held = shared.engine.take() => return Some(held),
+            guard = shared.engine.take() => return Some(guard),
             () = rerouted => {}
         }
     }

@@ -25,11 +25,12 @@ use super::{
 };
 use crate::{
     Action, AddError, BuildError, DeleteRetry, Fence, FenceClosed, FencePermit, HandlerError,
-    HandlerId,
+    HandlerId, Role,
+    handler::{ErasedHandler, ErasedMapper},
     metrics::{KindMetrics, Metrics},
-    route::{FormUser, KindId, ObjectType, Role, Route},
+    route::{FormUser, KindId, ObjectType, Route},
     schedule::{LaneKey, Pending, Priority, Reason, ScheduleItem},
-    work::{ErasedHandler, ErasedMapper, call_user_code},
+    work::call_user_code,
 };
 
 /// The shared state of a controller.
@@ -304,9 +305,8 @@ impl Shared {
             route.merge(fed.kind)
         };
         if let Some(merge) = merge {
-            let show_again =
-                (merge.lock()).remove(informer, &|_, key, uid| fed.feed.holds(key, uid));
-            self.show_again(show_again);
+            let objects = (merge.lock()).remove(informer, &|_, key, uid| fed.feed.holds(key, uid));
+            self.resync(objects);
         }
         self.remove_unused(fed.kind);
         self.feeds_changed.notify_one();
@@ -314,7 +314,7 @@ impl Shared {
     }
 
     /// Requests a resync of each object from the informer with it.
-    fn show_again(&self, objects: Vec<(InformerId, ObjectKey)>) {
+    fn resync(&self, objects: Vec<(InformerId, ObjectKey)>) {
         let mut keys: HashMap<InformerId, HashSet<ObjectKey>> = HashMap::new();
         for (informer, key) in objects {
             keys.entry(informer).or_default().insert(key);

@@ -67,11 +67,11 @@ enum Decision {
 /// Decides about each pending call of the object of an event, before the event is dispatched.
 pub(super) fn supersede(
     turn: &Turn<'_>,
-    held: &mut LaneGuard<QueuedEvent, PendingCall>,
+    guard: &mut LaneGuard<QueuedEvent, PendingCall>,
     recipients: &Recipients<'_>,
 ) -> CarryOver {
-    let now = held.since();
-    let (lane, work, later) = held.parts();
+    let now = guard.since();
+    let (lane, work, later) = guard.parts();
     let Work::Event { offer, pendings } = work else {
         return CarryOver::default();
     };

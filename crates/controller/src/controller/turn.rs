@@ -12,15 +12,16 @@ use super::{
     exhausted::{self, ExhaustedCall},
     queued::{FailedCall, HandlerPosition, PendingCall, QueuedEvent},
     report::ErrorReport,
-    snapshot::{KindSnapshot, RouteSnapshot},
+    snapshot::RouteSnapshot,
     superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
     Action, ErasedObject, ExponentialBackoff, HandlerError, HandlerId,
     event::AnyEvent,
+    handler::Handler,
     metrics::KindMetrics,
     reconciler::{Call, Retry},
-    route::{Chain, Handler, KindId},
+    route::{Chain, KindId, KindSnapshot},
     schedule::{LaneKey, Moment, Pending, Reason, Work},
     trace::{self, TraceParent},
     work::{self, CallFailure, call_user_code},
@@ -56,7 +57,7 @@ struct Invocation<'a> {
 /// The controller stops, so a call did not begin.
 struct Stopped;
 
-/// Processes the work of `held`. Returns the time of its end; then return the lane with `finish` or
+/// Processes the work of `guard`. Returns the time of its end; then return the lane with `finish` or
 /// `next`. Returns `None` if `stop` was cancelled before the last call; then drop the guard, so
 /// that the rest stays queued.
 ///
@@ -67,11 +68,11 @@ struct Stopped;
 pub(crate) async fn run(
     shared: &Shared,
     routes: &mut RouteSnapshot,
-    held: &mut LaneGuard<QueuedEvent, PendingCall>,
+    guard: &mut LaneGuard<QueuedEvent, PendingCall>,
     stop: &CancellationToken,
 ) -> Option<Moment> {
-    let kind = held.key().kind;
-    let began = held.since();
+    let kind = guard.key().kind;
+    let began = guard.since();
     let Some(KindSnapshot { chain, metrics }) = routes.of(kind, shared) else {
         // The kind was removed with all its handlers.
         return Some(began);
@@ -84,20 +85,20 @@ pub(crate) async fn run(
         metrics,
         origin: TraceParent::default(),
     };
-    let (ongoing, span) = match held.work() {
+    let (ongoing, span) = match guard.work() {
         Work::Event { offer, .. } => {
             let Some(action) = Action::of(&offer.event.event) else {
                 return Some(began);
             };
             let ongoing = metrics.event(action, began - offer.event.received);
-            let (key, queued) = (&held.key().object, &offer.event);
+            let (key, queued) = (&guard.key().object, &offer.event);
             let span = trace::event(&metrics.kind, key, action, &queued.event, &queued.origin);
             turn.origin = TraceParent::of(&span);
             (ongoing, span)
         }
         Work::Retry(pending) => {
             let ongoing = metrics.retry(pending.action, began - pending.due);
-            let span = trace::retry(&metrics.kind, &held.key().object, pending);
+            let span = trace::retry(&metrics.kind, &guard.key().object, pending);
             turn.origin = match pending.reason {
                 // All retries of a call have the same parent span.
                 Reason::Failed => pending.call.origin.clone(),
@@ -106,7 +107,7 @@ pub(crate) async fn run(
             (ongoing, span)
         }
     };
-    let done = trace::within(&span, pin!(turn.run(held))).await.ok()?;
+    let done = trace::within(&span, pin!(turn.run(guard))).await.ok()?;
     ongoing.done(done - began);
     Some(done)
 }
@@ -152,20 +153,23 @@ impl Recipients<'_> {
 // === impl Turn ===
 
 impl Turn<'_> {
-    async fn run(&self, held: &mut LaneGuard<QueuedEvent, PendingCall>) -> Result<Moment, Stopped> {
-        let began = held.since();
-        let Work::Event { offer, .. } = held.work() else {
-            return self.repeat(held).await;
+    async fn run(
+        &self,
+        guard: &mut LaneGuard<QueuedEvent, PendingCall>,
+    ) -> Result<Moment, Stopped> {
+        let began = guard.since();
+        let Work::Event { offer, .. } = guard.work() else {
+            return self.repeat(guard).await;
         };
         self.forget_restored(&offer.event);
         let recipients = self.recipients(&offer.event);
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
-        let redriven = (self.shared).forget_dead_letters(held.key(), &offer.event, called);
+        let redriven = (self.shared).forget_dead_letters(guard.key(), &offer.event, called);
         if redriven {
-            held.take_new_pendings();
+            guard.take_new_pendings();
         }
-        let carried = supersede(self, held, &recipients);
-        self.dispatch(held, &recipients, carried, began).await
+        let carried = supersede(self, guard, &recipients);
+        self.dispatch(guard, &recipients, carried, began).await
     }
 
     /// Lets the handlers forget the object if its event is the first one since the history of the
@@ -232,12 +236,12 @@ impl Turn<'_> {
     /// time of the end.
     async fn dispatch(
         &self,
-        held: &mut LaneGuard<QueuedEvent, PendingCall>,
+        guard: &mut LaneGuard<QueuedEvent, PendingCall>,
         recipients: &Recipients<'_>,
         mut carried: CarryOver,
         mut now: Moment,
     ) -> Result<Moment, Stopped> {
-        let (lane, work, later) = held.parts();
+        let (lane, work, later) = guard.parts();
         let Work::Event { offer, .. } = work else {
             return Ok(now);
         };
@@ -291,11 +295,11 @@ impl Turn<'_> {
     /// Repeats one call. Returns the time of the end.
     async fn repeat(
         &self,
-        held: &mut LaneGuard<QueuedEvent, PendingCall>,
+        guard: &mut LaneGuard<QueuedEvent, PendingCall>,
     ) -> Result<Moment, Stopped> {
-        let mut now = held.since();
-        let key = &held.key().object;
-        let Work::Retry(pending) = held.work() else {
+        let mut now = guard.since();
+        let key = &guard.key().object;
+        let Work::Retry(pending) = guard.work() else {
             return Ok(now);
         };
         let handler = self.chain.iter().find(|it| it.id == pending.handler);
@@ -323,7 +327,7 @@ impl Turn<'_> {
             object.release_decoded();
         }
         if let Some(pending) = called {
-            held.add_pending(pending);
+            guard.add_pending(pending);
         }
         Ok(now)
     }

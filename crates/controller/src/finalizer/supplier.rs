@@ -87,6 +87,18 @@ pub(super) fn check(
     Ok(finalizer)
 }
 
+/// The group of `kind` and `operator.{version}.{kind}`. An empty group is an error.
+fn group_and_name(kind: &GroupVersionKind) -> Result<(&str, String), InvalidFinalizer> {
+    let name = format!("operator.{}.{}", kind.version, kind.kind);
+    if kind.group.is_empty() {
+        return Err(InvalidFinalizer::NotQualified {
+            finalizer: name,
+            kind: kind.kind.clone(),
+        });
+    }
+    Ok((&kind.group, name))
+}
+
 // === impl FinalizerSupplier ===
 
 impl FinalizerSupplier for FinalizerName {
@@ -107,36 +119,15 @@ where
 
 impl FinalizerSupplier for DefaultFinalizerSupplier {
     fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
-        let GroupVersionKind {
-            group,
-            version,
-            kind: name,
-        } = kind;
-        if group.is_empty() {
-            return Err(InvalidFinalizer::NotQualified {
-                finalizer: format!("operator.{version}.{name}"),
-                kind: name.clone(),
-            });
-        }
-        let finalizer = FinalizerName::new(format!("operator.{version}.{name}.{group}"))?;
-        check(finalizer, kind)
+        let (group, name) = group_and_name(kind)?;
+        check(FinalizerName::new(format!("{name}.{group}"))?, kind)
     }
 }
 
 impl FinalizerSupplier for QualifiedFinalizerSupplier {
     fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
-        let GroupVersionKind {
-            group,
-            version,
-            kind: name,
-        } = kind;
-        if group.is_empty() {
-            return Err(InvalidFinalizer::NotQualified {
-                finalizer: format!("operator.{version}.{name}"),
-                kind: name.clone(),
-            });
-        }
-        FinalizerName::new(format!("{group}/operator.{version}.{name}"))
+        let (group, name) = group_and_name(kind)?;
+        FinalizerName::new(format!("{group}/{name}"))
     }
 }
 

@@ -13,7 +13,7 @@ use prometheus::{
 };
 
 use super::Metrics;
-use crate::{Action, HandlerError, Outcome, route::Role};
+use crate::{Action, HandlerError, Outcome, Role};
 
 /// The counters of one kind.
 pub(crate) struct KindMetrics {
@@ -93,8 +93,8 @@ impl KindMetrics {
     }
 
     /// Adds the counts to the collectors, which are being gathered.
-    pub(crate) fn show(&self) {
-        self.counts.lock().show();
+    pub(crate) fn flush(&self) {
+        self.counts.lock().flush();
     }
 
     /// Counts received events by action. `folded` of them were not queued separately.
@@ -271,7 +271,7 @@ impl Counts {
         }
     }
 
-    fn show(&mut self) {
+    fn flush(&mut self) {
         let Self {
             actions,
             adds,
@@ -286,21 +286,21 @@ impl Counts {
             error,
             active_workers,
         } = self;
-        actions.iter_mut().for_each(ActionCounts::show);
+        actions.iter_mut().for_each(ActionCounts::flush);
         for counter in [adds, retries, result_errors, success, requeue_after, error] {
             counter.flush();
         }
         for histogram in [wait, work, latency, result_time] {
             histogram.flush();
         }
-        active_workers.show();
+        active_workers.flush();
     }
 }
 
 impl Drop for Counts {
     /// Collectors may be gathered after the controller was dropped.
     fn drop(&mut self) {
-        self.show();
+        self.flush();
     }
 }
 
@@ -322,7 +322,7 @@ impl ActionCounts {
         }
     }
 
-    fn show(&mut self) {
+    fn flush(&mut self) {
         let Self {
             events,
             reconcile_duration,
@@ -339,8 +339,8 @@ impl ActionCounts {
         for histogram in [reconcile_duration, reconciler_duration, watcher_duration] {
             histogram.flush();
         }
-        ongoing_processes.show();
-        ongoing_events.show();
+        ongoing_processes.flush();
+        ongoing_events.flush();
     }
 }
 
@@ -351,7 +351,7 @@ impl GaugeDelta {
         Self { gauge, by: 0 }
     }
 
-    fn show(&mut self) {
+    fn flush(&mut self) {
         self.gauge.add(std::mem::take(&mut self.by));
     }
 }

@@ -25,19 +25,6 @@ pub(super) struct FinalizerState<K> {
     memories: Mutex<Memories<K>>,
 }
 
-/// The actual state of an object that the informer reported as deleted.
-#[derive(Debug)]
-pub(super) enum Disposition<K> {
-    /// The object does not exist.
-    Gone,
-    /// The object exists without a finalizer of ours.
-    Free(Arc<K>),
-    /// The object exists, is marked for deletion, and has our finalizer.
-    Terminating(Arc<K>),
-    /// The object exists, and has our finalizer.
-    Held(Arc<K>),
-}
-
 /// What a call about an object that the informer reported as deleted has to do.
 pub(super) enum DeleteStep<K> {
     Nothing,
@@ -104,7 +91,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Notes that the clean-up after `object`, which is outside of the selector, begins. If it fails
     /// and the object is in the selector again, the object is added again.
     pub(super) fn set_cleaning_up_outside(&self, object: &K) {
-        self.set_progress(object, Progress::CleanUpReverted);
+        self.set_progress(object, Progress::CleanUpBegun);
         self.memories.lock().retire(Uid::of(object));
     }
 
@@ -165,11 +152,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             | Progress::CleanedUp
             | Progress::Released
             | Progress::Gone
-            | Progress::CleanUpReverted,
+            | Progress::CleanUpBegun,
         ) = forgotten.as_ref().and_then(|memory| memory.progress)
         {
             memories.change(Some(uid), |memory| {
-                memory.progress = Some(Progress::CleanUpReverted);
+                memory.progress = Some(Progress::CleanUpBegun);
             });
         }
         // Dropped without the lock.
@@ -208,10 +195,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             // If the patch fails, the next event does not show that the object was added.
             self.set_progress(object, Progress::Held);
         }
-        let held = self.write_finalizers(FinalizerGoal::Hold, object).await?;
+        let updated = self.write_finalizers(FinalizerGoal::Hold, object).await?;
         // What matters for a dying object is that it is not added again for an older event.
         self.set_progress(object, Progress::Held);
-        Ok(held)
+        Ok(updated)
     }
 
     /// Removes the finalizer from `object`, whose clean-up has succeeded.
@@ -249,62 +236,46 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         );
     }
 
-    /// Reads the actual state of an object with the last known state `last`.
-    pub(super) async fn disposition(
-        &self,
-        last: &Arc<K>,
-    ) -> Result<Disposition<K>, FinalizerError> {
-        let Some(live) = self.finalizers.find(last).await? else {
-            return Ok(Disposition::Gone);
-        };
-        let terminating = is_terminating(&*live);
-        Ok(match (self.finalizers.presence(&live), terminating) {
-            (FinalizerPresence::Absent, _) => Disposition::Free(live),
-            (_, true) => Disposition::Terminating(live),
-            (_, false) => Disposition::Held(live),
-        })
-    }
-
-    /// Does for an object that the informer reported as deleted what needs no call of the inner
-    /// handler. Returns what remains to do.
+    /// Reads the actual state of an object that the informer reported as deleted with the last
+    /// state `last`, and does what needs no call of the inner handler. Returns what remains to do.
     pub(super) async fn delete_step(
         &self,
-        last: &K,
+        last: &Arc<K>,
         progress: Option<Progress>,
-        disposition: Disposition<K>,
     ) -> Result<DeleteStep<K>, FinalizerError> {
+        let live = match progress {
+            Some(Progress::Released | Progress::Gone) => None,
+            _ => self.finalizers.find(last).await?,
+        };
+        let is_free = |live: &K| self.finalizers.presence(live) == FinalizerPresence::Absent;
         if progress == Some(Progress::CleanedUp) {
-            match disposition {
-                Disposition::Terminating(live) | Disposition::Held(live) => {
-                    self.release_outside(&live).await?;
-                }
-                Disposition::Gone | Disposition::Free(_) => self.forget(last),
+            match live.filter(|live| !is_free(live)) {
+                Some(live) => self.release_outside(&live).await?,
+                None => self.forget(last),
             }
             return Ok(DeleteStep::Nothing);
         }
         // A repeated call reads the actual state again.
         self.forget(last);
-        Ok(match (disposition, self.on_selector_exit) {
-            (Disposition::Gone, _) => DeleteStep::CleanUpGone,
-            (Disposition::Free(live), exit)
-                if exit == OnSelectorExit::CleanUp || is_terminating(&*live) =>
-            {
+        let Some(live) = live else {
+            return Ok(DeleteStep::CleanUpGone);
+        };
+        let terminating = is_terminating(&*live);
+        let exit = self.on_selector_exit;
+        if is_free(&live) {
+            return Ok(if terminating || exit == OnSelectorExit::CleanUp {
                 DeleteStep::CleanUp(live)
-            }
-            (Disposition::Free(_), _) => DeleteStep::Nothing,
-            (Disposition::Terminating(live), _)
-            | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
-                DeleteStep::CleanUpAndRelease(live)
-            }
-            (Disposition::Held(live), OnSelectorExit::Release) => {
-                self.release_outside(&live).await?;
+            } else {
                 DeleteStep::Nothing
-            }
-            (Disposition::Held(live), OnSelectorExit::Report) => {
-                self.report_outside(&live);
-                DeleteStep::Nothing
-            }
-        })
+            });
+        }
+        match exit {
+            _ if terminating => return Ok(DeleteStep::CleanUpAndRelease(live)),
+            OnSelectorExit::CleanUp => return Ok(DeleteStep::CleanUpAndRelease(live)),
+            OnSelectorExit::Release => self.release_outside(&live).await?,
+            OnSelectorExit::Report => self.report_outside(&live),
+        }
+        Ok(DeleteStep::Nothing)
     }
 
     /// Writes the finalizers of `object`, and remembers the version of a patch. An object from
@@ -316,7 +287,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         object: &Arc<K>,
     ) -> Result<Option<Arc<K>>, FinalizerError> {
         let mut object = Arc::clone(object);
-        if self.is_stale(&object) || self.progress(&object) == Some(Progress::CleanUpReverted) {
+        if self.is_stale(&object) || self.progress(&object) == Some(Progress::CleanUpBegun) {
             let Some(fresh) = self.finalizers.find(&object).await? else {
                 return Ok(None);
             };
@@ -430,7 +401,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         if self.with(object, |_| ()).is_none() {
             return;
         }
-        let held = self.finalizers.presence(object) == (FinalizerPresence::Held { tidy: true });
+        let has_finalizer =
+            self.finalizers.presence(object) == (FinalizerPresence::Held { tidy: true });
         let version = object.meta().resource_version.as_deref();
         self.change(object, |memory| {
             if is_older(version, memory.patched.as_deref()) {
@@ -443,7 +415,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             if is_written && memory.given.as_ref().is_some_and(is_shown) {
                 memory.given = None;
             }
-            if held && memory.progress == Some(Progress::Held) {
+            if has_finalizer && memory.progress == Some(Progress::Held) {
                 memory.progress = None;
             }
         });

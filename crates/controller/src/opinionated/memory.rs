@@ -58,9 +58,9 @@ pub(super) enum Progress {
     Gone,
     /// It is marked for deletion on the server; what the informer shows is older.
     Terminating,
-    /// Its clean-up has begun, and if it still exists, it is added again: the server was restored
-    /// from a backup, or the object has left the selector.
-    CleanUpReverted,
+    /// Its clean-up has begun, and unlike with `CleaningUp`, it is added again if it still exists:
+    /// the server was restored from a backup, or the object has left the selector.
+    CleanUpBegun,
 }
 
 /// A call of the inner handler that has begun and not succeeded. A newer event may replace it, and
@@ -76,10 +76,7 @@ pub(super) enum UnfinishedCall<K> {
 /// Whether the inner handler has cleaned up after the object, or has begun to: if the object
 /// exists, it is added again, whatever finalizer it has.
 pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
-    matches!(
-        progress,
-        Some(Progress::CleanedUp | Progress::CleanUpReverted)
-    )
+    matches!(progress, Some(Progress::CleanedUp | Progress::CleanUpBegun))
 }
 
 // === impl Memories ===
@@ -100,7 +97,7 @@ impl<K> Memories<K> {
             && let Some(memory) = self.entries.get(&oldest)
             && matches!(
                 memory.progress,
-                Some(Progress::Released | Progress::Gone | Progress::CleanUpReverted)
+                Some(Progress::Released | Progress::Gone | Progress::CleanUpBegun)
             )
         {
             self.entries.remove(&oldest);
@@ -223,7 +220,7 @@ mod tests {
         let mut begin_clean_up = |at: usize| {
             let uid = Some(Uid::from(&*at.to_string()));
             memories.change(uid.clone(), |memory| {
-                memory.progress = Some(Progress::CleanUpReverted);
+                memory.progress = Some(Progress::CleanUpBegun);
             });
             memories.retire(uid);
             memories.len()

@@ -86,11 +86,11 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
         // It was released outside of the selector and is in it again: the event is older than that.
         return NextStep::Add;
     }
-    let held = matches!(presence, FinalizerPresence::Held { .. });
+    let has_finalizer = matches!(presence, FinalizerPresence::Held { .. });
     if progress == Some(Progress::Added) || presence == (FinalizerPresence::Held { tidy: false }) {
         return NextStep::Hold;
     }
-    if !held {
+    if !has_finalizer {
         let known = progress == Some(Progress::Held);
         if known && stale {
             // The event is older than our patch.
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn an_object_that_was_cleaned_up_and_lives_is_added() {
         for cause in ALL {
-            for progress in [Progress::CleanedUp, Progress::CleanUpReverted] {
+            for progress in [Progress::CleanedUp, Progress::CleanUpBegun] {
                 for shown in ["free", "guarded", "held", "stale held"] {
                     check(cause, shown, Some(progress), NextStep::Add);
                 }
@@ -186,7 +186,7 @@ mod tests {
             for shown in ["free", "held", "terminating held", "terminating free"] {
                 check(cause, shown, Some(Progress::Gone), NextStep::Nothing);
             }
-            let undone = Some(Progress::CleanUpReverted);
+            let undone = Some(Progress::CleanUpBegun);
             check(cause, "terminating held", undone, NextStep::CleanUp);
             check(cause, "terminating free", undone, NextStep::CleanUp);
         }

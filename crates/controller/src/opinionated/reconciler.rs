@@ -8,7 +8,7 @@ use windlass_informer::{Event, LazyObject};
 
 use super::{
     carried::{WrappedState, carry_failure, carry_outcome},
-    finalizer_state::{DeleteStep, Disposition, FinalizerState},
+    finalizer_state::{DeleteStep, FinalizerState},
     memory::{Progress, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
@@ -191,10 +191,10 @@ where
             let step = next_step(cause, observed, progress);
             let action = match step {
                 NextStep::Hold => {
-                    let Some(held) = state.hold(&object).await? else {
+                    let Some(updated) = state.hold(&object).await? else {
                         return Ok(Outcome::done());
                     };
-                    object = held;
+                    object = updated;
                     observed.presence = FinalizerPresence::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
                         // A repeated add whose finalizer alone was not written.
@@ -399,12 +399,7 @@ where
             state.retire(&last);
             return Ok(Outcome::done());
         }
-        let disposition = if released {
-            Disposition::Gone
-        } else {
-            state.disposition(&last).await?
-        };
-        match state.delete_step(&last, progress, disposition).await? {
+        match state.delete_step(&last, progress).await? {
             DeleteStep::Nothing => Ok(Outcome::done()),
             DeleteStep::CleanUpGone => {
                 let outcome = self.clean_up(request, Arc::clone(&last), carried).await?;

@@ -175,10 +175,10 @@ where
                     return Ok(());
                 }
                 NextStep::Hold => {
-                    let Some(held) = state.hold(&object).await? else {
+                    let Some(updated) = state.hold(&object).await? else {
                         return Ok(());
                     };
-                    object = held;
+                    object = updated;
                     observed.presence = FinalizerPresence::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
                         // A repeated add whose finalizer alone was not written. Later changes are
@@ -295,8 +295,7 @@ where
             }
             _ => {}
         }
-        let disposition = state.disposition(&last).await?;
-        match state.delete_step(&last, progress, disposition).await? {
+        match state.delete_step(&last, progress).await? {
             DeleteStep::Nothing => Ok(()),
             DeleteStep::CleanUpGone => {
                 self.clean_up(&last).await?;

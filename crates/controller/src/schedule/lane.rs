@@ -1,8 +1,8 @@
 //! The lane of one object: its events and pending calls, in order.
 //!
 //! ```text
-//!            offer, due            take              finish
-//! (absent) ────────────▶ Ready ───────────▶ Held ─────────────▶ (absent)
+//!            offer, due            take                finish
+//! (absent) ────────────▶ Ready ───────────▶ Processing ───────▶ (absent)
 //!                          ▲                  │
 //!                 due,     │                  │ finish, with something pending
 //!                 offer    │                  ▼
@@ -18,7 +18,7 @@ use std::{collections::VecDeque, sync::Arc};
 use windlass_informer::ObjectKey;
 
 use super::{
-    groups::{Group, Groups},
+    groups::Group,
     ready::{GroupId, LaneId, Priority},
     small_list::{ListNodes, SmallList},
     timer_queue::{Moment, TimerKey, TimerQueue},
@@ -148,7 +148,7 @@ pub(super) enum Phase {
     /// Waits for a worker.
     Ready(Priority),
     /// Taken by a worker.
-    Held,
+    Processing,
 }
 
 /// The pending calls of all lanes, and their timers.
@@ -353,11 +353,6 @@ impl<E: ScheduleItem> Lane<E> {
         let pending = slot.release(timers);
         self.update_due(later);
         Some(pending)
-    }
-
-    /// The kind of its object.
-    pub(super) fn kind(&self, groups: &Groups) -> KindId {
-        groups[self.group].kind
     }
 
     /// Removes the due call that is due longest: of the overtaken ones, or of all.

@@ -272,8 +272,8 @@ fn an_event_that_folds_is_told_once() {
 fn an_object_to_which_nothing_is_owed_costs_nothing() {
     let mut play = ScriptRunner::default();
     play.run("update a, update b, take, take, done a, fail b 0 5, wait 5, take, done b");
-    assert_eq!((play.schedule.lanes(), play.schedule.pending()), (0, 0));
-    assert_eq!(play.schedule.index.len(), 0);
+    assert_eq!(play.schedule.lanes.len(), (0, 0));
+    assert_eq!(play.schedule.pending(), 0);
     assert_eq!(play.schedule.next_due(), None);
 }
 

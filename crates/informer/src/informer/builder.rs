@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     Index, Problem, Source, Store, Stored,
-    health::InformerStatus,
     metrics::Instruments,
     problem::{ErrorHandler, log},
     store::{ErasedIndexTable, IndexTable, Writer},
@@ -99,7 +98,7 @@ impl<K: Stored> InformerBuilder<K> {
                 id: InformerId::next(),
                 resource: self.resource,
                 new_subscribers: NewSubscribers::new(),
-                status: watch::Sender::new(InformerStatus::new()),
+                status: watch::Sender::default(),
                 instruments,
                 progress: ListProgress::new(),
                 settings: self.settings,

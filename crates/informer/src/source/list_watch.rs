@@ -108,7 +108,14 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// ```
 #[must_use = "a source does nothing until an informer runs it"]
 pub struct ListWatch<K: Resource, O = K> {
-    pub(super) requests: Requests<K>,
+    pub(super) types: K::DynamicType,
+    pub(super) settings: Settings,
+    form: PhantomData<fn() -> O>,
+}
+
+/// The settings of a list and watch.
+pub(super) struct Settings {
+    pub(super) requests: Requests,
     pub(super) backoff: Backoff,
     pub(super) streamed_lists: bool,
     pub(super) trim: Trim,
@@ -118,7 +125,6 @@ pub struct ListWatch<K: Resource, O = K> {
 
     /// The maximum size in bytes of the cache of decoded objects.
     pub(super) decode_cache: usize,
-    pub(super) form: PhantomData<fn() -> O>,
 }
 
 /// Why a setting is invalid.
@@ -195,11 +201,9 @@ impl<K: Resource> ListWatch<K> {
     ///
     /// A read then only increments a reference count. A `Pod` of `k8s-openapi` takes five times the
     /// memory.
-    pub fn decoded(self) -> Self {
-        Self {
-            decoded: true,
-            ..self
-        }
+    pub fn decoded(mut self) -> Self {
+        self.settings.decoded = true;
+        self
     }
 
     /// Keeps each object as JSON, and decodes it at each read and not before: see [`RawObject`].
@@ -208,30 +212,14 @@ impl<K: Resource> ListWatch<K> {
     }
 
     /// The same list and watch with another type or stored form.
-    fn into_form<T, O>(self) -> ListWatch<T, O>
+    fn into_form<T, O>(mut self) -> ListWatch<T, O>
     where
         T: Resource<DynamicType = K::DynamicType>,
     {
-        let Self {
-            requests,
-            backoff,
-            streamed_lists,
-            trim,
-            rng,
-            decoders,
-            decoded,
-            decode_cache,
-            form: PhantomData,
-        } = self;
+        self.settings.requests.is_metadata = T::metadata_api();
         ListWatch {
-            requests: requests.about(),
-            backoff,
-            streamed_lists,
-            trim,
-            rng,
-            decoders,
-            decoded,
-            decode_cache,
+            types: self.types,
+            settings: self.settings,
             form: PhantomData,
         }
     }
@@ -247,7 +235,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// [`InvalidListWatch`] if `selector` cannot be valid. Other errors of a selector are found by
     /// the server, reported as [`WatchErrorCause::Invalid`](crate::WatchErrorCause), and retried.
     pub fn labels(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
-        self.requests.labels = checked("label", selector.into())?;
+        self.settings.requests.labels = checked("label", selector.into())?;
         Ok(self)
     }
 
@@ -266,28 +254,27 @@ impl<K: Resource, O> ListWatch<K, O> {
                 why: "each term must be `path=value` or `path!=value`",
             });
         }
-        self.requests.fields = checked("field", selector)?;
+        self.settings.requests.fields = checked("field", selector)?;
         Ok(self)
     }
 
     /// The number of objects in a page of a list. The default is 500.
     pub fn page_size(mut self, size: NonZeroU32) -> Self {
-        self.requests.page_size = size.get();
+        self.settings.requests.page_size = size.get();
         self
     }
 
     /// Whether to stream lists if the server supports it. The default is yes. Missing support is
     /// detected once, which costs one request.
-    pub fn streamed_lists(self, streamed_lists: bool) -> Self {
-        Self {
-            streamed_lists,
-            ..self
-        }
+    pub fn streamed_lists(mut self, streamed_lists: bool) -> Self {
+        self.settings.streamed_lists = streamed_lists;
+        self
     }
 
     /// The backoff after an error.
-    pub fn backoff(self, backoff: Backoff) -> Self {
-        Self { backoff, ..self }
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.settings.backoff = backoff;
+        self
     }
 
     /// How long a watch may deliver no event or bookmark. The default is 3 minutes. Below one
@@ -297,28 +284,28 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// Otherwise the watch ends and the next one begins without an error. In both cases the version
     /// of the server is requested first, which detects a cluster that was restored from a backup.
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.requests.timeouts.silence = silence;
+        self.settings.requests.timeouts.silence = silence;
         self
     }
 
     /// How long one page of a list, or a streamed list, may take to arrive, without the time in
     /// which the informer waits for its handlers. The default is 5 minutes.
     pub fn list_timeout(mut self, timeout: Duration) -> Self {
-        self.requests.timeouts.list = timeout;
+        self.settings.requests.timeouts.list = timeout;
         self
     }
 
     /// The longest wait that a server can demand with `Retry-After` or `retryAfterSeconds`. Shorter
     /// waits are always respected. The default is 5 minutes.
     pub fn max_retry_after(mut self, wait: Duration) -> Self {
-        self.requests.timeouts.max_retry_after = wait;
+        self.settings.requests.timeouts.max_retry_after = wait;
         self
     }
 
     /// The maximum size in bytes of one object of a list, and of one line of a watch. The size of a
     /// list is not limited. The default is 256 MiB.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.requests.max_bytes = bytes;
+        self.settings.requests.max_bytes = bytes;
         self
     }
 
@@ -329,34 +316,29 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// measured, and more than it takes for a `ConfigMap`.
     /// If the metric `informer_decode_cache_reads_total` counts many misses, readers read more
     /// objects than fit: raise the limit, or keep the objects [`decoded`](ListWatch::decoded).
-    pub fn decode_cache(self, max_bytes: usize) -> Self {
-        Self {
-            decode_cache: max_bytes,
-            ..self
-        }
+    pub fn decode_cache(mut self, max_bytes: usize) -> Self {
+        self.settings.decode_cache = max_bytes;
+        self
     }
 
     /// The fields that are removed before an object is kept.
-    pub fn trim(self, trim: Trim) -> Self {
-        Self { trim, ..self }
+    pub fn trim(mut self, trim: Trim) -> Self {
+        self.settings.trim = trim;
+        self
     }
 
     /// The number of threads of the runtime that decode a long list, after its first few hundred
     /// objects. The default is that of the runtime, at most four. The events and their order do not
     /// depend on it.
-    pub fn decoders(self, threads: NonZeroUsize) -> Self {
-        Self {
-            decoders: Some(threads),
-            ..self
-        }
+    pub fn decoders(mut self, threads: NonZeroUsize) -> Self {
+        self.settings.decoders = Some(threads);
+        self
     }
 
     /// The seed of the jitter, for tests.
-    pub fn seed(self, seed: u64) -> Self {
-        Self {
-            rng: StdRng::seed_from_u64(seed),
-            ..self
-        }
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.rng = StdRng::seed_from_u64(seed);
+        self
     }
 }
 
@@ -372,14 +354,17 @@ where
 impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
     fn from((api, types): (Api<K>, K::DynamicType)) -> Self {
         Self {
-            requests: Requests::new(api, types),
-            backoff: Backoff::CLIENT_GO,
-            streamed_lists: true,
-            trim: Trim::default(),
-            rng: StdRng::seed_from_u64(random_seed()),
-            decoders: None,
-            decoded: false,
-            decode_cache: Self::DEFAULT_DECODE_CACHE,
+            settings: Settings {
+                requests: Requests::new(api, &types),
+                backoff: Backoff::CLIENT_GO,
+                streamed_lists: true,
+                trim: Trim::default(),
+                rng: StdRng::seed_from_u64(random_seed()),
+                decoders: None,
+                decoded: false,
+                decode_cache: Self::DEFAULT_DECODE_CACHE,
+            },
+            types,
             form: PhantomData,
         }
     }
@@ -388,9 +373,9 @@ impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
 impl<K: Resource, O> fmt::Debug for ListWatch<K, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListWatch")
-            .field("requests", &self.requests)
-            .field("backoff", &self.backoff)
-            .field("streamed_lists", &self.streamed_lists)
+            .field("requests", &self.settings.requests)
+            .field("backoff", &self.settings.backoff)
+            .field("streamed_lists", &self.settings.streamed_lists)
             .finish_non_exhaustive()
     }
 }
@@ -401,7 +386,7 @@ where
     O: StoredForm<K>,
 {
     fn resource(&self) -> String {
-        self.requests.resource.to_string()
+        self.settings.requests.resource.to_string()
     }
 
     async fn run(&mut self, changes: Changes<O>) -> Result<(), WatchError> {

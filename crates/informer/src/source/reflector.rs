@@ -13,7 +13,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
-use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Workers};
+use super::{
+    Change, Changes, ListWatch, Stopped, list_watch::Settings, request::Requests, workers::Workers,
+};
 use crate::{
     DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity as _, StoredForm, Verb,
     WatchError,
@@ -25,7 +27,8 @@ use crate::{
 
 /// Runs a [`ListWatch`].
 pub(super) struct Reflector<'s, K: Resource, O> {
-    requests: &'s Requests<K>,
+    types: &'s K::DynamicType,
+    requests: &'s Requests,
     decoder: Arc<Decoder<K>>,
     workers: Workers<K, O>,
     session: Session,
@@ -133,6 +136,9 @@ where
 
     pub(super) fn new(source: &'s mut ListWatch<K, O>, changes: Changes<O>) -> Self {
         let ListWatch {
+            types, settings, ..
+        } = source;
+        let Settings {
             requests,
             backoff,
             streamed_lists,
@@ -141,15 +147,10 @@ where
             decoders,
             decoded,
             decode_cache,
-            form: _,
-        } = source;
+        } = settings;
         Self {
             workers: Workers::new(decoders.unwrap_or_else(Workers::<K, O>::default_threads)),
-            decoder: Arc::new(
-                Decoder::new(requests.types(), trim.clone())
-                    .keep_decoded(*decoded)
-                    .cache(*decode_cache),
-            ),
+            decoder: Arc::new(Decoder::new(types, trim.clone(), *decoded, *decode_cache)),
             session: Session::new(
                 Arc::clone(&requests.resource),
                 *backoff,
@@ -157,6 +158,7 @@ where
                 requests.timeouts.silence,
             )
             .after(changes.version()),
+            types,
             requests,
             quarantine: DecodeQuarantine::new(),
             rng,

@@ -17,10 +17,13 @@ use crate::{
 };
 
 /// Sends the requests for one kind.
-pub(super) struct Requests<K: Resource> {
+pub(super) struct Requests {
     client: Client,
     url: String,
-    types: K::DynamicType,
+
+    /// Whether only the metadata of the objects is requested.
+    pub(super) is_metadata: bool,
+
     pub(super) resource: Arc<str>,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
@@ -33,14 +36,13 @@ pub(super) struct Requests<K: Resource> {
 
 // === impl Requests ===
 
-impl<K: Resource> Requests<K> {
-    pub(super) fn new(api: Api<K>, types: K::DynamicType) -> Self {
-        let resource = resource_name::<K>(&types);
+impl Requests {
+    pub(super) fn new<K: Resource>(api: Api<K>, types: &K::DynamicType) -> Self {
         Self {
             url: api.resource_url().to_owned(),
             client: api.into_client(),
-            types,
-            resource: Arc::from(resource),
+            is_metadata: K::metadata_api(),
+            resource: Arc::from(resource_name::<K>(types)),
             labels: None,
             fields: None,
             page_size: super::ListWatch::<K>::DEFAULT_PAGE_SIZE.get(),
@@ -52,39 +54,6 @@ impl<K: Resource> Requests<K> {
             },
             max_bytes: super::ListWatch::<K>::DEFAULT_MAX_BYTES,
         }
-    }
-
-    /// The same requests, for another type of the same resource.
-    pub(super) fn about<T>(self) -> Requests<T>
-    where
-        T: Resource<DynamicType = K::DynamicType>,
-    {
-        let Self {
-            client,
-            url,
-            types,
-            resource,
-            labels,
-            fields,
-            page_size,
-            timeouts,
-            max_bytes,
-        } = self;
-        Requests {
-            client,
-            url,
-            types,
-            resource,
-            labels,
-            fields,
-            page_size,
-            timeouts,
-            max_bytes,
-        }
-    }
-
-    pub(super) fn types(&self) -> &K::DynamicType {
-        &self.types
     }
 
     /// Sends the next request of the session. `lasts` is the requested duration of a watch.
@@ -137,14 +106,14 @@ impl<K: Resource> Requests<K> {
         query.finish()
     }
 
-    /// Requests one object. `None` if the API server says that it does not exist. (A proxy may also
-    /// respond with 404, by mistake.)
-    pub(super) async fn object(&self, key: &ObjectKey) -> Result<Option<Bytes>, WatchError> {
-        let url = format!(
-            "{}/{}",
-            K::url_path(&self.types, key.namespace()),
-            key.name()
-        );
+    /// Requests the object of type `K` with this key. `None` if the API server says that it does
+    /// not exist. (A proxy may also respond with 404, by mistake.)
+    pub(super) async fn object<K: Resource>(
+        &self,
+        types: &K::DynamicType,
+        key: &ObjectKey,
+    ) -> Result<Option<Bytes>, WatchError> {
+        let url = format!("{}/{}", K::url_path(types, key.namespace()), key.name());
         match self.answer(url, Verb::Watch).await? {
             Ok(answer) => self.whole(answer, Verb::Watch).await.map(Some),
             Err(status) if status.code == 404 && status.reason == NOT_FOUND => Ok(None),
@@ -276,7 +245,7 @@ impl<K: Resource> Requests<K> {
         let body = sent_once(Vec::new()).await;
         let body = body.map_err(|error| self.connection(verb, error))?;
         let request = Request::get(url)
-            .header(header::ACCEPT, Self::accept(verb))
+            .header(header::ACCEPT, self.accept(verb))
             // Since 1.37 the API server compresses watches if the client accepts it: one gzip
             // member for each event, which saves little and costs CPU time on both sides.
             .header(header::ACCEPT_ENCODING, "identity")
@@ -294,8 +263,8 @@ impl<K: Resource> Requests<K> {
         })
     }
 
-    fn accept(verb: Verb) -> &'static str {
-        match (K::metadata_api(), verb) {
+    fn accept(&self, verb: Verb) -> &'static str {
+        match (self.is_metadata, verb) {
             (false, _) => "application/json",
             (true, Verb::List) => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -305,7 +274,7 @@ impl<K: Resource> Requests<K> {
     }
 }
 
-impl<K: Resource> fmt::Debug for Requests<K> {
+impl fmt::Debug for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Requests")
             .field("url", &self.url)

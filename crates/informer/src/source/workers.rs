@@ -195,7 +195,7 @@ mod tests {
         fn new() -> Self {
             Self {
                 workers: Workers::new(NonZeroUsize::new(LIMIT).expect("not zero")),
-                decoder: Arc::new(Decoder::new(&(), Trim::default())),
+                decoder: Arc::new(Decoder::new(&(), Trim::default(), false, 0)),
                 subscribers: SubscriberCount::default(),
             }
         }

@@ -22,6 +22,20 @@ macro_rules! numbers {
     )*};
 }
 
+/// Methods that do the same as the method `$to`.
+macro_rules! same_as {
+    ($to:ident: $($method:ident($($argument:ty),*))*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(
+            self,
+            $(_: $argument,)*
+            visitor: V,
+        ) -> Result<V::Value, JsonError> {
+            self.$to(visitor)
+        }
+    )*};
+}
+
 macro_rules! left {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
@@ -80,20 +94,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    #[inline]
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-        self.deserialize_str(visitor)
-    }
-
-    #[inline]
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-        self.deserialize_str(visitor)
-    }
-
-    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-        self.deserialize_str(visitor)
-    }
-
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.peek() {
             b'[' => self.list(visitor),
@@ -108,8 +108,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-        self.deserialize_bytes(visitor)
+    same_as! { deserialize_str: deserialize_string() deserialize_identifier() deserialize_char() }
+    same_as! { deserialize_bytes: deserialize_byte_buf() }
+    same_as! { deserialize_unit: deserialize_unit_struct(&'static str) }
+    same_as! {
+        deserialize_seq: deserialize_tuple(usize) deserialize_tuple_struct(&'static str, usize)
     }
 
     // By `serde_json`: features that another crate enables decide how an `f32` is rounded.
@@ -132,14 +135,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_unit()
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, JsonError> {
-        self.deserialize_unit(visitor)
-    }
-
     #[inline]
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
@@ -159,23 +154,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             return Err(self.unexpected(&visitor));
         }
         self.list(visitor)
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        _: usize,
-        visitor: V,
-    ) -> Result<V::Value, JsonError> {
-        self.deserialize_seq(visitor)
-    }
-
-    fn deserialize_tuple_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: usize,
-        visitor: V,
-    ) -> Result<V::Value, JsonError> {
-        self.deserialize_seq(visitor)
     }
 
     #[inline]

@@ -174,9 +174,9 @@ where
     /// Requests the undecodable object that is due.
     fn recheck(&mut self, now: Instant) -> Option<Recheck<'s>> {
         let key = self.quarantine.take_due(now)?;
-        let requests = self.requests;
+        let (requests, types) = (self.requests, self.types);
         Some(Box::pin(async move {
-            let rechecked = requests.object(&key).await;
+            let rechecked = requests.object::<K>(types, &key).await;
             (key, rechecked)
         }))
     }

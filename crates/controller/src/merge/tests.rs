@@ -91,7 +91,7 @@ fn a_resync_does_not_show_how_far_an_informer_is() {
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
     merge.apply(informer_event(0, event("+", "9"), 0), &nothing);
     merge.apply(informer_event(0, event("=", "3"), 0), &nothing);
-    let passed = merge.member(id(0)).map(|it| it.passed.number);
+    let passed = merge.member(id(0)).map(|it| it.last_version.number);
     assert_eq!(passed, Some(Some(9)));
 }
 

@@ -5,7 +5,7 @@
 //! never decrease, and `Deleted` when no informer has the uid any more. If a kind has one informer,
 //! its events pass unchanged, and no state is kept.
 //!
-//! - An event that is not newer than the last emitted one is dropped.
+//! - An event that is not newer than the last dispatched one is dropped.
 //! - `Deleted` from one informer is held back while another one has the uid.
 //! - After `Deleted`, an event of the same uid is an `Added` if its version is at least that of the
 //!   delete (the object is in another informer now). An older one comes from an informer that lags,
@@ -60,33 +60,33 @@ pub(crate) struct Merge {
 }
 
 /// An event of one informer.
-pub(super) struct InformerEvent {
-    pub(super) informer: InformerId,
-    pub(super) event: AnyEvent,
+pub(crate) struct InformerEvent {
+    pub(crate) informer: InformerId,
+    pub(crate) event: AnyEvent,
     /// The epoch as the informer counts.
-    pub(super) epoch: u32,
+    pub(crate) epoch: u32,
     /// Whether it comes from the watch, and not from a list.
-    pub(super) live: bool,
+    pub(crate) live: bool,
     /// Whether it is the first state of its object since the history of this informer went back.
-    pub(super) restored: bool,
+    pub(crate) restored: bool,
 }
 
 /// An event for the handlers.
-pub(super) struct MergedEvent {
-    pub(super) event: AnyEvent,
+pub(crate) struct MergedEvent {
+    pub(crate) event: AnyEvent,
     /// Whether it is the first state of its object since the history went back, for all informers.
-    pub(super) restored: bool,
+    pub(crate) restored: bool,
 }
 
 /// Looks up the object with this key and uid in an informer's store.
-pub(super) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<Object>;
+pub(crate) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<Object>;
 
 // === impl Merge ===
 
 impl Merge {
     /// Adds an informer, whose own epoch is `epoch`. Informers that were `started` before the
     /// second one was added keep their objects.
-    pub(super) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
+    pub(crate) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
         self.members
             .push(MemberInformer::new(informer, started, epoch, self.epoch));
     }
@@ -96,44 +96,44 @@ impl Merge {
     ///
     /// Returns the objects that must be resynced, each with an informer that has it: the events of
     /// the removed informer covered them, and not all of these may have arrived.
-    pub(super) fn remove(
+    pub(crate) fn remove(
         &mut self,
         informer: InformerId,
         lookup: Lookup<'_>,
     ) -> Vec<(InformerId, ObjectKey)> {
         self.members.retain(|member| member.informer != informer);
         let members = &self.members;
-        let mut show_again = Vec::new();
-        self.objects.retain(|uid, seen| {
-            seen.holders.retain(|holder| *holder != informer);
-            if seen.emitted.is_none()
-                && !seen.is_preceded(members)
-                && let Some(held_back) = &mut seen.held_back
-                && let Some(holder) = seen.holders.first()
+        let mut resync = Vec::new();
+        self.objects.retain(|uid, tracked| {
+            tracked.informers.retain(|it| *it != informer);
+            if tracked.dispatched.is_none()
+                && !tracked.is_preceded(members)
+                && let Some(undispatched) = &mut tracked.undispatched
+                && let Some(owner) = tracked.informers.first()
             {
-                let key = held_back.key();
+                let key = undispatched.key();
                 if let Some(removed) = lookup(informer, &key, uid.as_str())
-                    && Version::of(held_back, seen.epoch)
-                        .is_before(Version::of(&removed, seen.epoch))
+                    && Version::of(undispatched, tracked.epoch)
+                        .is_before(Version::of(&removed, tracked.epoch))
                 {
-                    *held_back = removed;
+                    *undispatched = removed;
                 }
-                show_again.push((*holder, key));
+                resync.push((*owner, key));
             }
-            !seen.holders.is_empty()
+            !tracked.informers.is_empty()
         });
-        show_again
+        resync
     }
 
     /// Whether events pass unchanged.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.members.is_empty()
     }
 
     /// Merges an event. Returns the event for the handlers, if there is one.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
-        shown: InformerEvent,
+        incoming: InformerEvent,
         lookup: Lookup<'_>,
     ) -> Option<MergedEvent> {
         let InformerEvent {
@@ -142,7 +142,7 @@ impl Merge {
             epoch,
             live,
             restored,
-        } = shown;
+        } = incoming;
         let object = Arc::clone(event.object()?);
         // The last events of a removed informer may still arrive.
         self.member(informer)?;
@@ -156,15 +156,15 @@ impl Merge {
         // A resync shows a state of any age.
         let live = live && !matches!(event, Event::Resynced(_));
         if live && let Some(member) = self.member(informer) {
-            member.passed = version;
-            passes = member.must_pass.is_some_and(|it| !version.is_before(it));
+            member.last_version = version;
+            passes = member.catch_up_to.is_some_and(|it| !version.is_before(it));
         }
         let merged = if let Event::Deleted { missed, .. } = event {
             let deleted = self.delete(informer, uid, object, version, missed);
             let restored = false;
             deleted.map(|event| MergedEvent { event, restored })
         } else {
-            self.show(informer, &uid, event, epoch, restored, lookup)
+            self.upsert(informer, &uid, event, epoch, restored, lookup)
         };
         if passes {
             self.catch_up(informer, lookup);
@@ -174,7 +174,7 @@ impl Merge {
 
     /// Notes that a list of `informer` is complete up to this version. `None` if the version is not
     /// known.
-    pub(super) fn synced(
+    pub(crate) fn synced(
         &mut self,
         informer: InformerId,
         epoch: u32,
@@ -187,7 +187,7 @@ impl Merge {
             return;
         };
         // A list without a known version was requested after the tombstones were dropped.
-        let number = up_to.or(member.must_pass.and_then(|it| it.number));
+        let number = up_to.or(member.catch_up_to.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
         // An informer that listed after the history went back does not detect it.
         let joins = member.relisting && epoch < newest;
@@ -205,24 +205,24 @@ impl Merge {
         let catches_up = !member.is_behind(version);
         member.epoch = epoch;
         if number.is_some() {
-            member.passed = version;
+            member.last_version = version;
         }
         if catches_up {
             self.catch_up(informer, lookup);
         }
         if joins {
-            self.show_again(informer, lookup);
+            self.resync(informer, lookup);
         }
     }
 
     /// Takes the informers that must relist.
-    pub(super) fn take_lagging(&mut self) -> Vec<InformerId> {
+    pub(crate) fn take_lagging(&mut self) -> Vec<InformerId> {
         std::mem::take(&mut self.lagging)
     }
 
     /// Takes the events of withheld objects that exist, and of objects that were shown before their
     /// epoch.
-    pub(super) fn take_released(&mut self) -> Vec<MergedEvent> {
+    pub(crate) fn take_released(&mut self) -> Vec<MergedEvent> {
         std::mem::take(&mut self.released)
     }
 
@@ -231,7 +231,7 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return;
         };
-        member.must_pass = None;
+        member.catch_up_to = None;
         let epoch = member.epoch;
         for (uid, WithheldObject { key, restored }) in std::mem::take(&mut member.withheld) {
             // If the store does not have it, its delete event will arrive.
@@ -239,26 +239,26 @@ impl Merge {
                 continue;
             };
             let event = Event::Added(object);
-            let released = self.show(informer, &uid, event, epoch, restored, lookup);
+            let released = self.upsert(informer, &uid, event, epoch, restored, lookup);
             self.released.extend(released);
         }
     }
 
     /// Shows the objects of `informer` again, in the newest epoch.
-    fn show_again(&mut self, informer: InformerId, lookup: Lookup<'_>) {
-        let held = self.objects.iter();
-        let held = held.filter(|(_, seen)| seen.holders.contains(&informer));
-        let held: Vec<_> = held
-            .filter_map(|(uid, seen)| Some((uid.clone(), seen.emitted.as_ref()?.key())))
+    fn resync(&mut self, informer: InformerId, lookup: Lookup<'_>) {
+        let shown = self.objects.iter();
+        let shown = shown.filter(|(_, tracked)| tracked.informers.contains(&informer));
+        let shown: Vec<_> = shown
+            .filter_map(|(uid, tracked)| Some((uid.clone(), tracked.dispatched.as_ref()?.key())))
             .collect();
-        for (uid, key) in held {
+        for (uid, key) in shown {
             // If the store does not have it, its delete event will arrive.
             let Some(object) = lookup(informer, &key, uid.as_str()) else {
                 continue;
             };
             let event = Event::Added(object);
-            let shown = self.show(informer, &uid, event, self.epoch, false, lookup);
-            self.released.extend(shown);
+            let merged = self.upsert(informer, &uid, event, self.epoch, false, lookup);
+            self.released.extend(merged);
         }
     }
 
@@ -295,7 +295,7 @@ impl Merge {
 
     /// Handles an object that `informer` shows. Returns the event for the handlers, if there is
     /// one.
-    fn show(
+    fn upsert(
         &mut self,
         informer: InformerId,
         uid: &Uid,
@@ -306,17 +306,17 @@ impl Merge {
     ) -> Option<MergedEvent> {
         let object = Arc::clone(event.object()?);
         let mut version = Version::of(&object, epoch);
-        let doubtful = version.epoch < self.epoch && !self.is_shown_elsewhere(informer, uid);
-        if doubtful {
+        let epoch_uncertain = version.epoch < self.epoch && !self.is_shown_elsewhere(informer, uid);
+        if epoch_uncertain {
             version.epoch = self.epoch;
         }
         let before = match self.objects.get_mut(uid) {
-            Some(seen) if restored && seen.doubtful => {
+            Some(tracked) if restored && tracked.epoch_uncertain => {
                 // The earlier state was of the old history.
-                seen.epoch = 0;
+                tracked.epoch = 0;
                 Some(0)
             }
-            Some(seen) => Some(seen.epoch),
+            Some(tracked) => Some(tracked.epoch),
             None => {
                 let mut withheld = (self.members.iter()).filter_map(|it| it.withheld.get(uid));
                 restored |= withheld.any(|it| it.restored);
@@ -324,16 +324,16 @@ impl Merge {
             }
         };
         restored = before.map_or(restored, |before| before < version.epoch);
-        let shown = self.observe(informer, uid.clone(), event, object, version, lookup);
+        let merged = self.observe(informer, uid.clone(), event, object, version, lookup);
         if let Some(withheld) = self
             .member(informer)
             .and_then(|it| it.withheld.get_mut(uid))
         {
             withheld.restored |= restored;
         }
-        let event = shown?;
-        if let Some(seen) = self.objects.get_mut(uid) {
-            seen.doubtful = doubtful;
+        let event = merged?;
+        if let Some(tracked) = self.objects.get_mut(uid) {
+            tracked.epoch_uncertain = epoch_uncertain;
         }
         Some(MergedEvent { event, restored })
     }
@@ -346,10 +346,10 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return newest;
         };
-        if counted <= member.counted {
+        if counted <= member.own_epoch {
             return member.epoch;
         }
-        member.counted = counted;
+        member.own_epoch = counted;
         if member.epoch < newest {
             member.epoch = newest;
             return newest;
@@ -371,11 +371,11 @@ impl Merge {
     /// be accepted although it may not have detected that the history went back: an informer that
     /// listed after that never does.
     fn is_shown_elsewhere(&self, informer: InformerId, uid: &Uid) -> bool {
-        let holders = self.objects.get(uid).map(|seen| &seen.holders);
+        let informers = self.objects.get(uid).map(|tracked| &tracked.informers);
         self.members.iter().any(|member| {
             member.informer != informer
                 && member.epoch == self.epoch
-                && holders.is_some_and(|holders| holders.contains(&member.informer))
+                && informers.is_some_and(|informers| informers.contains(&member.informer))
         })
     }
 
@@ -389,7 +389,7 @@ impl Merge {
         lookup: Lookup<'_>,
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
-        let Some(seen) = self.objects.get_mut(&uid) else {
+        let Some(tracked) = self.objects.get_mut(&uid) else {
             let tombstone = self.tombstones.get(&uid);
             if let Some(deleted) = tombstone {
                 if version.is_before(deleted) {
@@ -402,42 +402,42 @@ impl Merge {
                 return None;
             }
             let key = object.key();
-            let mut holders: Vec<_> = (self.members.iter())
+            let mut informers: Vec<_> = (self.members.iter())
                 .filter(|it| it.preceding && it.informer != informer)
                 .map(|it| it.informer)
                 .filter(|it| lookup(*it, &key, uid.as_str()).is_some())
                 .collect();
-            let owned = holders.is_empty() || preceding;
+            let owned = informers.is_empty() || preceding;
             // Withheld objects of other informers are the same object.
             for other in &mut self.members {
                 let has_it = other.withheld.remove(&uid).is_some();
-                if has_it && other.informer != informer && !holders.contains(&other.informer) {
-                    holders.push(other.informer);
+                if has_it && other.informer != informer && !informers.contains(&other.informer) {
+                    informers.push(other.informer);
                 }
             }
-            holders.push(informer);
-            let (emitted, held_back) = if owned {
+            informers.push(informer);
+            let (dispatched, undispatched) = if owned {
                 (Some(object.clone()), None)
             } else {
                 (None, Some(object.clone()))
             };
-            let seen = TrackedObject {
-                holders,
-                emitted,
-                held_back,
+            let tracked = TrackedObject {
+                informers,
+                dispatched,
+                undispatched,
                 epoch: version.epoch,
-                doubtful: false,
-                left: Version::default(),
+                epoch_uncertain: false,
+                deleted_at: Version::default(),
             };
-            self.objects.insert(uid, seen);
+            self.objects.insert(uid, tracked);
             return match (owned, preceding) {
                 (false, _) => None,
                 (true, true) if tombstone.is_none() => Some(event),
                 (true, _) => Some(Event::Added(object)),
             };
         };
-        if !seen.holders.contains(&informer) {
-            seen.holders.push(informer);
+        if !tracked.informers.contains(&informer) {
+            tracked.informers.push(informer);
             if !self.reported && version.number.is_none() {
                 self.reported = true;
                 tracing::error!(
@@ -448,13 +448,13 @@ impl Merge {
                 );
             }
         }
-        let shown = seen.show(event, object, version, preceding, &self.members);
+        let merged = tracked.upsert(event, object, version, preceding, &self.members);
         // Another informer showed a newer state before the preceding one showed this.
-        if let Some(event) = seen.catch_up() {
+        if let Some(event) = tracked.catch_up() {
             let restored = false;
             self.released.push(MergedEvent { event, restored });
         }
-        shown
+        merged
     }
 
     fn delete(
@@ -467,40 +467,40 @@ impl Merge {
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
         let withheld = (self.member(informer)).and_then(|it| it.withheld.remove(&uid));
-        let Some(seen) = self.objects.get_mut(&uid) else {
+        let Some(tracked) = self.objects.get_mut(&uid) else {
             if !preceding || withheld.is_some() || self.tombstones.get(&uid).is_some() {
                 return None;
             }
             self.add_tombstone(uid, version);
             return Some(Event::Deleted { last, missed });
         };
-        seen.holders.retain(|holder| *holder != informer);
-        if !missed && !version.is_before(seen.left) {
-            seen.left = version;
+        tracked.informers.retain(|it| *it != informer);
+        if !missed && !version.is_before(tracked.deleted_at) {
+            tracked.deleted_at = version;
         }
-        if !seen.holders.is_empty() {
-            if seen.emitted.is_some() || seen.is_preceded(&self.members) {
+        if !tracked.informers.is_empty() {
+            if tracked.dispatched.is_some() || tracked.is_preceded(&self.members) {
                 return None;
             }
             // The first informer that had it reports its delete, and another one still has it.
-            let new = seen.held_back.take()?;
-            seen.emitted = Some(Arc::clone(&new));
+            let new = tracked.undispatched.take()?;
+            tracked.dispatched = Some(Arc::clone(&new));
             return Some(Event::Updated {
                 old: LazyObject::from_erased(last),
                 new,
             });
         }
-        let seen = self.objects.remove(&uid)?;
-        let known = seen.emitted.or(seen.held_back);
+        let tracked = self.objects.remove(&uid)?;
+        let known = tracked.dispatched.or(tracked.undispatched);
         let (mut last, mut version) = (last, version);
         if let Some(known) = known {
-            let its = Version::of(&known, seen.epoch);
+            let its = Version::of(&known, tracked.epoch);
             // A missed delete has no state.
             if missed || version.is_before(its) {
                 (last, version) = (known, its);
             }
         }
-        self.add_tombstone(uid, version.max(seen.left));
+        self.add_tombstone(uid, version.max(tracked.deleted_at));
         Some(Event::Deleted { last, missed })
     }
 
@@ -509,13 +509,13 @@ impl Merge {
     fn add_tombstone(&mut self, uid: Uid, version: Version) {
         self.tombstones.insert(uid, version);
         while let Some(oldest) = self.tombstones.oldest() {
-            let is_passed = |it: &MemberInformer| oldest.is_before(it.passed);
+            let is_passed = |it: &MemberInformer| oldest.is_before(it.last_version);
             if !self.tombstones.is_over() && !self.members.iter().all(is_passed) {
                 break;
             }
             for member in self.members.iter_mut().filter(|it| !is_passed(it)) {
                 if !member.is_behind(oldest) {
-                    member.must_pass = Some(oldest);
+                    member.catch_up_to = Some(oldest);
                 }
                 if !std::mem::replace(&mut member.relisting, true) {
                     self.lagging.push(member.informer);

@@ -14,17 +14,17 @@ pub(super) struct MemberInformer {
     pub(super) preceding: bool,
 
     /// The newest version of its watch events.
-    pub(super) passed: Version,
+    pub(super) last_version: Version,
 
     /// Its epoch as the informer counts.
-    pub(super) counted: u32,
+    pub(super) own_epoch: u32,
 
     /// Its epoch as the kind counts.
     pub(super) epoch: u32,
 
     /// The version that it has to pass, because a tombstone of that version was dropped. `None` if
     /// there is none.
-    pub(super) must_pass: Option<Version>,
+    pub(super) catch_up_to: Option<Version>,
 
     /// Whether a relist was requested.
     pub(super) relisting: bool,
@@ -48,15 +48,15 @@ pub(super) struct WithheldObject {
 // === impl MemberInformer ===
 
 impl MemberInformer {
-    /// Creates the informer, whose own epoch is `counted`, in the epoch of its kind.
-    pub(super) fn new(informer: InformerId, preceding: bool, counted: u32, epoch: u32) -> Self {
+    /// Creates the informer, whose own epoch is `own_epoch`, in the epoch of its kind.
+    pub(super) fn new(informer: InformerId, preceding: bool, own_epoch: u32, epoch: u32) -> Self {
         Self {
             informer,
             preceding,
-            passed: Version::default(),
-            counted,
+            last_version: Version::default(),
+            own_epoch,
             epoch,
-            must_pass: None,
+            catch_up_to: None,
             relisting: false,
             relist_again: false,
             withheld: HashMap::new(),
@@ -65,6 +65,6 @@ impl MemberInformer {
 
     /// Whether this version is older than the one that the informer has to pass.
     pub(super) fn is_behind(&self, version: Version) -> bool {
-        self.must_pass.is_some_and(|it| version.is_before(it))
+        self.catch_up_to.is_some_and(|it| version.is_before(it))
     }
 }

@@ -7,7 +7,7 @@
 use std::{fmt, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta, core::GroupVersionKind};
-use windlass_informer::{ObjectKey, api_request::NOT_FOUND};
+use windlass_informer::{ObjectKey, api_request::NOT_FOUND, resource_name};
 
 use crate::fence;
 
@@ -128,10 +128,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         Ok(Self {
             client: Arc::new(client),
             names: Names::new(name),
-            resource: match (K::plural(types), &*kind.group) {
-                (plural, "") => Arc::from(plural),
-                (plural, group) => Arc::from(format!("{plural}.{group}")),
-            },
+            resource: Arc::from(resource_name::<K>(types)),
         })
     }
 

@@ -170,6 +170,7 @@ impl EventMetrics {
         let opts = |name: &str, help: &str| Opts::new(name, help).namespace(namespace);
         let event = ["event_type", "kind"];
         let counter = |name, help| IntCounterVec::new(opts(name, help), &event);
+        let by_kind = |name, help| IntCounterVec::new(opts(name, help), &["kind"]);
         let gauge = |name, help| IntGaugeVec::new(opts(name, help), &event);
         let histogram = |name, help| HistogramVec::new(seconds(opts(name, help)), &event);
         Ok(Self {
@@ -206,19 +207,13 @@ impl EventMetrics {
                 )),
                 &["kind"],
             )?,
-            exhausted: IntCounterVec::new(
-                opts(
-                    "retries_exhausted_total",
-                    "Calls whose retries were exhausted.",
-                ),
-                &["kind"],
+            exhausted: by_kind(
+                "retries_exhausted_total",
+                "Calls whose retries were exhausted.",
             )?,
-            mapped: IntCounterVec::new(
-                opts(
-                    "mapped_objects_total",
-                    "Objects that mappers returned and that exist.",
-                ),
-                &["kind"],
+            mapped: by_kind(
+                "mapped_objects_total",
+                "Objects that mappers returned and that exist.",
             )?,
             pending: IntGauge::with_opts(opts(
                 "pending_retries",
@@ -232,19 +227,17 @@ impl EventMetrics {
 
 impl ReconcileMetrics {
     fn new() -> prometheus::Result<Self> {
+        let counter =
+            |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         Ok(Self {
-            total: IntCounterVec::new(
-                Opts::new(
-                    "controller_runtime_reconcile_total",
-                    "Calls of reconcilers, by result.",
-                ),
+            total: counter(
+                "controller_runtime_reconcile_total",
+                "Calls of reconcilers, by result.",
                 &["kind", "result"],
             )?,
-            errors: IntCounterVec::new(
-                Opts::new(
-                    "controller_runtime_reconcile_errors_total",
-                    "Calls of reconcilers that failed.",
-                ),
+            errors: counter(
+                "controller_runtime_reconcile_errors_total",
+                "Calls of reconcilers that failed.",
                 &["kind"],
             )?,
             time: HistogramVec::new(
@@ -254,11 +247,9 @@ impl ReconcileMetrics {
                 )),
                 &["kind"],
             )?,
-            panics: IntCounterVec::new(
-                Opts::new(
-                    "controller_runtime_reconcile_panics_total",
-                    "Calls of watchers, reconcilers and mappers that panicked.",
-                ),
+            panics: counter(
+                "controller_runtime_reconcile_panics_total",
+                "Calls of watchers, reconcilers and mappers that panicked.",
                 &["kind"],
             )?,
             active_workers: IntGauge::new(

@@ -19,7 +19,7 @@ pub use self::{
 };
 pub(crate) use self::{
     failure::Retry,
-    request::{Call, cast, of_kind, of_kind_uncached},
+    request::{Attempt, Call, cast, of_kind, of_kind_uncached},
 };
 
 /// Brings the actual state in line with the desired state of one object.

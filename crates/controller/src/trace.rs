@@ -8,8 +8,8 @@ mod untraced;
 
 use std::pin::Pin;
 
-use tracing::{Instrument as _, Span, field::Empty, info_span, level_filters::LevelFilter};
-use windlass_informer::{ObjectIdentity, ObjectKey, one_line};
+use tracing::{Instrument as _, Span, field::Empty, info_span};
+use windlass_informer::{ObjectIdentity, ObjectKey, is_unseen, one_line};
 
 #[cfg(not(feature = "opentelemetry"))]
 pub(crate) use self::untraced::TraceParent;
@@ -144,10 +144,4 @@ pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
 /// Records in the span of an informer's event that the event was folded into another one.
 pub(crate) fn folded(span: &Span) {
     span.record("outcome", "folded");
-}
-
-/// Whether no subscriber enables spans. `tracing` alone is not enough: if no subscriber is set and
-/// its feature `log` is enabled, as kube does, it computes all fields and logs each poll.
-fn is_unseen() -> bool {
-    LevelFilter::current() < LevelFilter::INFO
 }

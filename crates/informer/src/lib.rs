@@ -79,6 +79,8 @@ pub use crate::{
     decode::{Decoder, StoredForm},
     lazy_object::IncomingObject,
     panics::panic_message,
+    source::resource_name,
     subscription::ResyncHandle,
+    trace::is_unseen,
     watch::{is_older, one_line},
 };

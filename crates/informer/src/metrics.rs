@@ -92,38 +92,31 @@ impl InformerMetrics {
     pub fn new(namespace: Option<&str>) -> prometheus::Result<Self> {
         let opts =
             |name: &str, help: &str| Opts::new(name, help).namespace(namespace.unwrap_or_default());
+        let counter = |name, help, labels: &[&str]| IntCounterVec::new(opts(name, help), labels);
         Ok(Self {
             objects: IntGaugeVec::new(
                 opts("informer_store_objects", "Objects in the store."),
                 &["kind"],
             )?,
-            restarts: IntCounterVec::new(
-                opts(
-                    "informer_watch_restarts_total",
-                    "Lists and watches that ended or broke, by reason.",
-                ),
+            restarts: counter(
+                "informer_watch_restarts_total",
+                "Lists and watches that ended or broke, by reason.",
                 &["kind", "reason"],
             )?,
-            lists: IntCounterVec::new(opts("informer_lists_total", "Complete lists."), &["kind"])?,
-            changes: IntCounterVec::new(
-                opts(
-                    "informer_store_changes_total",
-                    "Changes of the store that were delivered to subscribers.",
-                ),
+            lists: counter("informer_lists_total", "Complete lists.", &["kind"])?,
+            changes: counter(
+                "informer_store_changes_total",
+                "Changes of the store that were delivered to subscribers.",
                 &["kind", "event_type"],
             )?,
-            undecodable: IntCounterVec::new(
-                opts(
-                    "informer_undecodable_objects_total",
-                    "Objects that did not decode and were quarantined.",
-                ),
+            undecodable: counter(
+                "informer_undecodable_objects_total",
+                "Objects that did not decode and were quarantined.",
                 &["kind"],
             )?,
-            cache_reads: IntCounterVec::new(
-                opts(
-                    "informer_decode_cache_reads_total",
-                    "Reads of objects that the store keeps as JSON: without decoding (hit), or with (miss).",
-                ),
+            cache_reads: counter(
+                "informer_decode_cache_reads_total",
+                "Reads of objects that the store keeps as JSON: without decoding (hit), or with (miss).",
                 &["kind", "result"],
             )?,
             identity: Arc::default(),

@@ -22,6 +22,7 @@ pub use self::runtime::WatcherStream;
 pub(crate) use self::timeouts::until;
 pub use self::{
     list_watch::{InvalidListWatch, ListWatch},
+    request::resource_name,
     scripted::{Script, Scripted},
 };
 use crate::{

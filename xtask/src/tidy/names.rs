@@ -9,12 +9,14 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 10] = [
+const INTERNAL: [&str; 12] = [
     "Decoder",
     "StoredForm",
     "IncomingObject",
     "InformerId",
     "is_older",
+    "is_unseen",
+    "resource_name",
     "ResyncHandle",
     "is_time_simulated",
     "panic_message",

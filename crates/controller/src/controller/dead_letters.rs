@@ -8,7 +8,7 @@ use std::{
 use windlass_informer::ObjectKey;
 
 use super::queued::PendingCall;
-use crate::{Action, HandlerError, HandlerId, Role, schedule::LaneKey};
+use crate::{Action, HandlerError, HandlerId, Role, handler::Handler, schedule::LaneKey};
 
 /// A call that failed and is not repeated automatically any more.
 ///
@@ -55,6 +55,33 @@ pub(crate) struct DeadLetters {
     calls: BTreeMap<u64, DeadLetterEntry>,
     lanes: HashMap<LaneKey, Vec<u64>>,
     numbers: u64,
+}
+
+// === impl DeadLetterEntry ===
+
+impl DeadLetterEntry {
+    /// The dead letter of `call`, which `handler` failed with `error`.
+    pub(super) fn new(
+        lane: LaneKey,
+        kind: &Arc<str>,
+        handler: &Handler,
+        action: Action,
+        error: Arc<HandlerError>,
+        call: PendingCall,
+    ) -> Self {
+        let letter = DeadLetter {
+            kind: Arc::clone(kind),
+            key: lane.object.clone(),
+            handler: handler.id,
+            handler_type: handler.code.type_name(),
+            role: handler.role,
+            action,
+            attempts: call.attempt,
+            error,
+            number: 0,
+        };
+        Self { letter, lane, call }
+    }
 }
 
 // === impl DeadLetters ===

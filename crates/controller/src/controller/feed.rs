@@ -25,6 +25,7 @@ use super::{
     mapping::{self, TriggeredKeys},
     permit::{EventBudget, Permits},
     queued::{Coalescing, QueuedEvent},
+    shared::FeedEntry,
 };
 use crate::{
     Action, ErasedObject,
@@ -420,9 +421,8 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// Merges the event with those of the other informers. Returns whether to dispatch it.
     fn merge(&self, merge: &mut Merge, envelope: &mut EventEnvelope<dyn ErasedObject>) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
-            let feeds = self.into.feeds.read();
-            let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);
-            feed?.feed.holds(key, uid)
+            let object = |fed: &FeedEntry| fed.feed.holds(key, uid);
+            self.into.with_feed(informer, object).flatten()
         };
         let informer = self.feed.informer.id();
         if matches!(envelope.event, Event::Synced) {
@@ -447,15 +447,14 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Requests a relist of an informer that has not passed a dropped tombstone.
     fn relist(&self, informer: InformerId) {
-        let feeds = self.into.feeds.read();
-        if let Some(fed) = feeds.iter().find(|fed| fed.feed.informer() == informer) {
+        self.into.with_feed(informer, |fed| {
             tracing::warn!(
                 component = "InformerController",
                 kind = &*self.metrics.kind,
                 "an informer lags behind the others of its kind, relisting"
             );
             fed.feed.relist();
-        }
+        });
     }
 
     /// Queues the events in the engine, under one lock.

@@ -18,7 +18,7 @@ use windlass_informer::{
 
 use super::{
     builder::Settings,
-    dead_letters::{DeadLetter, DeadLetterEntry, DeadLetters},
+    dead_letters::{DeadLetterEntry, DeadLetters},
     engine::Engine,
     feed::Feed,
     queued::{Coalescing, PendingCall, QueuedEvent},
@@ -233,9 +233,7 @@ impl Shared {
         }
         let _wiring = self.wiring.lock();
         let id = feed.informer();
-        let known = (self.feeds.read().iter())
-            .find(|fed| fed.feed.informer() == id)
-            .map(|fed| fed.kind);
+        let known = self.with_feed(id, |fed| fed.kind);
         if let Some(kind) = known {
             let kind = self.route.read().name(kind).to_string();
             return Err(AddError::InformerAlreadyAdded { kind });
@@ -287,7 +285,7 @@ impl Shared {
     }
 
     /// Removes an informer. Returns whether the controller had it.
-    pub(super) fn remove_feed(&self, informer: windlass_informer::InformerId) -> bool {
+    pub(super) fn remove_feed(&self, informer: InformerId) -> bool {
         let _wiring = self.wiring.lock();
         let removed = {
             let mut feeds = self.feeds.write();
@@ -311,6 +309,19 @@ impl Shared {
         self.remove_unused(fed.kind);
         self.feeds_changed.notify_one();
         true
+    }
+
+    /// Reads the entry of `informer`, if the controller has it.
+    pub(super) fn with_feed<T>(
+        &self,
+        informer: InformerId,
+        read: impl FnOnce(&FeedEntry) -> T,
+    ) -> Option<T> {
+        let feeds = self.feeds.read();
+        feeds
+            .iter()
+            .find(|it| it.feed.informer() == informer)
+            .map(read)
     }
 
     /// Requests a resync of each object from the informer with it.
@@ -392,21 +403,9 @@ impl Shared {
                 "too many deletes are pending, moved the oldest to the dead letters"
             );
             metrics.retries_exhausted();
-            self.add_dead_letter(DeadLetterEntry {
-                letter: DeadLetter {
-                    kind: Arc::clone(&metrics.kind),
-                    key: lane.object.clone(),
-                    handler: pending.handler,
-                    handler_type: handler.code.type_name(),
-                    role: handler.role,
-                    action: pending.action,
-                    attempts: pending.call.attempt,
-                    error,
-                    number: 0,
-                },
-                lane,
-                call: pending.call,
-            });
+            let Pending { action, call, .. } = pending;
+            let entry = DeadLetterEntry::new(lane, &metrics.kind, &handler, action, error, call);
+            self.add_dead_letter(entry);
         }
     }
 

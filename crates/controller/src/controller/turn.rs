@@ -7,7 +7,7 @@ use windlass_informer::{Event, LazyObject, ObjectIdentity, ObjectKey};
 
 use super::{
     Shared,
-    dead_letters::{DeadLetter, DeadLetterEntry},
+    dead_letters::DeadLetterEntry,
     engine::LaneGuard,
     exhausted::{self, ExhaustedCall},
     queued::{FailedCall, HandlerPosition, PendingCall, QueuedEvent},
@@ -20,7 +20,7 @@ use crate::{
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,
-    reconciler::{Call, Retry},
+    reconciler::{Attempt, Call, Retry},
     route::{Chain, KindId, KindSnapshot},
     schedule::{LaneKey, Moment, Pending, Reason, Work},
     trace::{self, TraceParent},
@@ -266,14 +266,11 @@ impl Turn<'_> {
             } = carried.take(handler.id);
             let from = object.and_then(|old| updated_from(old, event));
             let event = from.as_ref().unwrap_or(event);
-            let call = Call {
-                key: lane.object.clone(),
-                action,
-                event: event.clone(),
+            let attempt = Attempt {
+                number: attempt,
+                is_last: self.is_last(attempt),
+                is_repeated: false,
                 state,
-                attempt,
-                last_attempt: self.is_last(attempt),
-                repeated: false,
             };
             let invocation = Invocation {
                 handler,
@@ -281,7 +278,7 @@ impl Turn<'_> {
                 action,
                 event,
             };
-            let pending = self.call(&invocation, call, &mut now).await?;
+            let pending = self.call(&invocation, attempt, &mut now).await?;
             // No `await` from here to the end: the call and its results are noted together.
             later.extend(pending);
             *last_called = Some(place);
@@ -306,15 +303,11 @@ impl Turn<'_> {
         let Some(handler) = handler.filter(|it| !it.is_removed()) else {
             return Ok(now);
         };
-        let attempt = pending.call.attempt;
-        let call = Call {
-            key: key.clone(),
-            action: pending.action,
-            event: pending.call.event.clone(),
+        let attempt = Attempt {
+            number: pending.call.attempt,
+            is_last: self.is_last(pending.call.attempt),
+            is_repeated: true,
             state: pending.call.state.as_deref().cloned(),
-            attempt,
-            last_attempt: self.is_last(attempt),
-            repeated: true,
         };
         let invocation = Invocation {
             handler,
@@ -322,7 +315,7 @@ impl Turn<'_> {
             action: pending.action,
             event: &pending.call.event,
         };
-        let called = self.call(&invocation, call, &mut now).await?;
+        let called = self.call(&invocation, attempt, &mut now).await?;
         if let Some(object) = invocation.event.object() {
             object.release_decoded();
         }
@@ -337,16 +330,26 @@ impl Turn<'_> {
     async fn call(
         &self,
         invocation: &Invocation<'_>,
-        call: Call,
+        attempt: Attempt,
         now: &mut Moment,
     ) -> Result<Option<Pending<PendingCall>>, Stopped> {
         let Invocation {
             handler,
+            key,
             action,
             event,
-            ..
         } = *invocation;
-        let (attempt, state) = (call.attempt, call.state.clone());
+        let call = Call {
+            key: key.clone(),
+            action,
+            event: event.clone(),
+            attempt: attempt.clone(),
+        };
+        let Attempt {
+            number: attempt,
+            state,
+            ..
+        } = attempt;
 
         let began = *now;
         let ongoing = self.metrics.call(action);
@@ -471,27 +474,15 @@ impl Turn<'_> {
         let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
         };
-        let letter = DeadLetter {
-            kind: Arc::clone(&self.metrics.kind),
-            key: invocation.key.clone(),
-            handler: invocation.handler.id,
-            handler_type: invocation.handler.code.type_name(),
-            role: invocation.handler.role,
-            action: invocation.action,
-            attempts: call.attempt,
-            error,
-            number: 0,
+        let lane = LaneKey {
+            kind: self.kind,
+            object: invocation.key.clone(),
         };
+        let (kind, handler) = (&self.metrics.kind, invocation.handler);
+        let entry = DeadLetterEntry::new(lane, kind, handler, invocation.action, error, call);
         self.metrics.retries_exhausted();
-        let exhausted = ExhaustedCall::new(letter.clone(), invocation.event.clone());
-        self.shared.add_dead_letter(DeadLetterEntry {
-            letter,
-            lane: LaneKey {
-                kind: self.kind,
-                object: invocation.key.clone(),
-            },
-            call,
-        });
+        let exhausted = ExhaustedCall::new(entry.letter.clone(), invocation.event.clone());
+        self.shared.add_dead_letter(entry);
         // After the dead letter was added: the hook may redrive it.
         let settings = &self.shared.settings;
         if let Some(hook) = &settings.on_exhausted {

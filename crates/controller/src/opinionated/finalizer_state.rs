@@ -14,7 +14,7 @@ use super::{
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    FinalizerError, Finalizers,
+    FinalizerError, Finalizers, Predicate,
     finalizer::{FinalizerGoal, FinalizerPresence, GoalOutcome},
 };
 
@@ -349,7 +349,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
     /// Whether the inner handler has received what `event` shows: it is not newer than the last
     /// received state, or only shows a patch of ours. If so, notes what the informer has shown; for
     /// other events the wrapper notes it.
-    pub(super) fn is_known(&self, event: &Event<K>) -> bool {
+    fn is_known(&self, event: &Event<K>) -> bool {
         let (Event::Added(new) | Event::Updated { new, .. } | Event::Resynced(new)) = event else {
             return false;
         };
@@ -419,6 +419,13 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
                 memory.progress = None;
             }
         });
+    }
+}
+
+/// Rejects what the inner handler has received.
+impl<K: Resource + Serialize + Send + Sync + 'static> Predicate<K> for FinalizerState<K> {
+    fn passes(&self, event: &Event<K>) -> bool {
+        !self.is_known(event)
     }
 }
 

@@ -443,16 +443,6 @@ fn unwritten(failure: Failure, outcome: Outcome) -> Failure {
     }))
 }
 
-impl<K, R> Predicate<K> for OpinionatedReconciler<K, R>
-where
-    K: Resource + Serialize + Send + Sync + 'static,
-    R: Reconciler<K>,
-{
-    fn passes(&self, event: &Event<K>) -> bool {
-        !self.state.is_known(event)
-    }
-}
-
 impl<K, R> Reconciler<K> for OpinionatedReconciler<K, R>
 where
     K: Resource + Serialize + Send + Sync + 'static,
@@ -473,7 +463,7 @@ where
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        vec![self]
+        vec![&self.state]
     }
 
     fn finalizer(&self) -> Option<&str> {

@@ -327,16 +327,6 @@ where
     }
 }
 
-impl<K, W> Predicate<K> for OpinionatedWatcher<K, W>
-where
-    K: Resource + Serialize + Send + Sync + 'static,
-    W: Watcher<K>,
-{
-    fn passes(&self, event: &Event<K>) -> bool {
-        !self.state.is_known(event)
-    }
-}
-
 impl<K, W> Watcher<K> for OpinionatedWatcher<K, W>
 where
     K: Resource + Serialize + Send + Sync + 'static,
@@ -365,7 +355,7 @@ where
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        vec![self]
+        vec![&self.state]
     }
 
     fn finalizer(&self) -> Option<&str> {

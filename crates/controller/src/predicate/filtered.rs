@@ -45,6 +45,34 @@ pub struct Filtered<H, P> {
     predicate: P,
 }
 
+/// The methods that watchers and reconcilers have in common.
+macro_rules! hooks {
+    () => {
+        fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+            both(self.code.predicates(), &self.predicate)
+        }
+
+        fn finalizer(&self) -> Option<&str> {
+            self.code.finalizer()
+        }
+
+        fn receives(&self, event: &Event<K>) -> bool
+        where
+            K: 'static,
+        {
+            (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
+        }
+
+        fn needs(&self, event: &Event<K>) -> bool {
+            self.code.needs(event)
+        }
+
+        fn history_went_back(&self, uid: &str) {
+            self.code.history_went_back(uid);
+        }
+    };
+}
+
 // === impl Filtered ===
 
 impl<H, P> Filtered<H, P> {
@@ -63,28 +91,7 @@ impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
         self.code.reconcile(request)
     }
 
-    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        both(self.code.predicates(), &self.predicate)
-    }
-
-    fn finalizer(&self) -> Option<&str> {
-        self.code.finalizer()
-    }
-
-    fn receives(&self, event: &Event<K>) -> bool
-    where
-        K: 'static,
-    {
-        (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
-    }
-
-    fn needs(&self, event: &Event<K>) -> bool {
-        self.code.needs(event)
-    }
-
-    fn history_went_back(&self, uid: &str) {
-        self.code.history_went_back(uid);
-    }
+    hooks!();
 }
 
 impl<K, W, P> Watcher<K> for Filtered<W, P>
@@ -115,25 +122,7 @@ where
         self.code.resync(object)
     }
 
-    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        both(self.code.predicates(), &self.predicate)
-    }
-
-    fn finalizer(&self) -> Option<&str> {
-        self.code.finalizer()
-    }
-
-    fn receives(&self, event: &Event<K>) -> bool {
-        (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
-    }
-
-    fn needs(&self, event: &Event<K>) -> bool {
-        self.code.needs(event)
-    }
-
-    fn history_went_back(&self, uid: &str) {
-        self.code.history_went_back(uid);
-    }
+    hooks!();
 }
 
 impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {

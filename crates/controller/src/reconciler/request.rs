@@ -23,10 +23,17 @@ pub struct Request<K> {
     action: Action,
     object: Arc<K>,
     old: Option<OldObject<K>>,
-    state: Option<State>,
-    attempt: u32,
-    last_attempt: bool,
-    repeated: bool,
+    attempt: Attempt,
+}
+
+/// Which attempt of a call this is, and what the earlier ones left.
+#[derive(Clone, Default)]
+pub(crate) struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) is_last: bool,
+    /// Whether it repeats an earlier call instead of being for a new event.
+    pub(crate) is_repeated: bool,
+    pub(crate) state: Option<State>,
 }
 
 /// The old state of an object, which is decoded once, at the first read.
@@ -40,11 +47,7 @@ pub(crate) struct Call {
     pub(crate) key: ObjectKey,
     pub(crate) action: Action,
     pub(crate) event: AnyEvent,
-    pub(crate) state: Option<State>,
-    pub(crate) attempt: u32,
-    pub(crate) last_attempt: bool,
-    /// Whether it repeats an earlier call instead of being for a new event.
-    pub(crate) repeated: bool,
+    pub(crate) attempt: Attempt,
 }
 
 // === impl Request ===
@@ -60,20 +63,15 @@ impl<K> Request<K> {
             action,
             object,
             old: None,
-            state: None,
-            attempt: 0,
-            last_attempt: false,
-            repeated: false,
+            attempt: Attempt::default(),
         }
     }
 
     /// Adds `state`, as if an earlier call had left it.
     #[must_use]
-    pub fn resumed(self, state: State) -> Self {
-        Self {
-            state: Some(state),
-            ..self
-        }
+    pub fn resumed(mut self, state: State) -> Self {
+        self.attempt.state = Some(state);
+        self
     }
 
     /// Converts the request to another type of the same object. An update whose old state cannot be
@@ -92,10 +90,7 @@ impl<K> Request<K> {
             old: old.map(|old| OldObject::new(LazyObject::from(old))),
             key: self.key,
             action,
-            state: self.state,
             attempt: self.attempt,
-            last_attempt: self.last_attempt,
-            repeated: self.repeated,
         }
     }
 
@@ -115,7 +110,10 @@ impl<K> Request<K> {
             action,
             object,
             old: old.map(|old| OldObject::new(LazyObject::from(old))),
-            state,
+            attempt: Attempt {
+                state,
+                ..self.attempt
+            },
             ..self
         }
     }
@@ -133,7 +131,7 @@ impl<K> Request<K> {
 
     /// Whether this repeats an earlier call instead of being for a new event.
     pub(crate) const fn is_repeated(&self) -> bool {
-        self.repeated
+        self.attempt.is_repeated
     }
 
     /// The namespace and the name of the object.
@@ -167,20 +165,20 @@ impl<K> Request<K> {
     /// The state that an earlier call of this request left. `None` in the first call.
     #[must_use]
     pub const fn state(&self) -> Option<&State> {
-        self.state.as_ref()
+        self.attempt.state.as_ref()
     }
 
     /// The number of failed calls of this request in a row: 0 in the first call.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
-        self.attempt
+        self.attempt.number
     }
 
     /// Whether the retry policy allows no further attempt, as far as it can tell before it sees the
     /// error.
     #[must_use]
     pub const fn last_attempt(&self) -> bool {
-        self.last_attempt
+        self.attempt.is_last
     }
 }
 
@@ -191,10 +189,7 @@ impl<K> Clone for Request<K> {
             action: self.action,
             object: Arc::clone(&self.object),
             old: self.old.clone(),
-            state: self.state.clone(),
-            attempt: self.attempt,
-            last_attempt: self.last_attempt,
-            repeated: self.repeated,
+            attempt: self.attempt.clone(),
         }
     }
 }
@@ -205,8 +200,8 @@ impl<K> fmt::Debug for Request<K> {
         f.debug_struct("Request")
             .field("key", &format_args!("{}", self.key))
             .field("action", &self.action)
-            .field("attempt", &self.attempt)
-            .field("state", &self.state)
+            .field("attempt", &self.attempt.number)
+            .field("state", &self.attempt.state)
             .finish_non_exhaustive()
     }
 }
@@ -257,10 +252,7 @@ impl Call {
             old,
             key: self.key,
             action,
-            state: self.state,
             attempt: self.attempt,
-            last_attempt: self.last_attempt,
-            repeated: self.repeated,
         })
     }
 }

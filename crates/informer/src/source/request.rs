@@ -285,7 +285,8 @@ impl fmt::Debug for Requests {
 }
 
 /// The name of a kind for logs and errors: `websites.example.io`, or `pods` in the core group.
-pub(super) fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
+#[must_use]
+pub fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
     let group = K::group(types);
     let plural = K::plural(types);
     if group.is_empty() {

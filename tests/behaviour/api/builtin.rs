@@ -95,4 +95,35 @@ on_both_servers! {
         assert_eq!((&event["note"], &event["regarding"]["name"]), (&json!("hello"), &json!("p")));
         assert_eq!(event["metadata"]["uid"], created["metadata"]["uid"]);
     }
+
+    /// docs/apiserver.md: "built-in kinds".
+    async fn a_limit_range_without_a_name_gets_one(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = raw.at("/api/v1", "limitranges");
+        let created = raw.post(&path, &json!({ "metadata": {}, "spec": { "limits": [] } })).await.ok();
+        // It has the form of a uid.
+        let name = created["metadata"]["name"].as_str().expect("a name");
+        assert_eq!(name.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        raw.get(&format!("{path}/{name}")).await.ok();
+    }
+
+    /// docs/apiserver.md: "built-in kinds".
+    async fn the_pods_of_a_job_with_indexes_need_valid_names(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = raw.at("/apis/batch/v1", "jobs");
+        let job = |name: &str, completions: i64| json!({
+            "metadata": { "name": name },
+            "spec": {
+                "completionMode": "Indexed", "completions": completions,
+                "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "a", "image": "x" }] } },
+            },
+        });
+        let long = "a".repeat(61);
+        raw.post(&path, &job(&long, 10)).await.ok();
+        for (name, last) in [(format!("b{}", &long[1..]), 10), ("a.b".to_owned(), 0)] {
+            let message = raw.post(&path, &job(&name, last + 1)).await.refused(422, "Invalid");
+            let why = format!("will not able to create pod with invalid DNS label: {name}-{last}");
+            assert!(message.contains(&why), "{message}");
+        }
+    }
 }

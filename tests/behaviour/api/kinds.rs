@@ -400,7 +400,9 @@ on_both_servers! {
                     if pair.differences.len() > before =>
                 {
                     lacking += 1;
-                    pair.differences.truncate(before);
+                    for difference in pair.differences.drain(before..) {
+                        println!("{difference}");
+                    }
                     pair.recorded.forget_last();
                 }
                 _ => {}

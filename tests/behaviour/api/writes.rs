@@ -164,6 +164,15 @@ on_both_servers! {
         let patched = raw.patch(&format!("{path}/d"), "strategic-merge", &patch).await.ok();
         let first = &patched["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(first["resources"], json!({ "limits": { "cpu": "0" } }));
+
+        // The selector is replaced too, but there the real server drops nulls if it is new.
+        let path = raw.at("/apis/policy/v1", "poddisruptionbudgets");
+        raw.post(&path, &json!({ "metadata": { "name": "p" }, "spec": { "minAvailable": 1 } })).await.ok();
+        let patch = json!({ "spec": { "selector": { "matchLabels": { "a": null } } } }).to_string();
+        for selector in [json!({}), json!({ "matchLabels": { "a": "" } })] {
+            let patched = raw.patch(&format!("{path}/p"), "strategic-merge", &patch).await.ok();
+            assert_eq!(patched["spec"]["selector"], selector);
+        }
     }
 
     /// docs/apiserver.md: row 8.

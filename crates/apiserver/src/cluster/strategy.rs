@@ -74,6 +74,10 @@ impl Cluster {
                 }
             }
             "nodes" => taint(object),
+            "limitranges" if metadata::text(object, "name").is_empty() => {
+                let name = self.uid();
+                metadata::of(object).insert("name".to_owned(), name.into());
+            }
             "persistentvolumeclaims" => claim::fill_sources(None, object),
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {

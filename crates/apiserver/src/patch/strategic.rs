@@ -94,7 +94,9 @@ pub(super) fn merge(
                 target.remove(key);
             }
             Value::Object(_) if field.is_some_and(is_replaced) => {
-                target.insert(key.clone(), value.clone());
+                let is_there = target.get(key).is_some_and(Value::is_object);
+                let value = if is_there { value.clone() } else { plain(value) };
+                target.insert(key.clone(), value);
             }
             Value::Object(patch) => {
                 let inner = target.entry(key).or_insert(Value::Null);

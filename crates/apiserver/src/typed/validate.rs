@@ -116,6 +116,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         }
         "storage.v1.VolumeAttachment" => storage::attachment(root, &mut faults),
         "storage.v1.StorageClass" => storage::class(root, &mut faults),
+        "storage.v1.VolumeAttributesClass" => storage::attributes_class(root, &mut faults),
         _ => {}
     }
     faults.0
@@ -132,6 +133,7 @@ pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
         "apps.v1.ControllerRevision" => data::new_revision(root, &mut faults),
         "apps.v1.StatefulSet" => workload::new_stateful_set(root, &mut faults),
         "batch.v1.CronJob" => job::new_cron_job(root, &mut faults),
+        "batch.v1.Job" => job::new_job(root, &mut faults),
         "core.v1.Pod" => pod::new(root, &mut faults),
         "discovery.v1.EndpointSlice" => network::slice_endpoints(root, &mut faults),
         "events.v1.Event" => cluster::new_reported_event(root, &mut faults),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{At, Faults, cron, pod, selector};
+use crate::metadata::syntax;
 use crate::status::{FieldError, FieldErrorKind};
 
 /// How many pods a job with indexes runs at the same time at most.
@@ -81,6 +82,22 @@ pub(super) fn cron_job(root: At<'_>, faults: &mut Faults) {
 }
 
 /// What is wrong with a cron job when it is created.
+/// The pods of a job with indexes have its name with their index, which must be a host name.
+pub(super) fn new_job(root: At<'_>, faults: &mut Faults) {
+    let name = root.value["metadata"]["name"].as_str().unwrap_or_default();
+    root.inner("spec", |at| {
+        let completions = at.number("completions").unwrap_or_default();
+        if at.text("completionMode") != "Indexed" || completions <= 0 {
+            return;
+        }
+        let host = format!("{name}-{}", completions - 1);
+        if syntax::label(&host).is_some() {
+            let why = format!("will not able to create pod with invalid DNS label: {host}");
+            faults.invalid("metadata.name", &name.into(), why);
+        }
+    });
+}
+
 pub(super) fn new_cron_job(root: At<'_>, faults: &mut Faults) {
     let name = root.value["metadata"]["name"].as_str().unwrap_or_default();
     // Jobs add 11 letters to it, and have names of 63.

@@ -11,7 +11,12 @@ use crate::status::FieldError;
 
 pub(super) fn pod(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        spec(at, true, faults);
+        let name = root.value.pointer("/metadata/name");
+        spec(
+            at,
+            Some(name.and_then(Value::as_str).unwrap_or_default()),
+            faults,
+        );
         if at.text("serviceAccountName").is_empty() {
             at.each("volumes", |at| {
                 at.inner("projected", |at| at.each("sources", |at| token(at, faults)));
@@ -52,17 +57,18 @@ pub(super) fn template(at: At<'_>, faults: &mut Faults) {
             "labels",
         );
     });
-    at.inner("spec", |at| spec(at, false, faults));
+    at.inner("spec", |at| spec(at, None, faults));
 }
 
-fn spec(at: At<'_>, is_pod: bool, faults: &mut Faults) {
+/// Checks the spec of the pod called `pod_name`, or of a template if that is `None`.
+fn spec(at: At<'_>, pod_name: Option<&str>, faults: &mut Faults) {
     let claims = at.list("resourceClaims").iter();
     let claims = claims.filter_map(|claim| claim["name"].as_str());
     let pod = Surroundings {
-        volumes: volume::all(at, is_pod, faults),
+        volumes: volume::all(at, pod_name, faults),
         claims: claims.map(str::to_owned).collect(),
         grace: at.number("terminationGracePeriodSeconds"),
-        is_pod,
+        is_pod: pod_name.is_some(),
     };
     container::all(at, &pod, faults);
     if at.get("hostNetwork") == Some(&true.into()) {

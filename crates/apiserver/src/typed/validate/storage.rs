@@ -212,16 +212,26 @@ pub(super) fn node_drivers(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-pub(super) fn class(at: At<'_>, faults: &mut Faults) {
-    if faults.needs(at, "provisioner") {
-        faults.qualified(
-            at.path("provisioner"),
-            &at.text("provisioner").to_lowercase(),
-        );
+pub(super) fn attributes_class(at: At<'_>, faults: &mut Faults) {
+    driver(at, "driverName", faults);
+    if at.map("parameters").is_none_or(serde_json::Map::is_empty) {
+        let why = "must contain at least one key/value pair";
+        faults.required(at.path("parameters"), why);
+    }
+}
+
+/// The driver in the field `field` of a class, and its parameters.
+fn driver(at: At<'_>, field: &str, faults: &mut Faults) {
+    if faults.needs(at, field) {
+        faults.qualified(at.path(field), &at.text(field).to_lowercase());
     }
     if at.map("parameters").is_some_and(|it| it.contains_key("")) {
         faults.invalid(at.path("parameters"), &"".into(), "field can not be empty.");
     }
+}
+
+pub(super) fn class(at: At<'_>, faults: &mut Faults) {
+    driver(at, "provisioner", faults);
     at.each("allowedTopologies", |at| {
         let mut keys = BTreeSet::new();
         at.each("matchLabelExpressions", |at| {

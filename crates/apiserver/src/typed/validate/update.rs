@@ -86,6 +86,13 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
             let paths = ["/provisioner", "/reclaimPolicy", "/volumeBindingMode"];
             same(before, after, &paths, &mut faults);
         }
+        "storage.v1.VolumeAttributesClass" => {
+            for field in ["driverName", "parameters"] {
+                if has_changed(&format!("/{field}")) {
+                    faults.forbidden(field, &format!("updates to {field} are forbidden."));
+                }
+            }
+        }
         "scheduling.v1.PriorityClass" => {
             if has_changed("/value") {
                 faults.forbidden("value", "may not be changed in an update.");

@@ -19,13 +19,52 @@ const HOST_PATHS: [&str; 8] = [
     "Socket",
 ];
 
+/// The order in which Kubernetes looks at the sources: the first one counts.
+const SOURCES: [&str; 30] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "downwardAPI",
+    "fc",
+    "azureFile",
+    "flexVolume",
+    "configMap",
+    "vsphereVolume",
+    "portworxVolume",
+    "quobyte",
+    "azureDisk",
+    "storageos",
+    "photonPersistentDisk",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
 /// Checks the volumes, and gives the names of those that can be mounted: none with a fault.
-pub(super) fn all(at: At<'_>, is_pod: bool, faults: &mut Faults) -> BTreeSet<String> {
+///
+/// `pod_name` is `None` for the volumes of a template.
+pub(super) fn all(at: At<'_>, pod_name: Option<&str>, faults: &mut Faults) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     at.each("volumes", |at| {
         let before = faults.0.len();
-        source(at, is_pod, faults);
+        source(at, pod_name.is_some(), faults);
         let name = at.text("name");
+        if let Some(pod) = pod_name {
+            claim_name(at, pod, faults);
+        }
         faults.needs_valid(at, "name", syntax::label);
         if names.contains(name) {
             faults.add(FieldError::duplicate(at.path("name"), &name.into()));
@@ -38,39 +77,6 @@ pub(super) fn all(at: At<'_>, is_pod: bool, faults: &mut Faults) -> BTreeSet<Str
 }
 
 fn source(at: At<'_>, is_pod: bool, faults: &mut Faults) {
-    // The order in which Kubernetes looks at the sources: the first one counts.
-    const SOURCES: [&str; 30] = [
-        "emptyDir",
-        "hostPath",
-        "gitRepo",
-        "gcePersistentDisk",
-        "awsElasticBlockStore",
-        "secret",
-        "nfs",
-        "iscsi",
-        "glusterfs",
-        "persistentVolumeClaim",
-        "rbd",
-        "cinder",
-        "cephfs",
-        "flocker",
-        "downwardAPI",
-        "fc",
-        "azureFile",
-        "flexVolume",
-        "configMap",
-        "vsphereVolume",
-        "portworxVolume",
-        "quobyte",
-        "azureDisk",
-        "storageos",
-        "photonPersistentDisk",
-        "projected",
-        "scaleIO",
-        "csi",
-        "ephemeral",
-        "image",
-    ];
     let mut has_source = false;
     for name in SOURCES {
         if at.get(name).is_none() {
@@ -84,6 +90,21 @@ fn source(at: At<'_>, is_pod: bool, faults: &mut Faults) {
             files(name, at, faults);
             disk(name, at, is_pod, faults);
         });
+    }
+}
+
+/// The name of the claim that is made for a volume, if this is the source that counts.
+fn claim_name(at: At<'_>, pod: &str, faults: &mut Faults) {
+    let name = at.text("name");
+    let mut others = SOURCES.iter().take_while(|source| **source != "ephemeral");
+    let is_first = others.all(|source| at.get(source).is_none());
+    if at.get("ephemeral").is_none() || !is_first || pod.is_empty() || name.is_empty() {
+        return;
+    }
+    let claim = format!("{pod}-{name}");
+    if let Some(why) = syntax::subdomain(&claim) {
+        let why = format!("PVC name {claim:?}: {why}");
+        faults.invalid(at.path("name"), &name.into(), why);
     }
 }
 

@@ -146,8 +146,8 @@ on_both_servers! {
         let path = format!("{path}/l");
         // Go reads a null as the quantity zero.
         for (kind, min) in [("strategic-merge", json!({ "memory": "0" })), ("merge", Value::Null)] {
-            let patch = limits(json!({ "memory": null })).to_string();
-            let patched = raw.patch(&path, kind, &patch).await.ok();
+            let change = limits(json!({ "memory": null })).to_string();
+            let patched = raw.patch(&path, kind, &change).await.ok();
             assert_eq!(patched["spec"]["limits"][0]["min"], min, "{kind}");
         }
 
@@ -160,17 +160,17 @@ on_both_servers! {
         raw.post(&path, &deployment(&container("a"))).await.ok();
         let mut added = container("b");
         added["resources"] = json!({ "limits": { "cpu": null } });
-        let patch = deployment(&added).to_string();
-        let patched = raw.patch(&format!("{path}/d"), "strategic-merge", &patch).await.ok();
+        let change = deployment(&added).to_string();
+        let patched = raw.patch(&format!("{path}/d"), "strategic-merge", &change).await.ok();
         let first = &patched["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(first["resources"], json!({ "limits": { "cpu": "0" } }));
 
         // The selector is replaced too, but there the real server drops nulls if it is new.
         let path = raw.at("/apis/policy/v1", "poddisruptionbudgets");
         raw.post(&path, &json!({ "metadata": { "name": "p" }, "spec": { "minAvailable": 1 } })).await.ok();
-        let patch = json!({ "spec": { "selector": { "matchLabels": { "a": null } } } }).to_string();
+        let change = json!({ "spec": { "selector": { "matchLabels": { "a": null } } } }).to_string();
         for selector in [json!({}), json!({ "matchLabels": { "a": "" } })] {
-            let patched = raw.patch(&format!("{path}/p"), "strategic-merge", &patch).await.ok();
+            let patched = raw.patch(&format!("{path}/p"), "strategic-merge", &change).await.ok();
             assert_eq!(patched["spec"]["selector"], selector);
         }
     }
@@ -188,7 +188,7 @@ on_both_servers! {
                 "json: cannot unmarshal array into Go struct field Lease.metadata",
             ),
             (
-                &leases, json!({ "spec": { "leaseDurationSeconds": 4294967296_u64, "renewTime": "x" } }),
+                &leases, json!({ "spec": { "leaseDurationSeconds": 4_294_967_296_u64, "renewTime": "x" } }),
                 "parsing time \"x\"",
             ),
             (

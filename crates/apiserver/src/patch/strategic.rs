@@ -95,7 +95,11 @@ pub(super) fn merge(
             }
             Value::Object(_) if field.is_some_and(is_replaced) => {
                 let is_there = target.get(key).is_some_and(Value::is_object);
-                let value = if is_there { value.clone() } else { plain(value) };
+                let value = if is_there {
+                    value.clone()
+                } else {
+                    plain(value)
+                };
                 target.insert(key.clone(), value);
             }
             Value::Object(patch) => {

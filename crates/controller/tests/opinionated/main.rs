@@ -6,6 +6,7 @@ mod world;
 
 mod contended;
 mod crash;
+mod debug;
 mod disorder;
 mod fenced;
 mod filtered;

@@ -11,6 +11,7 @@ mod disorder;
 mod fenced;
 mod filtered;
 mod finalizers;
+mod model;
 mod orphans;
 mod reconciler;
 mod selector_exit;

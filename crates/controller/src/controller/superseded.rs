@@ -198,14 +198,6 @@ fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     }
 }
 
-// === impl PreviousCalls ===
-
-impl PreviousCalls {
-    const fn is_empty(&self) -> bool {
-        self.attempt == 0 && self.state.is_none() && self.object.is_none()
-    }
-}
-
 // === impl CarryOver ===
 
 impl CarryOver {
@@ -252,9 +244,6 @@ impl CarryOver {
     }
 
     fn note(&mut self, handler: HandlerId, previous: PreviousCalls) {
-        if previous.is_empty() {
-            return;
-        }
         let Some((_, known)) = self.calls.iter_mut().find(|(it, _)| *it == handler) else {
             self.calls.push((handler, previous));
             return;

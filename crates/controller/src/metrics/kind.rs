@@ -4,7 +4,7 @@
 //! are gathered. A histogram of the collectors needs four atomic changes, and a turn has six of
 //! them.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use prometheus::{
@@ -162,12 +162,6 @@ impl KindMetrics {
             what,
             action,
         }
-    }
-}
-
-impl fmt::Debug for KindMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KindMetrics").finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Adds a label to a collector.
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
 use prometheus::{
     core::{Collector, Desc},
@@ -87,14 +87,6 @@ impl Collector for Labelled {
     }
 }
 
-impl fmt::Debug for Labelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Labelled")
-            .field("label", &format_args!("{}={:?}", self.name, self.value))
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use prometheus::{IntGauge, IntGaugeVec, Opts};
@@ -109,7 +101,7 @@ mod tests {
         let constant = IntGauge::with_opts(opts.const_label("controller", "b")).expect("valid");
         for collector in [Box::new(variable) as Box<dyn Collector>, Box::new(constant)] {
             let labelled = Labelled::new(collector, "controller", "a", || {});
-            let refused = labelled.expect_err("it has the label").to_string();
+            let refused = labelled.err().expect("it has the label").to_string();
             assert!(
                 refused.contains("depth") && refused.contains("controller"),
                 "{refused}"

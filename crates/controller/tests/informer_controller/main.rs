@@ -4,6 +4,7 @@ mod support;
 
 mod adding;
 mod dead_letters;
+mod debug;
 mod delivery;
 mod dequeue;
 mod disorder;

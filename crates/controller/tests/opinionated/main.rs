@@ -6,10 +6,12 @@ mod world;
 
 mod contended;
 mod crash;
+mod debug;
 mod disorder;
 mod fenced;
 mod filtered;
 mod finalizers;
+mod model;
 mod orphans;
 mod reconciler;
 mod selector_exit;

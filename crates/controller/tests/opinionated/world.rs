@@ -137,7 +137,9 @@ impl World {
     /// Changes the spec.
     pub(crate) async fn update(&self, name: &str, value: i32) {
         let mut state = self.state.lock().await;
-        let mut lease = state.objects[name].clone();
+        let Some(mut lease) = state.objects.get(name).cloned() else {
+            return;
+        };
         lease.metadata.generation = lease.metadata.generation.map(|generation| generation + 1);
         lease.spec = Some(spec(value));
         state.write(lease).await;
@@ -146,7 +148,9 @@ impl World {
     /// Changes a label.
     pub(crate) async fn label(&self, name: &str, value: &str) {
         let mut state = self.state.lock().await;
-        let mut lease = state.objects[name].clone();
+        let Some(mut lease) = state.objects.get(name).cloned() else {
+            return;
+        };
         let labels = lease.metadata.labels.get_or_insert_default();
         labels.insert("label".to_owned(), value.to_owned());
         state.write(lease).await;
@@ -175,7 +179,9 @@ impl World {
     /// Writes finalizers as another writer that is allowed to.
     pub(crate) async fn set_finalizers(&self, name: &str, finalizers: &[&str]) {
         let mut state = self.state.lock().await;
-        let mut lease = state.objects[name].clone();
+        let Some(mut lease) = state.objects.get(name).cloned() else {
+            return;
+        };
         let finalizers = finalizers.iter().map(|it| (*it).to_owned()).collect();
         lease.metadata.finalizers = Some(finalizers);
         state.write(lease).await;
@@ -183,7 +189,9 @@ impl World {
 
     pub(crate) async fn delete(&self, name: &str) {
         let mut state = self.state.lock().await;
-        let mut lease = state.objects[name].clone();
+        let Some(mut lease) = state.objects.get(name).cloned() else {
+            return;
+        };
         if lease.metadata.deletion_timestamp.is_none() {
             lease.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
             lease.metadata.generation = lease.metadata.generation.map(|generation| generation + 1);
@@ -197,6 +205,18 @@ impl World {
             Some(lease) => short(lease),
             None => "gone".to_owned(),
         }
+    }
+
+    /// The value of an object, if it exists.
+    pub(crate) async fn value(&self, name: &str) -> Option<i32> {
+        let state = self.state.lock().await;
+        let spec = state.objects.get(name)?.spec.as_ref();
+        spec.and_then(|spec| spec.lease_duration_seconds)
+    }
+
+    /// The number of patches so far.
+    pub(crate) async fn writes(&self) -> u32 {
+        self.state.lock().await.writes
     }
 }
 

@@ -40,6 +40,7 @@ mod strategy;
 mod tokens;
 mod update;
 
+pub(crate) use create::decode_new;
 pub(crate) use delete::Deleted;
 pub(crate) use list::Page;
 pub(crate) use scale::ScaleChange;

@@ -652,12 +652,22 @@ impl Shared {
 
     /// Changes the cluster, and wakes the watches and requests that wait for the change.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Cluster, &str) -> T) -> T {
-        let now = clock::written(self.clock.now());
+        let now = self.time();
+        self.write_at(&now, |cluster| change(cluster, &now))
+    }
+
+    /// The time as objects carry it.
+    pub(crate) fn time(&self) -> String {
+        clock::written(self.clock.now())
+    }
+
+    /// As [`write`](Self::write), at the time `now`.
+    pub(crate) fn write_at<T>(&self, now: &str, change: impl FnOnce(&mut Cluster) -> T) -> T {
         let mut state = self.state.lock();
         state.cluster.store.advance(self.clock.elapsed());
         let before = state.cluster.store.revision();
-        let outcome = change(&mut state.cluster, &now);
-        state.cluster.settle(&now);
+        let outcome = change(&mut state.cluster);
+        state.cluster.settle(now);
         let after = state.cluster.store.revision();
         for table in state.cluster.take_retired() {
             // The last sender: the watches of this resource see it close, and end.

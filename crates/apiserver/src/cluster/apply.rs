@@ -88,8 +88,7 @@ impl Cluster {
                 );
                 return Err(Status::conflict(&resource.about(&key.name), &detail));
             }
-            let (object, warnings) = (decoded.object, decoded.warnings);
-            let added = self.add(resource, namespace, object, warnings, options, now)?;
+            let added = self.add(resource, namespace, decoded, options, now)?;
             return Ok(Upsert::Created(added));
         };
         let version = sent_version(&decoded.object)?;

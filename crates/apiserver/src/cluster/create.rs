@@ -17,6 +17,36 @@ use crate::wire::WriteOptions;
 /// The number of names that are tried for one `generateName`.
 const NAME_ATTEMPTS: usize = 8;
 
+/// Decodes the body of a create. What it does depends on the resource only, so that requests for
+/// a built-in kind do it before they wait for the cluster.
+///
+/// # Errors
+///
+/// 400 if it isn't an object of this kind, in this version, for this URL.
+pub(crate) fn decode_new(
+    resource: &Resource,
+    namespace: Option<&str>,
+    body: Value,
+    options: &WriteOptions,
+    now: &str,
+) -> Result<Decoded, Status> {
+    let mut decoded = decode::decode(resource, namespace, body, options)?;
+    own_new(resource, &mut decoded, options, now);
+    Ok(decoded)
+}
+
+/// Makes the manager of the request the owner of the fields of a new object.
+pub(super) fn own_new(
+    resource: &Resource,
+    decoded: &mut Decoded,
+    options: &WriteOptions,
+    now: &str,
+) {
+    let Decoded { object, warnings } = decoded;
+    warnings.extend(metadata::drop_duplicate_owners(object, false));
+    ownership::track(resource, Part::Main, &Value::Null, object, options, now);
+}
+
 // === impl Cluster ===
 
 impl Cluster {
@@ -33,12 +63,16 @@ impl Cluster {
         options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
-        let decoded = decode::decode(resource, namespace, body, options)?;
-        self.add_decoded(resource, namespace, decoded, options, now)
+        let decoded = decode_new(resource, namespace, body, options, now)?;
+        self.add(resource, namespace, decoded, options, now)
     }
 
-    /// Stores a new object, whose ownership is not tracked yet.
-    pub(super) fn add_decoded(
+    /// Stores a new object, which has been decoded, and whose creator owns its fields.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub(crate) fn add(
         &mut self,
         resource: &Resource,
         namespace: Option<&str>,
@@ -50,28 +84,6 @@ impl Cluster {
             mut object,
             mut warnings,
         } = decoded;
-        warnings.extend(metadata::drop_duplicate_owners(&mut object, false));
-        ownership::track(
-            resource,
-            Part::Main,
-            &Value::Null,
-            &mut object,
-            options,
-            now,
-        );
-        self.add(resource, namespace, object, warnings, options, now)
-    }
-
-    /// Stores a new object, which has been decoded.
-    pub(super) fn add(
-        &mut self,
-        resource: &Resource,
-        namespace: Option<&str>,
-        mut object: Value,
-        mut warnings: Vec<String>,
-        options: &WriteOptions,
-        now: &str,
-    ) -> Result<Written, Status> {
         let sent_name = metadata::text(&object, "name").to_owned();
         self.admit(resource, namespace, &sent_name)?;
         if !metadata::text(&object, "resourceVersion").is_empty() {

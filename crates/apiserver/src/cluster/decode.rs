@@ -13,7 +13,7 @@ use crate::wire::{UnknownFields, WriteOptions};
 
 /// An object in the form in which it is stored.
 #[derive(Debug)]
-pub(super) struct Decoded {
+pub(crate) struct Decoded {
     pub(super) object: Value,
     /// The warnings about the body.
     pub(super) warnings: Vec<String>,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::decode::{self, Decoded};
 use super::strategy::{self, signing};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, pods};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, create, ownership, pods};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -76,7 +76,8 @@ impl Cluster {
                 }
                 // The version of an object that was there before says nothing of a new one.
                 metadata::of(&mut decoded.object).remove("resourceVersion");
-                let added = self.add_decoded(resource, namespace, decoded, options, now)?;
+                create::own_new(resource, &mut decoded, options, now);
+                let added = self.add(resource, namespace, decoded, options, now)?;
                 return Ok(Upsert::Created(added));
             }
             Err(status) => return Err(status),

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, selector};
+use crate::cluster::{
+    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, selector,
+};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::{self, Resource};
@@ -201,9 +203,18 @@ impl Operation<'_> {
         let mut options = self.write_options(WriteKind::Create)?;
         let body = self.body(&mut options)?;
         let namespace = self.place.namespace.as_deref();
-        let written = self.write(|cluster, resource, now| {
-            cluster.create(resource, namespace, body, &options, now)
-        })?;
+        let written = if self.resource.info.custom {
+            // Its schema may change until the cluster is free.
+            self.write(|cluster, resource, now| {
+                cluster.create(resource, namespace, body, &options, now)
+            })?
+        } else {
+            let (shared, now) = (&self.service.shared, self.service.shared.time());
+            let decoded = decode_new(&self.resource, namespace, body, &options, &now)?;
+            shared.write_at(&now, |cluster| {
+                cluster.add(&self.resource, namespace, decoded, &options, &now)
+            })?
+        };
         self.written(StatusCode::CREATED, &written, format)
     }
 

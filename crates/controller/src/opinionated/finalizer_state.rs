@@ -131,12 +131,13 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     }
 
     /// Notes that the inner handler receives `object`. Remembered while the informer has not shown
-    /// our patches.
+    /// it or our patches.
     pub(super) fn set_given(&self, object: &Arc<K>) {
         self.change(object, |memory| {
-            if memory.patched.is_some() {
-                memory.given = Some(Arc::clone(object));
-            }
+            let given = memory.given.as_ref();
+            let is_ahead = memory.patched.is_some()
+                || given.is_some_and(|given| !is_older_state(given, object));
+            memory.given = is_ahead.then(|| Arc::clone(object));
         });
     }
 
@@ -344,6 +345,18 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
     /// Whether `new` only shows a patch of ours, compared with `old`.
     pub(super) fn is_echo(&self, old: &K, new: &K) -> bool {
         change::is_echo(&self.finalizers, old, new)
+    }
+
+    /// Whether the inner handler has to receive the change from `old` to `new`. Not if it
+    /// has received `new` or a newer state.
+    pub(super) fn matters(&self, old: &Arc<K>, new: &Arc<K>) -> bool {
+        match self.given(new) {
+            Some(given) if is_older_state(&given, new) => {
+                change::matters(&self.finalizers, &given, new)
+            }
+            Some(_) => false,
+            None => change::matters(&self.finalizers, old, new),
+        }
     }
 
     /// Whether the inner handler has received what `event` shows: it is not newer than the last

@@ -175,6 +175,10 @@ where
                     return Ok(());
                 }
                 NextStep::Hold => {
+                    if let (Cause::Updated { matters: true }, Some(old)) = (cause, &old) {
+                        // If the patch fails, the next event has a newer old state.
+                        state.begin(&object, UnfinishedCall::Update(Arc::clone(old)));
+                    }
                     let Some(updated) = state.hold(&object).await? else {
                         return Ok(());
                     };
@@ -339,9 +343,7 @@ where
     }
 
     async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
-        let reference = self.state.given_before(&new);
-        let reference = reference.as_ref().unwrap_or(&old);
-        let matters = change::matters(&self.state.finalizers, reference, &new);
+        let matters = self.state.matters(&old, &new);
         self.process(Cause::Updated { matters }, Some(old), &new)
             .await
     }

@@ -82,6 +82,41 @@ proptest! {
     }
 }
 
+/// Histories in which an update once had another old state than the last one that the watcher had
+/// received: a newer one, since a patch failed before the call; an older one, since the watcher had
+/// received the new state already, or a state between the two.
+#[test]
+fn the_old_state_of_an_update_is_the_last_one_that_the_watcher_received() {
+    use Step::{Create, Delete, FailCall, FailPatch, Hide, LoseResponse, Settle, Strip, Update};
+    check(
+        &[
+            Create,
+            LoseResponse(3),
+            Strip,
+            FailPatch(2),
+            Strip,
+            Update,
+            Update,
+        ],
+        true,
+    );
+    check(
+        &[
+            Create,
+            Delete,
+            Settle,
+            FailCall,
+            FailPatch(2),
+            Create,
+            Update,
+            Update,
+            Hide,
+        ],
+        true,
+    );
+    check(&[LoseResponse(2), Create, Update, Update, Update], true);
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => Just(Step::Create),
@@ -207,8 +242,9 @@ impl Calls {
         }
     }
 
-    /// Makes a call for `object`.
-    fn call(&mut self, action: Action, object: &Lease) -> Result<(), Refused> {
+    /// Makes a call for `object`. An update of a watcher has the `old` state, which has to be the last
+    /// one that it has received.
+    fn call(&mut self, action: Action, object: &Lease, old: Option<&Lease>) -> Result<(), Refused> {
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let version = object.metadata.resource_version.as_deref();
         let version: u64 = version.and_then(|it| it.parse().ok()).unwrap_or_default();
@@ -220,10 +256,10 @@ impl Calls {
         match action {
             Action::Created => self.require(has.is_none(), format_args!("{call} again")),
             Action::Updated => {
-                // FIXME: the old state of a watcher is not checked. It should be the last state that
-                // the handler received. It is another one if a patch failed between two updates:
-                // older after the add of a newer state, and newer if the finalizer was removed.
                 self.require(has.is_some(), format_args!("{call} before its add"));
+                if let Some(old) = old.map(value_of) {
+                    self.require(has == Some(old), format_args!("{call}, old {old}"));
+                }
             }
             Action::Deleted => {}
             _ => self.require(has.is_some(), format_args!("{call} before its add")),
@@ -255,7 +291,11 @@ impl Checked {
     fn reconciler(&self) -> impl Reconciler<Lease> + use<> {
         let calls = self.clone();
         move |request: Request<Lease>| {
-            let done = calls.0.lock().call(request.action(), request.object());
+            // A newer event replaces a failed call, and its old state is that of the informer.
+            let done = calls
+                .0
+                .lock()
+                .call(request.action(), request.object(), None);
             async move { done.map(|()| Outcome::done()) }
         }
     }
@@ -265,18 +305,18 @@ impl Watcher<Lease> for Checked {
     type Error = Refused;
 
     async fn add(&self, object: Arc<Lease>) -> Result<(), Refused> {
-        self.0.lock().call(Action::Created, &object)
+        self.0.lock().call(Action::Created, &object, None)
     }
 
-    async fn update(&self, _: Arc<Lease>, new: Arc<Lease>) -> Result<(), Refused> {
-        self.0.lock().call(Action::Updated, &new)
+    async fn update(&self, old: Arc<Lease>, new: Arc<Lease>) -> Result<(), Refused> {
+        self.0.lock().call(Action::Updated, &new, Some(&old))
     }
 
     async fn delete(&self, last: Arc<Lease>) -> Result<(), Refused> {
-        self.0.lock().call(Action::Deleted, &last)
+        self.0.lock().call(Action::Deleted, &last, None)
     }
 
     async fn resync(&self, object: Arc<Lease>) -> Result<(), Refused> {
-        self.0.lock().call(Action::Resynced, &object)
+        self.0.lock().call(Action::Resynced, &object, None)
     }
 }

@@ -1,6 +1,5 @@
 //! Encodes stored objects as response bodies. *(pure)*
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -77,7 +76,7 @@ pub(crate) fn object(
                 .into_bytes()
         }
         presentation => {
-            let mut out = Vec::with_capacity(1024);
+            let mut out = Vec::new();
             write_object(&mut out, resource, stored, presentation, true);
             out
         }
@@ -124,7 +123,7 @@ pub(crate) fn list(
         return Ok(Encoded::text(table, format.encoding));
     }
     let (kind, api_version) = match presentation {
-        Presentation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+        Presentation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
         _ => (resource.info.list_kind.as_str(), resource.api_version()),
     };
     if format.encoding == Encoding::Yaml {
@@ -198,18 +197,15 @@ fn write_object(
     presentation: Presentation,
     typed: bool,
 ) {
-    let (kind, body): (Cow<'_, str>, Bytes) = if presentation == Presentation::Metadata {
-        (PARTIAL.into(), stored.metadata_body().clone())
+    let (kind, body) = if presentation == Presentation::Metadata {
+        (PARTIAL, stored.metadata_body().clone())
     } else {
         (
-            if typed {
-                resource.type_members().into()
-            } else {
-                "".into()
-            },
+            if typed { resource.type_members() } else { "" },
             body(resource, stored),
         )
     };
+    out.reserve(kind.len() + body.len() + "{,}".len());
     out.push(b'{');
     out.extend_from_slice(kind.as_bytes());
     if !kind.is_empty() && !body.is_empty() {
@@ -347,7 +343,7 @@ impl EventEncoder {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         let (kind, api_version) = match self.format.presentation {
-            Presentation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
+            Presentation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
             _ => (
                 self.resource.info.kind.as_str(),
                 self.resource.api_version(),

@@ -38,18 +38,18 @@ impl Cluster {
             return Err(Status::not_found(&resource.about(&key.name)));
         }
         let api_version = resource.api_version();
-        let config = configuration(resource, &api_version, config)?;
-        let words = managed::object_words(&config, &api_version, &resource.info.kind);
+        let config = configuration(resource, api_version, config)?;
+        let words = managed::object_words(&config, api_version, &resource.info.kind);
         let before = live.as_ref().map_or_else(
             || Value::Object(Map::new()),
             |live| resource.members(live.value()),
         );
-        let write = ownership::write(resource, &api_version, part, options, now);
+        let write = ownership::write(resource, part, options, now);
         let merged = managed::apply(&before, &config, resource, &write, options.force)
             .map_err(|error| error.status(&words))?;
         let mut body = merged;
         let entries = metadata::of(&mut body).remove("managedFields");
-        body["apiVersion"] = api_version.as_str().into();
+        body["apiVersion"] = api_version.into();
         body["kind"] = resource.info.kind.as_str().into();
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let unconvertible = |why: &str| {

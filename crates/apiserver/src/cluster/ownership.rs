@@ -8,18 +8,16 @@ use crate::metadata;
 use crate::registry::{Resource, View};
 use crate::wire::WriteOptions;
 
-/// The write that a request makes to a part of an object. `api_version` is that of the
-/// resource.
+/// The write that a request makes to a part of an object.
 pub(super) fn write<'a>(
     resource: &'a Resource,
-    api_version: &'a str,
     part: Part,
     options: &'a WriteOptions,
     now: &'a str,
 ) -> Write<'a> {
     Write {
         manager: &options.manager,
-        api_version,
+        api_version: resource.api_version(),
         kind: &resource.info.kind,
         subresource: match part {
             Part::Main => "",
@@ -57,8 +55,7 @@ pub(super) fn track(
     if resource.info.custom && list == Some(&Value::Array(Vec::new())) {
         metadata::of(object).remove("managedFields");
     }
-    let api_version = resource.api_version();
-    let write = write(resource, &api_version, part, options, now);
+    let write = write(resource, part, options, now);
     let empty = Value::Object(Map::new());
     let live = if live.is_null() { &empty } else { live };
     if resource.view == View::Same {

@@ -105,9 +105,9 @@ impl Cluster {
                 let entries = managed::entries_of_object(
                     &object,
                     &paths.wanted,
-                    &version,
+                    version,
                     &applied,
-                    &scale.api_version(),
+                    scale.api_version(),
                 );
                 ownership::set_entries(&mut object, entries);
             }
@@ -135,14 +135,14 @@ fn applied_scale(
 ) -> Result<Value, Status> {
     let scale = registry::scale();
     let version = scale.api_version();
-    let config = configuration(scale, &version, config)?;
-    let words = managed::object_words(&config, &version, &scale.info.kind);
+    let config = configuration(scale, version, config)?;
+    let words = managed::object_words(&config, version, &scale.info.kind);
     let mut live = scale_of(object, paths);
-    let entries = managed::entries_of_scale(object, &paths.wanted, &version);
+    let entries = managed::entries_of_scale(object, &paths.wanted, version);
     ownership::set_entries(&mut live, entries);
     let write = Write {
         manager: &options.manager,
-        api_version: &version,
+        api_version: version,
         kind: &scale.info.kind,
         subresource: "scale",
         now,

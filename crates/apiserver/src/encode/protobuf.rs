@@ -19,7 +19,7 @@ const META: &str = "meta.k8s.io/v1";
 
 /// Whether whole objects of `resource` have a protobuf form.
 pub(crate) fn has_protobuf(resource: &Resource) -> bool {
-    !resource.info.custom && is_known(&resource.api_version(), &resource.info.kind)
+    !resource.info.custom && is_known(resource.api_version(), &resource.info.kind)
 }
 
 /// One object, with its envelope.
@@ -32,7 +32,7 @@ pub(super) fn object(
     match presentation {
         // It has metadata, and nothing else of the object.
         Presentation::Metadata => encode_as(META, "PartialObjectMetadata", &value),
-        _ => encode_as(&resource.api_version(), &resource.info.kind, &value),
+        _ => encode_as(resource.api_version(), &resource.info.kind, &value),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn list(
     match presentation {
         Presentation::Metadata => encode_list(META, "PartialObjectMetadataList", metadata, &items),
         _ => encode_list(
-            &resource.api_version(),
+            resource.api_version(),
             &resource.info.list_kind,
             metadata,
             &items,

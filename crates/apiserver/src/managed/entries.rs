@@ -176,11 +176,13 @@ pub(super) fn entry(id: &ManagerId, api_version: &str, time: &str, fields_v1: St
         ("subresource", &id.subresource),
         ("time", time),
     ];
-    let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
-    let mut entry: Map<_, _> = texts
-        .map(|(field, text)| (field.to_owned(), Value::from(text)))
-        .collect();
+    let mut entry = Map::new();
     entry.insert(FIELDS.to_owned(), fields_v1.into());
+    for (field, text) in texts {
+        if !text.is_empty() {
+            entry.insert(field.to_owned(), text.into());
+        }
+    }
     entry.into()
 }
 

@@ -68,7 +68,10 @@ pub(super) fn decode(value: &Value) -> Result<Set, String> {
 
 impl Default for FieldsText {
     fn default() -> Self {
-        Self("{".to_owned())
+        // Few objects have fewer fields.
+        let mut text = String::with_capacity(512);
+        text.push('{');
+        Self(text)
     }
 }
 
@@ -146,6 +149,8 @@ impl FieldsText {
 
     fn close(mut self) -> String {
         self.0.push('}');
+        // It is kept as long as the object.
+        self.0.shrink_to_fit();
         self.0
     }
 }

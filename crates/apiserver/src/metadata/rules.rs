@@ -201,9 +201,8 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
 /// Drops duplicate owner references and returns the warning for the client, which is worded
 /// differently for a patch.
 pub(crate) fn drop_duplicate_owners(object: &mut Value, is_patch: bool) -> Option<String> {
-    let list = object
-        .pointer_mut("/metadata/ownerReferences")?
-        .as_array_mut()?;
+    let metadata = object.get_mut("metadata")?;
+    let list = metadata.get_mut("ownerReferences")?.as_array_mut()?;
     let mut seen = HashSet::with_capacity(list.len());
     let mut duplicates = Vec::new();
     list.retain(|reference| {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use super::resource::Derived;
 use super::{
     DefaultPropagation, Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View,
 };
@@ -139,6 +140,7 @@ impl Builtin {
             field_types: None,
             columns: Columns::builtin(self.group, self.plural),
             is_closing: false,
+            derived: Derived::default(),
         }
     }
 

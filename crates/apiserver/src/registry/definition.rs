@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::builtin::metadata_fields;
+use super::resource::Derived;
 use super::{
     DefaultPropagation, Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View,
 };
@@ -160,6 +161,7 @@ impl<'a> Definition<'a> {
                     field_types: Some(field_types.clone()),
                     columns: Columns::from_crd(version.get("additionalPrinterColumns")),
                     is_closing: !metadata::text(self.object, "deletionTimestamp").is_empty(),
+                    derived: Derived::default(),
                 })
             })
             .collect()

@@ -1,6 +1,6 @@
 //! One resource in one version, with all data that requests need.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -36,27 +36,37 @@ pub(crate) struct Resource {
     pub(crate) columns: Columns,
     /// Whether new objects are refused, because the definition is being deleted.
     pub(crate) is_closing: bool,
+    /// What follows from the other fields.
+    pub(super) derived: Derived,
+}
+
+/// What follows from the fields of a [`Resource`], computed when it is first needed: most
+/// resources of a server are never used.
+#[derive(Debug, Default)]
+pub(super) struct Derived {
+    api_version: OnceLock<String>,
+    type_members: OnceLock<String>,
+    typed: OnceLock<Option<&'static typed::Struct>>,
+    shape: OnceLock<Shape<'static>>,
 }
 
 // === impl Resource ===
 
 impl Resource {
     /// `apps/v1`, or `v1` in the core group.
-    pub(crate) fn api_version(&self) -> String {
-        if self.info.group.is_empty() {
-            self.info.version.clone()
-        } else {
-            format!("{}/{}", self.info.group, self.info.version)
-        }
+    pub(crate) fn api_version(&self) -> &str {
+        self.derived.api_version.get_or_init(|| {
+            let group_version = [&*self.info.group, &self.info.version].join("/");
+            group_version.trim_start_matches('/').to_owned()
+        })
     }
 
-    /// The type of a built-in kind, looked up when it is needed so that a server starts
-    /// without reading types.
+    /// The type of a built-in kind.
     pub(crate) fn typed(&self) -> Option<&'static typed::Struct> {
-        if self.info.custom {
-            return None;
-        }
-        typed::kind(&self.api_version(), &self.info.kind)
+        *self.derived.typed.get_or_init(|| {
+            let kind = || typed::kind(self.api_version(), &self.info.kind);
+            (!self.info.custom).then(kind).flatten()
+        })
     }
 
     /// The type of the stored objects of a built-in kind, where it is another.
@@ -99,9 +109,11 @@ impl Resource {
     }
 
     /// The members `apiVersion` and `kind`, as they stand before the others.
-    pub(crate) fn type_members(&self) -> String {
-        let (api_version, kind) = (json!(self.api_version()), json!(self.info.kind));
-        format!("\"apiVersion\":{api_version},\"kind\":{kind}")
+    pub(crate) fn type_members(&self) -> &str {
+        self.derived.type_members.get_or_init(|| {
+            let (api_version, kind) = (json!(self.api_version()), json!(self.info.kind));
+            format!("\"apiVersion\":{api_version},\"kind\":{kind}")
+        })
     }
 
     /// The members of a stored object in this version, without `apiVersion` and `kind`.
@@ -152,6 +164,9 @@ impl Versions for Resource {
             return types.kind(api_version, &self.info.kind);
         }
         // The other versions of a built-in kind have other fields, and are not served.
-        (api_version == self.api_version()).then(|| managed::builtin(api_version, &self.info.kind))
+        (api_version == self.api_version()).then(|| {
+            let shape = || managed::builtin(api_version, &self.info.kind);
+            *self.derived.shape.get_or_init(shape)
+        })
     }
 }

@@ -10,7 +10,7 @@ use crate::wire::{Document, yaml};
 #[derive(Debug)]
 pub(super) struct Expected<'a> {
     /// Taken if a protobuf body does not name it.
-    api_version: String,
+    api_version: &'a str,
     kind: &'a str,
 
     /// Whether it has a protobuf form.
@@ -22,7 +22,7 @@ pub(super) struct Expected<'a> {
 impl<'a> Expected<'a> {
     /// The options of a deletion, whatever is deleted.
     pub(super) const DELETE_OPTIONS: Expected<'static> = Expected {
-        api_version: String::new(),
+        api_version: "",
         kind: "DeleteOptions",
         has_protobuf: true,
     };
@@ -106,7 +106,7 @@ impl Expected<'_> {
             if named.is_empty() { expected } else { named }
         };
         (
-            or(&envelope.api_version, &self.api_version),
+            or(&envelope.api_version, self.api_version),
             or(&envelope.kind, self.kind),
         )
     }

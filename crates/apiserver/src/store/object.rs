@@ -157,8 +157,8 @@ pub(crate) fn members(object: &Map<String, Value>) -> Bytes {
 
 /// The members of a stored object, without the braces around them.
 fn stored_members(object: &Map<String, Value>) -> Bytes {
-    // Few objects are smaller.
-    let mut out = Vec::with_capacity(512);
+    // Few objects are larger.
+    let mut out = Vec::with_capacity(2048);
     json::write_members(&mut out, object, |out, name, value| match value {
         Value::Object(metadata) if name == "metadata" => {
             out.push(b'{');

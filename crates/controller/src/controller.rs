@@ -38,7 +38,6 @@ mod shared;
 #[cfg(test)]
 mod model;
 
-pub(crate) use self::queued::PendingCall;
 pub use self::{
     builder::InformerControllerBuilder, dead_letters::DeadLetter, exhausted::ExhaustedCall,
     queued::Coalescing, report::ErrorReport,

@@ -15,13 +15,7 @@ use windlass_informer::{ObjectIdentity, ObjectKey, is_unseen, one_line};
 pub(crate) use self::untraced::TraceParent;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use crate::tracer::TraceParent;
-use crate::{
-    Action, HandlerError, HandlerId, Outcome, Role,
-    controller::PendingCall,
-    event::AnyEvent,
-    schedule::{Pending, Reason, ScheduleItem as _},
-    work::CallFailure,
-};
+use crate::{Action, HandlerError, HandlerId, Outcome, Role, event::AnyEvent};
 
 /// The dispatch of one event to all its handlers. Continues the trace of the informer's event.
 pub(crate) fn event(
@@ -60,24 +54,25 @@ pub(crate) fn event(
     span
 }
 
-/// A repeated call: a retry in the trace of its event, a requeue in a trace of its own.
-pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<PendingCall>) -> Span {
+/// A repeated call, a retry or a requeue.
+pub(crate) fn retry(
+    kind: &str,
+    key: &ObjectKey,
+    uid: Option<&str>,
+    action: Action,
+    attempt: u32,
+) -> Span {
     if is_unseen() {
         return Span::none();
     }
-    let span = info_span!(
+    info_span!(
         "controller-retry",
         kind,
         object = %key,
-        uid = pending.call.uid().map(one_line).as_deref(),
-        action = pending.action.as_str(),
-        attempt = pending.call.attempt,
-    );
-    match pending.reason {
-        Reason::Failed => pending.call.origin.set_as_parent_of(&span),
-        Reason::Requeued => pending.call.origin.link_from(&span),
-    }
-    span
+        uid = uid.map(one_line).as_deref(),
+        action = action.as_str(),
+        attempt,
+    )
 }
 
 /// A call of one handler or mapper.
@@ -117,17 +112,17 @@ pub(crate) async fn within<F: Future>(span: &Span, future: Pin<&mut F>) -> F::Ou
 }
 
 /// Records the outcome of a call.
-pub(crate) fn called(call: &Span, ended: &Result<Outcome, CallFailure>) {
+pub(crate) fn called(call: &Span, result: Result<&Outcome, &HandlerError>) {
     if call.is_none() {
         return;
     }
-    let outcome = match ended {
+    let outcome = match result {
         Ok(outcome) if outcome.delay().is_some() => "requeued",
         Ok(_) => "done",
-        Err(failed) => failed.error.reason(),
+        Err(error) => error.reason(),
     };
     call.record("outcome", outcome);
-    if ended.is_err() {
+    if result.is_err() {
         // OpenTelemetry shows this as an error.
         call.record("otel.status_code", "ERROR");
     }

@@ -22,7 +22,7 @@ use crate::{
     metrics::KindMetrics,
     reconciler::{Attempt, Call, Retry},
     route::{Chain, KindId, KindSnapshot},
-    schedule::{LaneKey, Moment, Pending, Reason, Work},
+    schedule::{LaneKey, Moment, Pending, Reason, ScheduleItem as _, Work},
     trace::{self, TraceParent},
     work::{self, CallFailure, call_user_code},
 };
@@ -98,11 +98,20 @@ pub(crate) async fn run(
         }
         Work::Retry(pending) => {
             let ongoing = metrics.retry(pending.action, began - pending.due);
-            let span = trace::retry(&metrics.kind, &guard.key().object, pending);
+            let (key, call) = (&guard.key().object, &pending.call);
+            let (uid, action) = (call.uid(), pending.action);
+            let span = trace::retry(&metrics.kind, key, uid, action, call.attempt);
             turn.origin = match pending.reason {
-                // All retries of a call have the same parent span.
-                Reason::Failed => pending.call.origin.clone(),
-                Reason::Requeued => TraceParent::of(&span),
+                // All retries of a call have the same parent span, that of their event.
+                Reason::Failed => {
+                    call.origin.set_as_parent_of(&span);
+                    call.origin.clone()
+                }
+                // A requeue is in a trace of its own.
+                Reason::Requeued => {
+                    call.origin.link_from(&span);
+                    TraceParent::of(&span)
+                }
             };
             (ongoing, span)
         }
@@ -366,10 +375,10 @@ impl Turn<'_> {
             })
         });
         let ended = trace::within(&span, called).await?;
-        trace::called(&span, &ended);
+        let result = ended.as_ref().map_err(|failed| &failed.error);
+        trace::called(&span, result);
         drop(span);
         *now = self.shared.engine.now();
-        let result = ended.as_ref().map_err(|failed| &failed.error);
         ongoing.called(handler.role, *now - began, result);
 
         let (reason, delay, call) = match ended {

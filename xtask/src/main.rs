@@ -17,6 +17,7 @@ mod mutants;
 mod openapi;
 mod protobuf_tables;
 mod reverts;
+mod semver;
 mod sim;
 mod soak;
 mod stats;
@@ -85,6 +86,9 @@ enum Command {
     /// Checks each combination of features, and the minimum Rust version.
     Features(features::Features),
 
+    /// Finds changes of the public API that break users.
+    Semver(semver::Semver),
+
     /// Installs the programs that some checks need.
     Tools(tools::Tools),
 
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Stats(stats) => stats.run(),
         Command::Features(features) => features.run(),
+        Command::Semver(semver) => semver.run(),
         Command::Tools(tools) => tools.run(),
         Command::Mutants(mutants) => mutants.run(),
         Command::Fuzz(fuzz) => fuzz.run(),

@@ -1,6 +1,6 @@
 //! `cargo xtask tools`: installs the programs that some checks need, below `target/`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{env, ffi::OsString, iter, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 
@@ -9,12 +9,14 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Installs cargo-deny, which `cargo xtask test` uses if it is installed.
+/// Installs cargo-deny, which `cargo xtask test` uses if it is installed, and cargo-semver-checks,
+/// which `cargo xtask semver` uses.
 #[derive(Args, Debug)]
 pub(crate) struct Tools;
 
-/// The installed version. Before an update, check that the licences of all dependencies pass.
-const CARGO_DENY: &str = "cargo-deny@0.20.2";
+/// The installed versions. Before an update of cargo-deny, check that the licences of all
+/// dependencies pass. A new Rust needs a new cargo-semver-checks, which reads its rustdoc.
+const TOOLS: [&str; 2] = ["cargo-deny@0.20.2", "cargo-semver-checks@0.51.0"];
 
 // === impl Tools ===
 
@@ -28,7 +30,7 @@ impl Tools {
         let status = cargo()
             .args(["install", "--locked", "--root"])
             .arg(&folder)
-            .arg(CARGO_DENY)
+            .args(TOOLS)
             .status()?;
         Ok(if status.success() {
             ExitCode::SUCCESS
@@ -46,6 +48,14 @@ pub(crate) fn cargo_deny(repository: &Repository) -> Result<PathBuf> {
     } else {
         "cargo-deny".into()
     })
+}
+
+/// The PATH of a program that calls the installed ones.
+pub(crate) fn path(repository: &Repository) -> Result<OsString> {
+    let ours = folder(repository)?.join("bin");
+    let others = env::var_os("PATH").unwrap_or_default();
+    let path = iter::once(ours).chain(env::split_paths(&others));
+    Ok(env::join_paths(path)?)
 }
 
 fn folder(repository: &Repository) -> Result<PathBuf> {

@@ -127,9 +127,10 @@ fn labels(metadata: &Value, errors: &mut Vec<FieldError>) {
         .into_iter()
         .flatten()
     {
-        let wrong = syntax::qualified_name(key).into_iter();
-        let key = Value::from(key.as_str());
-        errors.extend(wrong.map(|why| FieldError::invalid("metadata.labels", &key, why)));
+        for why in syntax::qualified_name(key) {
+            let key = Value::from(key.as_str());
+            errors.push(FieldError::invalid("metadata.labels", &key, why));
+        }
         if let Some(why) = value.as_str().and_then(syntax::label_value) {
             errors.push(FieldError::invalid("metadata.labels", value, why));
         }
@@ -144,9 +145,10 @@ fn annotations(metadata: &Value, errors: &mut Vec<FieldError>) {
         .into_iter()
         .flatten()
     {
-        let wrong = syntax::qualified_name(&key.to_lowercase()).into_iter();
-        let name = Value::from(key.as_str());
-        errors.extend(wrong.map(|why| FieldError::invalid("metadata.annotations", &name, why)));
+        for why in syntax::qualified_name(&key.to_lowercase()) {
+            let key = Value::from(key.as_str());
+            errors.push(FieldError::invalid("metadata.annotations", &key, why));
+        }
         total += key.len() + value.as_str().map_or(0, str::len);
     }
     if total > MAX_ANNOTATIONS {

@@ -123,8 +123,9 @@ impl Decoder {
             members.remove(&name);
         }
         for (name, field) in &kind.fields {
-            if !members.contains_key(*name)
-                && let Some(zero) = zero_member(field)
+            // Few fields are written if they are empty.
+            if let Some(zero) = zero_member(field)
+                && !members.contains_key(*name)
             {
                 members.insert((*name).to_owned(), zero);
             }

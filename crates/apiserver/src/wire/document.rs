@@ -51,7 +51,16 @@ impl Document {
     ///
     /// What is wrong with the text.
     pub(crate) fn from_json(body: &[u8]) -> Result<Self, serde_json::Error> {
-        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        // A text is checked for UTF-8 at once, and not string by string.
+        match str::from_utf8(body) {
+            Ok(text) => Self::from_deserializer(serde_json::Deserializer::from_str(text)),
+            Err(_) => Self::from_deserializer(serde_json::Deserializer::from_slice(body)),
+        }
+    }
+
+    fn from_deserializer<'de>(
+        mut deserializer: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+    ) -> Result<Self, serde_json::Error> {
         // JSON has no more values than bytes.
         let document = Self::read(&mut deserializer, usize::MAX)?;
         deserializer.end()?;
@@ -217,6 +226,13 @@ mod tests {
 
     use super::Document;
 
+    fn assert_error_of_serde_json(wrong: &[u8]) {
+        let ours = Document::from_json(wrong).expect_err("it is not JSON");
+        let theirs = serde_json::from_slice::<Value>(wrong).expect_err("it is not JSON");
+        let wrong = String::from_utf8_lossy(wrong);
+        assert_eq!(ours.to_string(), theirs.to_string(), "{wrong}");
+    }
+
     fn duplicates(text: &str) -> Vec<String> {
         Document::from_json(text.as_bytes())
             .expect("it is JSON")
@@ -243,11 +259,11 @@ mod tests {
         let document = Document::from_json(text.as_bytes()).expect("it is JSON");
         let value: Value = serde_json::from_str(text).expect("it is JSON");
         assert_eq!((document.value, document.duplicates), (value, Vec::new()));
-        for wrong in ["", "{", "{} {}", r#"{"a":1,}"#, "[1e999]", &"[".repeat(200)] {
-            let ours = Document::from_json(wrong.as_bytes()).expect_err(wrong);
-            let theirs = serde_json::from_str::<Value>(wrong).expect_err(wrong);
-            assert_eq!(ours.to_string(), theirs.to_string(), "{wrong}");
+        let deep = "[".repeat(200);
+        for wrong in ["", "{", "{} {}", r#"{"a":1,}"#, "[1e999]", &deep].map(str::as_bytes) {
+            assert_error_of_serde_json(wrong);
         }
+        assert_error_of_serde_json(b"{\"a\":\n\"\xff\"}");
     }
 
     #[test]

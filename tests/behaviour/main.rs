@@ -15,9 +15,9 @@ mod running;
 mod watched;
 
 mod api;
+mod clients;
 mod controller;
 mod finalizer;
-mod go_clients;
 mod helm;
 mod history;
 mod kubectl;
@@ -27,6 +27,5 @@ mod mapping;
 mod objects;
 mod opinionated;
 mod raw_objects;
-mod script_clients;
 mod selector;
 mod stored_json;

@@ -1,8 +1,9 @@
-//! Clients of other people in Python, JavaScript and Java, with their defaults.
+//! Clients of other projects in Go, Python, JavaScript and Java, with their defaults.
 //!
-//! They are in `tests/python-clients`, `tests/node-clients` and `tests/java-clients`. `cargo xtask
-//! test` installs their packages where the languages are; `WINDLASS_PYTHON`,
-//! `WINDLASS_NODE_CLIENTS` and `WINDLASS_JAVA_CLIENTS` name what to run.
+//! They are in `tests/go-clients`, `tests/python-clients`, `tests/node-clients` and
+//! `tests/java-clients`. `cargo xtask test` builds them, or installs their packages, where the
+//! languages are installed; `WINDLASS_GO_CLIENTS`, `WINDLASS_PYTHON`, `WINDLASS_NODE_CLIENTS` and
+//! `WINDLASS_JAVA_CLIENTS` name what to run.
 
 use std::{path::Path, process::Stdio};
 
@@ -11,6 +12,17 @@ use tokio::process::Command;
 use crate::cluster::Cluster;
 
 on_both_servers! {
+    /// docs/apiserver.md: row 21.
+    async fn client_go_and_controller_runtime_work_with_their_defaults(cluster: Cluster) {
+        let Some(program) = std::env::var_os("WINDLASS_GO_CLIENTS") else {
+            println!("not run: WINDLASS_GO_CLIENTS does not name the program of tests/go-clients");
+            return;
+        };
+        let mut command = Command::new(program);
+        command.arg("clients");
+        run(command, &cluster).await;
+    }
+
     /// docs/apiserver.md: row 21.
     async fn the_python_client_works_with_its_defaults(cluster: Cluster) {
         if let Some(command) = python("official.py") {
@@ -75,7 +87,7 @@ async fn run(mut command: Command, cluster: &Cluster) {
         .kill_on_drop(true)
         .output()
         .await
-        .expect("the interpreter runs");
+        .expect("the variable names a program");
     tokio::fs::remove_file(&file).await.expect("our own file");
     assert!(
         output.status.success(),

@@ -21,7 +21,7 @@ pub use self::{owners::Owners, same_name::SameName};
 /// it waits in the queue: for an update with the old and with the new object, so that both targets
 /// of a changed reference are dispatched. Each object in the store whose key it returns is
 /// dispatched to all handlers of its kind as [`Resynced`](crate::Action::Resynced), in its newest
-/// state; after a live change before objects of the first list. A key that is returned again before
+/// state. If a watch event causes it, it precedes retries and objects of the first list. A key that is returned again before
 /// the dispatch causes one call: a thousand changes of one object do not cause a thousand calls for
 /// each affected object. A key that is not in the store is ignored; when the object is created, it
 /// is dispatched as usual. When the handlers are called, the store has the changed object. If a mapper panics, only its own result

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 ///
 /// A budget is a token bucket: it allows a burst, and then a number of requests per second. Further
 /// requests wait in the order in which they arrived. It protects the API server from handlers that
-/// fail for every object at once, or that overwrite the same fields as another client again and
-/// again.
+/// fail for every object at once, or that fight with another writer over the same fields. It
+/// corresponds to `QPS` and `Burst` of client-go's `rest.Config`.
 ///
 /// # Contract
 ///

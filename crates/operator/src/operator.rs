@@ -1,4 +1,4 @@
-//! The operator: starts its controllers, waits, stops them and waits for their end.
+//! `Operator`: runs controllers and stops them gracefully, with leader election and an admin server.
 
 use std::{
     fmt,
@@ -35,15 +35,15 @@ use self::{
     registry::{Refused, Registry},
 };
 
-/// Runs controllers as one process.
+/// Runs controllers as one process, like a `Manager` of controller-runtime.
 ///
 /// # Contract
 ///
 /// *Guaranteed.* All controllers run concurrently; with a [`LeaderElection`], only while this
 /// replica leads. When a controller fails permanently, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
-/// [drain timeout](OperatorBuilder::drain_timeout), and all of them if this replica lost its lease.
-/// Then it releases the lease, and stops the [`AdminServer`] last. After all of this
+/// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
+/// this replica lost its lease. Then it releases the lease, stops the [`AdminServer`], and
 /// [`run`](Self::run) returns. When a controller ends without an error, the others continue.
 ///
 /// *Required.* An operator can run only once.
@@ -210,8 +210,8 @@ impl Operator {
         controllers.chain(election).collect()
     }
 
-    /// Runs all controllers until SIGINT or SIGTERM arrives. A second signal ends the operator
-    /// at once.
+    /// Runs all controllers until SIGINT or SIGTERM arrives, then drains them. A second signal ends
+    /// the operator at once.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ use crate::{
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - A new object gets the in-progress finalizer (the name with a suffix), is passed to the
+/// - A new object gets the in-progress finalizer (suffix `.in-progress`), is passed to the
 ///   reconciler as `Created`, and gets the finalizer after that call has succeeded, even if it
 ///   requests a requeue.
 /// - At the start, an object with the finalizer is passed as `Resynced`. An object whose `Created`
@@ -77,7 +77,7 @@ pub struct OpinionatedReconciler<K, R> {
     order: DeleteOrder,
 }
 
-/// When a wrapped reconciler receives `Deleted`.
+/// When a wrapped reconciler receives `Deleted`: before or after its finalizer is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeleteOrder {

@@ -24,7 +24,7 @@ use crate::{
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - A new object gets the in-progress finalizer (the name with a suffix), is passed to
+/// - A new object gets the in-progress finalizer (suffix `.in-progress`), is passed to
 ///   [`add`](Watcher::add), and gets the finalizer after that has succeeded. So no deletion after
 ///   the first call is missed, even if the operator does not run.
 /// - An object that is marked for deletion is passed to [`delete`](Watcher::delete). The finalizer

@@ -47,7 +47,7 @@ pub struct LeaderElectionBuilder {
 
 impl LeaderElectionBuilder {
     /// The default of [`lease_duration`](Self::lease_duration), as in client-go: after a crash
-    /// another replica leads within about 15 s, plus one [`retry_period`](Self::retry_period).
+    /// another replica leads after 15 s plus at most a few [retry periods](Self::retry_period).
     pub const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(15);
 
     /// The default of [`renew_deadline`](Self::renew_deadline), as in client-go. It leaves 5 s

@@ -38,7 +38,7 @@ pub(super) struct Reflector<'s, K: Resource, O> {
 
     /// Whether the current list may show objects that the store already has. Only then the identity
     /// is read before the object.
-    again: bool,
+    may_show_known: bool,
 
     /// Whether the history went back and no list has been complete since. Then no stored object
     /// counts as known.
@@ -163,7 +163,7 @@ where
             quarantine: DecodeQuarantine::new(),
             rng,
             changes,
-            again: false,
+            may_show_known: false,
             went_back: false,
             held_back: Vec::new(),
             progress: ListProgress::default(),
@@ -236,14 +236,14 @@ where
             self.went_back = true;
             self.changes.send(Change::HistoryWentBack).await?;
         }
-        self.again = !self.changes.is_empty();
+        self.may_show_known = !self.changes.is_empty();
         self.workers.begin(are_whole);
         self.changes.send(Change::ListStarted).await
     }
 
     /// Ends a list with `version`.
     async fn end_list(&mut self, version: String) -> Result<(), Stopped> {
-        self.again = false;
+        self.may_show_known = false;
         self.went_back = false;
         self.changes
             .send(Change::ListEnded {
@@ -313,7 +313,7 @@ where
             self.changes.send(Change::Unchanged(known)).await?;
             return Ok(identity);
         }
-        if self.again && verb == Verb::Watch && self.is_gone(&identity) {
+        if self.may_show_known && verb == Verb::Watch && self.is_gone(&identity) {
             let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
             let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
             if is_full || self.held_back.len() >= Self::HELD_BACK {

@@ -17,9 +17,9 @@ pub use self::{owners::Owners, same_name::SameName};
 ///
 /// # Contract
 ///
-/// *Guaranteed.* A mapper is called for each event of its kind, when the event arrives and before
-/// it waits in the queue: for an update with the old and with the new object, so that both targets
-/// of a changed reference are dispatched. Each object in the store whose key it returns is
+/// *Guaranteed.* A mapper is called for each event of its kind when the event arrives, not when it
+/// is dispatched: for an update with the old and with the new object, so that both targets of a
+/// changed reference are dispatched. Each object in the store whose key it returns is
 /// dispatched to all handlers of its kind as [`Resynced`](crate::Action::Resynced), in its newest
 /// state. If a watch event causes it, it precedes retries and objects of the first list. A key that is returned again before
 /// the dispatch causes one call: a thousand changes of one object do not cause a thousand calls for

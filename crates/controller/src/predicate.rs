@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predicates_are_combined_as_words_are() {
+    fn predicates_are_combined_by_and_or_and_not() {
         let yes = |_: &Event<u8>| true;
         let no = |_: &Event<u8>| false;
         for (result, passes) in [

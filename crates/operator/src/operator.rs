@@ -138,8 +138,8 @@ impl Operator {
         })
     }
 
-    /// Creates a client from `config` that sends writes only while this replica leads. Without a
-    /// [`LeaderElection`] it sends them always.
+    /// Creates a client from `config` that sends writes only while this replica leads: a fenced
+    /// client. Without a [`LeaderElection`] it always sends them.
     ///
     /// Use this client in reconcilers and finalizers. It is the [`Fence::connect`] of the
     /// [election's fence](LeaderElection::fence): its connections check the deadline of the lease
@@ -199,8 +199,8 @@ impl Operator {
         }
     }
 
-    /// Returns the collectors of the operator and all its controllers. Register them in your
-    /// registry.
+    /// Returns the collectors of the operator and all its controllers, for your own registry. An
+    /// [`AdminServer`] without a registry serves them by itself.
     #[must_use]
     pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         let controllers = self.shared.controllers.all();

@@ -15,7 +15,7 @@ use crate::ErrorReport;
 ///
 /// *Guaranteed.* It is called once for each failure of a watcher or reconciler that is not
 /// [permanent](crate::Failure::permanent), without a lock. If it panics,
-/// [`ExponentialBackoff::DEFAULT`] decides about that failure.
+/// [`ExponentialBackoff::DEFAULT`](crate::ExponentialBackoff::DEFAULT) decides about that failure.
 ///
 /// *Required.* It returns immediately.
 ///

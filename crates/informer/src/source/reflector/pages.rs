@@ -56,7 +56,7 @@ where
         }
         self.settle_all().await?;
         self.has_new_objects();
-        let is_new = std::mem::take(&mut self.progress.is_page_new);
+        let is_new = std::mem::take(&mut self.repetition.is_page_new);
         if let Some(version) = self.session.paged(&metadata, is_new)? {
             self.end_list(version).await?;
         }

@@ -12,7 +12,7 @@ use kube::Client;
 use prometheus::{Registry, core::Collector};
 use tokio_util::sync::CancellationToken;
 
-use crate::{LeaderElection, operator::Run};
+use crate::{LeaderElection, operator::ErasedController};
 
 // The content of the pages.
 mod blocking;
@@ -155,7 +155,7 @@ pub enum Listen {
 
 /// The operator whose state an admin server shows.
 pub(crate) struct Subject {
-    pub(crate) controllers: Vec<Arc<dyn Run>>,
+    pub(crate) controllers: Vec<Arc<dyn ErasedController>>,
     pub(crate) election: Option<LeaderElection>,
     /// Cancelled when the operator is stopped.
     pub(crate) stop: CancellationToken,

@@ -216,8 +216,9 @@ impl<K: Stored> Informer<K> {
     ///
     /// # Errors
     ///
-    /// [`InformerError::Source`] if the source failed permanently, [`InformerError::Panicked`] if
-    /// it panicked. All active calls return the error.
+    /// [`InformerError::Source`] if the source failed permanently (a
+    /// [`ListWatch`](crate::ListWatch) never does), [`InformerError::Panicked`] if it panicked. All
+    /// active calls return the error.
     ///
     /// # Cancel safety
     ///

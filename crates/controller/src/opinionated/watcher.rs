@@ -119,7 +119,8 @@ where
         }
     }
 
-    /// Like [`sync`](Self::sync), with the watcher's `add`.
+    /// Calls the watcher's [`add`](Watcher::add) for an object that an earlier process has added, and
+    /// for a periodic resync.
     pub fn sync_to_add(self) -> Self {
         Self {
             sync: OnSync::Add,

@@ -42,13 +42,13 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 fn operator(client: Client) -> Result<Operator, Error> {
     let controller = InformerController::builder().name("websites").build()?;
     let websites = Informer::new(Api::<Website>::all(client.clone()));
-    let servers = Informer::new(Api::<Deployment>::all(client.clone()));
+    let deployments = Informer::new(Api::<Deployment>::all(client.clone()));
     controller.add_informer("websites", &websites)?;
-    controller.add_informer("servers", &servers)?;
+    controller.add_informer("deployments", &deployments)?;
     // When a deployment changes, the website that owns it is reconciled. So drift is corrected.
-    controller.add_mapper::<Deployment>("servers", "websites", Owners::of::<Website>(&()))?;
+    controller.add_mapper::<Deployment>("deployments", "websites", Owners::of::<Website>(&()))?;
 
-    // The finalizer keeps a deleted website until `reconcile` has returned `Ok` for
+    // The finalizer keeps a deleted website until `reconcile` has returned `Outcome::done()` for
     // `Action::Deleted`.
     let finalizer = FinalizerName::new("windlass.dev/website")?;
     let finalizers = Finalizers::new(client.clone(), finalizer)?;
@@ -57,6 +57,7 @@ fn operator(client: Client) -> Result<Operator, Error> {
     // Our own status writes do not change the generation, so they cause no further call.
     controller.add_reconciler("websites", reconciler.filter(GenerationChanged))?;
 
+    // `Operator::builder` adds leader election and an HTTP server for health and metrics.
     let operator = Operator::new();
     operator.add_controller(controller)?;
     Ok(operator)
@@ -74,7 +75,7 @@ async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome,
     println!("operator: apply {} with {replicas} replicas", request.key());
     let (name, namespace) = (site.name_any(), site.namespace().unwrap_or_default());
     let labels = json!({ "website": name });
-    let server = json!({
+    let deployment = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": { "name": name, "ownerReferences": [site.controller_owner_ref(&())] },
@@ -83,7 +84,7 @@ async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome,
             "selector": { "matchLabels": labels },
             "template": {
                 "metadata": { "labels": labels },
-                // The default of the policy depends on the image, and would stay when that changes.
+                // The default pull policy depends on the image tag, and would not change with it.
                 "spec": { "containers": [{
                     "name": "server",
                     "image": site.spec.image,
@@ -98,8 +99,10 @@ async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome,
         "status": { "observedGeneration": site.metadata.generation },
     });
     let apply = PatchParams::apply("website-operator").force();
-    let servers = Api::<Deployment>::namespaced(client.clone(), &namespace);
-    servers.patch(&name, &apply, &Patch::Apply(server)).await?;
+    let deployments = Api::<Deployment>::namespaced(client.clone(), &namespace);
+    deployments
+        .patch(&name, &apply, &Patch::Apply(deployment))
+        .await?;
     let sites = Api::<Website>::namespaced(client, &namespace);
     sites
         .patch_status(&name, &apply, &Patch::Apply(status))
@@ -147,10 +150,10 @@ async fn main() -> Result<(), Error> {
 /// each step it waits until the operator has reacted.
 async fn user(client: Client) -> Result<(), Error> {
     let sites = Api::<Website>::default_namespaced(client.clone());
-    let servers = Api::<Deployment>::default_namespaced(client);
+    let deployments = Api::<Deployment>::default_namespaced(client);
     let replicas = |wanted: i32| {
-        move |server: Option<&Deployment>| {
-            server.and_then(|it| it.spec.as_ref()?.replicas) == Some(wanted)
+        move |deployment: Option<&Deployment>| {
+            deployment.and_then(|it| it.spec.as_ref()?.replicas) == Some(wanted)
         }
     };
     let params = PatchParams::default();
@@ -168,21 +171,19 @@ async fn user(client: Client) -> Result<(), Error> {
 
     println!("user:     scale its deployment to 0 by hand");
     let patch = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
-    servers.patch("blog", &params, &patch).await?;
-    await_condition(servers.clone(), "blog", replicas(1)).await?;
+    deployments.patch("blog", &params, &patch).await?;
+    await_condition(deployments.clone(), "blog", replicas(1)).await?;
 
     println!("user:     ask for 3 servers");
     let patch = Patch::Merge(json!({ "spec": { "replicas": 3 } }));
     sites.patch("blog", &params, &patch).await?;
-    await_condition(servers.clone(), "blog", replicas(3)).await?;
+    await_condition(deployments.clone(), "blog", replicas(3)).await?;
 
     println!("user:     delete the website");
     sites.delete("blog", &DeleteParams::default()).await?;
     await_condition(sites, "blog", |site: Option<&Website>| site.is_none()).await?;
-    await_condition(servers, "blog", |server: Option<&Deployment>| {
-        server.is_none()
-    })
-    .await?;
+    let is_deleted = |deployment: Option<&Deployment>| deployment.is_none();
+    await_condition(deployments, "blog", is_deleted).await?;
     println!("user:     the website and its deployment are deleted");
     Ok(())
 }

@@ -39,7 +39,8 @@ pub mod source {
 }
 
 pub mod store {
-    //! Stores: the last known state of each object of a kind, and indexes.
+    //! Stores: the last known state of each object of a kind, and indexes, like client-go's
+    //! `Indexer`.
 
     pub use windlass_informer::{
         ErasedObject, Index, LazyObject, ObjectIdentity, RawObject, Store, Stored, UndeclaredIndex,
@@ -76,13 +77,15 @@ pub mod predicate {
 }
 
 pub mod mapper {
-    //! Mappers: they map a change to the keys of affected objects of another kind.
+    //! Mappers: a change of an object causes calls for the objects that it affects, for example its
+    //! owners.
 
     pub use windlass_controller::{Mapper, Owners, SameName};
 }
 
 pub mod handler {
-    //! Watchers and reconcilers, their requests and results.
+    //! Handlers: watchers have one method for each action, reconcilers one for all. Also their
+    //! requests and results.
 
     pub use windlass_controller::{
         Action, CannotCastError, Failure, Outcome, Reconciler, Request, ResourceAction,
@@ -121,7 +124,8 @@ pub mod operator {
 }
 
 pub mod leader {
-    //! Leader election by a lease, and fences that prevent calls and writes after its deadline.
+    //! Leader election by a lease, and fences: after the deadline of the lease they prevent calls of
+    //! handlers, and writes of fenced clients.
 
     pub use windlass_controller::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced};
     pub use windlass_operator::{

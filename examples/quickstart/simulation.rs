@@ -1,4 +1,4 @@
-//! The operator of the quickstart under every fault, and on walks through desired states.
+//! Simulates the quickstart's operator with injected faults, and with random sequences of specs.
 //!
 //! `cargo test --example quickstart` makes a few of the runs, `cargo xtask sim --exhaustive` all.
 
@@ -26,7 +26,7 @@ fn the_operator_survives_every_fault() {
         .object(&Website::crd())
         .step(Step::create(&website("blog", 1)))
         .step(Step::create(&website("shop", 1)))
-        // By hand: the operator has to correct it.
+        // Drift, which the operator has to correct.
         .step(Step::merge::<Deployment>("default", "blog", replicas(0)))
         .step(Step::merge::<Website>("default", "blog", replicas(3)))
         .step(Step::delete::<Website>("default", "shop"))

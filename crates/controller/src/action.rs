@@ -5,20 +5,21 @@ use windlass_informer::Event;
 /// The reason why a handler is called.
 ///
 /// An object that is marked for deletion and still has finalizers is `Updated`; `Deleted` follows
-/// when it no longer exists. `Created` is also used at the start, for each object that already
-/// exists.
+/// when it no longer exists, or no longer matches the selector of the informer. The wrappers with
+/// finalizers call their handler with `Deleted` while the object still exists.
 ///
 /// grafana-app-sdk's `Unknown` does not exist: each call has an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Action {
-    /// A new object.
+    /// A new object, or at the start an object that already exists.
     Created,
     /// A changed object.
     Updated,
     /// A deleted object.
     Deleted,
-    /// An unchanged object, dispatched again.
+    /// An unchanged object, dispatched again: by the resync period, by a mapper, or at the start for
+    /// an object that already has the finalizer of a wrapper.
     Resynced,
 }
 

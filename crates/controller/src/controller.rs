@@ -51,8 +51,8 @@ use crate::{
 
 /// Runs the watchers and reconcilers of each kind in the order in which they were added.
 ///
-/// A kind is a name that connects informers with handlers: each event of each informer of a kind is
-/// dispatched to all handlers of the kind, first to the watchers and then to the reconcilers.
+/// `kind` is a name of your choice that connects informers with handlers: each event of each
+/// informer of a kind is dispatched to all handlers of the kind.
 ///
 /// # Contract
 ///
@@ -66,11 +66,13 @@ use crate::{
 /// - **After sync.** No handler is called before all informers that the controller started with
 ///   have synced.
 /// - **No delete is lost.** `Deleted` is dispatched when no informer of the kind holds the uid
-///   any more, and is repeated until it succeeds. It cancels all other pending calls of the uid.
+///   any more, and cancels all other pending calls of the uid. A new event does not end its
+///   retries, unless [`DeleteRetry`](crate::DeleteRetry) says so. If more than 10,000 of them are
+///   pending in a kind, the oldest become dead letters.
 /// - **Isolated.** A handler that fails, panics or exceeds the time limit is repeated by itself,
 ///   as the retry policy says, and affects no other handler. By default retries never end.
-/// - **Bounded.** A slow handler never stops a watch; [`Coalescing`] says how the queue is
-///   bounded.
+/// - **Bounded.** A slow handler never stops a watch, except with [`Coalescing::Never`];
+///   [`Coalescing`] says how the queue is bounded.
 ///
 /// *Required.* It is run once. Handlers do not block their thread.
 ///
@@ -131,7 +133,7 @@ pub struct InformerHealth {
     pub kind: Arc<str>,
     /// The health of its watch.
     pub watch: Health,
-    /// Whether its first list is queued.
+    /// Whether all events of its first list are in the queue of the controller.
     pub has_synced: bool,
 }
 
@@ -172,7 +174,7 @@ impl InformerController {
     /// The informer runs while the controller runs, and longer if another controller or caller also
     /// runs it. An informer that is added while the controller runs starts at once, and the
     /// handlers of its kind wait until it has synced. A removed informer can be added again: then
-    /// all its objects are dispatched as `Added`.
+    /// all its objects are dispatched as `Created`.
     ///
     /// # Errors
     ///
@@ -261,13 +263,17 @@ impl InformerController {
 
     /// Runs the informers and dispatches their events to the handlers, until `stop` is cancelled.
     ///
-    /// Then the informers are stopped, active calls end, no other call begins, and all tasks are
-    /// joined. Objects whose events were not dispatched are dispatched after a restart, as `Added`.
+    /// Then the informers are stopped, no other call begins, and this waits for the active calls,
+    /// without a limit. An operator limits the wait by its drain timeout. After a restart of the
+    /// process all objects are dispatched again, as `Created`. A `Deleted` that has not succeeded is
+    /// lost, unless a finalizer keeps the object ([`OpinionatedReconciler`](crate::OpinionatedReconciler)).
     ///
     /// # Errors
     ///
     /// [`RunError::AlreadyRan`] on a second call; [`RunError::NoInformer`] if a kind has handlers
-    /// and no informer; [`RunError::NotSynced`] if an informer does not sync in time;
+    /// and no informer; [`RunError::SharedInformer`] with [`Coalescing::Never`] and an informer that
+    /// other code uses; [`RunError::NotSynced`] if a list makes no progress for the
+    /// [`cache_sync_timeout`](InformerControllerBuilder::cache_sync_timeout), 2 minutes by default;
     /// [`RunError::Informer`] if an informer fails permanently. The other tasks are stopped and
     /// joined before this returns.
     ///
@@ -284,14 +290,14 @@ impl InformerController {
     /// Lets calls of handlers begin only while `fence` is open; until then they wait.
     ///
     /// An operator with leader election calls this before it runs the controller. Only the first
-    /// fence is used. A waiting call has not begun, so a stop ends the wait. A stop does not end
-    /// the wait of a hook for exhausted calls: code that closes the fence permanently drops the
-    /// future of [`run`](Self::run), as the operator does.
+    /// fence is used. A stop ends the wait of a call, because the call has not begun. It does not
+    /// end the wait of an [`on_exhausted`](InformerControllerBuilder::on_exhausted) hook. So after
+    /// the fence is closed permanently, drop the future of [`run`](Self::run), as the operator does.
     pub fn set_fence(&self, fence: &Fence) {
         _ = self.shared.fence.set(fence.clone());
     }
 
-    /// Whether the first lists of all informers are queued.
+    /// Whether all events of the first lists of all informers are in the queue.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         (self.shared.feeds.read().iter()).all(|fed| fed.feed.has_synced())
@@ -309,7 +315,7 @@ impl InformerController {
         health.collect()
     }
 
-    /// The number of failed calls and requeues that are pending.
+    /// The number of pending calls: retries and requeues that are not due yet.
     #[must_use]
     pub fn pending_retries(&self) -> usize {
         self.shared.engine.pending()

@@ -33,7 +33,7 @@ pub enum HandlerError {
         limit: Duration,
     },
 
-    /// A pending `Deleted` was dropped because its kind had too many.
+    /// A pending `Deleted` became a dead letter because its kind had more than 10,000.
     #[error("too many failed deletes of this kind are pending")]
     TooManyDeletes,
 }
@@ -183,7 +183,8 @@ pub enum RunError {
         timeout: Duration,
     },
 
-    /// An informer failed permanently.
+    /// An informer failed permanently: its source is not a `ListWatch`, which retries all errors, or
+    /// it panicked.
     #[error("the informer of {kind:?} failed permanently")]
     Informer {
         /// The name of the kind.

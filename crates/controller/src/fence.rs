@@ -37,7 +37,8 @@ pub use self::{
 /// The deadline after which this replica begins no call and sends no write.
 ///
 /// A fence is open until its deadline, and closed before the first one is set. Clones share one
-/// deadline.
+/// deadline. With a leader election, use `LeaderElection::fence` of `windlass-operator`, whose
+/// deadline moves with each renewal; create a fence only for another kind of lease, or for tests.
 ///
 /// # Contract
 ///
@@ -197,7 +198,7 @@ impl Fence {
         }
     }
 
-    /// The number of permits in use.
+    /// The number of permits in use: calls and writes in progress.
     #[must_use]
     pub fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst)

@@ -36,19 +36,21 @@ pub use self::{
 ///
 /// # Contract
 ///
-/// *Guaranteed.* Only finalizers with this name, its in-progress form, and
-/// [legacy](Self::legacy_name) names are added or removed. Each patch tests the uid of the object
+/// *Guaranteed.* Only finalizers with this name, its in-progress form (added before the first call
+/// for an object, and replaced after it has succeeded), and [legacy](Self::legacy_name) names are
+/// added or removed. Each patch tests the uid of the object
 /// and its whole list of finalizers, so that no finalizer of another writer is lost and a recreated
-/// object is not confused with its predecessor. After a conflict the object is read again, a few
-/// times, without waiting. An object that is marked for deletion gets no finalizer.
+/// object is not confused with its predecessor. After a conflict the object is read again, without
+/// waiting, and after 8 conflicts the call fails. An object that is marked for deletion gets no
+/// finalizer.
 ///
 /// *Required.* No other operator uses the same name on this kind. The permissions `get` and `patch`
 /// on the kind; on kinds with `OwnerReferencesPermissionEnforcement` also `update` on their
 /// finalizers.
 ///
 /// Within a call of a controller with a [`Fence`](crate::Fence), no patch begins after the deadline
-/// of the fence, whatever the client. Give it a fenced client too, so that a patch which waits for
-/// a connection is not sent either.
+/// of the fence, with any client. Use a fenced client too, so that a patch which waits for a
+/// connection is not sent either.
 ///
 /// # Example
 ///
@@ -79,8 +81,8 @@ pub(crate) enum GoalOutcome<K> {
     Terminating,
     /// The object does not exist, or another one has its name.
     Gone,
-    /// The object was to be released because of its deletion mark, and has none: the server was
-    /// restored from a backup.
+    /// The finalizer was to be removed because the object is marked for deletion, but it is not any
+    /// more: the server was restored from a backup.
     Lives,
 }
 

@@ -55,7 +55,7 @@ pub(crate) trait ErasedHandler: Send + Sync {
     /// The finalizer of the handler, if it has one.
     fn finalizer(&self) -> Option<&str>;
 
-    /// The next event of the object with `uid` is from before what the handler may remember of it.
+    /// Called before an event of the object with `uid` whose version is lower than earlier ones.
     fn history_went_back(&self, uid: &str);
 }
 
@@ -108,7 +108,7 @@ impl Handler {
         }
     }
 
-    /// Marks it as removed, for turns that have read the chain before.
+    /// Marks it as removed, for workers that have read the chain before.
     pub(crate) fn remove(&self) {
         self.removed.store(true, Ordering::Release);
     }

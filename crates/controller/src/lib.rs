@@ -1,17 +1,18 @@
 //! Controllers: they turn the events of informers into calls of watchers and reconcilers.
 //!
 //! An [`InformerController`] dispatches the events of informers to the [`Watcher`]s and
-//! [`Reconciler`]s of their kind: in the order in which these were added, one object at a time,
-//! with retries. The modules below are in the order in which an event passes them.
+//! [`Reconciler`]s of their kind: in the order in which these were added, one call at a time for
+//! each object, with retries.
 //!
 //! # Failed calls
 //!
 //! A handler that returns an error, panics or exceeds the
 //! [`timeout`](InformerControllerBuilder::timeout) has failed: only this handler, for this object.
 //! [`on_error`](InformerControllerBuilder::on_error) is called. The [`RetryPolicy`] decides whether
-//! and when the call is repeated, unless the [`Failure`] itself does. Until then the call is
-//! pending. When a new event of the object arrives, the [`RetryDequeuePolicy`] decides whether it
-//! stays pending. A repeated call gets the newest object ([`RetryObject`]), the [`State`] of
+//! and when the call is repeated; a [`Failure`] can set the delay or prevent the retry. Until then
+//! the call is pending. When a new event of the object arrives, the [`RetryDequeuePolicy`] decides
+//! whether it stays pending, except while the backoff runs and the generation is the same: then it
+//! stays. A repeated call gets the newest object ([`RetryObject`]), the [`State`] of
 //! earlier calls, and the number of its attempt. When the policy stops the retries,
 //! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is called and the call becomes a dead
 //! letter ([`dead_letters`](InformerController::dead_letters)). The handler is called again for the
@@ -26,6 +27,7 @@
 //! # Not supported
 //!
 //! - Replaying earlier events to a handler that is added while the controller runs.
+//! - A rate limit over all retries. `RequestBudget` of `windlass-operator` limits requests instead.
 
 #![cfg_attr(
     test,
@@ -34,6 +36,9 @@
         reason = "the model test compiles the engine again, with another lock and clock"
     )
 )]
+
+// The modules are in the order in which an event passes them. The numbers are the stages of
+// ARCHITECTURE.md; 1 to 5 are in windlass-informer.
 
 // Events.
 mod action;

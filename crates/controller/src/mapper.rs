@@ -17,14 +17,14 @@ pub use self::{owners::Owners, same_name::SameName};
 ///
 /// # Contract
 ///
-/// *Guaranteed.* A mapper is called for each event of its kind, when the event arrives and before
-/// it waits in the queue: for an update with the old and with the new object, so that both targets
-/// of a changed reference are dispatched. Each returned object that exists is dispatched to all
-/// handlers of its kind as [`Resynced`](crate::Action::Resynced), in its newest state, with the
-/// priority of the change. An object that is returned again before its dispatch is dispatched once:
-/// a thousand changes of one object do not cause a thousand calls for each affected object. A key
-/// without an object is ignored; when the object is created, it is dispatched as usual. When the
-/// handlers are called, the store has the changed object. If a mapper panics, only its own result
+/// *Guaranteed.* A mapper is called for each event of its kind when the event arrives, not when it
+/// is dispatched: for an update with the old and with the new object, so that both targets of a
+/// changed reference are dispatched. Each object in the store whose key it returns is
+/// dispatched to all handlers of its kind as [`Resynced`](crate::Action::Resynced), in its newest
+/// state. If a watch event causes it, it precedes retries and objects of the first list. A key that is returned again before
+/// the dispatch causes one call: a thousand changes of one object do not cause a thousand calls for
+/// each affected object. A key that is not in the store is ignored; when the object is created, it
+/// is dispatched as usual. When the handlers are called, the store has the changed object. If a mapper panics, only its own result
 /// is lost, and [`on_error`](crate::InformerControllerBuilder::on_error) is called.
 ///
 /// *Required.* It returns immediately and does not block: meanwhile no event of its kind is queued.
@@ -36,9 +36,7 @@ pub use self::{owners::Owners, same_name::SameName};
 ///
 /// If mappers were called like handlers, they would be late when a handler of the changed object is
 /// slow or fails, and would miss events that [`Coalescing`](crate::Coalescing) folds: of a
-/// reference that changed twice, one target would be missed. Therefore they are called when events
-/// arrive. They need no retries, and no order, because each affected object is dispatched in its
-/// own lane.
+/// reference that changed twice, one target would be missed.
 ///
 /// # Example
 ///

@@ -1,5 +1,9 @@
 //! Merges the events of several informers of one kind into one history per object. *(pure)*
 //!
+//! The feed of each informer (`controller/feed.rs`) passes each event through the merge of its kind
+//! before it queues the event. An informer *shows* an object while its list and watch report that
+//! the object exists.
+//!
 //! Informers of one kind may overlap, lag behind each other, or select parts of one kind between
 //! which objects move. Handlers get one history of each object: each version once, versions that
 //! never decrease, and `Deleted` when no informer has the uid any more. If a kind has one informer,

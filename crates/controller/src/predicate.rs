@@ -20,10 +20,10 @@ pub use self::{
 ///
 /// *Guaranteed.* A predicate is called when an event is about to be dispatched, without a lock,
 /// with the old and the new object of an update. Of folded updates
-/// ([`Coalescing`](crate::Coalescing)) these are the oldest and the newest state. For its handler,
-/// a rejected event has not happened: pending calls stay and get the newest object, and dead
-/// letters stay. Only a `Deleted` cancels them. Other handlers are called. If a resync was folded
-/// into a rejected update, the predicate is called with the resync. If a predicate panics, the
+/// ([`Coalescing`](crate::Coalescing)) these are the oldest and the newest state. A rejected event
+/// does not affect the pending calls and dead letters of the handler, except that pending calls get
+/// the newest object, and a `Deleted` cancels them. Other handlers are called. If a resync was
+/// folded into a rejected update, the predicate is called with the resync. If a predicate panics, the
 /// event passes, and the panic is logged.
 ///
 /// A predicate around a wrapper with a finalizer does not reject events that the finalizer needs
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predicates_are_combined_as_words_are() {
+    fn predicates_are_combined_by_and_or_and_not() {
         let yes = |_: &Event<u8>| true;
         let no = |_: &Event<u8>| false;
         for (result, passes) in [

@@ -34,8 +34,8 @@ pub(crate) use self::{
 /// may be dropped at any `await`, when the process stops immediately or the call exceeds its time
 /// limit; then it is repeated.
 ///
-/// *Not guaranteed.* That the object is the newest. If that matters, read it from the API server,
-/// and write with its `resourceVersion`.
+/// *Not guaranteed.* That the object is the newest: the store can be ahead of the event. If that
+/// matters, read it from the API server, and write with its `resourceVersion`.
 ///
 /// Every `Fn(Request<K>) -> impl Future<Output = Result<Outcome, E>>` is a reconciler.
 ///
@@ -107,8 +107,8 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         false
     }
 
-    /// The next event of the object with `uid` is from before what this handler may remember of it,
-    /// because the API server was restored from a backup. For wrappers that remember versions.
+    /// Called before an event of the object with `uid` whose version is lower than earlier ones,
+    /// because the API server was restored from a backup. A wrapper forgets what it remembers.
     #[doc(hidden)]
     fn history_went_back(&self, _uid: &str) {}
 

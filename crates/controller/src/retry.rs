@@ -19,7 +19,7 @@ pub use self::{
 pub enum RetryObject {
     /// The newest state of the object (of the same uid) that was dispatched for this kind, even if
     /// this handler rejected that event. The versions that a handler receives of one object never
-    /// decrease.
+    /// decrease. The default.
     #[default]
     Latest,
     /// The object of the failed call, as in grafana-app-sdk. Versions can decrease.
@@ -30,11 +30,11 @@ pub enum RetryObject {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeleteRetry {
-    /// Nothing: the call is repeated even if another object has the name. For handlers whose
-    /// clean-up goes by uid.
+    /// Nothing: the call is repeated even after an object with the same name was created. For
+    /// handlers that find external resources by the uid of the object. The default.
     #[default]
     UntilSuccess,
-    /// The `Created` of the next object with the same name. For handlers whose clean-up goes by
-    /// name, which would delete what belongs to the next object.
+    /// The `Created` of the next object with the same name. For handlers that find external
+    /// resources by the name of the object: a late clean-up would delete those of the next object.
     UntilSuccessor,
 }

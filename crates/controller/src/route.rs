@@ -79,8 +79,9 @@ impl Route {
         Ok(id)
     }
 
-    /// Notes the stored form of an informer of `kind`, or of a handler. Handlers of decoded objects
-    /// accept all forms; other handlers only their own.
+    /// Registers the stored form (decoded, or [`RawObject`](windlass_informer::RawObject)) of an
+    /// informer or a handler of `kind`. Handlers of decoded objects accept all forms; other handlers
+    /// only their own.
     pub(crate) fn form(
         &mut self,
         kind: KindId,

@@ -82,8 +82,9 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// `object` has not changed, and is dispatched again. By default calls [`update`](Self::update)
-    /// with the same old and new object, as in client-go.
+    /// `object` is dispatched again without a change: periodically, or because a
+    /// [`Mapper`](crate::Mapper) returned its key. By default calls [`update`](Self::update) with the
+    /// same old and new object, as in client-go.
     ///
     /// # Errors
     ///
@@ -117,8 +118,8 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         false
     }
 
-    /// The next event of the object with `uid` is from before what this handler may remember of it,
-    /// because the API server was restored from a backup. For wrappers that remember versions.
+    /// Called before an event of the object with `uid` whose version is lower than earlier ones,
+    /// because the API server was restored from a backup. A wrapper forgets what it remembers.
     #[doc(hidden)]
     fn history_went_back(&self, _uid: &str) {}
 

@@ -300,7 +300,7 @@ mod tests {
     use crate::{HandlerId, Reconciler, Request, Role, SameName, route::Route};
 
     #[test]
-    fn a_resync_is_told_where_the_event_that_it_became_one_with_is_not_wanted() {
+    fn a_resync_is_received_if_the_event_into_which_it_was_folded_is_rejected() {
         for (wanted, event, alone, with_resync) in [
             ("CREATE UPDATE DELETE RESYNC", "CREATE", "CREATE", "CREATE"),
             ("RESYNC", "CREATE", "-", "RESYNC"),

@@ -84,7 +84,7 @@ impl fmt::Display for Health {
         }
         match self.undecodable.len() {
             0 => Ok(()),
-            set_aside => write!(f, "; {set_aside} undecodable"),
+            count => write!(f, "; {count} undecodable"),
         }
     }
 }
@@ -119,9 +119,9 @@ impl InformerStatus {
             && !known.is_some_and(|known| is_older(version, known))
         {
             // In place, because this happens for each event.
-            let place = self.resource_version.get_or_insert_default();
-            place.clear();
-            place.push_str(version);
+            let complete = self.resource_version.get_or_insert_default();
+            complete.clear();
+            complete.push_str(version);
         }
     }
 

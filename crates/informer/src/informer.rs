@@ -48,14 +48,15 @@ use crate::{
 ///
 /// # Contract
 ///
-/// *Guaranteed.* What [`Event`](crate::Event) and [`Store`] guarantee. A broken watch is reported,
-/// visible in [`health`](Self::health), and resumed after a backoff.
+/// *Guaranteed.* What [`Event`](crate::Event) and [`Store`] guarantee. A broken watch is reported
+/// to [`on_error`](InformerBuilder::on_error), visible in [`health`](Self::health), and resumed
+/// after a backoff.
 ///
 /// An informer can be shared. It runs while at least one call of [`run`](Self::run) is active, and
 /// can run again after it has stopped.
 ///
-/// *Required.* Take the events of each [`Subscription`]. Subscriptions are bounded: while one is
-/// full, the watch waits, for all of them.
+/// *Required.* Take the events of each [`Subscription`], or drop it. While one subscription is full
+/// (256 events by default), the watch waits, and no subscription receives new events.
 ///
 /// *Not guaranteed.* Any progress before [`run`](Self::run) is called.
 ///
@@ -71,11 +72,8 @@ use crate::{
 ///
 /// # async fn pods() -> Result<(), Box<dyn std::error::Error>> {
 /// let pods = Informer::new(Api::<Pod>::all(Client::try_default().await?));
+/// tokio::spawn(pods.run(CancellationToken::new()));
 /// let mut events = pods.subscribe();
-/// tokio::spawn({
-///     let pods = pods.clone();
-///     async move { pods.run(CancellationToken::new()).await }
-/// });
 /// while let Some(event) = events.next().await {
 ///     if let Event::Deleted { last, .. } = event {
 ///         println!("{:?} was deleted", last.metadata.name);
@@ -145,15 +143,16 @@ impl<K: Stored> Informer<K> {
         self.shared.new_subscribers.add(self.shared.settings.buffer)
     }
 
-    /// Whether the informer has a subscription.
+    /// Whether the informer has at least one subscription.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {
         self.shared.new_subscribers.count().any()
     }
 
-    /// Registers a user that takes the events without delaying the watch. Any number of such users
-    /// can be registered. A controller registers itself with each of its informers;
-    /// [`subscribe`](Self::subscribe) and [`run`](Self::run) register no user.
+    /// Registers a user that takes its events without delaying the watch. Any number of such users
+    /// can be registered. A controller registers itself with each of its informers, so call this
+    /// only to reserve the informer against [`claim`](Self::claim). [`subscribe`](Self::subscribe)
+    /// and [`run`](Self::run) register no user. Dropping the result ends the registration.
     ///
     /// # Errors
     ///
@@ -162,9 +161,10 @@ impl<K: Stored> Informer<K> {
         self.register(false)
     }
 
-    /// Registers a user that may delay the watch by leaving events in a [`Subscription`] for a long
-    /// time. It must be the only registered user, because the watch then waits for all users.
-    /// [`is_subscribed`](Self::is_subscribed) also counts users that have not registered.
+    /// Registers an exclusive user: one that may delay the watch by leaving events in a
+    /// [`Subscription`] for a long time, which delays the events of all users. A controller with
+    /// `Coalescing::Never` calls this. Subscriptions without a registration are not detected; check
+    /// [`is_subscribed`](Self::is_subscribed) for them. Dropping the result ends the registration.
     ///
     /// # Errors
     ///
@@ -216,8 +216,9 @@ impl<K: Stored> Informer<K> {
     ///
     /// # Errors
     ///
-    /// [`InformerError::Source`] if the source failed permanently, [`InformerError::Panicked`] if
-    /// it panicked. All active calls return the error.
+    /// [`InformerError::Source`] if the source failed permanently (a
+    /// [`ListWatch`](crate::ListWatch) never does), [`InformerError::Panicked`] if it panicked. All
+    /// active calls return the error.
     ///
     /// # Cancel safety
     ///
@@ -307,9 +308,9 @@ impl<K: Stored> Informer<K> {
         self.shared.status.borrow().list_version.clone()
     }
 
-    /// When a list last showed more objects than any earlier list of the same run. `None` before
+    /// When a list last received more objects than any earlier list of the same run. `None` before
     /// the first list. A list of unchanged objects also makes progress, although it causes no
-    /// event.
+    /// event. The cache sync timeout of a controller is measured from this time.
     #[must_use]
     pub fn last_list_progress(&self) -> Option<Instant> {
         self.shared.progress.last()
@@ -368,7 +369,7 @@ impl<K: Stored> Informer<K> {
         self.health()
     }
 
-    /// The kind of the objects, as `plural.group`.
+    /// The kind of the objects, as `plural.group`: `deployments.apps`.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.shared.resource

@@ -90,7 +90,8 @@ impl<K: Any + Send + Sync> LazyObject<K> {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the object has decoded before and does not decode now: see *Required*.
+    /// [`DecodeError`] if the JSON does not decode: of a [`RawObject`](crate::RawObject), or if `K`
+    /// does not fulfil *Required*.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         typed(self.object.typed()?)
     }

@@ -1,12 +1,14 @@
 //! Informers: a live copy of the objects of a kind, and the events of its changes.
 //!
 //! An [`Informer`] lists and watches through a [`Source`], keeps the objects in a
-//! [`Store`], and delivers every change to every [`Subscription`], in order. The modules below
-//! are in the order in which an object passes them.
+//! [`Store`], and delivers every change to every [`Subscription`], in order.
 //!
 //! # Not supported
 //!
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
+
+// The modules are in the order in which an object passes them. The numbers are the stages of
+// ARCHITECTURE.md; 6 to 9 are in windlass-controller.
 
 // The randomness and the clock of the operating system, which a simulation replaces.
 mod simulated;

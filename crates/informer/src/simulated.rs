@@ -55,15 +55,14 @@ pub struct SimulatedHost {
 }
 
 /// Returns a seed for a generator of random numbers: from the operating system, or from the
-/// simulation that is in force on this thread.
+/// [`SimulatedHost`] of this thread.
 #[must_use]
 pub fn random_seed() -> u64 {
     let simulated = HOST.with_borrow_mut(|host| Some(host.as_mut()?.random.next_u64()));
     simulated.unwrap_or_else(|| StdRng::from_os_rng().next_u64())
 }
 
-/// Returns the time of day: of the operating system, or of the simulation that is in force on
-/// this thread.
+/// Returns the wall-clock time: of the operating system, or of the [`SimulatedHost`] of this thread.
 ///
 /// For texts and objects only; durations are measured with tokio's clock.
 #[must_use]
@@ -78,7 +77,7 @@ pub fn wall_clock() -> SystemTime {
 // === impl SimulatedHost ===
 
 impl SimulatedHost {
-    /// Begins a simulation on this thread, with this seed, at this time of day.
+    /// Begins a simulation on this thread, with this seed, at this wall-clock time.
     pub fn enter(seed: u64, wall: SystemTime) -> Self {
         let host = Host {
             random: StdRng::seed_from_u64(seed),
@@ -91,8 +90,8 @@ impl SimulatedHost {
         }
     }
 
-    /// Sets the wall clock of the simulation that is in force on this thread, as an administrator
-    /// or NTP does; tokio's clock continues as before. Without a simulation nothing happens.
+    /// Sets the wall clock of the simulation of this thread, as an administrator or NTP does. It does
+    /// not change tokio's clock. Without a simulation it does nothing.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

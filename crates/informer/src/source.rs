@@ -1,4 +1,4 @@
-//! Sources of changes: the trait, and the list and watch behind it.
+//! Sources of changes: the trait `Source`, and its implementations.
 //!
 //! A [`Source`] sends [`Change`]s; the store, the events and the handlers are the same for all
 //! sources. [`ListWatch`] lists and watches an API server, and an [`Api`](kube::Api) alone is a
@@ -43,12 +43,13 @@ use crate::{
 ///   a complete list before anything else, because changes that an earlier call had read may
 ///   not have reached the informer.
 pub trait Source<K: Stored>: Send + 'static {
-    /// The kind, for logs and errors: `websites.example.io`.
+    /// The kind for logs and errors, as `plural.group`: `websites.example.io`.
     fn resource(&self) -> String;
 
-    /// Sends changes to `changes`, until there are no more.
+    /// Sends changes to `changes`. After it has returned `Ok`, the informer keeps running with the
+    /// objects that it has.
     ///
-    /// An informer calls this each time it starts, never twice at the same time.
+    /// An informer calls this each time it starts or relists, never twice at the same time.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ pub enum Change<K> {
         error: DecodeError,
     },
 
-    /// No change up to this version was missed.
+    /// No change up to this version was missed, for example because of a bookmark.
     Progress {
         /// The version.
         resource_version: String,
@@ -184,8 +185,8 @@ impl<K: Stored> Changes<K> {
         self.store.has(object)
     }
 
-    /// How many objects the current list has shown. The count lags behind the changes that were
-    /// sent.
+    /// How many objects the current list has contained so far. The count lags behind the changes
+    /// that were sent.
     pub(crate) fn shown(&self) -> usize {
         self.store.shown()
     }

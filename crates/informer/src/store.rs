@@ -34,16 +34,15 @@ const DECODED_WITHOUT_YIELD: usize = 32;
 ///
 /// # Contract
 ///
-/// *Guaranteed.* The informer is the only writer. Readers get an `Arc` and copy nothing. A read
-/// waits for a write at most as long as one entry takes, and never for another read. An object is
-/// in the store before its event is delivered.
+/// *Guaranteed.* The informer is the only writer. Readers get an `Arc` and copy nothing. Reads do
+/// not block each other, and a write blocks them only while it replaces one entry. An object is in
+/// the store before its event is delivered.
 ///
-/// An object that is kept as JSON is decoded when it is read, without a lock.
-/// [`get_lazy`](Self::get_lazy) does not decode it. Objects that are read stay decoded in a cache,
-/// and so do their later states if the informer has subscribers, until the cache is full. So
-/// repeated reads of few objects do not decode them again, and no reader makes the store larger
-/// than the cache allows: [`ListWatch::decode_cache`](crate::ListWatch::decode_cache).
-/// [`ListWatch::decoded`](crate::ListWatch::decoded) keeps all objects decoded.
+/// By default the store keeps objects as JSON. A read decodes the object, without a lock;
+/// [`get_lazy`](Self::get_lazy) does not. Objects that were read stay decoded in a cache of at most
+/// 32 MiB ([`ListWatch::decode_cache`](crate::ListWatch::decode_cache)), and so do their later
+/// states if the informer has subscribers. [`ListWatch::decoded`](crate::ListWatch::decoded) keeps
+/// all objects decoded.
 ///
 /// *Not guaranteed.* A consistent snapshot: two reads, or the objects of one list, can be of
 /// different times. The store is empty before the first list, and before the informer runs.
@@ -87,7 +86,7 @@ impl<K: Stored> Store<K> {
             .collect()
     }
 
-    /// Like [`list`](Self::list), but yields to the runtime after 32 objects each, so that other
+    /// Like [`list`](Self::list), but yields to the runtime after every 32 objects, so that other
     /// tasks of the thread continue.
     ///
     /// # Cancel safety
@@ -117,7 +116,7 @@ impl<K: Stored> Store<K> {
         objects
     }
 
-    /// Decodes an object for a reader. `None` if it has decoded before and does not decode now.
+    /// Decodes an object for a reader. `None` if decoding fails, which is logged.
     fn read(&self, lazy: &LazyObject<K>) -> Option<Arc<K>> {
         let count = |is_hit| self.contents.instruments.read(is_hit);
         decoded(lazy, |lazy| lazy.read(count))
@@ -167,7 +166,7 @@ impl<K> Store<K> {
             .is_some()
     }
 
-    /// How many objects the current list has shown.
+    /// How many objects the current list has contained so far.
     pub(crate) fn shown(&self) -> usize {
         self.contents.objects.shown()
     }

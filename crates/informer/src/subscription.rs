@@ -67,8 +67,8 @@ impl<K> Subscription<K> {
         self.next_envelope().await.map(|envelope| envelope.event)
     }
 
-    /// Returns the next event in its envelope, or `None` after the last event of a stopped
-    /// informer.
+    /// Returns the next event with its key, its span and its epoch, or `None` after the last event
+    /// of a stopped informer.
     ///
     /// # Cancel safety
     ///

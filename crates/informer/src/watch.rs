@@ -1,7 +1,7 @@
 //! The state machine of a list and watch: what to request next, and how long to wait before.
 //!
-//! [`Session`] is a state machine without clock, lock or `async`. [`ListWatch`](crate::ListWatch)
-//! sends its requests.
+//! [`Session`] is a state machine without clock, lock or `async`. The reflector of a
+//! [`ListWatch`](crate::ListWatch) sends its requests and passes it the results.
 
 mod backoff;
 mod error;

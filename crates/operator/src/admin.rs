@@ -12,7 +12,7 @@ use kube::Client;
 use prometheus::{Registry, core::Collector};
 use tokio_util::sync::CancellationToken;
 
-use crate::{LeaderElection, operator::Run};
+use crate::{LeaderElection, operator::ErasedController};
 
 // The content of the pages.
 mod blocking;
@@ -155,7 +155,7 @@ pub enum Listen {
 
 /// The operator whose state an admin server shows.
 pub(crate) struct Subject {
-    pub(crate) controllers: Vec<Arc<dyn Run>>,
+    pub(crate) controllers: Vec<Arc<dyn ErasedController>>,
     pub(crate) election: Option<LeaderElection>,
     /// Cancelled when the operator is stopped.
     pub(crate) stop: CancellationToken,
@@ -164,8 +164,8 @@ pub(crate) struct Subject {
 // === impl AdminServer ===
 
 impl AdminServer {
-    /// Half of a kubelet's default `timeoutSeconds`, so that the kubelet receives the page that
-    /// names the check that timed out.
+    /// The default of [`check_timeout`](Self::check_timeout): half of a kubelet's default
+    /// `timeoutSeconds`, so that the kubelet receives the page that names the check that timed out.
     pub const DEFAULT_CHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
     /// Creates a server for an address or a bound listener. It answers while its operator runs.
@@ -245,8 +245,9 @@ impl AdminServer {
         Self { limits, ..self }
     }
 
-    /// Serves the metrics of this registry at `/metrics`. The default is a registry with the
-    /// operator's own collectors.
+    /// Serves the metrics of this registry at `/metrics`. By default those of the operator and its
+    /// controllers; into your own registry, register
+    /// [`Operator::prometheus_collectors`](crate::Operator::prometheus_collectors) yourself.
     pub fn registry(self, registry: Registry) -> Self {
         Self {
             registry: Some(registry),
@@ -254,14 +255,14 @@ impl AdminServer {
         }
     }
 
-    /// Adds a check to `/live`. A kubelet restarts the container if the check fails repeatedly, so
-    /// use it only for failures that a restart corrects.
+    /// Adds a check to `/live`, like controller-runtime's `AddHealthzCheck`. A kubelet restarts the
+    /// container if the check fails repeatedly, so use it only for failures that a restart corrects.
     pub fn live_check(mut self, name: impl Into<String>, check: impl HealthCheck) -> Self {
         self.pages.live.push(Check::new(name.into(), check));
         self
     }
 
-    /// Adds a check to `/ready`.
+    /// Adds a check to `/ready`, like controller-runtime's `AddReadyzCheck`.
     pub fn ready_check(mut self, name: impl Into<String>, check: impl HealthCheck) -> Self {
         self.pages.ready.push(Check::new(name.into(), check));
         self

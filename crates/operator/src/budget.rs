@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 ///
 /// A budget is a token bucket: it allows a burst, and then a number of requests per second. Further
 /// requests wait in the order in which they arrived. It protects the API server from handlers that
-/// fail for every object at once, or that overwrite the same fields as another client again and
-/// again.
+/// fail for every object at once, or that fight with another writer over the same fields. It
+/// corresponds to `QPS` and `Burst` of client-go's `rest.Config`.
 ///
 /// # Contract
 ///
@@ -77,12 +77,12 @@ struct State {
 // === impl RequestBudget ===
 
 impl RequestBudget {
-    /// Enough for an operator that works on a few hundred objects. client-go's default is 5; one
-    /// handler in a loop can send thousands.
+    /// The requests per second of the default budget: enough for an operator that works on a few
+    /// hundred objects. client-go's default is 5; one handler in a loop can send thousands.
     pub const DEFAULT_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
 
-    /// Two seconds of requests, as in client-go, so that the first lists of an operator with tens
-    /// of kinds do not wait.
+    /// The burst of the default budget, in requests: two seconds of requests, as in client-go, so
+    /// that the first lists of an operator with tens of kinds do not wait.
     pub const DEFAULT_BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
     /// Creates a budget that allows a burst of `burst` requests, and then `per_second` requests per

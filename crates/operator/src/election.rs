@@ -36,17 +36,17 @@ pub use self::{
 /// lease that is free, or that has not changed for its `leaseDurationSeconds`, measured by this
 /// replica's own clock. It never compares the times in the lease with a clock.
 ///
-/// The deadline of a leader is the renew deadline after the time at which its last successful
-/// renewal was sent. A [`Fence`] enforces it: after the deadline no call of a handler begins and a
+/// The deadline of a leader is the time at which its last successful renewal was sent, plus the
+/// [renew deadline](LeaderElectionBuilder::renew_deadline) (10 s by default). A [`Fence`] enforces it: after the deadline no call of a handler begins and a
 /// [fenced client](Self::fence) sends no write, even if the process was frozen or the machine
 /// suspended meanwhile. A leader that could not renew in time, or whose lease another client took,
 /// emptied or deleted, aborts its controllers, and the operator ends with
 /// [`OperatorError::LeadershipLost`](crate::OperatorError).
 ///
-/// An operator that is stopped renews the lease until its controllers have ended. Then it waits
-/// until no call is in progress, and releases the lease. If calls are still in progress, or the API
-/// server does not respond in time, it does not release the lease, which then expires. The timeout
-/// of each request is half of the renew deadline.
+/// An operator that is stopped renews the lease until its controllers have ended, and then releases
+/// it. If calls are still in progress at the end of the drain timeout, or the API server does not
+/// respond in time, it does not release the lease, which then expires. The timeout of each request
+/// is half of the renew deadline.
 ///
 /// *Required.* Handlers must yield: a call that blocks its thread cannot be aborted. All replicas
 /// must have the same timing. A Role in the namespace of the lease must grant `get`, `create` and

@@ -18,10 +18,10 @@ use windlass_controller::is_time_simulated;
 /// A handle of a future that runs as a task or on a separate thread. Its output is `None` if the
 /// future panicked. Dropping the handle drops the future.
 pub(crate) struct Isolated<T> {
-    run: Run<T>,
+    running: Running<T>,
 }
 
-enum Run<T> {
+enum Running<T> {
     Task(AbortOnDropHandle<T>),
     Thread {
         output: oneshot::Receiver<T>,
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Isolated<T> {
     pub(crate) fn task(future: impl Future<Output = T> + Send + 'static) -> Self {
         let task = tokio::spawn(future);
         Self {
-            run: Run::Task(AbortOnDropHandle::new(task)),
+            running: Running::Task(AbortOnDropHandle::new(task)),
         }
     }
 
@@ -69,7 +69,7 @@ impl<T: Send + 'static> Isolated<T> {
             .spawn(run)?;
         let stop = stop.drop_guard();
         Ok(Self {
-            run: Run::Thread { output, stop },
+            running: Running::Thread { output, stop },
         })
     }
 }
@@ -78,9 +78,9 @@ impl<T> Future for Isolated<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        match &mut self.run {
-            Run::Task(task) => Pin::new(task).poll(cx).map(Result::ok),
-            Run::Thread { output, .. } => Pin::new(output).poll(cx).map(Result::ok),
+        match &mut self.running {
+            Running::Task(task) => Pin::new(task).poll(cx).map(Result::ok),
+            Running::Thread { output, .. } => Pin::new(output).poll(cx).map(Result::ok),
         }
     }
 }

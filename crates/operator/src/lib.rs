@@ -1,10 +1,10 @@
 //! Operators: run controllers as one process.
 //!
 //! An [`Operator`] runs controllers until a signal or a token stops it, or until one of them fails
-//! permanently. Then it stops the others and waits for them. With a [`LeaderElection`], only one
-//! of several replicas runs its controllers, and after the deadline of its lease a replica starts
-//! no call and sends no write. An [`AdminServer`] serves health, metrics and your own pages over
-//! HTTP.
+//! permanently. Then it stops the others and waits for them, 25 s by default. With a
+//! [`LeaderElection`], only one of several replicas runs its controllers. After the deadline of its
+//! lease a replica starts no call, and a client from [`Operator::connect`] sends no write. An
+//! [`AdminServer`] serves health, metrics and your own pages over HTTP.
 
 // The process.
 mod operator;

@@ -1,4 +1,4 @@
-//! The operator: starts its controllers, waits, stops them and waits for their end.
+//! `Operator`: runs controllers and stops them gracefully, with leader election and an admin server.
 
 use std::{
     fmt,
@@ -29,21 +29,21 @@ mod registry;
 mod run;
 
 pub use self::builder::OperatorBuilder;
-pub(crate) use self::run::Run;
+pub(crate) use self::run::ErasedController;
 use self::{
     controller_set::ControllerSet,
-    registry::{Refused, Registry},
+    registry::{ControllerRegistry, Refused},
 };
 
-/// Runs controllers as one process.
+/// Runs controllers as one process, like a `Manager` of controller-runtime.
 ///
 /// # Contract
 ///
 /// *Guaranteed.* All controllers run concurrently; with a [`LeaderElection`], only while this
 /// replica leads. When a controller fails permanently, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
-/// [drain timeout](OperatorBuilder::drain_timeout), and all of them if this replica lost its lease.
-/// Then it releases the lease, and stops the [`AdminServer`] last. After all of this
+/// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
+/// this replica lost its lease. Then it releases the lease, stops the [`AdminServer`], and
 /// [`run`](Self::run) returns. When a controller ends without an error, the others continue.
 ///
 /// *Required.* An operator can run only once.
@@ -79,7 +79,7 @@ pub struct Operator {
 
 /// The state that all clones of an operator share.
 struct Shared {
-    controllers: Registry,
+    controllers: ControllerRegistry,
     election: Option<LeaderElection>,
     /// None after the operator has started.
     admin: Mutex<Option<AdminServer>>,
@@ -88,7 +88,7 @@ struct Shared {
 
 /// The time after the drain timeout in which controllers are aborted and the lease is released. A
 /// task that does not yield within this time is blocked, and a release takes two requests.
-const EXTRA: Duration = Duration::from_secs(1);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 // === impl Operator ===
 
@@ -112,7 +112,7 @@ impl Operator {
             drain,
         } = builder;
         let shared = Shared {
-            controllers: Registry::default(),
+            controllers: ControllerRegistry::default(),
             election,
             admin: Mutex::new(admin),
             drain,
@@ -138,8 +138,8 @@ impl Operator {
         })
     }
 
-    /// Creates a client from `config` that sends writes only while this replica leads. Without a
-    /// [`LeaderElection`] it sends them always.
+    /// Creates a client from `config` that sends writes only while this replica leads: a fenced
+    /// client. Without a [`LeaderElection`] it always sends them.
     ///
     /// Use this client in reconcilers and finalizers. It is the [`Fence::connect`] of the
     /// [election's fence](LeaderElection::fence): its connections check the deadline of the lease
@@ -199,8 +199,8 @@ impl Operator {
         }
     }
 
-    /// Returns the collectors of the operator and all its controllers. Register them in your
-    /// registry.
+    /// Returns the collectors of the operator and all its controllers, for your own registry. An
+    /// [`AdminServer`] without a registry serves them by itself.
     #[must_use]
     pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         let controllers = self.shared.controllers.all();
@@ -210,8 +210,8 @@ impl Operator {
         controllers.chain(election).collect()
     }
 
-    /// Runs all controllers until SIGINT or SIGTERM arrives. A second signal ends the operator
-    /// at once.
+    /// Runs all controllers until SIGINT or SIGTERM arrives, then drains them. A second signal ends
+    /// the operator at once.
     ///
     /// # Errors
     ///
@@ -295,7 +295,7 @@ impl Operator {
         &self,
         election: &LeaderElection,
         stop: &CancellationToken,
-        controllers: Vec<Arc<dyn Run>>,
+        controllers: Vec<Arc<dyn ErasedController>>,
     ) -> Result<(), OperatorError> {
         let mut leadership =
             Leadership::start(election).map_err(|source| OperatorError::Thread { source })?;
@@ -318,7 +318,7 @@ impl Operator {
         let outcome = tokio::select! {
             biased;
             end = leadership.ended() => {
-                controllers.abort(Instant::now() + EXTRA).await;
+                controllers.abort(Instant::now() + ABORT_TIMEOUT).await;
                 return Self::left(end);
             }
             outcome = controllers.run(self.shared.drain) => outcome,
@@ -343,16 +343,16 @@ impl Operator {
 }
 
 /// The deadline for the release of the lease: the end of the drain timeout, but at most the timeout
-/// of one request from now. A release that begins late has [`EXTRA`] time, counted from the end of
+/// of one request from now. A release that begins late has [`ABORT_TIMEOUT`] time, counted from the end of
 /// the drain timeout, so that a stop takes at most that much longer.
 fn release_by(election: &LeaderElection, drained_by: Option<Instant>) -> Instant {
     let now = Instant::now();
-    let most = now + election.request_timeout().max(EXTRA);
+    let most = now + election.request_timeout().max(ABORT_TIMEOUT);
     let Some(drained_by) = drained_by else {
         return most;
     };
-    let last = drained_by.checked_add(EXTRA).unwrap_or(most);
-    drained_by.max(now + EXTRA).min(last).min(most)
+    let last = drained_by.checked_add(ABORT_TIMEOUT).unwrap_or(most);
+    drained_by.max(now + ABORT_TIMEOUT).min(last).min(most)
 }
 
 impl Default for Operator {

@@ -40,7 +40,7 @@ pub struct InformerControllerBuilder {
     settings: Settings,
 }
 
-/// The builder and the settings of a controller.
+/// The settings of a controller.
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) metrics_namespace: String,
@@ -66,15 +66,17 @@ impl InformerControllerBuilder {
     /// `informer-controller-2`, and so on.
     pub const DEFAULT_NAME: &str = "informer-controller";
 
-    /// Enough for handlers that mostly wait for an API server, and few enough not to overload it.
+    /// The default of [`concurrency`](Self::concurrency), in objects: enough for handlers that
+    /// mostly wait for an API server, and few enough not to overload it.
     pub const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
 
-    /// Enough to keep all workers busy while the next events are decoded, and few enough to fit
-    /// into memory with objects of any size.
+    /// The default of [`queue`](Self::queue), in events of one informer: enough to keep all workers
+    /// busy while the next events are decoded, and few enough to fit into memory with objects of any
+    /// size.
     pub const DEFAULT_QUEUE: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-    /// How long the list of an informer may make no progress before `run` fails: the same time as
-    /// in controller-runtime.
+    /// The default of [`cache_sync_timeout`](Self::cache_sync_timeout): the same time as in
+    /// controller-runtime.
     pub const DEFAULT_CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
     pub(super) fn new() -> Self {
@@ -117,8 +119,8 @@ impl InformerControllerBuilder {
     }
 
     /// Sets the name: the label `controller` of the metrics. Controllers of one
-    /// [registry](prometheus::Registry) or operator need different names. By default
-    /// [`DEFAULT_NAME`](Self::DEFAULT_NAME) with a number.
+    /// [registry](prometheus::Registry) or operator need different names. The default is
+    /// [`DEFAULT_NAME`](Self::DEFAULT_NAME), from the second controller on with a number.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
@@ -131,7 +133,8 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Sets which pending calls a new event drops. The default is all of them ([`AlwaysDequeue`]).
+    /// Sets which pending calls a new event drops. The default is all that a policy decides about
+    /// ([`AlwaysDequeue`]).
     pub fn retry_dequeue_policy(mut self, policy: impl RetryDequeuePolicy) -> Self {
         self.settings.dequeue = Box::new(policy);
         self
@@ -149,8 +152,8 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Sets when undispatched events of one object are folded. The default is
-    /// [`Coalescing::WhenFull`].
+    /// Sets when undispatched events of one object are combined into one. The default is
+    /// [`Coalescing::WhenFull`]: each event is a call, until the [queue](Self::queue) is full.
     pub fn coalescing(mut self, coalescing: Coalescing) -> Self {
         self.settings.coalescing = coalescing;
         self
@@ -181,9 +184,9 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Sets how many events of one informer are queued without folding. [`Coalescing`] describes
-    /// what follows beyond that. The first list does not count. The default is
-    /// [1024](Self::DEFAULT_QUEUE).
+    /// Sets the size of the queue: how many events of one informer wait without being folded.
+    /// [`Coalescing`] describes what happens when it is full. The first list does not count. The
+    /// default is [1024](Self::DEFAULT_QUEUE).
     pub fn queue(mut self, events: NonZeroUsize) -> Self {
         self.settings.queue = events;
         self
@@ -196,8 +199,8 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Calls `hook` for each failed call, instead of logging it. The hook has no influence on
-    /// retries: the retry policy decides.
+    /// Calls `hook` for each failed call, instead of logging it at `ERROR`. The hook has no influence
+    /// on retries: the retry policy decides.
     pub fn on_error(mut self, hook: impl Fn(&ErrorReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Box::new(hook);
         self
@@ -206,8 +209,8 @@ impl InformerControllerBuilder {
     /// Calls `hook` for each call that is not repeated any more, after
     /// [`on_error`](Self::on_error), and waits for it before the next call for the object. The hook
     /// gets the object, so that it can write a status. It has the same [`timeout`](Self::timeout)
-    /// as a handler. Behind a [`Fence`](crate::Fence) it waits until the fence is open; if the
-    /// controller is stopped before, it is not called.
+    /// as a handler. With a [`Fence`](crate::Fence) it is called only while the fence is open: until
+    /// then it waits, and if the controller is stopped before, it is not called.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
@@ -231,8 +234,8 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Sets a prefix for the names of metrics, followed by an underscore. Metrics of
-    /// controller-runtime and client-go keep their names.
+    /// Sets a prefix for the names of metrics, followed by an underscore. Metrics that have the name
+    /// of a metric of controller-runtime or client-go get no prefix. By default there is no prefix.
     pub fn metrics_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.settings.metrics_namespace = namespace.into();
         self

@@ -28,7 +28,7 @@ pub(crate) struct Engine<E, P> {
     /// takes a lane notifies the next one if more lanes are ready.
     ready: Notify,
 
-    /// Notified when the next due time may be earlier than before.
+    /// Notified when the next due time may be earlier than before, for the task that waits for it.
     sooner: Notify,
 
     /// Whether pending deletes were dropped and not taken yet.

@@ -1,4 +1,8 @@
-//! Queues the events of one informer.
+//! The feed: queues the events of one informer.
+//!
+//! `run` starts one task for each informer of the controller. The task takes the events of its
+//! subscription, passes them through the merge of the kind, offers them to the engine, and then
+//! calls the mappers.
 
 use std::{
     collections::HashSet,

@@ -12,7 +12,8 @@ use crate::{
     trace::TraceParent,
 };
 
-/// When undispatched events of one object are folded into one.
+/// When undispatched events of one object are folded: combined into one event, from the oldest to
+/// the newest state.
 ///
 /// | queued | newer | folded |
 /// |--|--|--|
@@ -38,16 +39,16 @@ pub enum Coalescing {
     #[default]
     WhenFull,
 
-    /// Undispatched events of one object are folded at once. So an object that changes constantly
-    /// costs as much as any other.
+    /// Undispatched events of one object are always folded, as in the work queue of client-go. So an
+    /// object that changes constantly costs as much as any other.
     Always,
 
-    /// No event is folded, except a `Resynced`. When the queue is full the watch waits, once the first list is queued.
-    /// So such a controller needs informers that no other code uses. An informer of another
-    /// controller is refused with [`AddError::SharedInformer`](crate::AddError::SharedInformer),
-    /// whichever of the two is added first. An informer with another subscription is refused when
-    /// the controller runs, with [`RunError::SharedInformer`](crate::RunError::SharedInformer). Its
-    /// store can be read, and is outdated while the watch waits.
+    /// No event is folded, except a `Resynced`. After the first list, the watch waits while the
+    /// queue is full, and the store is outdated meanwhile. So such a controller needs informers that
+    /// no other code subscribes to. An informer that another controller also uses is refused with
+    /// [`AddError::SharedInformer`](crate::AddError::SharedInformer). An informer with another
+    /// subscription is refused when the controller runs, with
+    /// [`RunError::SharedInformer`](crate::RunError::SharedInformer). Its store can be read.
     Never,
 }
 

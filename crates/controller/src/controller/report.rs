@@ -26,7 +26,8 @@ pub struct ErrorReport<'a> {
     pub attempt: u32,
     /// The error.
     pub error: &'a HandlerError,
-    /// The delay until the retry. `None` if there is no retry, and while the retry policy is asked.
+    /// The delay until the retry. `None` if there is no retry, and in a call of a
+    /// [`RetryPolicy`](crate::RetryPolicy).
     pub retry_in: Option<Duration>,
 }
 

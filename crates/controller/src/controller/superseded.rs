@@ -1,14 +1,16 @@
 //! The effect of a new event on the pending calls of its object.
 //!
+//! A turn calls [`supersede`] before it dispatches an event. The first row that applies decides.
+//!
 //! | pending call | event | result |
 //! |--|--|--|
 //! | any | `Deleted` of its uid | cancelled, whatever the policy says |
-//! | a `Deleted` | `Added` of its uid, which exists again | cancelled |
 //! | of a handler whose predicate rejects the event | any | kept, with the newest object |
-//! | failed, not due | of the same generation | kept with the newest object; the event is not dispatched to its handler |
-//! | failed and due, or of an older generation, or a requeue | any | cancelled or kept, as the policy says |
+//! | a `Deleted` | `Added` of its uid, which exists again | cancelled |
 //! | any | a resync that a mapper requested | cancelled or kept, as the policy says |
-//! | of a wrapper with a finalizer | without that finalizer, which was there | cancelled or kept, as the policy says |
+//! | of a wrapper with a finalizer | the finalizer was removed | cancelled or kept, as the policy says |
+//! | failed, not due | of the same generation, not newly marked for deletion | kept with the newest object; the event is not dispatched to its handler |
+//! | any | any | cancelled or kept, as the policy says |
 //!
 //! A resync that a mapper requested ends the backoff, because the cause of the failure may no longer
 //! exist. The number of failures is kept. Calls of another uid with the same name are not affected.

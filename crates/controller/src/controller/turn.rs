@@ -1,4 +1,6 @@
 //! One turn of a worker: one event for all its handlers, or one repeated call.
+//!
+//! A worker of `run` takes a lane from the engine and calls [`run`] here.
 
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 

@@ -31,9 +31,9 @@ pub trait FinalizerSupplier {
 
 /// `operator.{version}.{kind}.{group}`, as in grafana-app-sdk.
 ///
-/// It has no domain, so built-in kinds reject it. For kinds with long names it is too long. In both
-/// cases it is an error, and the operator needs a name of its own. If two operators use it for one
-/// kind, they have the same name and treat each other's objects as their own: give each a name.
+/// Use it only to continue with objects of grafana-app-sdk, and a [`FinalizerName`] otherwise: two
+/// operators that use it for one kind have the same name and treat each other's objects as their
+/// own. It has no domain, so it is an error for built-in kinds, and for kinds with long names.
 ///
 /// # Example
 ///
@@ -53,8 +53,8 @@ pub struct DefaultFinalizerSupplier;
 
 /// `{group}/operator.{version}.{kind}`: the same with a domain, as Kubernetes requires.
 ///
-/// It is valid for almost all kinds. For built-in kinds the group is not your domain, and an empty
-/// group is an error: then the operator needs a name of its own.
+/// It is an error for kinds of the core group. For other built-in kinds the group is not your
+/// domain: use a [`FinalizerName`] with your domain instead.
 ///
 /// # Example
 ///

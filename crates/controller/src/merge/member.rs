@@ -10,7 +10,8 @@ use super::version::Version;
 pub(super) struct MemberInformer {
     pub(super) informer: InformerId,
 
-    /// Whether its events passed before there was another informer.
+    /// Whether it started before the second informer of the kind was added: its earlier events
+    /// passed unmerged.
     pub(super) preceding: bool,
 
     /// The newest version of its watch events.

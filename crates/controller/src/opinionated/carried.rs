@@ -2,8 +2,7 @@
 
 use crate::{Action, Failure, Outcome, State};
 
-/// The state that a call leaves for the next call of the same request: the wrapper's, and the inner
-/// handler's.
+/// The [`State`] with which a wrapper wraps that of the inner handler.
 #[derive(Clone, Debug)]
 pub(super) struct WrappedState {
     /// The action with which the inner handler was called.

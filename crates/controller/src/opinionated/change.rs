@@ -1,4 +1,4 @@
-//! Compares the content of two states of an object. *(pure)*
+//! Decides whether an update is passed to the inner handler of a wrapper. *(pure)*
 
 use kube::Resource;
 use serde::Serialize;

@@ -25,7 +25,7 @@ pub(super) struct FinalizerState<K> {
     memories: Mutex<Memories<K>>,
 }
 
-/// What a call about an object that the informer reported as deleted has to do.
+/// The next step for an object that the informer reported as deleted.
 pub(super) enum DeleteStep<K> {
     Nothing,
     /// Clean up after this last state: the object does not exist.

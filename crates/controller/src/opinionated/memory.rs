@@ -1,7 +1,7 @@
 //! The memory that a wrapper has of an object until the informer shows it. *(pure)*
 //!
 //! The informer shows our own patches with a delay. Until then the memory of an object is newer
-//! than its events. The remembered version says from when on the events are newer.
+//! than its events: those with a version below that of the last patch are stale.
 //!
 //! An entry exists until the informer shows what it remembers, or the object is deleted. So there
 //! are as many entries as objects in the middle of an operation.
@@ -31,8 +31,8 @@ pub(super) struct Memory<K> {
     /// The version after our last patch, until the informer has shown it.
     pub(super) patched: Option<String>,
 
-    /// The last state that the inner handler received, until the informer has shown it and the
-    /// finalizer is written.
+    /// The last state with which the inner handler was called, until the informer has shown it and
+    /// the finalizer is written.
     pub(super) given: Option<Arc<K>>,
 
     /// A call of the inner handler that has not succeeded.

@@ -23,20 +23,22 @@ pub(super) enum NextStep {
     Nothing,
     /// Ignore the object until it is deleted: it is terminating without our finalizer.
     Ignore,
-    /// Guard the object, add it, and write the finalizer.
+    /// Write the in-progress finalizer, call the inner handler for a new object, and write the
+    /// finalizer.
     Add,
-    /// Write the finalizer, and compute the next step.
+    /// Write the finalizer, and compute the next step again.
     Hold,
-    /// Resume an object that an earlier process has added, or resync.
+    /// Call the inner handler for an object that an earlier process has added, or for a resync.
     Resume,
+    /// Call the inner handler for a change.
     Update,
-    /// Clean up, and remove the finalizer.
+    /// Call the inner handler for the clean-up, and remove the finalizer.
     CleanUp,
     /// Remove the finalizer: the clean-up has succeeded.
     Release,
 }
 
-/// What an object shows.
+/// The parts of an event's object that decide about the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) presence: FinalizerPresence,
@@ -45,7 +47,7 @@ pub(super) struct Observed {
     /// Whether the previous state shows that the object was added, or for a terminating object
     /// that its add may have begun.
     pub(super) was_held: bool,
-    /// Whether the state is from before our last patch.
+    /// Whether the informer's state is older than our last patch.
     pub(super) stale: bool,
 }
 

@@ -24,8 +24,9 @@ use crate::{
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - A new object gets the in-progress finalizer, is passed to the reconciler as `Created`, and
-///   gets the finalizer after that call has succeeded, even if it requests a requeue.
+/// - A new object gets the in-progress finalizer (suffix `.in-progress`), is passed to the
+///   reconciler as `Created`, and gets the finalizer after that call has succeeded, even if it
+///   requests a requeue.
 /// - At the start, an object with the finalizer is passed as `Resynced`. An object whose `Created`
 ///   has not succeeded is passed as `Created` again.
 /// - An object that is marked for deletion is passed as `Deleted` while it has the finalizer. The
@@ -41,7 +42,6 @@ use crate::{
 ///   concurrent change by another writer is passed. Versions never decrease.
 /// - Predicates of the wrapped reconciler decide which calls it receives. They do not affect
 ///   finalizers.
-///
 /// - An object that was marked for deletion without our finalizer when it was first seen is passed
 ///   as `Deleted` after its deletion, and not before.
 ///
@@ -77,7 +77,7 @@ pub struct OpinionatedReconciler<K, R> {
     order: DeleteOrder,
 }
 
-/// When a wrapped reconciler receives `Deleted`.
+/// When a wrapped reconciler receives `Deleted`: before or after its finalizer is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeleteOrder {

@@ -24,13 +24,14 @@ use crate::{
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - A new object gets the in-progress finalizer, is passed to [`add`](Watcher::add), and gets the
-///   finalizer after that has succeeded. From before the first call on it cannot be deleted
-///   unnoticed: not while the operator does not run, and not between a call and its finalizer.
+/// - A new object gets the in-progress finalizer (suffix `.in-progress`), is passed to
+///   [`add`](Watcher::add), and gets the finalizer after that has succeeded. So no deletion after
+///   the first call is missed, even if the operator does not run.
 /// - An object that is marked for deletion is passed to [`delete`](Watcher::delete). The finalizer
 ///   is removed after that has succeeded, and not before. The later deletion is not passed.
-/// - At the start, an object with the finalizer was added by an earlier process: it is a
-///   [sync](Self::sync), not an add. An add that has not succeeded is repeated.
+/// - At the start, an object that has the finalizer was added by an earlier process. It is passed
+///   to [`sync`](Self::sync), not to `add`; by default nothing is called. An add that has not
+///   succeeded is repeated.
 /// - An update is passed if the generation has changed (for kinds without one: anything except the
 ///   status), or if finalizers of other writers have changed. A failed update is repeated with its
 ///   old state, whatever events follow.
@@ -118,7 +119,8 @@ where
         }
     }
 
-    /// Like [`sync`](Self::sync), with the watcher's `add`.
+    /// Calls the watcher's [`add`](Watcher::add) for an object that an earlier process has added, and
+    /// for a periodic resync.
     pub fn sync_to_add(self) -> Self {
         Self {
             sync: OnSync::Add,

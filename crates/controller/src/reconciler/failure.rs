@@ -7,8 +7,9 @@ use super::State;
 /// A failed call, with instructions for the retry.
 ///
 /// Every error converts to a `Failure` with `?`, also `anyhow::Error` and `Box<dyn Error + Send +
-/// Sync>`. Use the type by name to add instructions. It does not implement [`Error`], because a
-/// type cannot do that and convert from all errors.
+/// Sync>`. Create one with [`new`](Self::new) to set the delay, prevent the retry, or keep a
+/// [`State`]. It does not implement [`Error`], because a type cannot do that and convert from all
+/// errors.
 ///
 /// # Example
 ///

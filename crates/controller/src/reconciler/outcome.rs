@@ -34,7 +34,9 @@ impl Outcome {
         }
     }
 
-    /// Repeats the same call after `delay`, unless an event comes first.
+    /// Repeats the call after `delay`, with the same action and the newest object. A new event of
+    /// the object cancels the requeue, unless the
+    /// [`RetryDequeuePolicy`](crate::RetryDequeuePolicy) keeps it.
     pub const fn requeue_after(delay: Duration) -> Self {
         Self {
             requeue_after: Some(delay),

@@ -15,7 +15,8 @@ use crate::{
     event::AnyEvent,
 };
 
-/// A request to reconcile an object: the action, the object, and the attempt.
+/// A request to reconcile an object. Unlike `reconcile.Request` of controller-runtime it has the
+/// object and the action, not only the key.
 ///
 /// Cloning a request clones references, not objects.
 pub struct Request<K> {
@@ -140,7 +141,7 @@ impl<K> Request<K> {
         &self.key
     }
 
-    /// The action.
+    /// The reason for the call. A retry or requeue has the action of its first call.
     #[must_use]
     pub const fn action(&self) -> Action {
         self.action
@@ -153,7 +154,7 @@ impl<K> Request<K> {
         &self.object
     }
 
-    /// The object before the update. Decoded at the first read.
+    /// The object before the update, decoded at the first read. `None` for other actions.
     #[must_use]
     pub fn old(&self) -> Option<&Arc<K>>
     where
@@ -174,8 +175,8 @@ impl<K> Request<K> {
         self.attempt.number
     }
 
-    /// Whether the retry policy allows no further attempt, as far as it can tell before it sees the
-    /// error.
+    /// Whether this is the last attempt: the retry policy has
+    /// [`max_attempts`](crate::RetryPolicy::max_attempts), and it is reached.
     #[must_use]
     pub const fn last_attempt(&self) -> bool {
         self.attempt.is_last

@@ -16,12 +16,15 @@ use crate::{Action, ErasedObject, HandlerError, HandlerId};
 /// - It is called before a new event is dispatched, without a lock, once for each pending call of
 ///   the same uid: a failed call or a requeue. It is not called for a pending delete, and not for a
 ///   new delete, which cancels all other calls of its uid.
+/// - A failed call whose backoff runs stays pending, whatever the policy returns, if the event has
+///   the same generation: otherwise a handler that fails after a status write would retry without
+///   backoff. It gets the newest object. A resync that a mapper requested ends the backoff.
 /// - A call of a handler whose [`Predicate`](crate::Predicate) rejects the event is kept without
 ///   calling the policy.
 /// - A kept call is made when it is due, at most one for each handler and action. It gets the
 ///   newest object, even if the call for the event had that object already, and the attempt and
 ///   state of its own request. The call for the event gets the number of failures, and no state.
-/// - If the policy panics, the default applies: yes.
+/// - If the policy panics, the pending call is dropped, as by default.
 ///
 /// *Required.* It returns immediately.
 pub trait RetryDequeuePolicy: Send + Sync + 'static {
@@ -59,15 +62,18 @@ pub struct PendingRetry<'a> {
     pub attempt: u32,
 }
 
-/// Drops every pending call: the calls for the new event replace them. The default.
+/// Drops every pending call that it is called for: the call for the new event replaces it. The
+/// default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysDequeue;
 
-/// Keeps every pending call.
+/// Keeps every pending call that it is called for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NeverDequeue;
 
 /// The policy of grafana-app-sdk, for handlers that only use the spec.
+///
+/// The first rule that applies decides:
 ///
 /// 1. A delete drops the pending call.
 /// 2. Another action keeps it: a call for an update does not replace a failed create.

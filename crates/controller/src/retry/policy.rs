@@ -13,8 +13,9 @@ use crate::ErrorReport;
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It is called once for each failure, without a lock. If it panics, the default
-/// policy decides about that failure.
+/// *Guaranteed.* It is called once for each failure of a watcher or reconciler that is not
+/// [permanent](crate::Failure::permanent), without a lock. If it panics,
+/// [`ExponentialBackoff::DEFAULT`](crate::ExponentialBackoff::DEFAULT) decides about that failure.
 ///
 /// *Required.* It returns immediately.
 ///
@@ -46,8 +47,8 @@ pub trait RetryPolicy: Send + Sync + 'static {
     /// seed has the same delays.
     fn delay(&self, failed: &ErrorReport<'_>, random: f64) -> Option<Duration>;
 
-    /// The maximum number of retries, if it does not depend on the error. The handler is informed
-    /// of its last attempt.
+    /// The maximum number of retries, if it does not depend on the error. By default `None`: unknown.
+    /// [`Request::last_attempt`](crate::Request::last_attempt) uses it.
     fn max_attempts(&self) -> Option<u32> {
         None
     }

@@ -22,7 +22,7 @@ pub(super) struct Groups {
 
     /// Groups without lanes. Kept, because with one event at a time each event would otherwise
     /// create its group.
-    left: VecDeque<GroupId>,
+    empty: VecDeque<GroupId>,
 }
 
 /// A kind and a namespace, which its lanes share.
@@ -32,14 +32,14 @@ pub(super) struct Group {
     pub(super) namespace: Option<Arc<str>>,
     lanes: u32,
     /// Whether it is in the list of groups without lanes.
-    left: bool,
+    is_in_empty: bool,
 }
 
 // === impl Groups ===
 
 impl Groups {
     /// The number of groups without lanes that are kept.
-    const LEFT: usize = 64;
+    const MAX_EMPTY: usize = 64;
 
     /// Returns the group of this kind and namespace, which is created if necessary. It exists until
     /// the next [`trim`](Self::trim), or as long as a lane that has [entered](Self::enter) it.
@@ -56,7 +56,7 @@ impl Groups {
             kind,
             namespace,
             lanes: 0,
-            left: false,
+            is_in_empty: false,
         });
         self.index.insert_unique(hash, group, |&group| {
             hash_of(&self.hasher, &self.known[group])
@@ -78,20 +78,20 @@ impl Groups {
     pub(super) fn leave(&mut self, group: GroupId) {
         let it = &mut self.known[group];
         it.lanes -= 1;
-        if it.lanes > 0 || it.left {
+        if it.lanes > 0 || it.is_in_empty {
             return;
         }
-        it.left = true;
-        self.left.push_back(group);
+        it.is_in_empty = true;
+        self.empty.push_back(group);
     }
 
-    /// Removes the groups that have been without lanes longest, except [`LEFT`](Self::LEFT) of
+    /// Removes the groups that have been without lanes longest, except [`MAX_EMPTY`](Self::MAX_EMPTY) of
     /// them.
     pub(super) fn trim(&mut self) {
-        while self.left.len() > Self::LEFT
-            && let Some(oldest) = self.left.pop_front()
+        while self.empty.len() > Self::MAX_EMPTY
+            && let Some(oldest) = self.empty.pop_front()
         {
-            self.known[oldest].left = false;
+            self.known[oldest].is_in_empty = false;
             if self.known[oldest].lanes == 0 {
                 self.remove(oldest);
             }
@@ -157,14 +157,14 @@ mod tests {
         let mut groups = Groups::default();
         let empty = join(&mut groups, 1, "empty");
         groups.leave(empty);
-        for at in 0..2 * Groups::LEFT {
+        for at in 0..2 * Groups::MAX_EMPTY {
             let name = format!("namespace-{at}");
             let group = join(&mut groups, 1, &name);
             join(&mut groups, 1, &name);
             groups.leave(group);
         }
         groups.trim();
-        assert_eq!(groups.known.len(), 2 * Groups::LEFT + 1);
+        assert_eq!(groups.known.len(), 2 * Groups::MAX_EMPTY + 1);
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             groups.leave(shop);
             assert_eq!(join(&mut groups, 1, "shop"), shop);
         }
-        assert_eq!(groups.left.len(), 1);
+        assert_eq!(groups.empty.len(), 1);
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
                 groups.leave(group);
                 groups.trim();
             }
-            let kept = Groups::LEFT + 1;
+            let kept = Groups::MAX_EMPTY + 1;
             assert_eq!((groups.known.len(), groups.index.len()), (kept, kept));
         }
         assert_eq!(groups.of(KindId(1), Some(Arc::from("stays"))), stays);
@@ -200,7 +200,7 @@ mod tests {
         let mut groups = Groups::default();
         let oldest = join(&mut groups, 1, "oldest");
         groups.leave(oldest);
-        let others = (0..2 * Groups::LEFT).map(|round| format!("namespace-{round}"));
+        let others = (0..2 * Groups::MAX_EMPTY).map(|round| format!("namespace-{round}"));
         let others: Vec<_> = others.map(|it| join(&mut groups, 1, &it)).collect();
         assert_eq!(groups.of(KindId(1), Some(Arc::from("oldest"))), oldest);
         for other in others {

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_of_one_hash_are_told_apart() {
+    fn lanes_with_the_same_hash_are_distinguished() {
         let mut index = LaneIndex::default();
         index.insert(7, SlabKey::at(1));
         index.insert(7, SlabKey::at(2));

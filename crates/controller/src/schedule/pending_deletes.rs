@@ -22,7 +22,7 @@ struct KindDeletes {
     /// In the order in which they became pending.
     order: BTreeMap<u64, (LaneId, HandlerId)>,
     /// Several, because objects with one name can be deleted faster than the deletes succeed.
-    places: HashMap<(LaneId, HandlerId), VecDeque<u64>>,
+    numbers: HashMap<(LaneId, HandlerId), VecDeque<u64>>,
 }
 
 // === impl PendingDeletes ===
@@ -41,8 +41,8 @@ impl PendingDeletes {
     ) -> Option<(LaneId, HandlerId)> {
         self.next += 1;
         let known = self.kinds.entry(kind).or_default();
-        let places = known.places.entry((lane, handler)).or_default();
-        places.push_back(self.next);
+        let numbers = known.numbers.entry((lane, handler)).or_default();
+        numbers.push_back(self.next);
         known.order.insert(self.next, (lane, handler));
         if known.order.len() <= Self::LIMIT {
             return None;
@@ -58,14 +58,14 @@ impl PendingDeletes {
         let Some(known) = self.kinds.get_mut(&kind) else {
             return;
         };
-        let Some(places) = known.places.get_mut(&(lane, handler)) else {
+        let Some(numbers) = known.numbers.get_mut(&(lane, handler)) else {
             return;
         };
-        if let Some(number) = places.pop_front() {
+        if let Some(number) = numbers.pop_front() {
             known.order.remove(&number);
         }
-        if places.is_empty() {
-            known.places.remove(&(lane, handler));
+        if numbers.is_empty() {
+            known.numbers.remove(&(lane, handler));
         }
         if known.order.is_empty() {
             self.kinds.remove(&kind);
@@ -75,8 +75,8 @@ impl PendingDeletes {
     /// Removes all pending deletes of `handler` in `lane`.
     pub(super) fn remove_all(&mut self, kind: KindId, lane: LaneId, handler: HandlerId) {
         let known = self.kinds.get(&kind);
-        let places = known.and_then(|known| known.places.get(&(lane, handler)));
-        for _ in 0..places.map_or(0, VecDeque::len) {
+        let numbers = known.and_then(|known| known.numbers.get(&(lane, handler)));
+        for _ in 0..numbers.map_or(0, VecDeque::len) {
             self.remove(kind, lane, handler);
         }
     }

@@ -8,17 +8,17 @@ use super::{Moment, Pending, PendingDeletes, Reason};
 use crate::{Action, HandlerId};
 
 #[test]
-fn an_object_is_in_one_hand() {
+fn a_lane_is_taken_by_one_worker() {
     check("update a, take, update a, take, done a, take", "a1 - a2");
 }
 
 #[test]
-fn different_objects_are_worked_on_side_by_side() {
+fn different_objects_are_processed_concurrently() {
     check("update a, update b, take, take", "a1 b1");
 }
 
 #[test]
-fn what_is_offered_at_once_is_as_what_is_offered_one_after_the_other() {
+fn a_batch_of_offers_equals_single_offers() {
     check(
         "update a update b update a, take, take, take, done a, take",
         "a1 b1 - a2",
@@ -30,7 +30,7 @@ fn what_is_offered_at_once_is_as_what_is_offered_one_after_the_other() {
 }
 
 #[test]
-fn what_happens_to_an_object_is_told_in_order() {
+fn events_of_an_object_are_taken_in_order() {
     check(
         "update a, update a, delete a, take, done a, take, done a, take, done a, take",
         "a1 a2 a3 -",
@@ -46,7 +46,7 @@ fn after_its_turn_an_object_goes_behind_the_others() {
 }
 
 #[test]
-fn the_end_of_an_object_is_told_before_the_beginning_of_its_successor() {
+fn the_delete_of_an_object_precedes_its_successor() {
     check("delete a, create a#2, take, take, done a, take", "a1 - a2");
 }
 
@@ -59,7 +59,7 @@ fn a_retry_comes_when_it_is_due_and_not_before() {
 }
 
 #[test]
-fn pending_retries_are_asked_about_before_a_new_event_is_told() {
+fn pending_calls_are_decided_before_a_new_event_is_dispatched() {
     check(
         "update a, take, fail a 0 5, update a, take, drop a, wait 9, take",
         "a1 a2?0 -",
@@ -249,7 +249,7 @@ fn the_oldest_pending_delete_goes_when_its_kind_has_too_many() {
 }
 
 #[test]
-fn an_event_that_folds_is_told_once() {
+fn folded_events_are_taken_once() {
     let mut play = ScriptRunner::folding(true);
     assert_eq!(
         play.run("update a, update a, take, update a, update a, done a, take, done a, take"),

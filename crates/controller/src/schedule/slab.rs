@@ -26,9 +26,9 @@ pub(super) struct Slab<T> {
 #[derive(Debug)]
 struct Chunk<T> {
     /// Without memory, or with capacity for a whole chunk.
-    places: Vec<SlabEntry<T>>,
+    entries: Vec<SlabEntry<T>>,
     /// The first free entry.
-    left: Option<SlabKey>,
+    free: Option<SlabKey>,
     used: u32,
     /// The next chunk with a free entry.
     open: Option<SlabKey>,
@@ -38,7 +38,7 @@ struct Chunk<T> {
 enum SlabEntry<T> {
     Taken(T),
     /// Free, with the next free entry.
-    Left(Option<SlabKey>),
+    Free(Option<SlabKey>),
 }
 
 // === impl SlabKey ===
@@ -72,21 +72,21 @@ impl<T> Slab<T> {
             new
         });
         let chunk = &mut self.chunks[open.index()];
-        if chunk.places.capacity() == 0 {
-            chunk.places.reserve_exact(Self::CHUNK);
+        if chunk.entries.capacity() == 0 {
+            chunk.entries.reserve_exact(Self::CHUNK);
         } else if chunk.used == 0 {
             self.spare -= 1;
         }
-        let place = if let Some(left) = chunk.left {
-            let place = &mut chunk.places[left.index()];
-            if let SlabEntry::Left(next) = *place {
-                chunk.left = next;
+        let place = if let Some(free) = chunk.free {
+            let place = &mut chunk.entries[free.index()];
+            if let SlabEntry::Free(next) = *place {
+                chunk.free = next;
             }
             *place = SlabEntry::Taken(value);
-            left.index()
+            free.index()
         } else {
-            chunk.places.push(SlabEntry::Taken(value));
-            chunk.places.len() - 1
+            chunk.entries.push(SlabEntry::Taken(value));
+            chunk.entries.len() - 1
         };
         chunk.used += 1;
         if chunk.used as usize == Self::CHUNK {
@@ -99,11 +99,11 @@ impl<T> Slab<T> {
     pub(super) fn remove(&mut self, number: SlabKey) -> Option<T> {
         let (at, place) = Self::split(number);
         let chunk = self.chunks.get_mut(at)?;
-        let left = SlabEntry::Left(chunk.left);
-        let SlabEntry::Taken(value) = std::mem::replace(chunk.places.get_mut(place)?, left) else {
+        let free = SlabEntry::Free(chunk.free);
+        let SlabEntry::Taken(value) = std::mem::replace(chunk.entries.get_mut(place)?, free) else {
             unreachable!("a number is given back once");
         };
-        chunk.left = Some(SlabKey::at(place));
+        chunk.free = Some(SlabKey::at(place));
         if chunk.used as usize == Self::CHUNK {
             chunk.open = self.open.replace(SlabKey::at(at));
         }
@@ -113,8 +113,8 @@ impl<T> Slab<T> {
             if self.spare == 0 {
                 self.spare = 1;
             } else {
-                chunk.places = Vec::new();
-                chunk.left = None;
+                chunk.entries = Vec::new();
+                chunk.free = None;
             }
         }
         Some(value)
@@ -123,9 +123,9 @@ impl<T> Slab<T> {
     /// The value with this key, if it exists.
     pub(super) fn get(&self, number: SlabKey) -> Option<&T> {
         let (at, place) = Self::split(number);
-        match self.chunks.get(at)?.places.get(place)? {
+        match self.chunks.get(at)?.entries.get(place)? {
             SlabEntry::Taken(value) => Some(value),
-            SlabEntry::Left(_) => None,
+            SlabEntry::Free(_) => None,
         }
     }
 
@@ -138,10 +138,10 @@ impl<T> Slab<T> {
     /// All values with their keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
         self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
-            let places = chunk.places.iter().enumerate();
-            places.filter_map(move |(place, value)| match value {
+            let entries = chunk.entries.iter().enumerate();
+            entries.filter_map(move |(place, value)| match value {
                 SlabEntry::Taken(value) => Some((SlabKey::at(at * Self::CHUNK + place), value)),
-                SlabEntry::Left(_) => None,
+                SlabEntry::Free(_) => None,
             })
         })
     }
@@ -166,9 +166,9 @@ impl<T> Index<SlabKey> for Slab<T> {
 
     fn index(&self, number: SlabKey) -> &T {
         let (at, place) = Self::split(number);
-        match &self.chunks[at].places[place] {
+        match &self.chunks[at].entries[place] {
             SlabEntry::Taken(value) => value,
-            SlabEntry::Left(_) => unreachable!("a number is used while its value is there"),
+            SlabEntry::Free(_) => unreachable!("a number is used while its value is there"),
         }
     }
 }
@@ -176,9 +176,9 @@ impl<T> Index<SlabKey> for Slab<T> {
 impl<T> IndexMut<SlabKey> for Slab<T> {
     fn index_mut(&mut self, number: SlabKey) -> &mut T {
         let (at, place) = Self::split(number);
-        match &mut self.chunks[at].places[place] {
+        match &mut self.chunks[at].entries[place] {
             SlabEntry::Taken(value) => value,
-            SlabEntry::Left(_) => unreachable!("a number is used while its value is there"),
+            SlabEntry::Free(_) => unreachable!("a number is used while its value is there"),
         }
     }
 }
@@ -188,8 +188,8 @@ impl<T> IndexMut<SlabKey> for Slab<T> {
 impl<T> Default for Chunk<T> {
     fn default() -> Self {
         Self {
-            places: Vec::new(),
-            left: None,
+            entries: Vec::new(),
+            free: None,
             used: 0,
             open: None,
         }
@@ -238,7 +238,7 @@ mod tests {
             for number in numbers {
                 pool.remove(number);
             }
-            let capacity: usize = pool.chunks.iter().map(|it| it.places.capacity()).sum();
+            let capacity: usize = pool.chunks.iter().map(|it| it.entries.capacity()).sum();
             assert_eq!(capacity, Slab::<i32>::CHUNK, "round {round}");
         }
     }

@@ -1,4 +1,4 @@
-//! Cache of decoded objects, bounded by bytes.
+//! Cache of the decoded objects of one informer, bounded by bytes.
 
 use std::sync::{
     Arc, OnceLock,
@@ -7,11 +7,10 @@ use std::sync::{
 
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 
-/// The decoded objects that were read last, of one informer that keeps JSON.
+/// The decoded form of objects that an informer keeps as JSON and that were read from its store.
 ///
-/// An object has a number that no other object of the cache and no other state of the object has.
-/// The cache evicts the objects that are read least. A single read of many objects does not evict objects that
-/// are read repeatedly.
+/// Each state of each object has its own number as the key. The cache evicts the objects that are
+/// read least. A single read of many objects does not evict objects that are read repeatedly.
 pub(crate) struct DecodeCache<K> {
     max_bytes: u64,
 

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_an_object_is_behind_it() {
+    fn leaving_an_object_moves_behind_it() {
         let mut fields = Fields::of(br#"{"a":{"b":[1,{"}":2}],"c":"}"},"d":3}"#);
         assert!(fields.enter());
         assert_eq!(fields.next().expect("a name").as_deref(), Some(&b"a"[..]));

@@ -24,7 +24,7 @@ use super::{
 /// kept.
 #[derive(Debug)]
 pub(crate) struct Page {
-    place: PagePosition,
+    position: PagePosition,
 
     /// The unread rest of the last chunk.
     chunk: Bytes,
@@ -116,7 +116,7 @@ impl Page {
     /// Begins a page whose items have at most `longest` bytes.
     pub(crate) fn new(longest: usize) -> Self {
         Self {
-            place: PagePosition::Start,
+            position: PagePosition::Start,
             chunk: Bytes::new(),
             rest: BytesMut::new(),
             metadata: None,
@@ -145,7 +145,7 @@ impl Page {
             {
                 return Ok(Some(item));
             }
-            let item = match &mut self.place {
+            let item = match &mut self.position {
                 PagePosition::Start | PagePosition::Fields => {
                     if !self.name()? {
                         return Ok(None);
@@ -164,10 +164,10 @@ impl Page {
                     self.chunk.advance(next.unwrap_or(self.chunk.len()));
                     match self.chunk.first() {
                         None => return Ok(None),
-                        Some(b'{') => self.place = PagePosition::Item(Nesting::default()),
+                        Some(b'{') => self.position = PagePosition::Item(Nesting::default()),
                         Some(b']') => {
                             self.chunk.advance(1);
-                            self.place = PagePosition::Fields;
+                            self.position = PagePosition::Fields;
                         }
                         Some(_) => return Err(shape("items", "expected an object").into()),
                     }
@@ -179,7 +179,7 @@ impl Page {
                         return Ok(None);
                     }
                     Some(end) => {
-                        self.place = PagePosition::Items;
+                        self.position = PagePosition::Items;
                         let last = self.chunk.split_to(end);
                         if self.rest.is_empty() {
                             last
@@ -223,7 +223,7 @@ impl Page {
     ///
     /// [`DecodeError`] if the page is incomplete.
     pub(crate) fn end(self) -> Result<PageMeta, DecodeError> {
-        if !matches!(self.place, PagePosition::End) {
+        if !matches!(self.position, PagePosition::End) {
             return Err(Fields::of(&self.rest).malformed());
         }
         let metadata = self.metadata;
@@ -237,7 +237,7 @@ impl Page {
             self.chunk = self.rest.split().freeze();
         }
         let mut fields = Fields::of(&self.chunk);
-        let is_in = !matches!(self.place, PagePosition::Start) || fields.enter();
+        let is_in = !matches!(self.position, PagePosition::Start) || fields.enter();
         // An error may be an incomplete name, until the limit is reached.
         let name = if is_in { fields.next().ok() } else { None };
         let Some(name) = name else {
@@ -247,7 +247,7 @@ impl Page {
                 Err(_) => Err(malformed.into()),
             };
         };
-        self.place = match name.as_deref() {
+        self.position = match name.as_deref() {
             None => PagePosition::End,
             // The version of the list is checked before its items are used, so that a second one
             // must not replace it.
@@ -271,7 +271,7 @@ impl Page {
 
     /// Reads the value of a field, or its next part. Returns false if it is incomplete.
     fn value(&mut self) -> Result<bool, PageError> {
-        if let PagePosition::Before(field) = self.place {
+        if let PagePosition::Before(field) = self.position {
             let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
             let first = self.chunk.iter().position(|byte| !space(byte));
             self.chunk.advance(first.unwrap_or(self.chunk.len()));
@@ -280,12 +280,12 @@ impl Page {
             };
             if field == Field::Items && first == b'[' {
                 self.chunk.advance(1);
-                self.place = PagePosition::Items;
+                self.position = PagePosition::Items;
                 return Ok(true);
             }
-            self.place = PagePosition::Within(field, ValueScanner::of(first));
+            self.position = PagePosition::Within(field, ValueScanner::of(first));
         }
-        let PagePosition::Within(field, scanner) = &mut self.place else {
+        let PagePosition::Within(field, scanner) = &mut self.position else {
             return Ok(true);
         };
         let (field, end) = (*field, scanner.end(&self.chunk));
@@ -298,7 +298,7 @@ impl Page {
         if end.is_none() {
             return Ok(false);
         }
-        self.place = PagePosition::Fields;
+        self.position = PagePosition::Fields;
         let value = mem::take(&mut self.rest);
         match field {
             Field::Items if &*value != b"null" => {

@@ -37,7 +37,8 @@ pub(super) struct Settings {
 // === impl InformerBuilder ===
 
 impl<K: Stored> InformerBuilder<K> {
-    /// Enough that a handler which keeps up never delays the watch.
+    /// The default of [`buffer`](Self::buffer), in events. A subscriber that keeps up on average
+    /// does not fill it.
     pub const DEFAULT_BUFFER: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
     pub(super) fn new(source: impl Source<K>) -> Self {
@@ -66,9 +67,9 @@ impl<K: Stored> InformerBuilder<K> {
     /// By default, and with a period of zero, never.
     ///
     /// The objects are spread over the period by a hash of their keys. The first resync of an
-    /// object comes at most one period and a 64th after it was added, or after the first list was
-    /// complete if that is later. Resyncs are late while a subscription is full. A period below 1
-    /// ms counts as 1 ms.
+    /// object comes at most 65/64 of a period after it was added, or after the first list was
+    /// complete if that is later. Resyncs are late while a subscription is full. A period below
+    /// 1 ms counts as 1 ms.
     pub fn resync(mut self, period: Duration) -> Self {
         self.settings.resync = (!period.is_zero()).then_some(period);
         self

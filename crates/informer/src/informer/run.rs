@@ -197,7 +197,7 @@ impl<K: Stored> Run<'_, K> {
             ..
         } = self.shared;
         match change {
-            Change::HistoryWentBack => self.writer.go_back(),
+            Change::HistoryWentBack => self.writer.begin_epoch(),
             Change::ListStarted => {
                 self.writer.begin();
                 self.is_listing = true;

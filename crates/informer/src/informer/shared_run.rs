@@ -25,7 +25,7 @@ use crate::{Stored, subscription::Subscriber};
 pub(super) struct SharedRun(Mutex<Option<ActiveRun>>);
 
 struct ActiveRun {
-    session: Arc<RunState>,
+    state: Arc<RunState>,
 
     /// The number of callers. Never zero: the last caller removes the run.
     callers: usize,
@@ -47,7 +47,7 @@ struct RunState {
 /// One call of `run`, from the call until its future is ready or dropped.
 pub(super) struct RunCaller<K: Stored> {
     shared: Arc<Shared<K>>,
-    session: Arc<RunState>,
+    state: Arc<RunState>,
 }
 
 /// A caller that polls the future of the run. Dropping it parks the future.
@@ -71,7 +71,7 @@ impl<K: Stored> RunCaller<K> {
     pub(super) fn enter(shared: &Arc<Shared<K>>) -> Self {
         let mut shared_run = shared.active_run.0.lock();
         let current = shared_run.get_or_insert_with(|| ActiveRun {
-            session: Arc::new(RunState {
+            state: Arc::new(RunState {
                 failure: OnceLock::new(),
                 changed: Notify::new(),
             }),
@@ -80,7 +80,7 @@ impl<K: Stored> RunCaller<K> {
         });
         current.callers += 1;
         Self {
-            session: Arc::clone(&current.session),
+            state: Arc::clone(&current.state),
             shared: Arc::clone(shared),
         }
     }
@@ -91,8 +91,8 @@ impl<K: Stored> RunCaller<K> {
         let mut stopped = pin!(stop.cancelled());
         loop {
             // Created before the state is read, so that no later notification is missed.
-            let changed = self.session.changed.notified();
-            if let Some(failure) = self.session.failure.get() {
+            let changed = self.state.changed.notified();
+            if let Some(failure) = self.state.failure.get() {
                 return Err(failure.clone());
             }
             if let Some(driver) = self.drive() {
@@ -128,7 +128,7 @@ impl<K: Stored> RunCaller<K> {
     fn current<'s>(&self, shared_run: &'s mut Option<ActiveRun>) -> Option<&'s mut ActiveRun> {
         shared_run
             .as_mut()
-            .filter(|current| Arc::ptr_eq(&current.session, &self.session))
+            .filter(|current| Arc::ptr_eq(&current.state, &self.state))
     }
 
     /// Ends the run. Called with the lock held, so that later calls of `run` and later
@@ -170,26 +170,26 @@ impl<K: Stored> Driver<'_, K> {
         let failure = run.await;
         // The future owns the source.
         self.run = None;
-        let RunCaller { shared, session } = self.caller;
+        let RunCaller { shared, state } = self.caller;
         let mut shared_run = shared.active_run.0.lock();
-        _ = session.failure.set(failure.clone());
+        _ = state.failure.set(failure.clone());
         let ended = (shared_run.take(), self.caller.end(Some(failure)));
         drop(shared_run);
         drop(ended);
-        session.changed.notify_waiters();
+        state.changed.notify_waiters();
     }
 }
 
 impl<K: Stored> Drop for Driver<'_, K> {
     fn drop(&mut self) {
         let Some(run) = self.run.take() else { return };
-        let RunCaller { shared, session } = self.caller;
+        let RunCaller { shared, state } = self.caller;
         let mut shared_run = shared.active_run.0.lock();
         if let Some(current) = self.caller.current(&mut shared_run) {
             current.parked = Some(run);
             shared.status.send_modify(|status| status.is_driven = false);
         }
         drop(shared_run);
-        session.changed.notify_waiters();
+        state.changed.notify_waiters();
     }
 }

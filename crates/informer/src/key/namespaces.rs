@@ -49,7 +49,7 @@ mod tests {
     use super::Namespaces;
 
     #[test]
-    fn a_name_is_kept_once_and_for_as_long_as_somebody_needs_it() {
+    fn a_namespace_is_stored_once_while_it_is_used() {
         let namespaces = Namespaces::default();
         let shop = namespaces.share("shop");
         assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));

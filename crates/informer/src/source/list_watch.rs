@@ -29,10 +29,11 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// requested again, at most one such object each second; the other objects are delivered. Errors
 /// are reported and retried with a backoff of this source; no error ends it.
 ///
-/// A list with a lower version than an earlier one comes from a stale replica and is rejected. It
-/// is accepted only as a paged list without `resourceVersion`, and only if the response before it
-/// was also stale. Then a cluster was restored from a backup: the store becomes equal to that list,
-/// and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers are not compared.
+/// A list with a lower version than an earlier one comes from a stale replica of the API server and
+/// is rejected. If a second response in a row is stale, and it answers a paged list request without
+/// `resourceVersion`, then a cluster was restored from a backup: the list is accepted, the store
+/// becomes equal to it, and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers
+/// are not compared.
 ///
 /// *Not guaranteed.* Every state of an object.
 ///
@@ -154,23 +155,26 @@ impl<K: Resource> ListWatch<K> {
         api.into()
     }
 
-    /// The page size of client-go and kubectl.
+    /// The default of [`page_size`](Self::page_size), in objects: as in client-go and kubectl.
     pub const DEFAULT_PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
 
-    /// The time of three bookmarks, which the API server sends once a minute.
+    /// The default of [`silence`](Self::silence): three bookmarks, of which the API server sends one
+    /// each minute.
     pub const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
 
-    /// The API server ends a list after one minute. The rest is for slow networks.
+    /// The default of [`list_timeout`](Self::list_timeout). The API server ends a list after one
+    /// minute. The rest is for slow networks.
     pub const DEFAULT_LIST_TIMEOUT: Duration = Duration::from_secs(300);
 
-    /// Longer than any API server demands. A proxy that demands a day would otherwise stop the
-    /// watch for a day.
+    /// The default of [`max_retry_after`](Self::max_retry_after): longer than any API server
+    /// demands. A proxy that demands a day would otherwise stop the watch for a day.
     pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-    /// More than a hundred times the limit of etcd for one object.
+    /// The default of [`max_bytes`](Self::max_bytes): more than a hundred times the limit of etcd
+    /// for one object.
     pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
 
-    /// About 1,000 decoded Pods.
+    /// The default of [`decode_cache`](Self::decode_cache), in bytes: about 1,000 decoded Pods.
     pub const DEFAULT_DECODE_CACHE: usize = 32 * 1024 * 1024;
 
     /// Requests and keeps only the metadata of each object: a few hundred bytes instead of many
@@ -271,7 +275,7 @@ impl<K: Resource, O> ListWatch<K, O> {
         self
     }
 
-    /// The backoff after an error.
+    /// The backoff after an error. The default is [`Backoff::CLIENT_GO`]: 0.8 to 30 seconds.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.settings.backoff = backoff;
         self
@@ -295,8 +299,8 @@ impl<K: Resource, O> ListWatch<K, O> {
         self
     }
 
-    /// The longest wait that a server can demand with `Retry-After` or `retryAfterSeconds`. Shorter
-    /// waits are always respected. The default is 5 minutes.
+    /// The longest wait that a server can demand with `Retry-After` or `retryAfterSeconds`. A longer
+    /// demand is cut to it. The default is 5 minutes.
     pub fn max_retry_after(mut self, wait: Duration) -> Self {
         self.settings.requests.timeouts.max_retry_after = wait;
         self
@@ -321,7 +325,8 @@ impl<K: Resource, O> ListWatch<K, O> {
         self
     }
 
-    /// The fields that are removed before an object is kept.
+    /// The fields that are removed before an object is decoded and stored. The default is
+    /// `metadata.managedFields`.
     pub fn trim(mut self, trim: Trim) -> Self {
         self.settings.trim = trim;
         self

@@ -1,4 +1,5 @@
-//! The running list and watch: sends the requests of the session, and processes their responses.
+//! The running list and watch, as client-go's reflector: sends the requests of the session, and
+//! processes their responses. `ListWatch::run` creates one for each run of the informer.
 
 mod lines;
 mod pages;
@@ -38,7 +39,7 @@ pub(super) struct Reflector<'s, K: Resource, O> {
 
     /// Whether the current list may show objects that the store already has. Only then the identity
     /// is read before the object.
-    again: bool,
+    may_show_known: bool,
 
     /// Whether the history went back and no list has been complete since. Then no stored object
     /// counts as known.
@@ -48,13 +49,13 @@ pub(super) struct Reflector<'s, K: Resource, O> {
     /// stale replica, unless the list turns out to be newer.
     held_back: Vec<Bytes>,
 
-    /// How far the current list has come.
-    progress: ListProgress,
+    /// Detects a current list that repeats its objects without an end.
+    repetition: RepetitionCheck,
 }
 
-/// Whether a list shows new objects.
+/// Detects an endless list: one that shows no new object for a long time.
 #[derive(Debug, Default)]
-struct ListProgress {
+struct RepetitionCheck {
     /// How many objects that decode the list had shown at the last look.
     shown: usize,
 
@@ -87,9 +88,9 @@ impl From<WatchError> for StepError {
     }
 }
 
-// === impl ListProgress ===
+// === impl RepetitionCheck ===
 
-impl ListProgress {
+impl RepetitionCheck {
     /// Objects in a row without a new one before a list counts as endless. Far more than those that
     /// wait to be decoded or stored, which do not count as shown yet. One core decodes them in less
     /// than a second if they are Pods.
@@ -163,10 +164,10 @@ where
             quarantine: DecodeQuarantine::new(),
             rng,
             changes,
-            again: false,
+            may_show_known: false,
             went_back: false,
             held_back: Vec::new(),
-            progress: ListProgress::default(),
+            repetition: RepetitionCheck::default(),
         }
     }
 
@@ -227,7 +228,7 @@ where
     async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
         self.quarantine.clear();
         self.held_back.clear();
-        self.progress = ListProgress::default();
+        self.repetition = RepetitionCheck::default();
         if history == History::WentBack {
             tracing::warn!(
                 resource = %self.requests.resource,
@@ -236,14 +237,14 @@ where
             self.went_back = true;
             self.changes.send(Change::HistoryWentBack).await?;
         }
-        self.again = !self.changes.is_empty();
+        self.may_show_known = !self.changes.is_empty();
         self.workers.begin(are_whole);
         self.changes.send(Change::ListStarted).await
     }
 
     /// Ends a list with `version`.
     async fn end_list(&mut self, version: String) -> Result<(), Stopped> {
-        self.again = false;
+        self.may_show_known = false;
         self.went_back = false;
         self.changes
             .send(Change::ListEnded {
@@ -258,9 +259,9 @@ where
     ///
     /// [`WatchErrorCause::Inconsistent`](crate::WatchErrorCause) if the list repeats its objects.
     fn count_listed(&mut self) -> Result<(), WatchError> {
-        const MAX: usize = ListProgress::MAX_REPEATED;
-        self.progress.received += 1;
-        if self.progress.received >= MAX && !self.has_new_objects() {
+        const MAX: usize = RepetitionCheck::MAX_REPEATED;
+        self.repetition.received += 1;
+        if self.repetition.received >= MAX && !self.has_new_objects() {
             return Err(self.session.repeats_objects(MAX));
         }
         Ok(())
@@ -270,7 +271,7 @@ where
     /// objects, so the numbers are approximate; but new objects increase them.
     fn has_new_objects(&mut self) -> bool {
         let undecodable = self.quarantine.len();
-        self.progress.look(self.changes.shown(), undecodable)
+        self.repetition.look(self.changes.shown(), undecodable)
     }
 
     /// Reads an object.
@@ -313,7 +314,7 @@ where
             self.changes.send(Change::Unchanged(known)).await?;
             return Ok(identity);
         }
-        if self.again && verb == Verb::Watch && self.is_gone(&identity) {
+        if self.may_show_known && verb == Verb::Watch && self.is_gone(&identity) {
             let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
             let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
             if is_full || self.held_back.len() >= Self::HELD_BACK {

@@ -17,7 +17,8 @@ use crate::{
     random_seed, watch::Verb,
 };
 
-/// A stream of `kube::runtime::watcher` events as a source.
+/// A stream of `kube::runtime::watcher` events as a source. Prefer [`ListWatch`](crate::ListWatch),
+/// unless you need a feature of kube's watcher.
 ///
 /// After an error the watch counts as down until the stream yields an event, or yields no further
 /// error for [`MAX_SILENCE`](Self::MAX_SILENCE), because kube's watcher does not report when it is

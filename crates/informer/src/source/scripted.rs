@@ -1,4 +1,4 @@
-//! A source whose changes a test writes.
+//! `Scripted`: a source for tests, which sends the changes that the test gives it.
 
 use std::{fmt, time::Duration};
 
@@ -24,10 +24,7 @@ use crate::{Identity, ObjectKey, Stored, Uid, WatchError};
 /// let informer = Informer::new(source);
 /// let mut events = informer.subscribe();
 /// let stop = CancellationToken::new();
-/// let running = tokio::spawn({
-///     let (informer, stop) = (informer.clone(), stop.clone());
-///     async move { informer.run(stop).await }
-/// });
+/// let running = tokio::spawn(informer.run(stop.clone()));
 ///
 /// let mut config = ConfigMap::default();
 /// config.metadata.name = Some("web".to_owned());
@@ -82,8 +79,7 @@ where
         while let Some(change) = self.script.recv().await {
             match change {
                 Change::ListStarted => is_stale = false,
-                // The first comes before the list that it is about; the others are about the
-                // source and not about objects.
+                // `HistoryWentBack` precedes its list. The others do not concern objects.
                 Change::HistoryWentBack
                 | Change::Interrupted { .. }
                 | Change::Connected

@@ -18,9 +18,9 @@ use crate::{ObjectKey, panics};
 ///
 /// # Contract
 ///
-/// Declare an index when you build the informer. The informer updates it with each change. The
-/// `Index` value is the handle to read by, so that an undeclared index is an error and not an empty
-/// result.
+/// Declare an index with [`InformerBuilder::index`](crate::InformerBuilder::index), and read it with
+/// [`Store::by`](crate::Store::by). The informer updates it with each change. A read of an
+/// undeclared index is an error, not an empty result.
 ///
 /// The function is called once for each state of an object, and its result is kept. If it panics,
 /// the panic is logged, and the object has no index entries until its next change.

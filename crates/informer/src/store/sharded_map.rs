@@ -101,7 +101,7 @@ impl<K> ShardedMap<K> {
 
     /// Calls `look` with the entry of `name`, if there is one.
     pub(super) fn get<T>(&self, name: NameRef<'_>, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
-        let (hash, shard) = self.place(name);
+        let (hash, shard) = self.locate(name);
         shard.read().find(hash, |entry| name.is(entry)).map(look)
     }
 
@@ -111,7 +111,7 @@ impl<K> ShardedMap<K> {
         name: NameRef<'_>,
         look: impl FnOnce(&mut Entry<K>) -> T,
     ) -> Option<T> {
-        let (hash, shard) = self.place(name);
+        let (hash, shard) = self.locate(name);
         let mut shard = shard.write();
         shard.find_mut(hash, |entry| name.is(entry)).map(look)
     }
@@ -129,7 +129,7 @@ impl<K> ShardedMap<K> {
         K: Stored,
     {
         let name = NameRef::of(&incoming.lazy);
-        let (hash, shard) = self.place(name);
+        let (hash, shard) = self.locate(name);
         let mut shard = shard.write();
         let rehash = |entry: &Entry<K>| self.hasher.hash_one(NameRef::from(&entry.key));
         match shard.entry(hash, |entry| name.is(entry), rehash) {
@@ -161,7 +161,7 @@ impl<K> ShardedMap<K> {
     /// Removes the entry of `key`.
     pub(super) fn remove(&self, key: &ObjectKey) -> Option<Entry<K>> {
         let name = NameRef::from(key);
-        let (hash, shard) = self.place(name);
+        let (hash, shard) = self.locate(name);
         let mut shard = shard.write();
         let entry = shard.find_entry(hash, |entry| name.is(entry)).ok()?;
         self.len.fetch_sub(1, Ordering::Relaxed);
@@ -178,7 +178,8 @@ impl<K> ShardedMap<K> {
         &self.shards
     }
 
-    fn place(&self, name: NameRef<'_>) -> (u64, &RwLock<HashTable<Entry<K>>>) {
+    /// The hash of `name`, and its shard.
+    fn locate(&self, name: NameRef<'_>) -> (u64, &RwLock<HashTable<Entry<K>>>) {
         let hash = self.hasher.hash_one(name);
         // The hash table uses the lowest and the highest bits.
         let shard = usize::try_from(hash >> 32).unwrap_or_default() % Self::SHARDS;

@@ -1,4 +1,7 @@
-//! Applies changes to the store, and returns the events that follow. *(pure)*
+//! Applies changes to the store, and returns the resulting deltas. *(pure)*
+//!
+//! The running informer (`informer/run.rs`) calls it for each change of the source, and publishes
+//! the deltas as events.
 //!
 //! Lists use mark and sweep: each object that a list shows is marked with the number of the list.
 //! When the list is complete, objects with another mark are removed. So a list needs no second map.
@@ -72,7 +75,7 @@ impl<K: Stored> Writer<K> {
     }
 
     /// Begins a new epoch: every following state counts as newer than the stored one.
-    pub(crate) fn go_back(&mut self) {
+    pub(crate) fn begin_epoch(&mut self) {
         self.went_back = true;
         self.mark.epoch = self.mark.epoch.saturating_add(1);
         self.store
@@ -110,7 +113,7 @@ impl<K: Stored> Writer<K> {
         };
         match old {
             None => deltas(delta(key, DeltaType::Added, incoming, restored), None),
-            Some(old) if is_same_life(&old, &incoming.lazy) => {
+            Some(old) if is_same_uid(&old, &incoming.lazy) => {
                 incoming.replace_in_cache(&old);
                 deltas(
                     delta(key, DeltaType::Updated { old }, incoming, restored),
@@ -127,14 +130,14 @@ impl<K: Stored> Writer<K> {
         }
     }
 
-    /// Marks an object that a list shows in a state that does not decode or is stored already. The
-    /// stored state stays if it has the same uid.
+    /// Marks an object that a list shows in a state that does not decode or is stored already. A
+    /// stored object with the same uid stays; one with another uid is removed.
     pub(crate) fn keep(&mut self, object: &impl ObjectIdentity) -> Deltas<K> {
         let mark = self.mark;
         let objects = &self.store.contents.objects;
         let known = objects.get_mut(NameRef::of(object), |entry| {
             let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.lazy);
-            let stays = is_late || is_same_life(&entry.lazy, object);
+            let stays = is_late || is_same_uid(&entry.lazy, object);
             if stays {
                 // The epoch of the stored state does not change.
                 objects.mark_shown(entry, mark.list);
@@ -155,7 +158,7 @@ impl<K: Stored> Writer<K> {
     ) -> Deltas<K> {
         let objects = &self.store.contents.objects;
         let same = objects.get(NameRef::of(identity), |entry| {
-            is_same_life(&entry.lazy, identity)
+            is_same_uid(&entry.lazy, identity)
         });
         if same == Some(false) {
             // A late delete of a previous object with this name. The store has its successor.
@@ -235,12 +238,12 @@ fn deltas<K>(first: Option<Delta<K>>, second: Option<Delta<K>>) -> Deltas<K> {
 fn is_known(new: &impl ObjectIdentity, old: &impl ObjectIdentity) -> bool {
     let versions = new.resource_version().zip(old.resource_version());
     versions.is_some_and(|(new_version, old_version)| {
-        (new_version == old_version && is_same_life(new, old)) || is_older(new_version, old_version)
+        (new_version == old_version && is_same_uid(new, old)) || is_older(new_version, old_version)
     })
 }
 
 /// Whether the two have the same uid, or one has no uid.
-fn is_same_life(a: &impl ObjectIdentity, b: &impl ObjectIdentity) -> bool {
+fn is_same_uid(a: &impl ObjectIdentity, b: &impl ObjectIdentity) -> bool {
     match (a.uid(), b.uid()) {
         (Some(a), Some(b)) => a == b,
         _ => true,
@@ -255,7 +258,7 @@ mod tests {
     use crate::{Event, Identity, ObjectIdentity, ObjectKey, Uid, store::Store};
 
     #[test]
-    fn what_happens_to_an_object_is_told_once() {
+    fn each_change_is_one_delta() {
         check(
             "apply a 1 u, apply a 1 u, apply a 2 u, delete a 3 u, delete a 3 u",
             "+1 ~1>2 -3",
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_from_before_is_not_told() {
+    fn an_older_state_is_dropped() {
         check("apply a 5 u, apply a 4 u", "+5");
     }
 
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_word_about_a_predecessor_is_not_told() {
+    fn a_late_change_of_a_predecessor_is_dropped() {
         check(
             "apply a 1 u, apply a 3 v, delete a 2 u, apply a 1 u",
             "+1 -1? +3",
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_tells_of_what_is_missing_from_it() {
+    fn a_list_shows_deletes() {
         check(
             "apply a 1 u, apply b 2 v, begin, apply b 2 v, end",
             "+1 +2 -1?",
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_broke_off_tells_nobody_of_missing_objects() {
+    fn an_incomplete_list_shows_no_deletes() {
         check(
             "apply a 1 u, apply b 2 v, begin, apply a 1 u, begin, apply b 2 v, apply a 1 u, end",
             "+1 +2",
@@ -297,17 +300,17 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_cannot_be_read_is_not_gone() {
+    fn an_undecodable_object_is_not_deleted() {
         check("apply a 1 u, begin, keep a 2 u, end", "+1");
     }
 
     #[test]
-    fn the_predecessor_of_an_object_that_cannot_be_read_is_gone() {
+    fn the_predecessor_of_an_undecodable_object_is_deleted() {
         check("apply a 1 u, keep a 2 v", "+1 -1?");
     }
 
     #[test]
-    fn a_predecessor_that_cannot_be_read_ends_nothing() {
+    fn an_undecodable_predecessor_is_dropped() {
         check("apply a 5 v, keep a 2 u", "+5");
     }
 
@@ -365,7 +368,7 @@ mod tests {
         assert!(!known(identity("a", "6", "u")));
         assert!(!known(identity("a", "5", "v")));
         assert!(!known(identity("b", "5", "u")));
-        writer.go_back();
+        writer.begin_epoch();
         assert!(!known(identity("a", "5", "u")), "another history");
     }
 
@@ -388,7 +391,7 @@ mod tests {
                     all.extend(writer.delete(&identity(name, version, uid), Some(last)));
                 }
                 ["begin"] => writer.begin(),
-                ["back"] => writer.go_back(),
+                ["back"] => writer.begin_epoch(),
                 ["end"] => {
                     for key in writer.unmarked() {
                         all.extend(writer.sweep(&key));

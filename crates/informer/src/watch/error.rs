@@ -292,7 +292,7 @@ mod tests {
     use crate::api_request::ServerStatus;
 
     #[test]
-    fn each_way_to_say_that_history_is_gone_is_understood() {
+    fn each_form_of_an_expired_version_is_detected() {
         for (code, body) in [
             (410, ""),
             (200, r#"{"kind":"Status","code":410,"reason":"Expired"}"#),

@@ -1,5 +1,9 @@
 //! State machine of one list and watch: what to request next. *(pure)*
 //!
+//! The reflector asks for [`next_request`](Session::next_request), sends it, and reports what the
+//! server did. The complete version is the newest version up to which no change was missed: the
+//! watch resumes there.
+//!
 //! ```text
 //!              ┌──────── expired, or the server went back ───┐
 //!              ▼                                             │
@@ -70,7 +74,7 @@ pub(crate) struct Session {
     /// [`HEALTHY_AFTER`](Self::HEALTHY_AFTER).
     failures: u32,
 
-    /// The newest version up to which no change was missed.
+    /// The complete version, from which the watch resumes.
     complete: Option<String>,
 
     /// Stale responses in a row, to requests without a version.
@@ -91,7 +95,8 @@ pub(crate) struct Session {
     /// Whether the server sends bookmarks: it has sent one since the last silence.
     bookmarks: bool,
 
-    /// Whether to request the version of the server before the watch resumes.
+    /// Whether to request the version of the server before the watch resumes, because the history
+    /// may have gone back.
     doubtful: bool,
 }
 
@@ -109,7 +114,8 @@ enum Paging {
     FirstPage,
     /// Another page is next.
     Within { token: String, version: String },
-    /// A token has expired. The next list is not paged, and the one after it is paged again.
+    /// A `continue` token has expired. The next list is requested without pages, and the one after
+    /// it is paged again.
     OnePiece,
 }
 
@@ -246,7 +252,7 @@ impl Session {
         }
     }
 
-    /// The newest version up to which no change was missed.
+    /// The complete version: the newest one up to which no change was missed.
     pub(crate) fn complete(&self) -> Option<&str> {
         self.complete.as_deref()
     }
@@ -265,15 +271,15 @@ impl Session {
         connected: Duration,
         rng: &mut impl Rng,
     ) -> Duration {
-        let unwilling = matches!(error.cause, WatchErrorCause::Invalid { .. });
+        let is_rejected = matches!(error.cause, WatchErrorCause::Invalid { .. });
         match (self.next_request(), &error.cause) {
-            (NextRequest::StreamedList, _) if unwilling => {
+            (NextRequest::StreamedList, _) if is_rejected => {
                 self.streaming = Streaming::Never;
                 return Duration::ZERO;
             }
             (NextRequest::StreamedList, cause) => {
                 // An error that also affects paged lists shows nothing about streaming.
-                let says_nothing = matches!(
+                let affects_all_lists = matches!(
                     cause,
                     WatchErrorCause::Connection { .. }
                         | WatchErrorCause::Unauthenticated { .. }
@@ -281,7 +287,7 @@ impl Session {
                         | WatchErrorCause::UnknownKind
                         | WatchErrorCause::Throttled { .. }
                 );
-                if !says_nothing {
+                if !affects_all_lists {
                     self.stream_failed();
                 }
             }

@@ -7,7 +7,7 @@ use windlass_controller::InformerHealth;
 use windlass_informer::{ErrorChain, HealthState};
 
 use super::{Subject, blocking::BlockingCall, page::Line};
-use crate::{LeaderElection, election::ElectionState, operator::Run};
+use crate::{LeaderElection, election::ElectionState, operator::ErasedController};
 
 /// Reads the state of an operator for `/ready`.
 pub(super) struct Readiness {
@@ -18,7 +18,7 @@ pub(super) struct Readiness {
 /// Reads the health of one controller. Health functions are user code and may block.
 struct ControllerHealth {
     name: String,
-    controller: Arc<dyn Run>,
+    controller: Arc<dyn ErasedController>,
     call: BlockingCall<Vec<Line>>,
 }
 

@@ -46,14 +46,17 @@ pub struct LeaderElectionBuilder {
 // === impl LeaderElectionBuilder ===
 
 impl LeaderElectionBuilder {
-    /// client-go's default: after a crash another replica leads within about 15 s.
+    /// The default of [`lease_duration`](Self::lease_duration), as in client-go: after a crash
+    /// another replica leads after 15 s plus at most a few [retry periods](Self::retry_period).
     pub const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(15);
 
-    /// client-go's default. It leaves 5 s between the deadline and the expiry of the lease, so that
-    /// requests that were sent before the deadline can arrive.
+    /// The default of [`renew_deadline`](Self::renew_deadline), as in client-go. It leaves 5 s
+    /// between the deadline and the expiry of the lease, so that requests that were sent before the
+    /// deadline can arrive.
     pub const DEFAULT_RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-    /// client-go's default: several attempts before the deadline, one every 2 s.
+    /// The default of [`retry_period`](Self::retry_period), as in client-go: several attempts before
+    /// the renew deadline.
     pub const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(2);
 
     pub(super) fn new(client: LeaseClient, namespace: String, name: String) -> Self {
@@ -95,8 +98,8 @@ impl LeaderElectionBuilder {
         self
     }
 
-    /// Sets the time between two renewals. A candidate waits 1 to 2.2 times as long between two
-    /// reads. The default is 2 s.
+    /// Sets the time between two renewals of the leader. A candidate that does not lead reads the
+    /// lease at random intervals of 1 to 2.2 times this period. The default is 2 s.
     pub fn retry_period(mut self, retry: Duration) -> Self {
         self.timing.retry = retry;
         self

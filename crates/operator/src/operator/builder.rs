@@ -33,9 +33,9 @@ pub struct OperatorBuilder {
 // === impl OperatorBuilder ===
 
 impl OperatorBuilder {
-    /// By default Kubernetes kills a pod 30 s after SIGTERM. That leaves 5 s after the drain, of
-    /// which the operator takes up to 2 s: 1 s to abort controllers and release the lease, and 1 s
-    /// to stop the admin server.
+    /// The default of [`drain_timeout`](Self::drain_timeout). Kubernetes by default kills a pod 30 s
+    /// after SIGTERM. That leaves 5 s after the drain, of which the operator takes up to 2 s: 1 s to
+    /// abort controllers and release the lease, and 1 s to stop the admin server.
     pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
     pub(super) fn new() -> Self {
@@ -63,14 +63,12 @@ impl OperatorBuilder {
         }
     }
 
-    /// Sets the time that controllers have to end after the operator was stopped, and in which the
-    /// lease is then released. Controllers that have not ended by then are aborted. The default is
-    /// 25 s.
+    /// Sets the time for the controllers to end after the operator was stopped, and for the release
+    /// of the lease. Controllers that have not ended by then are aborted. The default is 25 s.
     ///
-    /// If the controllers or the release use all of this time, a stop takes up to 2 s more: 1 s to
-    /// abort the controllers and release the lease, and 1 s for the admin server to complete the
-    /// requests in progress. All of it together should be less than the pod's
-    /// `terminationGracePeriodSeconds`. The same holds for a replica that does not lead.
+    /// Set the pod's `terminationGracePeriodSeconds` at least 2 s higher: a stop can take 1 s more to
+    /// abort the controllers and release the lease, and 1 s more for the admin server to complete the
+    /// requests in progress. The same holds for a replica that does not lead.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }

@@ -9,8 +9,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EXTRA,
-    run::{Ended, Run, run},
+    ABORT_TIMEOUT,
+    run::{Ended, ErasedController, run},
 };
 use crate::OperatorError;
 
@@ -28,7 +28,10 @@ pub(super) struct ControllerSet {
 impl ControllerSet {
     /// Starts `controllers`. They stop when `stop` is cancelled. The set cancels it if one of them
     /// fails.
-    pub(super) fn start(controllers: Vec<Arc<dyn Run>>, stop: CancellationToken) -> Self {
+    pub(super) fn start(
+        controllers: Vec<Arc<dyn ErasedController>>,
+        stop: CancellationToken,
+    ) -> Self {
         let mut tasks = JoinSet::new();
         let mut names = HashMap::new();
         for controller in controllers {
@@ -75,7 +78,7 @@ impl ControllerSet {
                     tracing::error!(?controllers, ?drain, "controllers did not end within the drain timeout, aborted");
                     // This may be late, if the process was suspended.
                     let least = Instant::now() + Duration::from_millis(100);
-                    self.abort((deadline + EXTRA).max(least)).await;
+                    self.abort((deadline + ABORT_TIMEOUT).max(least)).await;
                     return outcome.and(Err(OperatorError::Undrained { controllers, drain }));
                 }
             }

@@ -2,17 +2,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Run;
+use super::ErasedController;
 
 /// The controllers, and whether more can be added.
 #[derive(Default)]
-pub(super) struct Registry {
+pub(super) struct ControllerRegistry {
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    controllers: Vec<Arc<dyn Run>>,
+    controllers: Vec<Arc<dyn ErasedController>>,
     closed: bool,
 }
 
@@ -24,10 +24,10 @@ pub(super) enum Refused {
     NameTaken,
 }
 
-// === impl Registry ===
+// === impl ControllerRegistry ===
 
-impl Registry {
-    pub(super) fn add(&self, controller: Arc<dyn Run>) -> Result<(), Refused> {
+impl ControllerRegistry {
+    pub(super) fn add(&self, controller: Arc<dyn ErasedController>) -> Result<(), Refused> {
         let mut state = self.lock();
         if state.closed {
             return Err(Refused::Closed);
@@ -41,13 +41,13 @@ impl Registry {
     }
 
     /// All controllers, in the order in which they were added.
-    pub(super) fn all(&self) -> Vec<Arc<dyn Run>> {
+    pub(super) fn all(&self) -> Vec<Arc<dyn ErasedController>> {
         self.lock().controllers.clone()
     }
 
     /// Closes the registry, so that no controller can be added any more. Returns all controllers,
     /// or none if the registry was closed before.
-    pub(super) fn close(&self) -> Option<Vec<Arc<dyn Run>>> {
+    pub(super) fn close(&self) -> Option<Vec<Arc<dyn ErasedController>>> {
         let mut state = self.lock();
         if state.closed {
             return None;

@@ -11,7 +11,7 @@ use windlass_informer::{ErrorChain, panic_message};
 use crate::OperatorError;
 
 /// A [`Controller`] with its type erased.
-pub(crate) trait Run: Send + Sync {
+pub(crate) trait ErasedController: Send + Sync {
     fn name(&self) -> &str;
 
     fn run(
@@ -30,7 +30,7 @@ pub(crate) trait Run: Send + Sync {
 pub(super) type Ended = Result<(), OperatorError>;
 
 /// Runs one controller. A panic is returned as an error.
-pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> Ended {
+pub(super) async fn run(controller: Arc<dyn ErasedController>, stop: CancellationToken) -> Ended {
     let name = controller.name().to_owned();
     tracing::info!(controller = %name, "controller started");
     let ended = AssertUnwindSafe(controller.run(stop)).catch_unwind().await;
@@ -57,9 +57,9 @@ pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> En
     }
 }
 
-// === impl Run ===
+// === impl ErasedController ===
 
-impl<C: Controller> Run for C {
+impl<C: Controller> ErasedController for C {
     fn name(&self) -> &str {
         Controller::name(self)
     }

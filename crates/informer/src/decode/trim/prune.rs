@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nobody_is_refused() {
+    fn json_without_a_name_is_refused() {
         let check = |json: &str, error: &str| {
             let refused = pruned(json).expect_err(json);
             assert_eq!(refused.to_string(), error, "{json}");

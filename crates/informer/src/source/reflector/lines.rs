@@ -45,7 +45,7 @@ where
     /// do not, because they can come without end.
     pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, StepError> {
         let is_following = self.session.is_following();
-        let object = Line::added_or_modified(&line).filter(|_| !self.again);
+        let object = Line::added_or_modified(&line).filter(|_| !self.may_show_known);
         if !is_following {
             // Other lines without end are ended by the silence limit.
             if Line::is_added(&line) {
@@ -130,7 +130,7 @@ where
             .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
         if is_listing && ends {
             self.session.streamed(&version)?;
-            self.again = false;
+            self.may_show_known = false;
             for object in std::mem::take(&mut self.held_back) {
                 self.present(Verb::Watch, RawJson::whole(&object)).await?;
             }

@@ -56,7 +56,7 @@ where
         }
         self.settle_all().await?;
         self.has_new_objects();
-        let is_new = std::mem::take(&mut self.progress.is_page_new);
+        let is_new = std::mem::take(&mut self.repetition.is_page_new);
         if let Some(version) = self.session.paged(&metadata, is_new)? {
             self.end_list(version).await?;
         }
@@ -81,7 +81,7 @@ where
         let metadata = page
             .end()
             .map_err(|error| self.requests.malformed(Verb::List, error))?;
-        Ok(self.session.learned(&metadata)?)
+        Ok(self.session.on_version(&metadata)?)
     }
 
     /// Checks the metadata of a page before its items are used.
@@ -96,13 +96,13 @@ where
     /// Processes one object of a list.
     async fn item(&mut self, json: Bytes) -> Result<(), StepError> {
         self.count_listed()?;
-        if !self.again && self.workers.should_offload() {
+        if !self.may_show_known && self.workers.should_offload() {
             let subscribers = self.changes.subscribers();
             let read = self.workers.put(&self.decoder, subscribers, json).await;
             return self.settle(read).await;
         }
         let raw = RawJson::whole(&json);
-        if !self.again
+        if !self.may_show_known
             && let Ok(object) = self.read(raw)
         {
             self.apply(object).await?;

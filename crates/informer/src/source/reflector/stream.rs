@@ -69,7 +69,7 @@ where
         if matches!(request, NextRequest::StreamedList) {
             self.begin_list(false, History::Continues).await?;
         } else {
-            self.again = false;
+            self.may_show_known = false;
             self.changes.send(Change::Connected).await?;
         }
         // If the silence timeout is longer than a watch, it also limits the watch.

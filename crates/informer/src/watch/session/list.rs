@@ -148,7 +148,7 @@ impl Session {
     ///
     /// [`WatchErrorCause::Inconsistent`] if the page has no version, or a stale one, which leads to a
     /// relist.
-    pub(crate) fn learned(&mut self, page: &PageMeta) -> Result<(), WatchError> {
+    pub(crate) fn on_version(&mut self, page: &PageMeta) -> Result<(), WatchError> {
         self.doubtful = false;
         let version = self.version(page)?;
         if !self.is_past(version) {

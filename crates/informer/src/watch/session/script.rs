@@ -25,7 +25,7 @@ fn a_server_that_refuses_to_stream_is_asked_for_pages_for_good() {
 }
 
 #[test]
-fn a_streamed_list_that_comes_to_nothing_twice_is_given_up() {
+fn after_two_failed_streamed_lists_lists_are_paged() {
     check(
         "eof, eof, page 7, 410",
         "stream, stream, list, watch 7, list",
@@ -165,7 +165,7 @@ fn short_watches_without_an_event_add_up_to_a_silence() {
         resource_version: Some("7".to_owned()),
         continue_token: None,
     };
-    session.learned(&page).expect("the same version");
+    session.on_version(&page).expect("the same version");
     session.on_end(Duration::from_secs(60), &mut rng);
     assert_eq!(say(&session.next_request()), "watch 7");
 }
@@ -188,7 +188,7 @@ fn a_version_that_is_too_long_is_not_kept() {
 }
 
 #[test]
-fn a_list_that_does_not_come_to_an_end_is_given_up() {
+fn an_endless_list_is_an_error() {
     // The token with which the page was requested; with new objects, that is a list.
     check(
         "422, page 7 a, page 7 a, page 7 a, page 7 a -, page 7 a -",
@@ -363,7 +363,7 @@ fn check(script: &str, asked: &str) {
                     resource_version: Some(version.to_owned()),
                     continue_token: None,
                 };
-                if let Err(error) = session.learned(&page) {
+                if let Err(error) = session.on_version(&page) {
                     session.on_error(&error, Duration::ZERO, &mut rng);
                 }
             }

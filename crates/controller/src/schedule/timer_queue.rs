@@ -289,6 +289,34 @@ mod tests {
     }
 
     #[test]
+    fn cancelling_the_last_one_of_many_keeps_the_others() {
+        let mut timers = TimerQueue::default();
+        let count = u32::try_from(TimerQueue::SMALL).expect("a small number") + 1;
+        let mut last = None;
+        for lane in 0..count {
+            last = Some(timers.set(at(lane.into()), SlabKey::at(lane)));
+        }
+        timers.cancel(last.expect("one was set"));
+        for lane in 0..count - 1 {
+            assert_eq!(timers.next_due(), Some(at(lane.into())));
+            assert!(timers.take_due(at(lane.into())).is_some());
+        }
+    }
+
+    #[test]
+    fn a_small_agenda_keeps_its_memory() {
+        let count = u32::try_from(TimerQueue::SMALL).expect("a small number");
+        for (count, kept) in [(count, true), (count + 1, false)] {
+            let mut timers = TimerQueue::default();
+            for lane in 0..count {
+                timers.set(at(5), SlabKey::at(lane));
+            }
+            while timers.take_due(at(5)).is_some() {}
+            assert_eq!(timers.places.capacity() > 0, kept, "{count}");
+        }
+    }
+
+    #[test]
     fn a_delay_without_end_saturates() {
         assert_eq!(at(5) + Duration::MAX, Moment::NEVER);
         assert_eq!(at(5) - at(7), Duration::ZERO);

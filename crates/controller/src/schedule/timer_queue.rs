@@ -291,22 +291,23 @@ mod tests {
     #[test]
     fn cancelling_the_last_one_of_many_keeps_the_others() {
         let mut timers = TimerQueue::default();
-        let count = u32::try_from(TimerQueue::SMALL).expect("a small number") + 1;
-        let mut last = None;
-        for lane in 0..count {
-            last = Some(timers.set(at(lane.into()), SlabKey::at(lane)));
+        let due = |lane: usize| at(u64::try_from(lane).expect("a small number"));
+        for lane in 0..TimerQueue::SMALL {
+            timers.set(due(lane), SlabKey::at(lane));
         }
-        timers.cancel(last.expect("one was set"));
-        for lane in 0..count - 1 {
-            assert_eq!(timers.next_due(), Some(at(lane.into())));
-            assert!(timers.take_due(at(lane.into())).is_some());
+        let last = TimerQueue::SMALL;
+        let last = timers.set(due(last), SlabKey::at(last));
+        timers.cancel(last);
+        for lane in 0..TimerQueue::SMALL {
+            assert_eq!(timers.next_due(), Some(due(lane)));
+            assert!(timers.take_due(due(lane)).is_some());
         }
     }
 
     #[test]
     fn a_small_agenda_keeps_its_memory() {
-        let count = u32::try_from(TimerQueue::SMALL).expect("a small number");
-        for (count, kept) in [(count, true), (count + 1, false)] {
+        let small = TimerQueue::SMALL;
+        for (count, kept) in [(small, true), (small + 1, false)] {
             let mut timers = TimerQueue::default();
             for lane in 0..count {
                 timers.set(at(5), SlabKey::at(lane));

@@ -56,7 +56,7 @@ fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
     check("@3 b+4 a-3", "~3>4");
     check("@- b+4 a-3 b~5", "+4 ~4>5");
     check("@3 a-4 b+3", "-4");
-    // The second one has lost it: the first one goes on.
+    // The second one has lost it: the first one continues.
     check("@3 b+4 b-5 a~3", "~2>3 ~3>4");
 }
 

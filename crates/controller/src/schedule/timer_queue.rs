@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_agenda_keeps_its_memory() {
+    fn a_small_queue_keeps_its_memory() {
         let small = TimerQueue::SMALL;
         for (count, kept) in [(small, true), (small + 1, false)] {
             let mut timers = TimerQueue::default();

@@ -132,8 +132,8 @@ async fn a_requeue_before_our_patch_is_shown_repeats_its_action() {
         let (log, world, script) = (log.clone(), world.clone(), Arc::clone(&script));
         let is_first = calls.fetch_add(1, Ordering::Relaxed) == 0;
         async move {
-            let word = word(request.action());
-            log.say(format_args!("{word} {}", show(request.object())));
+            let action = word(request.action());
+            log.say(format_args!("{action} {}", show(request.object())));
             if !is_first {
                 return Ok(Outcome::done());
             }

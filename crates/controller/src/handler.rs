@@ -123,9 +123,3 @@ impl Handler {
         self.removed.load(Ordering::Acquire)
     }
 }
-
-impl fmt::Debug for Handler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.role.as_str(), self.id)
-    }
-}

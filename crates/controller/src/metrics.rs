@@ -4,8 +4,6 @@
 //! its name, so that existing dashboards work. No label has the name, namespace or uid of an object
 //! or the text of an error.
 
-use std::fmt;
-
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     core::Collector,
@@ -154,12 +152,6 @@ impl Metrics {
             Box::new(queue.work),
             Box::new(queue.retries),
         ]
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The kinds of a controller, and their chains.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Route {
     kinds: HashMap<KindId, Kind>,
     names: HashMap<Arc<str>, KindId>,

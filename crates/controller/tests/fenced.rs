@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
+    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
@@ -18,7 +19,7 @@ use std::{
 use http::{Method, Request, Response};
 use kube::{Client, Config, client::Body};
 use tokio::sync::Notify;
-use tower::{Layer as _, ServiceExt as _};
+use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 use windlass_controller::{Fence, FenceClosed, FenceLayer};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -331,4 +332,50 @@ fn request(method: &str, path: &str, header: (&str, &str)) -> impl Fn() -> Reque
             .body(Body::from(b"{}".to_vec()))
             .expect("a request")
     }
+}
+
+/// A service that is never ready, or that has failed.
+struct Unready(Option<&'static str>);
+
+impl Service<Request<Body>> for Unready {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = std::future::Ready<Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0
+            .map_or(Poll::Pending, |why| Poll::Ready(Err(why.into())))
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        std::future::ready(Ok(Response::new(Body::empty())))
+    }
+}
+
+#[test]
+fn a_fenced_service_is_ready_when_the_service_behind_it_is() {
+    let layer = FenceLayer::new(Fence::new());
+    let mut context = Context::from_waker(Waker::noop());
+    let waits = layer.layer(Unready(None)).poll_ready(&mut context);
+    assert!(waits.is_pending());
+    let failed = layer.layer(Unready(Some("no"))).poll_ready(&mut context);
+    let Poll::Ready(Err(error)) = failed else {
+        panic!("it has failed");
+    };
+    assert_eq!(error.to_string(), "no");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_names_its_request() {
+    let layer = FenceLayer::new(Fence::new());
+    let service = tower::service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    let (method, path) = ("PUT", "/api/v1/namespaces/a/configmaps/b");
+    let request = request(method, path, ("content-type", "application/json"))();
+    let sent = layer.layer(service).oneshot(request);
+    let refused = sent.await.expect_err("the fence is closed");
+    let closed = FenceClosed::find(&*refused).expect("it was the fence");
+    let expected = format!("{method} {path}");
+    assert_eq!(closed.request.as_deref(), Some(&*expected));
 }

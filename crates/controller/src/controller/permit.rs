@@ -46,9 +46,7 @@ impl EventBudget {
     pub(crate) fn try_take(self: &Arc<Self>, most: usize) -> Permits {
         // Only one task takes permits, so the free ones stay free.
         let left = self.free.load(Ordering::Acquire).min(most);
-        if left > 0 {
-            self.free.fetch_sub(left, Ordering::AcqRel);
-        }
+        self.free.fetch_sub(left, Ordering::AcqRel);
         let budget = Arc::clone(self);
         Permits { budget, left }
     }

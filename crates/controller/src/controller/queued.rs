@@ -333,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn that_a_resync_was_requested_or_the_history_went_back_is_not_forgotten() {
+        for (older, newer) in [(true, false), (false, true)] {
+            let mut first = notice("update a b");
+            (first.requested_by_mapper, first.restored) = (older, older);
+            let mut second = notice("update b c");
+            (second.requested_by_mapper, second.restored) = (newer, newer);
+            let folded = Coalescing::Always.fold(&mut first, second, &mut Vec::new());
+            assert!(matches!(folded, Fold::Merged));
+            assert!(first.requested_by_mapper && first.restored);
+        }
+    }
+
+    #[test]
     fn nothing_follows_a_delete_as_one() {
         for coalescing in [Coalescing::Never, Coalescing::Always] {
             check(coalescing, "delete a", "add b", "delete a, add b");
@@ -385,6 +398,14 @@ mod tests {
         assert_ne!(added(&first).address(), added(&again).address());
         assert!(added(&first).is_same_object(&added(&again)));
         assert!(!added(&first).is_same_object(&added(&other)));
+        let pending = PendingCall {
+            event: added(&first).event,
+            attempt: 1,
+            state: None,
+            failed: None,
+            origin: TraceParent::default(),
+        };
+        assert_eq!(pending.address(), added(&first).address());
     }
 
     #[test]

@@ -271,3 +271,18 @@ fn flatten(ended: Result<Ended, JoinError>) -> Ended {
         Err(_) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_ends_the_run_and_an_aborted_one_does_not() {
+        let panicked = tokio::spawn(async { panic!("no reason") }).await;
+        let broken = flatten(panicked).expect_err("it panicked").to_string();
+        assert!(broken.contains("no reason"), "{broken}");
+        let aborted = tokio::spawn(std::future::pending::<Ended>());
+        aborted.abort();
+        flatten(aborted.await).expect("it was only stopped");
+    }
+}

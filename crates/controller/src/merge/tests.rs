@@ -56,6 +56,8 @@ fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
     check("@3 b+4 a-3", "~3>4");
     check("@- b+4 a-3 b~5", "+4 ~4>5");
     check("@3 a-4 b+3", "-4");
+    // The second one has lost it: the first one continues.
+    check("@3 b+4 b-5 a~3", "~2>3 ~3>4");
 }
 
 #[test]
@@ -217,6 +219,7 @@ fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes(
         let released = merge.take_released();
         let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
         assert_eq!(released.join(" "), emitted, "{up_to:?} {stored:?}");
+        assert!(merge.take_lagging().is_empty(), "{up_to:?} {stored:?}");
         let gone = merge.apply(informer_event(1, event("-", "30"), 0), &lookup);
         assert_eq!(gone.is_some(), !emitted.is_empty());
     }
@@ -346,6 +349,82 @@ fn an_informer_that_was_withheld_holds_what_another_one_shows() {
     assert_eq!(apply(0, "+", "12"), "+12");
     assert_eq!(apply(0, "-", "14"), "", "the other one has it");
     assert_eq!(apply(1, "-", "14"), "-14");
+}
+
+/// Its own history was passed on before, so that its updates are no new objects.
+#[test]
+fn an_update_of_an_unknown_object_is_withheld_unless_the_informer_was_there_before() {
+    for (preceding, informer, is_emitted) in [(false, 1, false), (true, 0, true)] {
+        let mut merge = merge(preceding);
+        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+        let version = Version {
+            epoch: 0,
+            number: Some(10),
+        };
+        for uid in 0..=Tombstones::MAX {
+            merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version);
+        }
+        let updated = informer_event(informer, event("~", "5"), 0);
+        let merged = merge.apply(updated, &nothing);
+        assert_eq!(merged.is_some(), is_emitted, "{preceding}");
+    }
+}
+
+/// A second informer that has not detected that the history went back.
+#[test]
+fn an_object_that_only_an_informer_of_an_earlier_epoch_shows_is_of_the_newest() {
+    let mut merge = merge(false);
+    let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+    let mut apply = |informer, what: &str, version: &str, epoch| {
+        let merged = merge.apply(
+            informer_event(informer, event(what, version), epoch),
+            &nothing,
+        );
+        merged.map(|it| (show(&it.event), it.restored))
+    };
+    let emitted = |event: &str, restored| Some((event.to_owned(), restored));
+    assert_eq!(apply(0, "+", "4", 1), emitted("+4", true));
+    assert_eq!(apply(0, "-", "4", 1), emitted("-4", false));
+    assert_eq!(apply(1, "+", "5", 0), emitted("+5", false));
+    // The second one detects it: the earlier state may have been of the old history.
+    assert_eq!(apply(1, "~", "6", 1), emitted("~5>6", true));
+    assert_eq!(apply(1, "~", "7", 1), emitted("~6>7", false));
+}
+
+#[test]
+fn an_object_that_an_informer_of_the_newest_epoch_shows_is_not_replaced_by_an_earlier_epoch() {
+    let mut merge = merge(false);
+    let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+    let mut apply = |informer, what: &str, version: &str, epoch| {
+        let merged = merge.apply(
+            informer_event(informer, event(what, version), epoch),
+            &nothing,
+        );
+        merged.map(|it| (show(&it.event), it.restored))
+    };
+    let emitted = |event: &str, restored| Some((event.to_owned(), restored));
+    assert_eq!(apply(0, "+", "4", 1), emitted("+4", true));
+    assert_eq!(apply(1, "+", "9", 0), None);
+    assert_eq!(apply(0, "~", "5", 1), emitted("~4>5", false));
+}
+
+#[test]
+fn a_removed_tombstone_leaves_the_others() {
+    let mut tombstones = Tombstones::default();
+    let version = |number| Version {
+        epoch: 0,
+        number: Some(number),
+    };
+    let (first, second) = (Uid::from("first"), Uid::from("second"));
+    tombstones.insert(first.clone(), version(1));
+    tombstones.insert(second.clone(), version(2));
+    tombstones.remove(&first);
+    assert_eq!(tombstones.get(&first), None);
+    assert_eq!(tombstones.get(&second), Some(version(2)));
+    assert_eq!(
+        (tombstones.len(), tombstones.oldest()),
+        (1, Some(version(2)))
+    );
 }
 
 /// Applies the events of the informers a and b to one object: `a+1` added, `a~2` updated,

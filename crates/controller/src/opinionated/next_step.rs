@@ -224,6 +224,9 @@ mod tests {
                 check(cause, shown, Some(Progress::CleaningUp), NextStep::CleanUp);
                 check(cause, shown, Some(Progress::CleanedUp), NextStep::Release);
             }
+            // Another writer has added it again.
+            let again = "terminating held";
+            check(cause, again, Some(Progress::Released), NextStep::Release);
             let stale = "stale terminating held";
             check(cause, stale, Some(Progress::Released), NextStep::Nothing);
             check(cause, stale, Some(Progress::CleanedUp), NextStep::Release);
@@ -258,6 +261,9 @@ mod tests {
                 Some(Progress::Ignored),
                 NextStep::Nothing,
             );
+            // It got our finalizer after it was first seen.
+            let ignored = Some(Progress::Ignored);
+            check(cause, "terminating held", ignored, NextStep::CleanUp);
         }
     }
 

@@ -1,6 +1,6 @@
 //! One kind of a controller: the type of its objects, its informers, its handlers and its mappers.
 
-use std::{any::TypeId, fmt, sync::Arc};
+use std::{any::TypeId, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -77,15 +77,6 @@ impl Kind {
     }
 }
 
-impl fmt::Debug for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kind")
-            .field("name", &self.name)
-            .field("chain", &self.chain)
-            .finish_non_exhaustive()
-    }
-}
-
 // === impl ObjectType ===
 
 impl ObjectType {
@@ -94,13 +85,5 @@ impl ObjectType {
             id: TypeId::of::<K>(),
             name: std::any::type_name::<K>(),
         }
-    }
-}
-
-// === impl RegisteredMapper ===
-
-impl fmt::Debug for RegisteredMapper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mapper {} to kind {}", self.id, self.to.0)
     }
 }

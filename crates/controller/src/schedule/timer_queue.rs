@@ -289,6 +289,35 @@ mod tests {
     }
 
     #[test]
+    fn cancelling_the_last_one_of_many_keeps_the_others() {
+        let mut timers = TimerQueue::default();
+        let due = |lane: usize| at(u64::try_from(lane).expect("a small number"));
+        for lane in 0..TimerQueue::SMALL {
+            timers.set(due(lane), SlabKey::at(lane));
+        }
+        let last = TimerQueue::SMALL;
+        let last = timers.set(due(last), SlabKey::at(last));
+        timers.cancel(last);
+        for lane in 0..TimerQueue::SMALL {
+            assert_eq!(timers.next_due(), Some(due(lane)));
+            assert!(timers.take_due(due(lane)).is_some());
+        }
+    }
+
+    #[test]
+    fn a_small_queue_keeps_its_memory() {
+        let small = TimerQueue::SMALL;
+        for (count, kept) in [(small, true), (small + 1, false)] {
+            let mut timers = TimerQueue::default();
+            for lane in 0..count {
+                timers.set(at(5), SlabKey::at(lane));
+            }
+            while timers.take_due(at(5)).is_some() {}
+            assert_eq!(timers.places.capacity() > 0, kept, "{count}");
+        }
+    }
+
+    #[test]
     fn a_delay_without_end_saturates() {
         assert_eq!(at(5) + Duration::MAX, Moment::NEVER);
         assert_eq!(at(5) - at(7), Duration::ZERO);

@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     BuildError, Controller, Fence, InformerController, Outcome, Request, RunError, SimpleWatcher,
 };
-use windlass_informer::{HealthState, Informer, Source, WatchError, WatchErrorCause};
+use windlass_informer::{HealthState, Informer, Scripted, Source, WatchError, WatchErrorCause};
 
-use crate::support::{KIND, Log, Refused, Rig, config, settle, show};
+use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, settle, show};
 
 /// Rows: GA-26, GA-39
 #[tokio::test(start_paused = true)]
@@ -318,5 +318,57 @@ async fn an_informer_that_has_stopped_is_started_again() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(running.rig.log.take().await, "watcher add web=1");
+    running.stop().await.expect("it stops");
+}
+
+/// The settings `start_before_sync` and `cache_sync_timeout`.
+#[tokio::test(start_paused = true)]
+async fn with_a_start_before_the_sync_no_informer_is_waited_for() {
+    let builder = InformerController::builder()
+        .start_before_sync(true)
+        .cache_sync_timeout(Some(secs(60)));
+    let rig = Rig::new(builder);
+    let (_silent, source) = Scripted::<ConfigMap>::new();
+    let silent = Informer::new(source);
+    rig.controller.add_informer(KIND, &silent).expect("added");
+    rig.watch(rig.log.watcher("w"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w add web=1");
+    pass(3600).await;
+    assert!(!running.has_ended());
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_never_lists_ends_the_run_after_the_timeout() {
+    let builder = InformerController::builder().cache_sync_timeout(Some(secs(60)));
+    let running = Rig::new(builder).start();
+    pass(59).await;
+    assert!(!running.has_ended());
+    pass(2).await;
+    assert!(running.has_ended());
+    let error = running.ended().await.expect_err("it has not synced");
+    assert!(matches!(error, RunError::NotSynced { .. }), "{error}");
+}
+
+/// Also while no event arrives.
+#[tokio::test(start_paused = true)]
+async fn a_removed_watcher_is_dropped_at_once() {
+    let rig = Rig::new(InformerController::builder());
+    let owned = Arc::new(());
+    let captured = Arc::clone(&owned);
+    let watcher = SimpleWatcher::new().on_add(move |_: Arc<ConfigMap>| {
+        let _captured = Arc::clone(&captured);
+        async { Ok::<_, Refused>(()) }
+    });
+    let id = rig.controller.add_watcher(KIND, watcher).expect("added");
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    settle().await;
+    assert_eq!(Arc::strong_count(&owned), 2);
+    assert!(running.rig.controller.remove_watcher(KIND, id));
+    settle().await;
+    assert_eq!(Arc::strong_count(&owned), 1);
     running.stop().await.expect("it stops");
 }

@@ -516,3 +516,87 @@ async fn the_objects_of_a_kind_are_those_of_the_informers_that_it_has() {
     assert_eq!(series(&registry(&other))[LISTS], "1");
     running.stop().await.expect("it stops");
 }
+
+/// The run is dropped during a call.
+#[tokio::test(start_paused = true)]
+async fn gauges_return_to_zero_after_an_abort() {
+    let rig = Rig::new(InformerController::builder().name("shop"));
+    rig.reconcile(|_: Request<ConfigMap>| std::future::pending::<Result<Outcome, Refused>>());
+    let registry = registry(&rig.controller);
+    let run = tokio::spawn({
+        let (controller, stop) = (rig.controller.clone(), rig.stop.clone());
+        async move { controller.run(stop).await }
+    });
+    rig.script.list([config("web", 1)]).await.expect("it runs");
+    settle().await;
+    let labels = r#"controller="shop",event_type="CREATE",kind="configs""#;
+    let gauges = [
+        format!("ongoing_reconcile_processes{{{labels}}}"),
+        format!("ongoing_reconcile_events{{{labels}}}"),
+        r#"controller_runtime_active_workers{controller="shop"}"#.to_owned(),
+    ];
+    for gauge in &gauges {
+        assert_eq!(series(&registry)[gauge], "1", "{gauge}");
+    }
+    run.abort();
+    assert!(run.await.is_err());
+    settle().await;
+    for gauge in &gauges {
+        assert_eq!(series(&registry)[gauge], "0", "{gauge}");
+    }
+}
+
+/// The informer continues to exist, for other controllers.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_controller_has_no_objects_in_its_stores() {
+    let rig = Rig::new(InformerController::builder().name("shop"));
+    rig.watch(rig.log.watcher("w"));
+    let (registry, informer) = (registry(&rig.controller), rig.informer.clone());
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.said().await;
+    let objects = r#"informer_store_objects{controller="shop",kind="configs"}"#;
+    assert_eq!(series(&registry)[objects], "1");
+    running.stop().await.expect("it stops");
+    assert_eq!(informer.store().len(), 1);
+    assert_eq!(series(&registry)[objects], "0");
+}
+
+/// A call that was active at the stop ends normally, and its event is not queued again.
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_call_ends_after_the_stop_is_not_in_the_queue() {
+    let rig = Rig::new(InformerController::builder().name("shop"));
+    rig.reconcile(|_: Request<ConfigMap>| async {
+        tokio::time::sleep(secs(10)).await;
+        Ok::<_, Refused>(Outcome::done())
+    });
+    let (registry, controller) = (registry(&rig.controller), rig.controller.clone());
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    settle().await;
+    running.stop().await.expect("it stops");
+    let depth = r#"workqueue_depth{controller="shop",name="shop"}"#;
+    assert_eq!(series(&registry)[depth], "0");
+    drop(controller);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queued_events_of_a_removed_kind_are_dropped() {
+    let builder = InformerController::builder()
+        .name("shop")
+        .concurrency(NonZeroUsize::MIN);
+    let rig = Rig::new(builder);
+    rig.reconcile(|_: Request<ConfigMap>| std::future::pending::<Result<Outcome, Refused>>());
+    let registry = registry(&rig.controller);
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("api", 1)).await;
+    settle().await;
+    let depth = r#"workqueue_depth{controller="shop",name="shop"}"#;
+    assert_eq!(series(&registry)[depth], "1", "the second object");
+    let controller = &running.rig.controller;
+    assert_eq!(controller.remove_all_reconcilers(KIND), 1);
+    assert!(controller.remove_informer(&running.rig.informer));
+    settle().await;
+    assert_eq!(series(&registry)[depth], "0");
+}

@@ -534,3 +534,73 @@ async fn a_delete_begins_with_no_attempts_and_no_state_of_earlier_calls() {
     );
     running.stop().await.expect("it stops");
 }
+
+/// The watcher receives the change from the state with which its last call failed.
+#[tokio::test(start_paused = true)]
+async fn an_update_after_a_failed_add_begins_at_the_state_that_the_watcher_received() {
+    let rig = Rig::new(quiet());
+    rig.watch(rig.log.failing("w", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w add web=1");
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "", "in backoff");
+    running.apply(generation(config("web", 3), 2)).await;
+    assert_eq!(running.said().await, "w update web=1 web=3");
+    running.stop().await.expect("it stops");
+}
+
+/// In backoff, the event of the same generation replaces the call.
+#[tokio::test(start_paused = true)]
+async fn a_call_with_the_object_as_received_is_replaced_by_a_later_event() {
+    let rig = Rig::new(quiet().retry_object(RetryObject::AsReceived));
+    rig.watch(rig.log.failing("w", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w add web=1");
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "", "in backoff");
+    pass(60).await;
+    assert_eq!(running.said().await, "w update web=1 web=2");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kept_call_passes_its_attempt_number_to_the_call_for_the_event() {
+    let builder = quiet()
+        .retry_object(RetryObject::AsReceived)
+        .retry_dequeue_policy(NeverDequeue);
+    let rig = Rig::new(builder);
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(format_args!("{} {}", ask(&request), request.attempt()));
+        async { Err::<Outcome, _>(Refused("no")) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "created web=1 0");
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "updated web=2 1");
+    running.stop().await.expect("it stops");
+}
+
+/// Unlike a failed call, it does not wait.
+#[tokio::test(start_paused = true)]
+async fn an_event_of_the_same_generation_replaces_a_requeue_at_once() {
+    let rig = Rig::new(quiet());
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        async { Ok::<_, Refused>(Outcome::requeue_after(secs(100))) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "created web=1");
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "updated web=2");
+    pass(99).await;
+    assert_eq!(running.said().await, "");
+    pass(2).await;
+    assert_eq!(running.said().await, "updated web=2");
+    running.stop().await.expect("it stops");
+}

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
 use windlass_controller::{Coalescing, InformerController, NeverRetry, Outcome, Request};
+use windlass_informer::{Informer, Scripted};
 
 use crate::support::{KIND, Refused, Rig, config, pass, secs};
 
@@ -246,4 +247,32 @@ async fn each_event_each_retry_and_each_call_has_a_span() {
             "controller-event-delete > reconciler",
         ]
     );
+}
+
+/// Versions that are not numbers cannot be compared, which is reported once.
+#[tokio::test(start_paused = true)]
+async fn overlapping_informers_without_comparable_versions_are_reported_once() {
+    for (version, reports) in [("x", 1), ("7", 0)] {
+        let (lines, _guard) = Lines::listen(FmtSpan::NONE);
+        let rig = Rig::new(InformerController::builder());
+        rig.watch(rig.log.watcher("w"));
+        let (script, source) = Scripted::<ConfigMap>::new();
+        let second = Informer::new(source);
+        rig.controller.add_informer(KIND, &second).expect("added");
+        let objects = || {
+            ["web", "api"].map(|name| {
+                let mut object = config(name, 1);
+                object.metadata.resource_version = Some(version.to_owned());
+                object
+            })
+        };
+        let running = rig.start();
+        running.rig.script.list(objects()).await.expect("it runs");
+        script.list(objects()).await.expect("it runs");
+        pass(1).await;
+        running.stop().await.expect("it stops");
+        let all = lines.all();
+        let is_report = |line: &&String| line.contains("two informers of one kind show the same");
+        assert_eq!(all.iter().filter(is_report).count(), reports, "{all:#?}");
+    }
 }

@@ -1,12 +1,14 @@
 //! Tests of the wrappers with finalizers through their public API, with a world in memory whose writes
 //! come back as events, on paused time.
 
+mod lines;
 mod support;
 mod world;
 
 mod contended;
 mod crash;
 mod debug;
+mod direct;
 mod disorder;
 mod fenced;
 mod filtered;
@@ -14,6 +16,7 @@ mod finalizers;
 mod model;
 mod orphans;
 mod reconciler;
+mod repeated;
 mod selector_exit;
 mod watcher;
 mod wrapped;

@@ -5,7 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use windlass_controller::{OnSelectorExit, OpinionatedReconciler, Outcome, Request, State};
 
-use crate::support::{Refused, Rig, pass, show, word};
+use crate::{
+    lines::Lines,
+    support::{Refused, Rig, pass, show, word},
+    world::OWN,
+};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_leaves_the_selector_is_released_and_returns_as_new() {
@@ -83,9 +87,18 @@ async fn an_object_that_leaves_the_selector_is_unchanged_if_configured() {
         .await;
     rig.world.create("web", 1).await;
     rig.said().await;
+    let (lines, guard) = Lines::listen();
     rig.world.hide("web").await;
     assert_eq!(rig.said().await, "");
     assert_eq!(rig.world.finalizers("web").await, "own");
+    drop(guard);
+    let all = lines.all();
+    let is_report = |line: &&String| line.contains("left the selector with our finalizer");
+    let reports: Vec<_> = all.iter().filter(is_report).collect();
+    assert_eq!(reports.len(), 1, "{all:#?}");
+    for part in ["ERROR", "key=shop/web", OWN] {
+        assert!(reports[0].contains(part), "no {part} in {}", reports[0]);
+    }
     rig.world.show("web").await;
     assert_eq!(rig.said().await, "resynced web=1");
     running.stop(&rig).await;

@@ -214,6 +214,21 @@ impl World {
         spec.and_then(|spec| spec.lease_duration_seconds)
     }
 
+    /// An object as it is now.
+    pub(crate) async fn object(&self, name: &str) -> Arc<Lease> {
+        Arc::new(self.state.lock().await.objects[name].clone())
+    }
+
+    /// Restores the server from a backup, in which the object is not being deleted.
+    pub(crate) async fn restore(&self, name: &str) {
+        self.state.lock().await.restored(name).await;
+    }
+
+    /// Removes an object for good, whatever finalizers it has.
+    pub(crate) async fn remove(&self, name: &str) {
+        self.state.lock().await.vanish(name).await;
+    }
+
     /// The number of patches so far.
     pub(crate) async fn writes(&self) -> u32 {
         self.state.lock().await.writes

@@ -30,6 +30,7 @@ mod delete;
 mod garbage;
 mod initial;
 mod list;
+mod names;
 mod namespaces;
 mod ownership;
 mod pods;
@@ -72,6 +73,8 @@ pub(crate) struct Cluster {
     dying_namespaces: BTreeSet<Key>,
     /// Definitions whose objects are being deleted.
     dying_definitions: BTreeSet<Key>,
+    /// Removed definitions, whose names other definitions of the group can get.
+    released_names: BTreeSet<Key>,
     /// The revision at which the initial contents of namespaces were last checked. `None` if
     /// namespaces have no initial contents.
     contents_seen: Option<u64>,
@@ -124,6 +127,7 @@ impl Cluster {
             schemas: 0,
             dying_namespaces: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),
+            released_names: BTreeSet::new(),
             contents_seen: options.fills_namespaces.then_some(0),
             quotas_seen: options.counts_quotas.then_some(0),
             retired: Vec::new(),
@@ -199,6 +203,7 @@ impl Cluster {
         loop {
             // Last, because the removal of a namespace or a definition also leaves garbage.
             self.settle_definitions();
+            self.settle_names(now);
             self.settle_namespaces(now);
             if !self.fill_namespaces(now) && !self.collect_garbage(now) {
                 // Counts what the other controllers have left.

@@ -162,6 +162,87 @@ on_both_servers! {
         assert!(message.contains("must be spec.names.plural+\".\"+spec.group"), "{message}");
     }
 
+    /// docs/apiserver.md: rows 113, 115.
+    async fn a_definition_with_a_name_of_another_one_is_not_established(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &any()).await;
+        for (names, reason, message) in [
+            (json!({ "plural": "wd", "kind": "Gadget" }), "PluralConflict", "\"wd\" is already in use"),
+            (json!({ "plural": "gadgets", "kind": "Gadget", "singular": "widget" }), "SingularConflict", "\"widget\" is already in use"),
+            (json!({ "plural": "gadgets", "kind": "Gadget", "shortNames": ["g", "wd"] }), "ShortNamesConflict", "\"wd\" is already in use"),
+            (json!({ "plural": "gadgets", "kind": "Gadget", "shortNames": ["widget", "wd", "wd"] }), "ShortNamesConflict", "[\"widget\" is already in use, \"wd\" is already in use]"),
+            (json!({ "plural": "gadgets", "kind": "Widget", "singular": "gadget" }), "ListKindConflict", "\"WidgetList\" is already in use"),
+            (json!({ "plural": "gadgets", "kind": "Widget", "singular": "gadget", "listKind": "GadgetList" }), "KindConflict", "\"Widget\" is already in use"),
+            (json!({ "plural": "gadgets", "kind": "WidgetList" }), "KindConflict", "\"WidgetList\" is already in use"),
+            (json!({ "plural": "gadgets", "kind": "Gadget", "listKind": "Widget" }), "ListKindConflict", "\"Widget\" is already in use"),
+        ] {
+            let definition = renamed(&widget, &names);
+            let path = format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().expect("a name"));
+            raw.post(DEFINITIONS, &definition).await.ok();
+            let read = raw.until(&path, |answer| !condition(&answer.body["status"], "Established").is_empty()).await;
+            let status = &read["status"];
+            assert_eq!(condition(status, "NamesAccepted"), format!("False {reason}"), "{names}");
+            assert_eq!(condition(status, "Established"), "False NotAccepted", "{names}");
+            let accepted = status["conditions"].as_array().expect("conditions");
+            let accepted = accepted.iter().find(|it| it["type"] == "NamesAccepted");
+            assert_eq!(accepted.expect("it is there")["message"], message, "{names}");
+            let (spec, accepted) = (&read["spec"]["names"], &status["acceptedNames"]);
+            let field = match reason {
+                "PluralConflict" => "plural",
+                "SingularConflict" => "singular",
+                "ShortNamesConflict" => "shortNames",
+                "KindConflict" => "kind",
+                _ => "listKind",
+            };
+            for (name, value) in spec.as_object().expect("names") {
+                let is_taken = name == field || names["kind"] == "Widget" && name == "kind";
+                assert_eq!(accepted.get(name) == Some(value), !is_taken, "{name}: {read}");
+            }
+            let plural = names["plural"].as_str().expect("a plural");
+            let all = raw.at(&format!("/apis/{}/v1", widget.group), plural);
+            assert_eq!(raw.get(&all).await.code, 404, "{names}");
+            raw.delete(&path).await.ok();
+            raw.until(&path, |answer| answer.code == 404).await;
+        }
+    }
+
+    /// docs/apiserver.md: rows 113, 115.
+    async fn a_definition_is_established_when_its_names_are_free(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &any()).await;
+        let gadget = renamed(&widget, &json!({ "plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"] }));
+        let path = format!("{DEFINITIONS}/gadgets.{}", widget.group);
+        raw.post(DEFINITIONS, &gadget).await.ok();
+        let refused = raw.until(&path, |answer| !condition(&answer.body["status"], "Established").is_empty()).await;
+        assert_eq!(condition(&refused["status"], "NamesAccepted"), "False ShortNamesConflict");
+        // An established definition keeps its name if it asks for one of another definition.
+        let change = json!({ "spec": { "names": { "singular": "gadgets" } } });
+        raw.merge(&widget.own_path(), &change).await.ok();
+        let read = raw.until(&widget.own_path(), |answer| {
+            condition(&answer.body["status"], "NamesAccepted") == "False SingularConflict"
+        }).await;
+        assert_eq!(condition(&read["status"], "Established"), "True InitialNamesAccepted");
+        assert_eq!(read["status"]["acceptedNames"]["singular"], "widget");
+        raw.get(&widget.all()).await.ok();
+        let change = json!({ "spec": { "names": { "singular": "widget", "shortNames": [] } } });
+        raw.merge(&widget.own_path(), &change).await.ok();
+        raw.until(&path, |answer| condition(&answer.body["status"], "Established") == "True InitialNamesAccepted").await;
+        let all = raw.at(&format!("/apis/{}/v1", widget.group), "gadgets");
+        raw.until(&all, |answer| answer.code == 200).await;
+        raw.delete(&path).await.ok();
+        raw.until(&path, |answer| answer.code == 404).await;
+
+        let change = json!({ "spec": { "names": { "shortNames": ["wd"] } } });
+        raw.merge(&widget.own_path(), &change).await.ok();
+        raw.until(&widget.own_path(), |answer| answer.body["status"]["acceptedNames"]["shortNames"] == json!(["wd"])).await;
+        raw.post(DEFINITIONS, &gadget).await.ok();
+        raw.until(&path, |answer| condition(&answer.body["status"], "Established") == "False NotAccepted").await;
+        raw.delete(&widget.own_path()).await.ok();
+        let read = raw.until(&path, |answer| condition(&answer.body["status"], "Established") == "True InitialNamesAccepted").await;
+        assert_eq!(condition(&read["status"], "NamesAccepted"), "True NoConflicts");
+        raw.until(&all, |answer| answer.code == 200).await;
+    }
+
     /// docs/apiserver.md: row 114.
     async fn the_objects_of_a_kind_are_deleted_with_its_definition(cluster: Cluster) {
         let _history = cluster.remember_history().await;
@@ -177,6 +258,15 @@ on_both_servers! {
         widget.define(&widget.definition(&any())).await;
         assert_eq!(names(&raw.get(&widget.all()).await.ok()), "", "deleted objects do not reappear");
     }
+}
+
+/// A definition of the group of `widget` with other names.
+fn renamed(widget: &Widget<'_>, names: &Value) -> Value {
+    let mut definition = widget.definition(&any());
+    let plural = names["plural"].as_str().expect("a plural");
+    definition["metadata"]["name"] = format!("{plural}.{}", widget.group).into();
+    definition["spec"]["names"] = names.clone();
+    definition
 }
 
 /// Takes anything.

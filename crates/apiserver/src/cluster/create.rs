@@ -152,7 +152,7 @@ impl Cluster {
         }
         let object = self.put(resource, &key, object);
         if &*resource.table == DEFINITIONS {
-            self.establish(&key, now);
+            self.accept_names(&key, now);
         }
         Ok(Written { object, warnings })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, DEFINITIONS, Deleted, Part, ownership};
+use super::{Cluster, DEFINITIONS, Deleted, Part, names, ownership};
 use crate::metadata;
 use crate::registry::{CRD_FINALIZER, Definition, Resource};
 use crate::store::{Key, Stored, Table};
@@ -13,46 +13,8 @@ use crate::wire::{DeleteOptions, WriteOptions};
 // === impl Cluster ===
 
 impl Cluster {
-    /// Accepts the names of a new definition, and serves its resources.
-    pub(super) fn establish(&mut self, key: &Key, now: &str) {
-        let Some(object) = self.store.get(DEFINITIONS, key) else {
-            return;
-        };
-        let before = object.value().clone();
-        let mut value = before.clone();
-        value["status"]["acceptedNames"] = value["spec"]["names"].clone();
-        condition(
-            &mut value,
-            "NamesAccepted",
-            "True",
-            "NoConflicts",
-            "no conflicts found",
-            now,
-        );
-        condition(
-            &mut value,
-            "Established",
-            "False",
-            "Installing",
-            "the initial names have been accepted",
-            now,
-        );
-        self.own_status(&before, &mut value, now);
-        self.store.put(&DEFINITIONS.into(), key, value.clone(), 0);
-        condition(
-            &mut value,
-            "Established",
-            "True",
-            "InitialNamesAccepted",
-            "the initial names have been accepted",
-            now,
-        );
-        self.store.put(&DEFINITIONS.into(), key, value, 0);
-        self.serve(key);
-    }
-
     /// Records in `managedFields` of a definition that the server owns its status.
-    fn own_status(&self, before: &Value, value: &mut Value, now: &str) {
+    pub(super) fn own_status(&self, before: &Value, value: &mut Value, now: &str) {
         let group = "apiextensions.k8s.io";
         if let Some(resource) = self.registry.find(group, "v1", "customresourcedefinitions") {
             let options = WriteOptions {
@@ -119,7 +81,7 @@ impl Cluster {
         if let Some(generation) = object.metadata("generation") {
             metadata.insert("generation".to_owned(), generation.clone());
         }
-        condition(
+        names::set(
             &mut value,
             "Terminating",
             "True",
@@ -128,7 +90,7 @@ impl Cluster {
             now,
         );
         let dying = self.store.put(&DEFINITIONS.into(), key, value.clone(), 0);
-        condition(
+        names::set(
             &mut value,
             "Terminating",
             "True",
@@ -210,6 +172,7 @@ impl Cluster {
     }
 
     fn retire(&mut self, key: &Key) {
+        self.released_names.insert(key.clone());
         if self.is_built_in(key) {
             return;
         }
@@ -224,33 +187,4 @@ impl Cluster {
 /// Where the objects of a definition are stored: under its own name.
 fn table_of(key: &Key) -> Table {
     key.name.clone()
-}
-
-/// Sets a condition of a definition; the time of its transition only if it changes.
-fn condition(value: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
-    let condition = json!({
-        "type": kind,
-        "status": status,
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    });
-    if !value
-        .pointer("/status/conditions")
-        .is_some_and(Value::is_array)
-    {
-        value["status"]["conditions"] = json!([]);
-    }
-    if let Some(conditions) = value
-        .pointer_mut("/status/conditions")
-        .and_then(Value::as_array_mut)
-    {
-        match conditions
-            .iter_mut()
-            .find(|condition| condition["type"] == kind)
-        {
-            Some(existing) => *existing = condition,
-            None => conditions.push(condition),
-        }
-    }
 }

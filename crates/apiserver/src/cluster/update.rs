@@ -257,6 +257,7 @@ impl Cluster {
         }
         let object = self.put(resource, key, object);
         if &*resource.table == DEFINITIONS {
+            self.accept_names(key, now);
             self.serve(key);
         }
         Ok(Written { object, warnings })

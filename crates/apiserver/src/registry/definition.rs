@@ -177,7 +177,7 @@ impl<'a> Definition<'a> {
             kind: kind.to_owned(),
             verbs: owned(&["get", "patch", "update"]),
         };
-        let kind = self.text("names/kind");
+        let kind = self.accepted("kind");
         let mut subresources = Vec::new();
         if version.pointer("/subresources/status").is_some() {
             subresources.push(subresource("status", (self.group(), name, kind)));
@@ -189,11 +189,11 @@ impl<'a> Definition<'a> {
             group: self.group().to_owned(),
             version: name.to_owned(),
             kind: kind.to_owned(),
-            list_kind: self.text("names/listKind").to_owned(),
+            list_kind: self.accepted("listKind").to_owned(),
             plural: self.plural().to_owned(),
-            singular: self.text("names/singular").to_owned(),
-            short_names: self.texts("names/shortNames"),
-            categories: self.texts("names/categories"),
+            singular: self.accepted("singular").to_owned(),
+            short_names: self.accepted_list("shortNames"),
+            categories: self.accepted_list("categories"),
             namespaced: self.text("scope") == "Namespaced",
             verbs: owned(VERBS),
             subresources,
@@ -246,17 +246,32 @@ impl<'a> Definition<'a> {
             .unwrap_or_default()
     }
 
-    fn texts(&self, path: &str) -> Vec<String> {
-        let list = self
-            .object
-            .pointer(&format!("/spec/{path}"))
-            .and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect()
+    /// A name that no other definition has.
+    fn accepted(&self, field: &str) -> &'a str {
+        let name = self.accepted_names().and_then(|names| names.get(field));
+        name.and_then(Value::as_str).unwrap_or_default()
     }
+
+    fn accepted_list(&self, field: &str) -> Vec<String> {
+        texts(self.accepted_names().and_then(|names| names.get(field)))
+    }
+
+    fn accepted_names(&self) -> Option<&'a Value> {
+        self.object.pointer("/status/acceptedNames")
+    }
+
+    fn texts(&self, path: &str) -> Vec<String> {
+        texts(self.object.pointer(&format!("/spec/{path}")))
+    }
+}
+
+fn texts(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Where a version of a custom resource has the numbers of its scale.

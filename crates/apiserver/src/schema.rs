@@ -15,7 +15,7 @@
 //!
 //! # Not yet
 //!
-//! The CEL rules of `x-kubernetes-validations` are kept in the compiled schema, and not
+//! The CEL rules of `x-kubernetes-validations` are parsed when a definition is written, and not
 //! evaluated: an object that only violates such a rule is accepted. Unchanged invalid values
 //! are not tolerated on update ("ratcheting"), as Kubernetes has done since 1.30.
 
@@ -30,6 +30,7 @@ use crate::status::FieldError;
 mod compile;
 mod defaults;
 mod embedded;
+mod expressions;
 mod format;
 mod keywords;
 mod lists;
@@ -78,6 +79,10 @@ pub(crate) struct Limits {
     patterns: usize,
     /// How many nodes there may still be.
     nodes: usize,
+    /// How many bytes of CEL may still be parsed.
+    expressions: usize,
+    /// Whether the syntax of CEL is checked: once, when a definition is written.
+    checks_expressions: bool,
     /// Whether a fault about the nodes has been noted.
     is_exceeded: bool,
 }
@@ -137,7 +142,17 @@ impl Limits {
             memory,
             patterns: MAX_PATTERNS,
             nodes: MAX_NODES,
+            expressions: expressions::MAX_TOTAL,
+            checks_expressions: false,
             is_exceeded: false,
+        }
+    }
+
+    /// The same limits for a definition whose rules in CEL have not been parsed before.
+    pub(crate) fn with_expressions(self) -> Self {
+        Self {
+            checks_expressions: true,
+            ..self
         }
     }
 
@@ -182,7 +197,7 @@ impl Schema {
     /// Compiles the only schema of a CRD.
     #[cfg(test)]
     pub(crate) fn compile(openapi_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
-        let mut limits = Limits::new(PatternMemory::default());
+        let mut limits = Limits::new(PatternMemory::default()).with_expressions();
         Self::compile_within(openapi_v3_schema, &mut limits)
     }
 

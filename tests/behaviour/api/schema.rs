@@ -5,10 +5,63 @@ use serde_json::{Value, json};
 
 use super::{
     raw::{Raw, named, version},
-    widget::Widget,
+    widget::{DEFINITIONS, Widget},
 };
 
 on_both_servers! {
+    /// docs/apiserver.md: row 109.
+    async fn a_rule_that_does_not_parse_is_rejected(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let dry = format!("{DEFINITIONS}?dryRun=All");
+        let syntax = "compilation failed: ERROR: <input>:1:";
+        for (rule, field, told) in [
+            (json!({}), "rule", "Required value: rule is not specified"),
+            (json!({ "rule": "  " }), "rule", "Required value: rule is not specified"),
+            (json!({ "rule": "self.a >" }), "rule", syntax),
+            (json!({ "rule": "self.a > 1 2" }), "rule", syntax),
+            (json!({ "rule": "self.a > (1" }), "rule", syntax),
+            (json!({ "rule": "self.a = 1" }), "rule", syntax),
+            (json!({ "rule": "self.a > 1 & true" }), "rule", syntax),
+            (json!({ "rule": "'\\q' == ''" }), "rule", syntax),
+            (json!({ "rule": "has(self)" }), "rule", syntax),
+            (json!({ "rule": "[1].all(1, true)" }), "rule", syntax),
+            (json!({ "rule": "true\n&&", "message": "m" }), "rule", "compilation failed: ERROR: <input>:2:"),
+            (json!({ "rule": "true\n&& true" }), "message", "Required value: message must be specified if rule contains line breaks"),
+            (json!({ "rule": "true", "message": " " }), "message", r#"Invalid value: " ": must be non-empty if specified"#),
+            (json!({ "rule": "true", "message": "a\nb" }), "message", r#"Invalid value: "a\nb": must not contain line breaks"#),
+            (json!({ "rule": "true", "messageExpression": " " }), "messageExpression", "Required value: messageExpression must be non-empty if specified"),
+            (json!({ "rule": "true", "messageExpression": "'a" }), "messageExpression", "messageExpression compilation failed: ERROR: <input>:1:"),
+            (json!({ "rule": "true", "reason": "Odd" }), "reason", r#"Unsupported value: "Odd": supported values: "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired""#),
+            (json!({ "rule": "true", "fieldPath": " " }), "fieldPath", r#"Invalid value: " ": must be non-empty if specified"#),
+            (json!({ "rule": "true", "fieldPath": ".b" }), "fieldPath", r#"Invalid value: ".b": must be a valid path"#),
+            (json!({ "rule": "true", "fieldPath": "a" }), "fieldPath", r#"Invalid value: "a": must be a valid path"#),
+            (json!({ "rule": "true", "fieldPath": ".m['x'" }), "fieldPath", "must be a valid path"),
+            (json!({ "rule": "true", "fieldPath": ".m[x]" }), "fieldPath", "must be a valid path"),
+            (json!({ "rule": "true", "fieldPath": ".a\n" }), "fieldPath", r#"Invalid value: ".a\n": must not contain line breaks"#),
+        ] {
+            let definition = widget.definition(&ruled(&rule));
+            let message = raw.post(&dry, &definition).await.refused(422, "Invalid");
+            let place = format!("spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].{field}: ");
+            assert!(message.contains(&place) && message.contains(told), "{rule}: {message}\nlacks\n{told}");
+        }
+        for rule in [
+            json!({ "rule": "self.a > 1", "message": " m ", "reason": "FieldValueForbidden", "fieldPath": ".a" }),
+            json!({ "rule": "self.?a.orValue(1) == 1 || self.m[?'x'].hasValue()" }),
+            json!({ "rule": "has(self.m) && self.m.all(k, k == r'\\q') // text" }),
+            json!({ "rule": "true\n&& true", "message": "m", "messageExpression": "'a' + 'b'" }),
+            json!({ "rule": "true", "fieldPath": ".m['x\\'.y']" }),
+            json!({ "rule": "true", "fieldPath": "['m'].x" }),
+        ] {
+            raw.post(&dry, &widget.definition(&ruled(&rule))).await.ok();
+        }
+        // The rules of an update too.
+        widget.define(&widget.definition(&ruled(&json!({ "rule": "true" })))).await;
+        let change = json!([{ "op": "add", "value": "self.",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/0/rule" }]);
+        raw.patch(&widget.own_path(), "json", &change.to_string()).await.refused(422, "Invalid");
+    }
+
     /// docs/apiserver.md: rows 8, 108, 112.
     async fn schema_violations_are_reported_with_path_and_reason(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
@@ -384,5 +437,17 @@ fn schema() -> Value {
                 },
             },
         },
+    })
+}
+
+/// A schema with a rule.
+fn ruled(rule: &Value) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "a": { "type": "integer" },
+            "m": { "type": "object", "maxProperties": 3, "additionalProperties": { "type": "string", "maxLength": 9 } },
+        },
+        "x-kubernetes-validations": [rule],
     })
 }

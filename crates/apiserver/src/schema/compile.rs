@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     Limits, MAX_NODES, defaults,
+    expressions::{self, RuleText},
     format::Format,
     keywords::Keywords,
     node::{Additional, Bound, List, Node, Pattern, Range, Rules, Type, Types},
@@ -23,11 +24,12 @@ use crate::status::FieldError;
 /// # Errors
 ///
 /// Everything that is wrong with it, sorted.
-pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<FieldError>> {
+pub(super) fn compile<'a>(schema: &Value, limits: &'a mut Limits) -> Result<Node, Vec<FieldError>> {
     let root = Place::root("");
     let mut compiler = Compiler {
         faults: Vec::new(),
         patterns: HashMap::new(),
+        expressions: Vec::new(),
         limits,
     };
     let node = compiler.node(schema, &root, Scope::ROOT);
@@ -36,7 +38,15 @@ pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<F
         // A default is a value: it can be checked once the schema is known to be sound.
         defaults::check(&node, &root, &mut compiler.faults);
     }
-    let mut faults = compiler.faults;
+    let Compiler {
+        mut faults,
+        expressions,
+        limits,
+        ..
+    } = compiler;
+    if faults.is_empty() && limits.checks_expressions {
+        faults = expressions::parse(&expressions, limits);
+    }
     if faults.is_empty() {
         return Ok(node);
     }
@@ -79,6 +89,7 @@ pub(super) enum Level {
 struct Compiler<'a> {
     faults: Vec<FieldError>,
     patterns: HashMap<String, Result<Arc<Pattern>, String>>,
+    expressions: Vec<RuleText>,
     limits: &'a mut Limits,
 }
 
@@ -176,7 +187,9 @@ impl Compiler<'_> {
             list: list(&words, faults),
             ..Node::default()
         };
-        check_expressions(&words, at, faults);
+        let rules = expressions::check(&words, at, schema, faults);
+        self.expressions.extend(rules);
+        let faults = &mut self.faults;
         vocabulary::check(&words, at, scope, faults);
         match scope.level {
             Level::Nested if scope.names_types => {}
@@ -340,21 +353,4 @@ fn bound(
     words
         .number(limit, faults)
         .map(|value| Bound { value, exclusive })
-}
-
-/// Each rule in CEL must say something. The rules are not evaluated.
-fn check_expressions(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
-    let all = at.child("x-kubernetes-validations");
-    let rules = words.list("x-kubernetes-validations", faults);
-    for (i, rule) in rules.iter().enumerate() {
-        let Some(words) = Keywords::read(rule, &all.index(i), faults) else {
-            continue;
-        };
-        words.text("message", faults);
-        let rule = words.text("rule", faults);
-        if rule.is_none_or(|rule| rule.trim().is_empty()) {
-            let path = all.index(i).child("rule").to_string();
-            faults.push(FieldError::required(path, "rule is not specified"));
-        }
-    }
 }

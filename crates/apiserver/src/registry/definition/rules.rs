@@ -113,7 +113,7 @@ impl<'a> Definition<'a> {
             .first()
             .is_some_and(|first| versions.iter().all(|v| schema(v) == schema(first)));
         let mut names = Vec::new();
-        let mut limits = Limits::new(memory.clone());
+        let mut limits = Limits::new(memory.clone()).with_expressions();
         for (at, version) in versions.iter().enumerate() {
             let path = format!("spec.versions[{at}]");
             let name = version["name"].as_str().unwrap_or_default();

@@ -24,7 +24,7 @@ use crate::status::FieldError;
 /// # Errors
 ///
 /// Everything that is wrong with it, sorted.
-pub(super) fn compile<'a>(schema: &Value, limits: &'a mut Limits) -> Result<Node, Vec<FieldError>> {
+pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<FieldError>> {
     let root = Place::root("");
     let mut compiler = Compiler {
         faults: Vec::new(),

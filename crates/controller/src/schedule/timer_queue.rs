@@ -313,7 +313,7 @@ mod tests {
                 timers.set(at(5), SlabKey::at(lane));
             }
             while timers.take_due(at(5)).is_some() {}
-            assert_eq!(timers.places.capacity() > 0, kept, "{count}");
+            assert_eq!(timers.slots.capacity() > 0, kept, "{count}");
         }
     }
 

@@ -219,6 +219,18 @@ async fn a_finalizer_that_was_written_without_a_response_is_no_change() {
     running.stop(&rig).await;
 }
 
+/// The repetition writes nothing, so that no later event shows the change.
+#[tokio::test(start_paused = true)]
+async fn a_change_after_a_finalizer_that_was_written_without_a_response_is_passed() {
+    let rig = Rig::new();
+    let running = unwritten(&rig, Fault::LosesReply(2)).await;
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "", "in backoff");
+    pass(60).await;
+    assert_eq!(rig.said().await, "updated web=1");
+    running.stop(&rig).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_requested_resync_before_the_finalizer_is_written_writes_it_and_is_passed() {
     let rig = Rig::new();

@@ -16,8 +16,7 @@
 //! # Not yet
 //!
 //! The CEL rules of `x-kubernetes-validations` are parsed when a definition is written, and not
-//! evaluated: an object that only violates such a rule is accepted. Unchanged invalid values
-//! are not tolerated on update ("ratcheting"), as Kubernetes has done since 1.30.
+//! evaluated: an object that only violates such a rule is accepted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -241,34 +240,52 @@ impl Schema {
         defaults::fill(&self.root, object, &mut defaults::Budget::new())
     }
 
-    /// Returns every violation of the schema in `object`.
+    /// Returns every violation of the schema in `object`, except in parts that are equal to the same
+    /// parts of `old`.
     ///
     /// The errors are in the order of the fields. Errors of `anyOf`, `oneOf`, `allOf`, `not` and of
     /// number ranges have the path `<nil>`, as in Kubernetes.
-    pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut faults = validate::validate(&self.root, object, "");
-        self.check_shapes(object, &mut faults);
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = validate::validate(&self.root, object, "", old);
+        check_shapes(&self.root, object, "", old, &mut faults);
         faults
     }
 
-    /// Returns every violation of the schema in the `status` of `object`.
+    /// Returns every violation of the schema in the `status` of `object`, except in parts that are
+    /// equal to the same parts of `old`.
     ///
     /// A write to the `status` subresource is validated with this. The rest of the object is not
     /// checked.
-    pub(crate) fn validate_status(&self, object: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let (Some(status), Some(node)) = (object.get("status"), self.root.field("status")) else {
             return Vec::new();
         };
-        let mut faults = validate::validate(node, status, "status");
-        let root = place::Place::root("status");
-        embedded::check(node, status, &root, &mut faults);
-        lists::check(node, status, &root, &mut faults);
+        let old = old.and_then(|old| old.get("status"));
+        let mut faults = validate::validate(node, status, "status", old);
+        check_shapes(node, status, "status", old, &mut faults);
         faults
     }
+}
 
-    fn check_shapes(&self, object: &Value, faults: &mut Vec<FieldError>) {
-        let root = place::Place::root("");
-        embedded::check(&self.root, object, &root, faults);
-        lists::check(&self.root, object, &root, faults);
+/// Checks embedded objects, and lists that are sets or maps. If a list of the old value has duplicates,
+/// no list is checked.
+fn check_shapes(
+    node: &node::Node,
+    value: &Value,
+    root: &str,
+    old: Option<&Value>,
+    faults: &mut Vec<FieldError>,
+) {
+    let root = place::Place::root(root);
+    embedded::check(node, value, &root, faults);
+    let mut found = Vec::new();
+    lists::check(node, value, &root, &mut found);
+    if let (false, Some(old)) = (found.is_empty(), old) {
+        let mut before = Vec::new();
+        lists::check(node, old, &root, &mut before);
+        if !before.is_empty() {
+            return;
+        }
     }
+    faults.extend(found);
 }

@@ -9,6 +9,80 @@ use super::{
 };
 
 on_both_servers! {
+    /// docs/apiserver.md: row 110.
+    async fn an_unchanged_part_may_violate_a_newer_schema(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut definition = widget.definition(&loose());
+        let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+        definition.pointer_mut(status).expect("properties")["note"] = json!({ "type": "string" });
+        widget.define(&definition).await;
+        widget.create("w", &json!({
+            "size": 9, "host": "NO", "tags": ["long", "b"], "twice": [1, 1], "sub": { "a": 1 }, "by": { "k": 9 },
+            "either": { "x": 9 },
+            "ports": [{ "name": "a", "port": 900, "text": "t" }, { "name": "b", "port": 900 }],
+        })).await;
+        let status = format!("{}/status", widget.one("w"));
+        raw.merge(&status, &json!({ "status": { "note": "long", "ready": true } })).await.ok();
+
+        let schema = "/spec/versions/0/schema/openAPIV3Schema/properties";
+        let spec = format!("{schema}/spec/properties");
+        let add = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
+        let change = json!([
+            add(&format!("{spec}/size/maximum"), json!(5)),
+            add(&format!("{spec}/host/pattern"), json!("^[a-z]+$")),
+            add(&format!("{spec}/tags/items/maxLength"), json!(2)),
+            add(&format!("{spec}/twice/x-kubernetes-list-type"), json!("set")),
+            add(&format!("{spec}/sub/required"), json!(["b"])),
+            add(&format!("{spec}/by/additionalProperties/maximum"), json!(5)),
+            add(&format!("{spec}/either/anyOf"), json!([{ "properties": { "x": { "maximum": 5 } } }, { "required": ["z"] }])),
+            add(&format!("{spec}/ports/items/properties/port/maximum"), json!(100)),
+            add(&format!("{schema}/status/properties/note/maxLength"), json!(2)),
+            add("/spec/versions/0/schema/openAPIV3Schema/required", json!(["extra"])),
+            add(&format!("{schema}/extra"), json!({ "type": "string" })),
+        ]);
+        raw.patch(&widget.own_path(), "json", &change.to_string()).await.ok();
+        let dry = format!("{}?dryRun=All", widget.all());
+        let invalid = widget.object("x", &json!({ "size": 9 }));
+        while raw.post(&dry, &invalid).await.code != 422 {
+            tokio::task::yield_now().await;
+        }
+        // What the whole object lacks is an error even if nothing changes.
+        let same = raw.get(&widget.one("w")).await.ok();
+        let message = raw.put(&widget.one("w"), &same).await.refused(422, "Invalid");
+        assert!(message.contains("is invalid: extra: Required value"), "{message}");
+        raw.merge(&widget.one("w"), &json!({ "metadata": { "labels": { "a": "b" } }, "extra": "x" })).await.ok();
+        for (spec, told) in [
+            (json!({ "size": 3 }), ""),
+            (json!({ "size": 8 }), "spec.size: Invalid value: 8"),
+            (json!({ "host": "N" }), "spec.host: Invalid value"),
+            (json!({ "tags": ["long", "c"] }), "spec.tags[0]: Too long"),
+            (json!({ "twice": [1, 1, 1] }), ""),
+            (json!({ "sub": { "a": 2 } }), "spec.sub.b: Required value"),
+            (json!({ "sub": { "a": 2, "b": 3 } }), ""),
+            (json!({ "by": { "l": 1 } }), ""),
+            (json!({ "by": { "l": 8 } }), "spec.by.l: Invalid value: 8"),
+            (json!({ "either": { "x": 8 } }), "must validate at least one schema (anyOf)"),
+            (json!({ "either": { "y": 1 } }), "spec.either.x: Invalid value: 9"),
+            (json!({ "ports": [{ "name": "a", "port": 900, "text": "u" }, { "name": "b", "port": 900 }] }), ""),
+            (json!({ "ports": [{ "name": "b", "port": 900 }, { "name": "a", "port": 900 }] }), ""),
+            (json!({ "ports": [{ "name": "c", "port": 900 }] }), "spec.ports[0].port: Invalid value: 900"),
+        ] {
+            let path = format!("{}?dryRun=All", widget.one("w"));
+            let answer = raw.merge(&path, &json!({ "spec": spec })).await;
+            if told.is_empty() {
+                answer.ok();
+            } else {
+                let message = answer.refused(422, "Invalid");
+                assert!(message.contains(told), "{spec}: {message}");
+            }
+        }
+        raw.merge(&status, &json!({ "status": { "ready": false } })).await.ok();
+        let change = json!({ "status": { "note": "longer" } });
+        let message = raw.merge(&status, &change).await.refused(422, "Invalid");
+        assert!(message.contains("status.note: Too long"), "{message}");
+    }
+
     /// docs/apiserver.md: row 109.
     async fn a_rule_that_does_not_parse_is_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
@@ -449,5 +523,26 @@ fn ruled(rule: &Value) -> Value {
             "m": { "type": "object", "maxProperties": 3, "additionalProperties": { "type": "string", "maxLength": 9 } },
         },
         "x-kubernetes-validations": [rule],
+    })
+}
+
+/// A schema that a test makes stricter.
+fn loose() -> Value {
+    let number = json!({ "type": "integer" });
+    let text = json!({ "type": "string" });
+    json!({
+        "type": "object",
+        "properties": {
+            "size": number, "host": text,
+            "tags": { "type": "array", "items": text },
+            "twice": { "type": "array", "items": number },
+            "sub": { "type": "object", "properties": { "a": number, "b": number } },
+            "by": { "type": "object", "additionalProperties": number },
+            "either": { "type": "object", "properties": { "x": number, "y": number, "z": number } },
+            "ports": {
+                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": { "type": "object", "required": ["name"], "properties": { "name": text, "port": number, "text": text } },
+            },
+        },
     })
 }

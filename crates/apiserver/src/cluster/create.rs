@@ -108,7 +108,12 @@ impl Cluster {
         self.prepare_create(resource, &mut object, options, now)?;
         defaults::created(resource, &mut object);
         let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
-        errors.extend(decode::check_schema(resource, Part::Main, &mut object));
+        errors.extend(decode::check_schema(
+            resource,
+            Part::Main,
+            None,
+            &mut object,
+        ));
         if let Some(kind) = resource.stored_type() {
             errors.extend(typed::validate_new(kind.name, &object));
         }

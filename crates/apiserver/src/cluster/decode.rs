@@ -111,8 +111,13 @@ pub(super) fn decode(
     })
 }
 
-/// The errors of a decoded object by the schema of `resource`.
-pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) -> Vec<FieldError> {
+/// The errors of a decoded object by the schema of `resource`. `before` is the old object of an update.
+pub(super) fn check_schema(
+    resource: &Resource,
+    part: Part,
+    before: Option<&Value>,
+    object: &mut Value,
+) -> Vec<FieldError> {
     let is_whole = matches!(part, Part::Main | Part::EphemeralContainers | Part::Resize);
     if let Some(kind) = resource.stored_type().filter(|_| is_whole) {
         return typed::validate(kind.name, object);
@@ -123,10 +128,16 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
     // The schema may speak of both, and they aren't stored.
     object["apiVersion"] = resource.api_version().into();
     object["kind"] = resource.info.kind.as_str().into();
-    let errors = match part {
-        Part::Status => schema.validate_status(object),
-        _ => schema.validate(object),
+    let validate = |old: Option<&Value>| match part {
+        Part::Status => schema.validate_status(object, old),
+        _ => schema.validate(object, old),
     };
+    let mut errors = validate(None);
+    // What an update does not change may violate a schema that is newer than the object. Most
+    // updates are valid: the old object is not looked at for them.
+    if let (false, Some(before)) = (errors.is_empty(), before) {
+        errors = validate(Some(before));
+    }
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");
         members.remove("kind");

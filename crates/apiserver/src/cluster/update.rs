@@ -189,7 +189,12 @@ impl Cluster {
         if old.is_terminating() {
             errors.extend(metadata::new_finalizers(&object, before));
         }
-        errors.extend(decode::check_schema(resource, part, &mut object));
+        errors.extend(decode::check_schema(
+            resource,
+            part,
+            Some(before),
+            &mut object,
+        ));
         if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
             errors.extend(typed::validate_update(kind.name, before, &object));
         }

@@ -174,7 +174,7 @@ pub(super) fn check(node: &Node, at: &Place<'_>, faults: &mut Vec<FieldError>) {
             let why = "must not have unknown fields";
             faults.push(FieldError::invalid(at.clone(), default, why));
         }
-        faults.extend(validate::validate(node, default, &at));
+        faults.extend(validate::validate(node, default, &at, None));
     }
     let all = at.child("properties");
     for (name, field) in &node.properties {

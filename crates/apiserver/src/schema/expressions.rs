@@ -16,8 +16,8 @@ use crate::status::FieldError;
 /// The longest expression, in bytes. The longest ones in published definitions have a few hundred.
 const MAX_LENGTH: usize = 16 << 10;
 
-/// The length of all expressions of a definition together, in bytes. Parsing them takes less than a
-/// second.
+/// The length of all expressions of a definition together, in bytes. Parsing the slowest ones takes some
+/// seconds without optimizations, and less than a second with them.
 pub(super) const MAX_TOTAL: usize = 256 << 10;
 
 /// The stack of the thread that parses expressions: the parser calls itself for each level of an

@@ -23,17 +23,27 @@ use super::{
 use crate::status::FieldError;
 
 mod fit;
+mod old;
 
 use fit::{Multiple, Numeric, not_multiple, out_of_range, wrong_type};
+use old::OldElements;
 
 /// Everything in `value` that `node` does not allow.
 ///
 /// `field` is the path at which the value stands, or empty for a whole object.
-pub(super) fn validate(node: &Node, value: &Value, field: &str) -> Vec<FieldError> {
+///
+/// A part of the value that is equal to the same part of `old` is allowed ("ratcheting").
+pub(super) fn validate(
+    node: &Node,
+    value: &Value,
+    field: &str,
+    old: Option<&Value>,
+) -> Vec<FieldError> {
     let matching = Cell::new(Some(MAX_MATCHING));
     let validation = Validation {
         field,
         matching: &matching,
+        old,
     };
     let faults = validation.value(node, value, &Place::root("")).faults;
     if matching.get().is_some() {
@@ -59,6 +69,9 @@ struct Validation<'a> {
 
     /// How much matching is still allowed. `None` after a match that was too expensive.
     matching: &'a Cell<Option<u64>>,
+
+    /// The old value at the same place, whose faults are allowed if it has not changed.
+    old: Option<&'a Value>,
 }
 
 /// What was found.
@@ -116,7 +129,7 @@ impl Report {
 
 // === impl Validation ===
 
-impl Validation<'_> {
+impl<'a> Validation<'a> {
     /// The path of a fault: `name` below where the value stands.
     fn path(self, name: &Place<'_>) -> String {
         match (self.field, name.to_string()) {
@@ -137,14 +150,32 @@ impl Validation<'_> {
         }
     }
 
+    /// Validates a whole value. What an unchanged value violates is allowed.
     fn value(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
+        let report = self.check(node, value, at);
+        if !report.is_valid() && self.old == Some(value) {
+            return Report {
+                checks: report.checks,
+                ..Report::default()
+            };
+        }
+        report
+    }
+
+    /// The same validation with the old value of a part.
+    fn below(self, old: Option<&'a Value>) -> Self {
+        Self { old, ..self }
+    }
+
+    fn check(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
         let mut report = Report::default();
         self.types(node, value, at, &mut report);
         if value.is_null() {
             self.one_of_values(node, value, at, &mut report);
             return report;
         }
-        report.merge(self.clauses(node, value, at));
+        // Below a clause, unchanged parts are not allowed to violate it.
+        report.merge(self.below(None).clauses(node, value, at));
         report.checks += 1;
         match value {
             Value::String(text) => self.string(node, text, value, at, &mut report),
@@ -274,11 +305,13 @@ impl Validation<'_> {
     fn array(self, node: &Node, elements: &[Value], at: &Place<'_>, report: &mut Report) {
         report.checks += 2;
         if let Some(items) = &node.items {
+            let old = OldElements::of(node, self.old);
             for (i, element) in elements.iter().enumerate() {
                 if report.is_full() {
                     break;
                 }
-                report.merge(self.value(items, element, &at.index(i)));
+                let validation = self.below(old.find(element));
+                report.merge(validation.value(items, element, &at.index(i)));
             }
         }
         let rules = &node.rules;
@@ -330,10 +363,11 @@ impl Validation<'_> {
                 break;
             }
             let at_field = at.child(name);
+            let below = self.below(self.old.and_then(|old| old.get(name)));
             match (node.properties.get(name), &node.additional) {
-                (Some(field), _) => report.merge(self.value(field, value, &at_field)),
+                (Some(field), _) => report.merge(below.value(field, value, &at_field)),
                 (None, Additional::Each(each)) => {
-                    report.merge(self.value(each, value, &at_field));
+                    report.merge(below.value(each, value, &at_field));
                 }
                 (None, Additional::Refused) => {
                     let why = format!("{at_field} in body is a forbidden property");

@@ -52,7 +52,7 @@ fn a_value_of_another_type_is_reported_with_its_format() {
 fn a_missing_field_is_required() {
     check(&json!({}), &["spec.size: Required value"]);
     let schema = Schema::compile(&widget()).expect("the schema is structural");
-    let faults = schema.validate(&json!({"metadata": {}}));
+    let faults = schema.validate(&json!({"metadata": {}}), None);
     assert_eq!(faults.len(), 1);
     assert_eq!(faults[0].to_string(), "spec: Required value");
     assert_eq!(faults[0].reason(), "FieldValueRequired");
@@ -184,7 +184,7 @@ fn an_embedded_object_needs_api_version_and_kind() {
 #[test]
 fn the_status_is_validated_separately() {
     let schema = Schema::compile(&widget()).expect("the schema is structural");
-    let faults = schema.validate_status(&json!({"spec": 3, "status": {"ready": "no"}}));
+    let faults = schema.validate_status(&json!({"spec": 3, "status": {"ready": "no"}}), None);
     let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(
         told,
@@ -192,14 +192,14 @@ fn the_status_is_validated_separately() {
             r#"status.ready: Invalid value: "string": ready in body must be of type integer: "string""#
         ]
     );
-    assert!(schema.validate_status(&json!({"spec": 3})).is_empty());
+    assert!(schema.validate_status(&json!({"spec": 3}), None).is_empty());
 }
 
 /// Validates a widget with this `spec`.
 #[track_caller]
 fn check(spec: &Value, told: &[&str]) {
     let schema = Schema::compile(&widget()).expect("the schema is structural");
-    let faults = schema.validate(&json!({"spec": spec}));
+    let faults = schema.validate(&json!({"spec": spec}), None);
     let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults, told, "{spec}");
 }

@@ -170,6 +170,47 @@ async fn a_pattern_of_brackets_and_a_pattern_that_is_too_long_are_refused() {
 
 /// The slowest patterns take 0.04 to 0.2 ns for each byte of the text and of the compiled pattern, in
 /// which other writes wait.
+/// Rules in CEL are parsed recursively, by a library.
+#[tokio::test(start_paused = true)]
+async fn rules_that_nest_deeply_or_are_too_long_are_rejected_or_parsed() {
+    let server = ApiServer::new();
+    // The longest rule that is parsed, in bytes.
+    let long = 16 << 10;
+    let repeat = |start: &str, part: &str, end: &str| {
+        start.to_owned() + &part.repeat((long - start.len()) / part.len()) + end
+    };
+    for (rule, is_accepted) in [
+        (repeat("self", ".b", ""), true),
+        (repeat("1", "+1", ""), true),
+        (repeat("", "(", ""), false),
+        (repeat("", "[", ""), false),
+        (repeat("", "!", ""), false),
+        (repeat("", "a?", ""), false),
+        (repeat("self", ".b", ".b"), false),
+    ] {
+        let mut fields = json!({ "a": { "type": "object" } });
+        fields["a"]["x-kubernetes-validations"] = json!([{ "rule": rule }]);
+        let definition = definition_of(&fields);
+        let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+        let start = &rule[..8];
+        assert_eq!(
+            code,
+            if is_accepted { 201 } else { 422 },
+            "{start}: {status}"
+        );
+        let length = status["message"].as_str().unwrap_or_default().len();
+        assert!(length < 64 << 10, "{start}: {length} bytes");
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        request(
+            &server,
+            Method::DELETE,
+            &format!("{DEFINITIONS}/{name}"),
+            None,
+        )
+        .await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_text_that_takes_too_long_to_match_is_refused() {
     let server = ApiServer::new();

@@ -191,7 +191,7 @@ impl Watch {
                 .ok()?;
             for (key, object) in objects {
                 subscription.initial = Some(Bound::Excluded(key));
-                if subscription.selects(&object) {
+                if subscription.selector.matches(object.value()) {
                     chunk.event(&mut subscription.encoder, "ADDED", &object, now);
                 }
                 // The rest of the batch is read again.
@@ -298,14 +298,6 @@ impl Chunk {
 // === impl Subscription ===
 
 impl Subscription {
-    /// Whether the watch selects `object`.
-    fn selects(&self, object: &Stored) -> bool {
-        let namespace = object.metadata("namespace").and_then(|it| it.as_str());
-        let wanted = self.namespace.as_deref();
-        wanted.is_none_or(|wanted| namespace == Some(wanted))
-            && self.selector.matches(object.value())
-    }
-
     /// The type and the object of an event for this watch. `None` if it is not selected.
     ///
     /// A change after which the selector matches is an `ADDED` event, and a change after which it

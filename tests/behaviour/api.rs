@@ -3,6 +3,7 @@
 //! Each test names its row of that page's tables. They look past [`kube::Api`], which hides
 //! what an answer looks like.
 
+mod incomplete;
 mod raw;
 mod recorded;
 mod widget;

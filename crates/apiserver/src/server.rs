@@ -17,7 +17,7 @@ use crate::cluster::{Cluster, ClusterOptions};
 use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
 use crate::managed;
 use crate::profile::Profile;
-use crate::service::ApiService;
+use crate::service::{ApiService, MutatingLimit};
 use crate::status::Status;
 use crate::store::{HistoryLimits, Table};
 
@@ -93,6 +93,7 @@ pub struct ApiServerBuilder {
     authorizer: Option<Authorizer>,
     hooks: Hooks,
     uses_tls: bool,
+    mutating: Option<NonZeroUsize>,
 }
 
 /// What all requests to a server share.
@@ -108,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) hooks: Hooks,
     /// Whether ports speak TLS.
     uses_tls: bool,
+    /// The limit of requests that are not reads.
+    pub(crate) mutating: Option<MutatingLimit>,
     /// Whether roles decide what a user may do.
     evaluates_roles: bool,
     /// Cut to end all watches that run; then another one takes its place.
@@ -146,6 +149,7 @@ impl ApiServer {
             authorizer: None,
             hooks: Hooks::default(),
             uses_tls: false,
+            mutating: None,
         }
     }
 
@@ -450,6 +454,33 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Limits how many requests that are not reads run at the same time. The default is no limit.
+    ///
+    /// A request above the limit gets the response 429 of kube-apiserver: plain text, with
+    /// `Retry-After: 1` and without a `Status`. As with `--max-mutating-requests-inflight`, a request
+    /// counts until its response is complete, also while its body arrives; requests for the logs,
+    /// commands and ports of pods do not count; and members of `system:masters`, such as a client
+    /// without a token, are never rejected. To test how a client handles 429, use the token of a
+    /// service account or impersonate a user.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder()
+    ///     .max_mutating_requests(NonZeroUsize::MIN)
+    ///     .start();
+    /// # drop(server);
+    /// ```
+    pub fn max_mutating_requests(self, requests: NonZeroUsize) -> Self {
+        Self {
+            mutating: Some(requests),
+            ..self
+        }
+    }
+
     /// Sets whether ports speak TLS. The default is plain HTTP.
     ///
     /// Each port gets a certificate for loopback addresses and `localhost`, from a certificate
@@ -597,6 +628,7 @@ impl ApiServerBuilder {
                 authorizer: self.authorizer,
                 hooks: self.hooks,
                 uses_tls: self.uses_tls,
+                mutating: self.mutating.map(MutatingLimit::new),
                 evaluates_roles: self.cluster.evaluates_roles,
                 cut: Mutex::default(),
             }),

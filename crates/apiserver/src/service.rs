@@ -27,6 +27,7 @@ use crate::wire::{Accept, Target};
 mod body;
 mod containers;
 mod identity;
+mod limit;
 mod permission;
 mod reply;
 mod resources;
@@ -37,6 +38,7 @@ mod warnings;
 mod watching;
 mod websocket;
 
+pub(crate) use limit::MutatingLimit;
 pub use reply::ResponseBody;
 use websocket::Handshake;
 
@@ -117,6 +119,36 @@ impl ApiService {
     }
 
     async fn respond_to<B>(self, parts: Parts, body: B, accept: Accept) -> Response<ResponseBody>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let shared = self.shared.clone();
+        let mut permit = None;
+        if let Some(limit) = &shared.mutating
+            && MutatingLimit::applies_to(&parts)
+        {
+            let admitted = match identity::of(&parts.headers, &shared) {
+                Ok(user) => limit.admit(&user),
+                Err(status) => return reply::refusal(&status),
+            };
+            permit = match admitted {
+                Ok(permit) => permit,
+                Err(response) => return *response,
+            };
+        }
+        let response = self.respond_unlimited(parts, body, accept).await;
+        drop(permit);
+        response
+    }
+
+    async fn respond_unlimited<B>(
+        self,
+        parts: Parts,
+        body: B,
+        accept: Accept,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body + Send,
         B::Data: Send,

@@ -18,6 +18,9 @@ pub(crate) struct User {
 /// The group of all users but [`ANONYMOUS`].
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
+/// The group whose requests are always allowed, and never limited.
+pub(crate) const MASTERS: &str = "system:masters";
+
 /// The user of requests without credentials, if a server accepts them.
 const ANONYMOUS: &str = "system:anonymous";
 
@@ -28,7 +31,7 @@ impl User {
     pub(crate) fn admin() -> Self {
         Self {
             name: Attributes::USER.to_owned(),
-            groups: vec!["system:masters".to_owned(), AUTHENTICATED.to_owned()],
+            groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
             ..Self::default()
         }
     }

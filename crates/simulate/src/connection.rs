@@ -10,7 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, Uri, request::Parts};
+use http::{
+    HeaderMap, HeaderValue, Request, Response, StatusCode, Uri,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+    request::Parts,
+};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -47,7 +51,7 @@ pub(crate) struct Connection {
 /// A complete response of the server.
 struct FullResponse {
     status: StatusCode,
-    headers: http::HeaderMap,
+    headers: HeaderMap,
     body: Bytes,
 }
 
@@ -89,7 +93,7 @@ impl Connection {
                 sleep(READ_TIMEOUT).await;
                 return Err(connection_error("the connection timed out"));
             }
-            Some(Fault::TooManyRequests) => return Ok(refusal(StatusCode::TOO_MANY_REQUESTS)),
+            Some(Fault::TooManyRequests) => return Ok(too_many_requests()),
             Some(Fault::InternalError) => return Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR)),
             Some(Fault::Unavailable) => return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE)),
             Some(Fault::Conflict) => return Ok(refusal(StatusCode::CONFLICT)),
@@ -238,7 +242,7 @@ impl FullResponse {
         });
         Self {
             status: StatusCode::GATEWAY_TIMEOUT,
-            headers: http::HeaderMap::new(),
+            headers: HeaderMap::new(),
             body: status.to_string().into(),
         }
     }
@@ -296,7 +300,6 @@ fn connection_error(text: &'static str) -> BoxError {
 /// An error response with the `Status` that kube-apiserver sends.
 fn refusal(status: StatusCode) -> Response<ReplyBody> {
     let (reason, message) = match status {
-        StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "the server is overloaded"),
         StatusCode::SERVICE_UNAVAILABLE => ("ServiceUnavailable", "the server is not ready"),
         StatusCode::GATEWAY_TIMEOUT => ("Timeout", "the server did not answer in time"),
         StatusCode::CONFLICT => ("Conflict", "the object has been modified"),
@@ -306,19 +309,27 @@ fn refusal(status: StatusCode) -> Response<ReplyBody> {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": status.as_u16(),
     });
-    let mut headers = http::HeaderMap::new();
-    let json = http::HeaderValue::from_static("application/json");
-    headers.insert(http::header::CONTENT_TYPE, json);
-    if status == StatusCode::TOO_MANY_REQUESTS {
-        headers.insert(
-            http::header::RETRY_AFTER,
-            http::HeaderValue::from_static("1"),
-        );
-    }
     let answer = FullResponse {
         status,
-        headers,
+        headers: content_type("application/json"),
         body: body.to_string().into(),
     };
     answer.into_response()
+}
+
+/// The response of kube-apiserver to a request above its limit of concurrent requests, which is not
+/// a `Status`.
+fn too_many_requests() -> Response<ReplyBody> {
+    let mut headers = content_type("text/plain; charset=utf-8");
+    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    let answer = FullResponse {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        headers,
+        body: Bytes::from_static(b"Too many requests, please try again later.\n"),
+    };
+    answer.into_response()
+}
+
+fn content_type(name: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(name))])
 }

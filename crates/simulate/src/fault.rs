@@ -23,7 +23,7 @@ pub enum Fault {
     /// The request never reaches the server. The request of the client times out after 295 s, the
     /// read timeout of a kube client.
     Stall,
-    /// The response is 429 with a `Retry-After` of one second.
+    /// The response is 429 in plain text, with a `Retry-After` of one second.
     TooManyRequests,
     /// The response is 500.
     InternalError,

@@ -20,6 +20,8 @@ pub(super) struct Answer {
     pub(super) content_type: String,
     /// How the text is compressed; empty if it is not.
     pub(super) encoding: String,
+    /// The header `Retry-After`; empty if there is none.
+    pub(super) retry_after: String,
     /// The first warning.
     pub(super) warning: String,
     pub(super) warnings: Vec<String>,
@@ -183,6 +185,7 @@ impl Raw {
             code: parts.status.as_u16(),
             content_type: header(&parts.headers, "content-type"),
             encoding: header(&parts.headers, "content-encoding"),
+            retry_after: header(&parts.headers, "retry-after"),
             warning: warnings.first().cloned().unwrap_or_default(),
             warnings,
             text: String::from_utf8_lossy(&bytes).into_owned(),

@@ -2,10 +2,12 @@
 
 use std::num::NonZeroUsize;
 
+use http::Method;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
 use serde_json::{Value, json};
 use windlass_apiserver::{ApiServer, ApiServerBuilder, Listening, Profile};
 
+use super::incomplete::IncompleteCreate;
 use super::raw::{Raw, named};
 use crate::{cluster::Cluster, real::RealServer};
 
@@ -28,12 +30,23 @@ impl OwnServer {
         Self::Real(real.into())
     }
 
-    async fn raw(&self) -> Raw {
-        let config = match self {
+    async fn config(&self) -> Config {
+        match self {
             Self::Embedded(listening) => config(&listening.kubeconfig()).await,
             Self::Real(real) => real.config().await,
-        };
-        Raw::of(client(config), "default")
+        }
+    }
+
+    /// The token of the administrator, if the server requires one.
+    fn token(&self) -> Option<String> {
+        let Self::Real(real) = self else { return None };
+        let kubeconfig = serde_json::to_value(&real.kubeconfig).expect("it has a JSON form");
+        let token = kubeconfig["users"][0]["user"]["token"].as_str();
+        Some(token.expect("a token").to_owned())
+    }
+
+    async fn raw(&self) -> Raw {
+        Raw::of(client(self.config().await), "default")
     }
 
     async fn stop(self) {
@@ -96,6 +109,47 @@ on_both_servers! {
             received += 1;
         }
         assert!(received < UPDATES, "all {UPDATES} events were sent to a client that did not read");
+    }
+
+    /// docs/apiserver.md: row 13.
+    async fn a_write_above_the_limit_is_refused_with_plain_text(cluster: Cluster) {
+        let builder = ApiServer::builder().max_mutating_requests(NonZeroUsize::MIN);
+        let flags = ["--max-mutating-requests-inflight=1", "--enable-priority-and-fairness=false"];
+        let server = OwnServer::start(&cluster, builder, &flags).await;
+        let raw = server.raw().await;
+        let user = [("impersonate-user", "jane")];
+        let none = format!("{}/none", raw.maps());
+        let (config, token) = (server.config().await, server.token());
+        let create =
+            IncompleteCreate::occupy(&config, token.as_deref(), &raw, &none, &user).await;
+        for (method, path) in [
+            (Method::DELETE, none.as_str()),
+            (Method::POST, &raw.maps()),
+            (Method::PUT, &none),
+            (Method::PATCH, &none),
+            (Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+            (Method::POST, "/nowhere"),
+            (Method::POST, "/healthz"),
+        ] {
+            let yaml = [user[0], ("accept", "application/yaml")];
+            let answer = raw.ask(method.clone(), path, &yaml, "{}").await;
+            let is = (answer.code, answer.text.as_str());
+            assert_eq!(is, (429, "Too many requests, please try again later.\n"), "{method} {path}");
+            assert_eq!(answer.content_type, "text/plain; charset=utf-8");
+            assert_eq!(answer.retry_after, "1");
+        }
+        for (method, path) in [
+            (Method::GET, raw.maps()),
+            (Method::GET, "/version".to_owned()),
+            (Method::POST, raw.at("/api/v1", "pods/none/exec?command=a")),
+        ] {
+            let answer = raw.ask(method.clone(), &path, &user, "").await;
+            assert_ne!(answer.code, 429, "{method} {path}: not limited");
+        }
+        // The client is a member of `system:masters`.
+        raw.delete(&none).await.refused(404, "NotFound");
+        assert_eq!(create.finish().await, 201);
+        while raw.ask(Method::DELETE, &none, &user, "").await.code == 429 {}
     }
 
     /// docs/apiserver.md: row 71.

@@ -12,12 +12,9 @@ use super::Cluster;
 use super::pods::selects;
 use crate::authorize::Attributes;
 use crate::store::Key;
-use crate::user::User;
+use crate::user::{MASTERS, User};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-
-/// The group whose requests are always allowed.
-const MASTERS: &str = "system:masters";
 
 /// Roles and bindings, as kube-apiserver creates them.
 const INITIAL: &str = include_str!("roles.jsonl");

@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use futures::{Stream, StreamExt as _};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER,
-    VARY,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -252,6 +252,16 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Respons
 /// The reply to an unknown path, in the words of Go's HTTP server.
 pub(crate) fn not_found() -> Response<ResponseBody> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// The reply to a request above a limit of requests: as in Kubernetes, plain text and no `Status`.
+pub(crate) fn too_many_requests() -> Response<ResponseBody> {
+    let message = "Too many requests, please try again later.\n";
+    let mut response = text(StatusCode::TOO_MANY_REQUESTS, message);
+    let headers = response.headers_mut();
+    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// What a group of built-in kinds doesn't have: here the real server says it as an object.

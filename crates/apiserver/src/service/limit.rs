@@ -1,0 +1,64 @@
+//! The limit of concurrent requests that are not reads.
+
+use std::num::NonZeroUsize;
+
+use http::request::Parts;
+use http::{Method, Response};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::ResponseBody;
+use super::reply;
+use crate::user::{MASTERS, User};
+use crate::wire::Target;
+
+/// Limits how many requests that are not reads run at the same time.
+#[derive(Debug)]
+pub(crate) struct MutatingLimit {
+    running: Semaphore,
+}
+
+/// Subresources whose requests run for long; the limit does not apply to them.
+const LONG_RUNNING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+// === impl MutatingLimit ===
+
+impl MutatingLimit {
+    pub(crate) fn new(requests: NonZeroUsize) -> Self {
+        // A semaphore with more permits panics.
+        let requests = requests.get().min(Semaphore::MAX_PERMITS);
+        Self {
+            running: Semaphore::new(requests),
+        }
+    }
+
+    /// Whether a request with this head counts.
+    pub(super) fn applies_to(parts: &Parts) -> bool {
+        if matches!(parts.method, Method::GET | Method::HEAD) {
+            return false;
+        }
+        match Target::parse(parts.uri.path()) {
+            Target::Resource(place) => {
+                let subresource = place.subresource.as_deref();
+                !subresource.is_some_and(|it| LONG_RUNNING.contains(&it))
+            }
+            _ => true,
+        }
+    }
+
+    /// The permit of a request, to keep until its response is complete; nothing if the limit is
+    /// reached and `user` is exempt from it.
+    ///
+    /// # Errors
+    ///
+    /// The response 429 if the limit is reached.
+    pub(super) fn admit(
+        &self,
+        user: &User,
+    ) -> Result<Option<SemaphorePermit<'_>>, Box<Response<ResponseBody>>> {
+        match self.running.try_acquire() {
+            Ok(permit) => Ok(Some(permit)),
+            Err(_) if user.groups.iter().any(|group| group == MASTERS) => Ok(None),
+            Err(_) => Err(reply::too_many_requests().into()),
+        }
+    }
+}

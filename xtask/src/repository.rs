@@ -27,7 +27,10 @@ pub(crate) struct Source {
 
 impl Repository {
     pub(crate) fn here() -> Self {
-        let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // Cargo sets the variable for what it runs. Without cargo, it is the folder of the build.
+        let built = env!("CARGO_MANIFEST_DIR");
+        let xtask = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| built.into());
+        let xtask = Path::new(&xtask);
         Self {
             root: xtask
                 .parent()

@@ -209,7 +209,7 @@ async fn all_retries_of_a_call_are_sibling_spans() {
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn a_folded_event_has_the_outcome_folded() {
+async fn a_coalesced_event_has_the_outcome_coalesced() {
     let _listening = listen();
     let (script, source) = Scripted::new();
     let controller = InformerController::builder()
@@ -261,7 +261,7 @@ async fn a_folded_event_has_the_outcome_folded() {
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(
         outcomes,
-        [(text("2"), None), (text("3"), text("folded"))],
+        [(text("2"), None), (text("3"), text("coalesced"))],
         "{:#?}",
         seen.0
     );

@@ -32,10 +32,10 @@ use windlass_apiserver::ApiServer;
 
 use crate::rig::{Refused, Rig, config, describe, pass, quiet, secs, settle};
 
-/// Updates of an object that a worker has taken are folded into one event, or pause the watch with
+/// Updates of an object that a worker has taken are coalesced into one event, or pause the watch with
 /// `Coalescing::Never`. No waiting event is dropped.
 #[tokio::test(start_paused = true)]
-async fn w23_updates_of_a_busy_object_are_folded_or_pause_the_watch() {
+async fn w23_updates_of_a_busy_object_are_coalesced_or_pause_the_watch() {
     let mut rig = Rig::new(quiet().coalescing(Coalescing::Always));
     slow(&rig);
     rig.start().await;

@@ -77,7 +77,7 @@ use crate::{
 /// *Required.* It is run once. Handlers do not block their thread.
 ///
 /// *Not guaranteed.* An order between objects. Every state of an object: states that the informer
-/// did not see, and states that were folded, are not dispatched. Earlier events to a handler that
+/// did not see, and states that were coalesced, are not dispatched. Earlier events to a handler that
 /// is added while the controller runs.
 ///
 /// Clones share one controller.

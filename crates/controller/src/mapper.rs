@@ -35,7 +35,7 @@ pub use self::{owners::Owners, same_name::SameName};
 /// # Why a mapper is not a handler
 ///
 /// If mappers were called like handlers, they would be late when a handler of the changed object is
-/// slow or fails, and would miss events that [`Coalescing`](crate::Coalescing) folds: of a
+/// slow or fails, and would miss events that [`Coalescing`](crate::Coalescing) coalesces: of a
 /// reference that changed twice, one target would be missed.
 ///
 /// # Example

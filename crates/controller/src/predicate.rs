@@ -19,11 +19,11 @@ pub use self::{
 /// # Contract
 ///
 /// *Guaranteed.* A predicate is called when an event is about to be dispatched, without a lock,
-/// with the old and the new object of an update. Of folded updates
+/// with the old and the new object of an update. Of coalesced updates
 /// ([`Coalescing`](crate::Coalescing)) these are the oldest and the newest state. A rejected event
 /// does not affect the pending calls and dead letters of the handler, except that pending calls get
 /// the newest object, and a `Deleted` cancels them. Other handlers are called. If a resync was
-/// folded into a rejected update, the predicate is called with the resync. If a predicate panics, the
+/// coalesced into a rejected update, the predicate is called with the resync. If a predicate panics, the
 /// event passes, and the panic is logged.
 ///
 /// A predicate around a wrapper with a finalizer does not reject events that the finalizer needs

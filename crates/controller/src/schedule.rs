@@ -48,7 +48,7 @@ use self::{
     ready::Ready,
 };
 pub(crate) use self::{
-    lane::{Fold, LaneKey, Offer, Pending, Reason, ScheduleItem},
+    lane::{Coalesced, LaneKey, Offer, Pending, Reason, ScheduleItem},
     ready::{LaneId, Priority},
     timer_queue::Moment,
 };
@@ -71,7 +71,7 @@ pub(crate) struct Schedule<E, P> {
     /// Cancelled calls, to be dropped without a lock.
     discarded: Vec<Pending<P>>,
 
-    /// Folded events, to be dropped without a lock.
+    /// Coalesced events, to be dropped without a lock.
     dropped: Vec<E>,
 
     /// The gates of the kinds.
@@ -118,8 +118,8 @@ pub(crate) enum Work<E, P> {
 enum OfferOutcome {
     /// The event was queued.
     Queued,
-    /// The event was folded into an undispatched one.
-    Folded,
+    /// The event was coalesced into an undispatched one.
+    Coalesced,
 }
 
 // === impl Schedule ===
@@ -145,15 +145,15 @@ impl<E, P> Default for Schedule<E, P> {
 }
 
 impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
-    /// Queues events in order. Returns the positions of the events that were folded into earlier
+    /// Queues events in order. Returns the positions of the events that were coalesced into earlier
     /// ones.
     ///
-    /// If the newest undispatched event of the lane has the same uid, `fold` can merge the two, or
+    /// If the newest undispatched event of the lane has the same uid, `coalesce` can merge the two, or
     /// return the newer one.
     pub(crate) fn offer(
         &mut self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
-        mut fold: impl FnMut(&mut E, E) -> Fold<E>,
+        mut coalesce: impl FnMut(&mut E, E) -> Coalesced<E>,
     ) -> Vec<usize> {
         // Before the lookup: the groups that are found below must exist until their lanes are
         // created.
@@ -161,15 +161,15 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         let mut located = std::mem::take(&mut self.located);
         located.extend((offers.into_iter()).map(|(key, offer)| (self.lanes.locate(key), offer)));
         self.find_likely(&mut located);
-        let mut folded = Vec::new();
+        let mut coalesced = Vec::new();
         for (at, (lane, offer)) in located.drain(..).enumerate() {
             let id = self.lanes.enter(lane);
-            if self.put(id, offer, &mut fold) == OfferOutcome::Folded {
-                folded.push(at);
+            if self.put(id, offer, &mut coalesce) == OfferOutcome::Coalesced {
+                coalesced.push(at);
             }
         }
         self.located = located;
-        folded
+        coalesced
     }
 
     /// Adds an offer to lane `id`.
@@ -177,15 +177,15 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         &mut self,
         id: LaneId,
         offer: Offer<E>,
-        fold: impl FnOnce(&mut E, E) -> Fold<E>,
+        coalesce: impl FnOnce(&mut E, E) -> Coalesced<E>,
     ) -> OfferOutcome {
         let lane = &mut self.lanes[id];
-        let offered = match lane.fold(offer, fold, &mut self.dropped) {
+        let offered = match lane.coalesce(offer, coalesce, &mut self.dropped) {
             Some(offer) => {
                 lane.push(offer);
                 OfferOutcome::Queued
             }
-            None => OfferOutcome::Folded,
+            None => OfferOutcome::Coalesced,
         };
         self.update_phase(id);
         offered
@@ -342,7 +342,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         gone
     }
 
-    /// Takes the folded events.
+    /// Takes the coalesced events.
     pub(crate) fn take_dropped(&mut self) -> Vec<E> {
         std::mem::take(&mut self.dropped)
     }

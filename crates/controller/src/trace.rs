@@ -136,7 +136,7 @@ pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
     }
 }
 
-/// Records in the span of an informer's event that the event was folded into another one.
-pub(crate) fn folded(span: &Span) {
-    span.record("outcome", "folded");
+/// Records in the span of an informer's event that the event was coalesced into another one.
+pub(crate) fn coalesced(span: &Span) {
+    span.record("outcome", "coalesced");
 }

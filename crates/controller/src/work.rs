@@ -76,7 +76,7 @@ pub(crate) async fn call(
     }
 }
 
-/// Returns what `handler` receives for `event`, into which a resync may have been folded: the
+/// Returns what `handler` receives for `event`, into which a resync may have been coalesced: the
 /// event, or the resync if it rejects the event; `None` if it rejects both.
 pub(crate) fn event_for(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
     if wants(handler, event) {
@@ -300,7 +300,7 @@ mod tests {
     use crate::{HandlerId, Reconciler, Request, Role, SameName, route::Route};
 
     #[test]
-    fn a_resync_is_received_if_the_event_into_which_it_was_folded_is_rejected() {
+    fn a_resync_is_received_if_the_event_into_which_it_was_coalesced_is_rejected() {
         for (wanted, event, alone, with_resync) in [
             ("CREATE UPDATE DELETE RESYNC", "CREATE", "CREATE", "CREATE"),
             ("RESYNC", "CREATE", "-", "RESYNC"),

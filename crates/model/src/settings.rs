@@ -15,7 +15,7 @@ pub struct Settings {
     pub start_before_sync: bool,
     /// The timeout of a call, after which it is dropped.
     pub timeout: Option<Duration>,
-    /// When undispatched events of one object are folded.
+    /// When undispatched events of one object are coalesced.
     pub coalescing: Coalescing,
     /// Whether the retries of a failed delete end when an object with the same name is created.
     pub delete_until_successor: bool,
@@ -23,7 +23,7 @@ pub struct Settings {
     pub selector_exit: SelectorExit,
 }
 
-/// When undispatched events of one object are folded.
+/// When undispatched events of one object are coalesced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coalescing {
     /// When the queue is full.

@@ -184,7 +184,7 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Sets the size of the queue: how many events of one informer wait without being folded.
+    /// Sets the size of the queue: how many events of one informer wait without being coalesced.
     /// [`Coalescing`] describes what happens when it is full. The first list does not count. The
     /// default is [1024](Self::DEFAULT_QUEUE).
     pub fn queue(mut self, events: NonZeroUsize) -> Self {

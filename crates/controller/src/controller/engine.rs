@@ -16,7 +16,9 @@ use crate::{
     HandlerId,
     retry::DeleteRetry,
     route::KindId,
-    schedule::{Fold, LaneKey, Moment, Offer, Pending, Schedule, ScheduleItem, TakenLane, Work},
+    schedule::{
+        Coalesced, LaneKey, Moment, Offer, Pending, Schedule, ScheduleItem, TakenLane, Work,
+    },
 };
 
 /// The schedule, shared by all workers.
@@ -54,23 +56,23 @@ pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
 // === impl Engine ===
 
 impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
-    /// Queues events in order, under one lock. Returns the positions of the events that were folded
+    /// Queues events in order, under one lock. Returns the positions of the events that were coalesced
     /// into earlier ones.
     pub(crate) fn offer(
         &self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
-        fold: impl FnMut(&mut E, E) -> Fold<E>,
+        coalesce: impl FnMut(&mut E, E) -> Coalesced<E>,
     ) -> Vec<usize> {
         // Dropped without the lock: this may drop the last reference to an object.
-        let (folded, ready, _dropped) = {
+        let (coalesced, ready, _dropped) = {
             let mut schedule = self.schedule.lock();
-            let folded = schedule.offer(offers, fold);
-            (folded, schedule.ready() > 0, schedule.take_dropped())
+            let coalesced = schedule.offer(offers, coalesce);
+            (coalesced, schedule.ready() > 0, schedule.take_dropped())
         };
         if ready {
             self.ready.notify_one();
         }
-        folded
+        coalesced
     }
 
     /// Adds a pending call of an object that no worker has to hold. Returns the calls that it

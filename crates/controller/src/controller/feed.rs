@@ -480,13 +480,13 @@ impl<K: Stored> Enqueuer<'_, K> {
             at += 1;
             (key, offer)
         });
-        let folded = (self.into.engine).offer(offers, |older, newer| {
-            coalescing.fold(older, newer, &mut rest)
+        let coalesced = (self.into.engine).offer(offers, |older, newer| {
+            coalescing.coalesce(older, newer, &mut rest)
         });
-        for (_, span) in spans.iter().filter(|(at, _)| folded.contains(at)) {
-            trace::folded(span);
+        for (_, span) in spans.iter().filter(|(at, _)| coalesced.contains(at)) {
+            trace::coalesced(span);
         }
-        self.metrics.came(&came, folded.len());
+        self.metrics.came(&came, coalesced.len());
     }
 }
 

@@ -21,7 +21,7 @@ use self::{clock::Clock, engine::Engine, permit::EventBudget};
 use crate::{
     Action, HandlerId,
     route::KindId,
-    schedule::{Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, ScheduleItem, Work},
+    schedule::{Coalesced, LaneKey, Moment, Offer, Pending, Priority, Reason, ScheduleItem, Work},
 };
 
 /// `shuttle`'s lock with the interface of `parking_lot`'s.
@@ -304,7 +304,7 @@ fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
         pendings_checked: false,
         event: Number(number),
     };
-    engine.offer([(key, offer)], |_, newer| Fold::Separate(newer));
+    engine.offer([(key, offer)], |_, newer| Coalesced::Separate(newer));
 }
 
 /// Runs `program` under many schedules. shuttle prints the seed of a failure.

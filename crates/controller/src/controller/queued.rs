@@ -8,14 +8,14 @@ use super::permit::Permit;
 use crate::{
     Action, ErasedObject, HandlerError, HandlerId, Role, State,
     event::AnyEvent,
-    schedule::{Fold, Moment, ScheduleItem},
+    schedule::{Coalesced, Moment, ScheduleItem},
     trace::TraceParent,
 };
 
-/// When undispatched events of one object are folded: combined into one event, from the oldest to
+/// When undispatched events of one object are coalesced: combined into one event, from the oldest to
 /// the newest state.
 ///
-/// | queued | newer | folded |
+/// | queued | newer | coalesced |
 /// |--|--|--|
 /// | `Added(a)` | `Updated { a, b }` | `Added(b)` |
 /// | `Updated { a, b }` | `Updated { b, c }` | `Updated { a, c }` |
@@ -24,7 +24,7 @@ use crate::{
 /// | `Added` of an object first seen live | `Deleted` | nothing |
 /// | anything | of another uid | both |
 ///
-/// An event for which a handler was called is never folded. A `Resynced` is always folded into an
+/// An event for which a handler was called is never coalesced. A `Resynced` is always coalesced into an
 /// undispatched event of its object; a handler whose [`Predicate`](crate::Predicate) rejects that
 /// event gets the resync instead. An object from a list keeps its `Deleted` even if its `Added` was
 /// not dispatched: an earlier process may have processed it.
@@ -33,17 +33,17 @@ use crate::{
 pub enum Coalescing {
     /// Each event is dispatched by itself while fewer events than
     /// [`queue`](crate::InformerControllerBuilder::queue) are undispatched. Beyond that, the events
-    /// of one object are folded. A slow handler never stops the watch, and the queue is bounded by
+    /// of one object are coalesced. A slow handler never stops the watch, and the queue is bounded by
     /// that number, plus the live objects, plus deleted objects whose delete was not dispatched.
     /// The default.
     #[default]
     WhenFull,
 
-    /// Undispatched events of one object are always folded, as in the work queue of client-go. So an
+    /// Undispatched events of one object are always coalesced, as in the work queue of client-go. So an
     /// object that changes constantly costs as much as any other.
     Always,
 
-    /// No event is folded, except a `Resynced`. After the first list, the watch waits while the
+    /// No event is coalesced, except a `Resynced`. After the first list, the watch waits while the
     /// queue is full, and the store is outdated meanwhile. So such a controller needs informers that
     /// no other code subscribes to. An informer that another controller also uses is refused with
     /// [`AddError::SharedInformer`](crate::AddError::SharedInformer). An informer with another
@@ -60,7 +60,7 @@ pub enum Coalescing {
 pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
 
-    /// Whether a resync was folded into it.
+    /// Whether a resync was coalesced into it.
     pub(crate) resynced: bool,
 
     /// Whether it is a resync that a mapper requested.
@@ -69,14 +69,14 @@ pub(crate) struct QueuedEvent {
     /// Whether its object comes from a list, so that an earlier process may have processed it.
     pub(crate) from_list: bool,
 
-    /// Whether it, or an event folded into it, has the first state of the object since the history
+    /// Whether it, or an event coalesced into it, has the first state of the object since the history
     /// of the server went back.
     pub(crate) restored: bool,
 
     /// The span of the informer's event.
     pub(crate) origin: TraceParent,
 
-    /// When it was queued; of folded events, when the oldest was queued.
+    /// When it was queued; of coalesced events, when the oldest was queued.
     pub(crate) received: Moment,
 
     /// The last handler that was called for it, if the dispatch was interrupted.
@@ -120,17 +120,17 @@ pub(crate) struct FailedCall {
 // === impl Coalescing ===
 
 impl Coalescing {
-    /// Folds `newer` into `older` of the same object, if that is allowed. Moves what is obsolete
+    /// Coalesces `newer` into `older` of the same object, if that is allowed. Moves what is obsolete
     /// into `dropped`, to be dropped without a lock.
-    pub(crate) fn fold(
+    pub(crate) fn coalesce(
         self,
         older: &mut QueuedEvent,
         mut newer: QueuedEvent,
         dropped: &mut Vec<QueuedEvent>,
-    ) -> Fold<QueuedEvent> {
+    ) -> Coalesced<QueuedEvent> {
         // A handler was already called for the older event.
         if older.last_called.is_some() {
-            return Fold::Separate(newer);
+            return Coalesced::Separate(newer);
         }
         let all = match self {
             Self::WhenFull => newer.permit.is_none(),
@@ -147,7 +147,7 @@ impl Coalescing {
             ) if all => std::mem::swap(object, new),
             (Event::Added(_), Event::Deleted { .. }) if all && !older.from_list => {
                 dropped.push(newer);
-                return Fold::Cancelled;
+                return Coalesced::Cancelled;
             }
             (
                 older @ Event::Resynced(_),
@@ -158,7 +158,7 @@ impl Coalescing {
             {
                 std::mem::swap(older, newer);
             }
-            _ => return Fold::Separate(newer),
+            _ => return Coalesced::Separate(newer),
         }
         // A deleted object has no state to resync.
         older.requested_by_mapper |= newer.requested_by_mapper;
@@ -166,7 +166,7 @@ impl Coalescing {
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
         dropped.push(newer);
-        Fold::Merged
+        Coalesced::Merged
     }
 }
 
@@ -274,13 +274,16 @@ mod tests {
         };
         for coalescing in [Coalescing::Always, Coalescing::WhenFull] {
             let mut added = live("add a");
-            let deleted = coalescing.fold(&mut added, live("delete a"), &mut Vec::new());
-            assert!(matches!(deleted, Fold::Cancelled));
+            let deleted = coalescing.coalesce(&mut added, live("delete a"), &mut Vec::new());
+            assert!(matches!(deleted, Coalesced::Cancelled));
             check(coalescing, "add a", "delete a", "delete a");
         }
         let mut updated = live("update a b");
-        let deleted = Coalescing::Always.fold(&mut updated, live("delete b"), &mut Vec::new());
-        assert!(matches!(deleted, Fold::Merged), "its added was dispatched");
+        let deleted = Coalescing::Always.coalesce(&mut updated, live("delete b"), &mut Vec::new());
+        assert!(
+            matches!(deleted, Coalesced::Merged),
+            "its added was dispatched"
+        );
     }
 
     #[test]
@@ -326,8 +329,8 @@ mod tests {
             ("update b c", "update a c+"),
             ("delete d", "delete d"),
         ] {
-            let second = Coalescing::Always.fold(&mut first, notice(newer), &mut Vec::new());
-            assert!(matches!(second, Fold::Merged));
+            let second = Coalescing::Always.coalesce(&mut first, notice(newer), &mut Vec::new());
+            assert!(matches!(second, Coalesced::Merged));
             assert_eq!(show(&first), shown, "{newer}");
         }
     }
@@ -339,8 +342,8 @@ mod tests {
             (first.requested_by_mapper, first.restored) = (older, older);
             let mut second = notice("update b c");
             (second.requested_by_mapper, second.restored) = (newer, newer);
-            let folded = Coalescing::Always.fold(&mut first, second, &mut Vec::new());
-            assert!(matches!(folded, Fold::Merged));
+            let coalesced = Coalescing::Always.coalesce(&mut first, second, &mut Vec::new());
+            assert!(matches!(coalesced, Coalesced::Merged));
             assert!(first.requested_by_mapper && first.restored);
         }
     }
@@ -376,7 +379,7 @@ mod tests {
         older.last_called = Some(HandlerPosition::of((Role::Watcher, HandlerId(0))));
         assert!(
             Coalescing::Always
-                .fold(&mut older, notice("update b c"), &mut Vec::new())
+                .coalesce(&mut older, notice("update b c"), &mut Vec::new())
                 .is_separate()
         );
     }
@@ -424,11 +427,11 @@ mod tests {
     fn check(coalescing: Coalescing, older: &str, newer: &str, last_called: &str) {
         let mut first = notice(older);
         let mut all = Vec::new();
-        let second = coalescing.fold(&mut first, notice(newer), &mut Vec::new());
+        let second = coalescing.coalesce(&mut first, notice(newer), &mut Vec::new());
         match second {
-            Fold::Separate(second) => all.extend([show(&first), show(&second)]),
-            Fold::Merged => all.push(show(&first)),
-            Fold::Cancelled => all.push("nothing".to_owned()),
+            Coalesced::Separate(second) => all.extend([show(&first), show(&second)]),
+            Coalesced::Merged => all.push(show(&first)),
+            Coalesced::Cancelled => all.push("nothing".to_owned()),
         }
         assert_eq!(
             all.join(", "),

@@ -97,14 +97,14 @@ impl KindMetrics {
         self.counts.lock().flush();
     }
 
-    /// Counts received events by action. `folded` of them were not queued separately.
-    pub(crate) fn came(&self, actions: &[u64; Action::ALL.len()], folded: usize) {
+    /// Counts received events by action. `coalesced` of them were not queued separately.
+    pub(crate) fn came(&self, actions: &[u64; Action::ALL.len()], coalesced: usize) {
         let counts = self.counts.lock();
         for (action, came) in counts.actions.iter().zip(actions) {
             action.events.inc_by(*came);
         }
         let came: u64 = actions.iter().sum();
-        counts.adds.inc_by(came.saturating_sub(folded as u64));
+        counts.adds.inc_by(came.saturating_sub(coalesced as u64));
     }
 
     /// Counts existing objects that a mapper returned.

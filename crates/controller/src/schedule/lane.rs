@@ -71,9 +71,9 @@ pub(crate) struct Offer<E> {
     pub(crate) event: E,
 }
 
-/// The result of folding a new event into an undispatched one.
+/// The result of coalescing a new event into an undispatched one.
 #[derive(Debug)]
-pub(crate) enum Fold<E> {
+pub(crate) enum Coalesced<E> {
     /// Both are dispatched.
     Separate(E),
     /// The older one represents both.
@@ -171,10 +171,10 @@ enum TimerState {
     Due,
 }
 
-// === impl Fold ===
+// === impl Coalesced ===
 
 #[cfg(test)]
-impl<E> Fold<E> {
+impl<E> Coalesced<E> {
     pub(crate) const fn is_separate(&self) -> bool {
         matches!(self, Self::Separate(_))
     }
@@ -273,13 +273,13 @@ impl<E: ScheduleItem> Lane<E> {
         self.put_first(offer);
     }
 
-    /// Folds `offer` into the newest undispatched event of the same object, as `fold` decides. The
+    /// Coalesces `offer` into the newest undispatched event of the same object, as `coalesce` decides. The
     /// merged event has the higher priority of the two. Moves obsolete events into `dropped`.
     /// Returns the offer if it has to be queued separately.
-    pub(super) fn fold(
+    pub(super) fn coalesce(
         &mut self,
         offer: Offer<E>,
-        fold: impl FnOnce(&mut E, E) -> Fold<E>,
+        coalesce: impl FnOnce(&mut E, E) -> Coalesced<E>,
         dropped: &mut Vec<E>,
     ) -> Option<Offer<E>> {
         let backlog = self.backlog.as_mut().and_then(|backlog| {
@@ -295,9 +295,9 @@ impl<E: ScheduleItem> Lane<E> {
             return Some(offer);
         }
         let priority = offer.priority;
-        match fold(last, offer.event) {
-            Fold::Separate(event) => return Some(Offer { event, ..offer }),
-            Fold::Merged => {
+        match coalesce(last, offer.event) {
+            Coalesced::Separate(event) => return Some(Offer { event, ..offer }),
+            Coalesced::Merged => {
                 let highest = priority.min(*urgency);
                 if let Some(priorities) = priorities {
                     priorities[*urgency as usize] -= 1;
@@ -305,7 +305,7 @@ impl<E: ScheduleItem> Lane<E> {
                 }
                 *urgency = highest;
             }
-            Fold::Cancelled => dropped.extend(self.pop_newest()),
+            Coalesced::Cancelled => dropped.extend(self.pop_newest()),
         }
         None
     }

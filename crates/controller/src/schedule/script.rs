@@ -249,19 +249,19 @@ fn the_oldest_pending_delete_goes_when_its_kind_has_too_many() {
 }
 
 #[test]
-fn folded_events_are_taken_once() {
-    let mut play = ScriptRunner::folding(true);
+fn coalesced_events_are_taken_once() {
+    let mut play = ScriptRunner::coalescing(true);
     assert_eq!(
         play.run("update a, update a, take, update a, update a, done a, take, done a, take"),
         "a1+a2 a3+a4 -"
     );
-    let mut play = ScriptRunner::folding(true);
+    let mut play = ScriptRunner::coalescing(true);
     assert_eq!(
         play.run("update a, update a#2, take, done a, take"),
         "a1 a2"
     );
     // In one batch: the lane of b has the memory of the first lane of a.
-    let mut play = ScriptRunner::folding(true);
+    let mut play = ScriptRunner::coalescing(true);
     assert_eq!(
         play.run("create a, delete a create b update a, take, take, take"),
         "b1 a3 -"

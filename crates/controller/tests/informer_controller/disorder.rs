@@ -403,7 +403,7 @@ async fn a_slow_handler_never_stops_the_watch_and_the_queue_is_bounded() {
     assert_eq!(calls.last(), Some(&"updated web=1000"), "{said}");
     assert!(
         calls.len() <= 7,
-        "four by themselves, the rest folded: {said}"
+        "four by themselves, the rest coalesced: {said}"
     );
     running.stop().await.expect("it stops");
 }

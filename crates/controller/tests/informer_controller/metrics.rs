@@ -173,11 +173,11 @@ async fn panics_and_requeues_are_counted_as_such() {
     running.stop().await.expect("it stops");
 }
 
-/// Waits, retries, folded events and failed watchers are counted where dashboards look for them.
+/// Waits, retries, coalesced events and failed watchers are counted where dashboards look for them.
 ///
 /// Rows: GA-34
 #[tokio::test(start_paused = true)]
-async fn waits_retries_folded_events_and_failed_watchers_are_counted() {
+async fn waits_retries_coalesced_events_and_failed_watchers_are_counted() {
     let seen = Mutex::new(HashSet::new());
     let rig = Rig::new(
         InformerController::builder()
@@ -200,7 +200,7 @@ async fn waits_retries_folded_events_and_failed_watchers_are_counted() {
             }
         });
     let running = rig.start_empty().await;
-    // The first call of the watcher fails. While the reconciler is slow, three updates fold.
+    // The first call of the watcher fails. While the reconciler is slow, three updates coalesce.
     running.apply(config("slow", 1)).await;
     settle().await;
     for value in [1, 2, 3, 4] {

@@ -87,9 +87,9 @@ proptest! {
     fn several_informers_give_one_history_of_each_object(
         steps in prop::collection::vec(step(), 1..60),
         first in 1..=SELECTED.len(),
-        fold: bool,
+        coalesce: bool,
     ) {
-        check(&steps, first, fold);
+        check(&steps, first, coalesce);
     }
 }
 
@@ -109,14 +109,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs `steps` with the `first` informers at the start.
-fn check(steps: &[Step], first: usize, fold: bool) {
+fn check(steps: &[Step], first: usize, coalesce: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let mut world = World::new(first, fold);
+        let mut world = World::new(first, coalesce);
         world.catch_up().await;
         for step in steps {
             world.take(*step).await;
@@ -200,8 +200,8 @@ impl Watcher<ConfigMap> for Checked {
 
 impl World {
     /// Starts a controller with the `first` informers.
-    fn new(first: usize, fold: bool) -> Self {
-        let coalescing = if fold {
+    fn new(first: usize, coalesce: bool) -> Self {
+        let coalescing = if coalesce {
             Coalescing::WhenFull
         } else {
             Coalescing::Never

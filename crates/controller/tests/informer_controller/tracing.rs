@@ -129,7 +129,7 @@ async fn a_call_without_further_retries_is_logged_as_not_retried_or_exhausted() 
     }
 }
 
-/// How a call ended, and which events were folded into others, is in their spans.
+/// How a call ended, and which events were coalesced into others, is in their spans.
 #[tokio::test(start_paused = true)]
 async fn spans_have_the_outcomes() {
     let (lines, _guard) = Lines::listen(FmtSpan::CLOSE);
@@ -159,7 +159,7 @@ async fn spans_have_the_outcomes() {
         running.apply(config(name, 1)).await;
     }
     pass(1).await;
-    // While the first one is processed, the third event is folded into the second.
+    // While the first one is processed, the third event is coalesced into the second.
     running.apply(config("slow", 2)).await;
     running.apply(config("slow", 3)).await;
     pass(60).await;
@@ -195,14 +195,14 @@ async fn spans_have_the_outcomes() {
             }
         }
     }
-    let folded = all
+    let coalesced = all
         .iter()
-        .filter(|line| line.contains(r#"outcome="folded""#));
+        .filter(|line| line.contains(r#"outcome="coalesced""#));
     // The span of the event, and not that of the mapper in it.
     let ended = "}: windlass_informer::trace: close";
-    let folded: Vec<_> = folded.filter(|line| line.ends_with(ended)).collect();
-    assert_eq!(folded.len(), 1, "{all:#?}");
-    assert!(folded[0].contains("shop/slow") && folded[0].contains(r#"resource_version="3""#));
+    let coalesced: Vec<_> = coalesced.filter(|line| line.ends_with(ended)).collect();
+    assert_eq!(coalesced.len(), 1, "{all:#?}");
+    assert!(coalesced[0].contains("shop/slow") && coalesced[0].contains(r#"resource_version="3""#));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,9 +6,9 @@ use crate::{play::play, replay::quiet_panics, script::Script};
 fn a_finalizer_that_is_removed_before_the_informer_has_it_is_restored() {
     holds("wrapped watcher | all | | create a x; list 0; wait 3; strip a; list 0");
     holds("wrapped reconciler | all | | create a x; list 0; wait 3; strip a; list 0");
-    let folded = "wrapped watcher | all | coalescing always | \
+    let coalesced = "wrapped watcher | all | coalescing always | \
                   create a x; list 0; wait 3; strip a; show 0 3; wait 1";
-    holds(folded);
+    holds(coalesced);
 }
 
 #[test]

@@ -13,11 +13,11 @@ proptest! {
     #[test]
     fn the_contract_holds_in_any_order_of_events(
         steps in prop::collection::vec(step(), 1..60),
-        folding: bool,
+        coalescing: bool,
         until_successor: bool,
     ) {
         let script: Vec<_> = steps.iter().map(ToString::to_string).collect();
-        let mut play = ScriptRunner::folding(folding);
+        let mut play = ScriptRunner::coalescing(coalescing);
         if until_successor {
             play = play.until_successor();
         }

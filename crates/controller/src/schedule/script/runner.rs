@@ -34,8 +34,8 @@ use crate::{
     retry::DeleteRetry,
     route::KindId,
     schedule::{
-        Fold, LaneKey, Moment, Offer, Pending, Phase, Priority, Reason, Schedule, ScheduleItem,
-        TakenLane, Work,
+        Coalesced, LaneKey, Moment, Offer, Pending, Phase, Priority, Reason, Schedule,
+        ScheduleItem, TakenLane, Work,
     },
 };
 
@@ -43,8 +43,8 @@ use crate::{
 pub(super) struct ScriptRunner {
     pub(super) schedule: Schedule<ScriptEvent, ScriptCall>,
     now: Moment,
-    /// Whether events of one object fold.
-    folding: bool,
+    /// Whether events of one object coalesce.
+    coalescing: bool,
     /// Whether a new object of the same name ends the retries of a delete.
     until_successor: bool,
     taken: HashMap<String, TakenLane<ScriptEvent, ScriptCall>>,
@@ -72,7 +72,7 @@ struct Slot {
     fired: bool,
 }
 
-/// The numbers of what happened, by object; what was folded holds more than one.
+/// The numbers of what happened, by object; what was coalesced holds more than one.
 #[derive(Debug)]
 pub(super) struct ScriptEvent {
     name: String,
@@ -110,7 +110,7 @@ impl Default for ScriptRunner {
         Self {
             schedule,
             now: Moment::default(),
-            folding: false,
+            coalescing: false,
             until_successor: false,
             taken: HashMap::new(),
             untold: HashMap::new(),
@@ -123,10 +123,10 @@ impl Default for ScriptRunner {
 }
 
 impl ScriptRunner {
-    /// A play in which events of one object fold, or not.
-    pub(super) fn folding(folding: bool) -> Self {
+    /// A play in which events of one object coalesce, or not.
+    pub(super) fn coalescing(coalescing: bool) -> Self {
         Self {
-            folding,
+            coalescing,
             ..Self::default()
         }
     }
@@ -193,18 +193,18 @@ impl ScriptRunner {
     fn offer(&mut self, words: &[&str]) {
         let offers: Vec<_> = words.chunks(2).map(|words| self.happen(words)).collect();
         let mut dropped = Vec::new();
-        let folding = self.folding;
+        let coalescing = self.coalescing;
         self.schedule.offer(offers, |older, newer| {
-            if !folding {
-                return Fold::Separate(newer);
+            if !coalescing {
+                return Coalesced::Separate(newer);
             }
             if (older.action, newer.action) == (Action::Created, Action::Deleted) {
                 dropped.push(newer);
-                return Fold::Cancelled;
+                return Coalesced::Cancelled;
             }
             older.numbers.extend(newer.numbers);
             older.action = newer.action;
-            Fold::Merged
+            Coalesced::Merged
         });
         // Each of these cancelled the event before it.
         assert_eq!(self.schedule.dropped.len(), dropped.len());

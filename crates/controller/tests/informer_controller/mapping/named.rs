@@ -50,7 +50,7 @@ async fn a_changed_reference_dispatches_the_old_and_the_new_object() {
     running.0.stop().await.expect("it stops");
 }
 
-/// The handler of the changed object is slow and receives one folded event: both targets are
+/// The handler of the changed object is slow and receives one coalesced event: both targets are
 /// dispatched nevertheless.
 #[tokio::test(start_paused = true)]
 async fn a_repeatedly_changed_reference_dispatches_every_referenced_object() {

@@ -114,7 +114,7 @@ struct Enqueuer<'a, K: Stored> {
     mappers: Mappers,
     received: Moment,
     /// Whether the events are dispatched soon, so that their objects stay decoded until then.
-    soon: bool,
+    dispatched_soon: bool,
 }
 
 /// An event with its lane and its span.
@@ -268,7 +268,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         merge: &merge,
                         mappers: into.route.read().mappers(kind),
                         received: into.engine.now(),
-                        soon: dispatches && budget.taken() <= MAX_DECODED,
+                        dispatched_soon: dispatches && budget.taken() <= MAX_DECODED,
                     };
                     batch.enqueue(&mut envelope, &mut enqueued, &mut permits);
                 }
@@ -299,11 +299,11 @@ impl<K: Stored> Enqueuer<'_, K> {
             let mut merge = self.merge.lock();
             let mut put = |it: Enqueued| {
                 let queued = &it.offer.event;
-                let rests = !self.soon || queued.permit.is_none();
+                let waits_long = !self.dispatched_soon || queued.permit.is_none();
                 if has_mappers && !queued.requested_by_mapper {
                     let event = queued.event.clone();
-                    to_map.push((event, it.offer.priority, it.span.clone(), rests));
-                } else if rests {
+                    to_map.push((event, it.offer.priority, it.span.clone(), waits_long));
+                } else if waits_long {
                     release_decoded(&queued.event);
                 }
                 enqueued.push(it);
@@ -331,9 +331,9 @@ impl<K: Stored> Enqueuer<'_, K> {
         if synced && !feed.synced.swap(true, Ordering::AcqRel) {
             into.synced.notify_one();
         }
-        for (event, priority, span, rests) in to_map {
+        for (event, priority, span, waits_long) in to_map {
             mapping::map(into, &self.mappers, self.kind, &event, priority, &span);
-            if rests {
+            if waits_long {
                 release_decoded(&event);
             }
         }
@@ -468,11 +468,11 @@ impl<K: Stored> Enqueuer<'_, K> {
         let names = enqueued.iter().map(|it| it.key.object.name());
         black_box(names.filter_map(|name| name.bytes().next()).max());
         let coalescing = self.into.settings.coalescing;
-        let (mut came, mut spans, mut rest) = ([0; Action::ALL.len()], Vec::new(), Vec::new());
+        let (mut by_action, mut spans, mut rest) = ([0; Action::ALL.len()], Vec::new(), Vec::new());
         let mut at = 0;
         let offers = enqueued.drain(..).map(|Enqueued { key, offer, span }| {
             if let Some(action) = Action::of(&offer.event.event) {
-                came[action as usize] += 1;
+                by_action[action as usize] += 1;
             }
             if !span.is_none() {
                 spans.push((at, span));
@@ -486,7 +486,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         for (_, span) in spans.iter().filter(|(at, _)| coalesced.contains(at)) {
             trace::coalesced(span);
         }
-        self.metrics.came(&came, coalesced.len());
+        self.metrics.received(&by_action, coalesced.len());
     }
 }
 

@@ -98,13 +98,13 @@ impl KindMetrics {
     }
 
     /// Counts received events by action. `coalesced` of them were not queued separately.
-    pub(crate) fn came(&self, actions: &[u64; Action::ALL.len()], coalesced: usize) {
+    pub(crate) fn received(&self, actions: &[u64; Action::ALL.len()], coalesced: usize) {
         let counts = self.counts.lock();
-        for (action, came) in counts.actions.iter().zip(actions) {
-            action.events.inc_by(*came);
+        for (action, events) in counts.actions.iter().zip(actions) {
+            action.events.inc_by(*events);
         }
-        let came: u64 = actions.iter().sum();
-        counts.adds.inc_by(came.saturating_sub(coalesced as u64));
+        let events: u64 = actions.iter().sum();
+        counts.adds.inc_by(events.saturating_sub(coalesced as u64));
     }
 
     /// Counts existing objects that a mapper returned.

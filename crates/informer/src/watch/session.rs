@@ -97,7 +97,7 @@ pub(crate) struct Session {
 
     /// Whether to request the version of the server before the watch resumes, because the history
     /// may have gone back.
-    doubtful: bool,
+    checks_version: bool,
 }
 
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Session {
             quiet: Duration::ZERO,
             has_received: false,
             bookmarks: false,
-            doubtful: false,
+            checks_version: false,
         }
     }
 
@@ -179,7 +179,7 @@ impl Session {
     /// The next request.
     pub(crate) fn next_request(&self) -> NextRequest {
         match (&self.phase, self.streaming, &self.complete) {
-            (Phase::Following, _, Some(_)) if self.doubtful => NextRequest::Version,
+            (Phase::Following, _, Some(_)) if self.checks_version => NextRequest::Version,
             (Phase::Following, _, Some(complete)) => NextRequest::Watch {
                 after: complete.clone(),
             },
@@ -224,7 +224,7 @@ impl Session {
     /// Notes that the watch was ended because of silence, although no error shows that it is
     /// broken.
     pub(crate) fn on_silence(&mut self) {
-        self.doubtful = true;
+        self.checks_version = true;
     }
 
     /// Notes a bookmark of a watch: this server sends them.
@@ -316,17 +316,17 @@ impl Session {
             // The next list is paged again.
             (NextRequest::List { paged: false, .. }, _) => self.relist(Paging::FirstPage),
             (NextRequest::Watch { .. }, WatchErrorCause::Silent { .. }) => {
-                self.doubtful = true;
+                self.checks_version = true;
                 // Until the next one: another server may respond now, or a proxy that does not
                 // pass them on.
                 self.bookmarks = false;
             }
             (NextRequest::Watch { .. }, _) if error.is_from_the_future() => {
-                self.doubtful = true;
+                self.checks_version = true;
             }
             // The watch continues whatever the response is. The next silence requests the version
             // again.
-            (NextRequest::Version, _) => self.doubtful = false,
+            (NextRequest::Version, _) => self.checks_version = false,
             _ => {}
         }
         self.count_silence(connected);
@@ -358,7 +358,7 @@ impl Session {
             self.quiet = self.quiet.saturating_add(connected);
             if self.quiet >= self.silence {
                 self.quiet = Duration::ZERO;
-                self.doubtful = true;
+                self.checks_version = true;
             }
         }
     }

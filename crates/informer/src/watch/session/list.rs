@@ -149,7 +149,7 @@ impl Session {
     /// [`WatchErrorCause::Inconsistent`] if the page has no version, or a stale one, which leads to a
     /// relist.
     pub(crate) fn on_version(&mut self, page: &PageMeta) -> Result<(), WatchError> {
-        self.doubtful = false;
+        self.checks_version = false;
         let version = self.version(page)?;
         if !self.is_past(version) {
             return Ok(());
@@ -166,7 +166,7 @@ impl Session {
         self.unusable = 0;
         self.empty_pages = 0;
         self.quiet = Duration::ZERO;
-        self.doubtful = false;
+        self.checks_version = false;
         if let Streaming::Tried(tries) = &mut self.streaming {
             *tries = 0;
         }

@@ -126,7 +126,7 @@ impl ApiService {
     {
         let shared = self.shared.clone();
         let mut permit = None;
-        if let Some(limit) = &shared.mutating
+        if let Some(limit) = &shared.mutating_limit
             && MutatingLimit::applies_to(&parts)
         {
             let admitted = match identity::of(&parts.headers, &shared) {

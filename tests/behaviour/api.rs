@@ -16,6 +16,7 @@ mod cluster_objects;
 mod definitions;
 mod deletions;
 mod discovery;
+mod garbage;
 mod impersonation;
 mod kinds;
 mod lists;

@@ -49,6 +49,18 @@ impl RealServer {
         std::env::var_os("WINDLASS_KUBE_APISERVER").is_some()
     }
 
+    /// The server with the garbage collector and the namespace controller, which the tests of both
+    /// share.
+    pub(crate) fn with_controllers() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<RealServer>> = OnceLock::new();
+        SHARED
+            .get_or_init(|| {
+                let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
+                Some(Self::start(Path::new(&binary), &["--controllers"]))
+            })
+            .as_ref()
+    }
+
     /// A server of its own, on which each pod needs a service account. It ends when stdin of its
     /// process closes: keep the value for as long as it is used.
     pub(crate) fn with_accounts() -> Option<Self> {

@@ -10,6 +10,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -49,6 +50,7 @@ func main() {
 		return
 	}
 	watchCache := flag.Bool("watch-cache", true, "serve watches from kube-apiserver's cache; without it they come from etcd")
+	controllers := flag.Bool("controllers", false, "run the garbage collector and the namespace controller")
 	accounts := flag.Bool("service-accounts", false, "turn the admission plugin for service accounts on: a pod then needs its account, which no controller creates")
 	showVersion := flag.Bool("version", false, "print the version of kube-apiserver and exit")
 	flag.Usage = func() {
@@ -60,14 +62,14 @@ func main() {
 		fmt.Println(version.Get().GitVersion)
 		return
 	}
-	if err := run(*watchCache, *accounts, flag.Args()); err != nil {
+	if err := run(*watchCache, *accounts, *controllers, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "kube-apiserver:", err)
 		os.Exit(1)
 	}
 }
 
 // run serves until stdin is closed or a signal arrives, and then removes its files.
-func run(watchCache, accounts bool, extra []string) error {
+func run(watchCache, accounts, controllers bool, extra []string) error {
 	dir, err := os.MkdirTemp("", "windlass-kube-apiserver-")
 	if err != nil {
 		return err
@@ -93,6 +95,13 @@ func run(watchCache, accounts bool, extra []string) error {
 	defer server.kill()
 	if err := interruptible(started, commands, stop); err != nil {
 		return err
+	}
+	if controllers {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if err := runControllers(ctx, server); err != nil {
+			return fmt.Errorf("cannot start the controllers: %w", err)
+		}
 	}
 	if err := say(server.ready()); err != nil {
 		return nil

@@ -9,7 +9,7 @@
 //! | none of its owners exists | it is deleted |
 //! | some of its owners exist | the references to the other owners are removed |
 //! | it is being deleted with `orphanDependents` | it is removed when no object names it as an owner |
-//! | it is being deleted in the foreground | it is removed when the dependents that block it were removed |
+//! | it is being deleted in the foreground | its dependents without another owner are deleted; it is removed when those that block it were removed |
 //!
 //! An owner exists if the object of that kind and name has the uid of the reference. If this cannot
 //! be decided, the object is not changed: for an owner of a kind that is not served, and for a
@@ -71,7 +71,7 @@ impl Cluster {
 
     /// Checks one object.
     fn attend(&mut self, location: &Location, now: &str) {
-        let Some(object) = self.store.get(&location.0, &location.1).cloned() else {
+        let Some(mut object) = self.store.get(&location.0, &location.1).cloned() else {
             return;
         };
         if object.is_terminating() {
@@ -100,8 +100,15 @@ impl Cluster {
             }
             return;
         }
-        let has_dependents = !self.store.dependents(object.uid()).is_empty();
-        let propagation = if is(Owner::Waiting) && has_dependents {
+        let dependents = self.store.dependents(object.uid());
+        let propagation = if is(Owner::Waiting) && !dependents.is_empty() {
+            // Two objects that own each other would wait for each other for ever.
+            if dependents.iter().any(|it| self.waits_for_dependents(it)) {
+                self.unblock(location, &object, now);
+                if let Some(unblocked) = self.store.get(&location.0, &location.1) {
+                    object = unblocked.clone();
+                }
+            }
             Some(Propagation::Foreground)
         } else {
             // With the policy of its finalizers, or else in the background.
@@ -160,42 +167,31 @@ impl Cluster {
         self.drop_finalizer(location, object, ORPHAN, now);
     }
 
-    /// Deletes the dependents that block the deletion of `object`, or removes the object if there
-    /// are none. The other dependents are deleted after the object.
+    /// Deletes the dependents of `object` that have no other owner, or removes the object if none
+    /// blocks its deletion. Then its dependents are deleted after the object.
     fn delete_dependents(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
         let uid = object.uid();
-        let blocking: Vec<Location> = self
-            .store
-            .dependents(uid)
-            .into_iter()
-            .filter(|(table, key)| {
-                let found = self.store.get(table, key);
-                found.is_some_and(|found| blocks(found.value(), uid))
-            })
-            .collect();
-        if blocking.is_empty() {
+        let dependents = self.store.dependents(uid);
+        let is_blocked = dependents.iter().any(|(table, key)| {
+            let dependent = self.store.get(table, key);
+            dependent.is_some_and(|dependent| blocks(dependent.value(), uid))
+        });
+        if !is_blocked {
             self.drop_finalizer(location, object, FOREGROUND, now);
             return;
         }
-        for dependent in blocking {
-            let found = self.store.get(&dependent.0, &dependent.1).cloned();
-            let Some(found) = found.filter(|found| !found.is_terminating()) else {
-                continue;
-            };
-            // Two objects that own each other would wait for each other for ever.
-            let is_circle = self
-                .store
-                .dependents(found.uid())
-                .iter()
-                .any(|(table, key)| {
-                    let further = self.store.get(table, key);
-                    further.is_some_and(|it| it.is_terminating() && has_finalizer(it, FOREGROUND))
-                });
-            if is_circle {
-                self.unblock(&dependent, &found, now);
+        for dependent in dependents {
+            let found = self.store.get(&dependent.0, &dependent.1);
+            if found.is_some_and(|found| !found.is_terminating()) {
+                self.attend(&dependent, now);
             }
-            self.attend(&dependent, now);
         }
+    }
+
+    /// Whether the object is being deleted in the foreground.
+    fn waits_for_dependents(&self, (table, key): &Location) -> bool {
+        let object = self.store.get(table, key);
+        object.is_some_and(|object| object.is_terminating() && has_finalizer(object, FOREGROUND))
     }
 
     fn drop_references(

@@ -19,8 +19,10 @@ import (
 	"k8s.io/kubernetes/pkg/controller/namespace"
 )
 
-// workers is the number of objects that each controller handles at the same time.
-const workers = 4
+// workers is the number of objects that each controller handles at the same time. With more than
+// one, it depends on chance whether a deletion in the foreground reaches a dependent that does not
+// block it.
+const workers = 1
 
 // discoveryPeriod is the time after which the controllers notice a new kind: half a minute in a
 // cluster, here as short as a test waits.

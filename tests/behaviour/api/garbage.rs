@@ -12,23 +12,34 @@ use crate::{
     real::RealServer,
 };
 
+mod random;
+
 /// A namespace of a server that collects garbage.
 struct Collected {
     raw: Raw,
 }
 
 impl Collected {
-    async fn new(cluster: &Cluster) -> Self {
-        let client = if cluster.is_embedded() {
+    /// A namespace that is called like that of the test, with this suffix.
+    async fn new(cluster: &Cluster, suffix: &str) -> Self {
+        let namespace = format!("{}{suffix}", cluster.namespace());
+        if cluster.is_embedded() {
             let server = ApiServer::builder().profile(profile()).start();
-            Client::new(server.service(), "default")
-        } else {
-            let real = RealServer::with_controllers().expect("the shared server runs too");
-            Client::try_from(real.config().await).expect("a client")
-        };
-        create_namespace(client.clone(), cluster.namespace()).await;
+            return Self::on(&server, &namespace).await;
+        }
+        let real = RealServer::with_controllers().expect("the shared server runs too");
+        let client = Client::try_from(real.config().await).expect("a client");
+        Self::of(client, &namespace).await
+    }
+
+    async fn on(server: &ApiServer, namespace: &str) -> Self {
+        Self::of(Client::new(server.service(), "default"), namespace).await
+    }
+
+    async fn of(client: Client, namespace: &str) -> Self {
+        create_namespace(client.clone(), namespace).await;
         Self {
-            raw: Raw::of(client, cluster.namespace()),
+            raw: Raw::of(client, namespace),
         }
     }
 
@@ -94,7 +105,7 @@ fn blocking(owner: &Value) -> Value {
 on_both_servers! {
     /// docs/apiserver.md: row 101.
     async fn dependents_of_a_deleted_object_are_deleted_recursively(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let owner = it.create("owner", &[]).await;
         let child = it.create("child", &[reference(&owner)]).await;
         it.create("grandchild", &[reference(&child)]).await;
@@ -105,7 +116,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 101.
     async fn an_object_stays_while_one_owner_exists(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let one = it.create("one", &[]).await;
         let two = it.create("two", &[]).await;
         it.create("child", &[reference(&one), reference(&two)]).await;
@@ -121,13 +132,13 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 101.
     async fn an_owner_is_identified_by_its_uid(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let owner = it.create("owner", &[]).await;
         let mut another = reference(&owner);
         another["uid"] = "another".into();
         it.create("child", &[another]).await;
         it.has("owner").await;
-        // The kind of this owner is not served, so nobody knows whether it exists.
+        // The kind of this owner is not served, so the collector cannot decide whether it exists.
         let unknown = json!({
             "apiVersion": "ex.io/v1", "kind": "Unknown", "name": "x", "uid": "1",
         });
@@ -138,7 +149,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 94, 101.
     async fn orphans_lose_the_reference_to_their_owner(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let owner = it.create("owner", &[]).await;
         it.create("child", &[reference(&owner)]).await;
         it.settles().await;
@@ -152,7 +163,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 94, 101.
     async fn a_foreground_deletion_waits_for_blocking_dependents(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let owner = it.create("owner", &[]).await;
         it.create("a", &[blocking(&owner)]).await;
         it.create("b", &[reference(&owner)]).await;
@@ -177,7 +188,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 94, 101.
     async fn objects_that_own_each_other_do_not_wait_for_each_other(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let one = it.create("one", &[]).await;
         let two = it.create("two", &[blocking(&one)]).await;
         let change = json!({ "metadata": { "ownerReferences": [blocking(&two)] } });
@@ -189,7 +200,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 101.
     async fn a_cluster_scoped_object_can_own_namespaced_ones_but_not_vice_versa(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
         let name = |suffix: &str| format!("{}-{suffix}", it.raw.namespace);
         let owner = it.raw.post(roles, &named(&name("owner"))).await.ok();
@@ -209,7 +220,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 101.
     async fn an_owner_in_another_namespace_does_not_exist(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let other = json!({ "metadata": { "name": format!("{}-b", it.raw.namespace) } });
         let other = it.raw.post("/api/v1/namespaces", &other).await.ok();
         let there = other["metadata"]["name"].as_str().expect("a name");
@@ -222,7 +233,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 94, 101.
     async fn a_deleted_job_orphans_its_dependents_without_a_policy(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let jobs = it.raw.at("/apis/batch/v1", "jobs");
         let template = json!({ "spec": {
             "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
@@ -242,7 +253,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 101.
     async fn custom_resources_are_owners_and_dependents(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let widget = Widget::served(&it.raw, &json!({ "type": "object" })).await;
         let version = format!("{}/v1", widget.group);
         let new = |name: &str, references: &[Value]| json!({
@@ -262,7 +273,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 101.
     async fn dependents_of_namespaces_and_definitions_are_deleted(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
         let name = |suffix: &str| format!("{}-{suffix}", it.raw.namespace);
         let space = it.raw.post("/api/v1/namespaces", &named(&name("b"))).await.ok();
@@ -286,7 +297,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 99.
     async fn a_namespace_is_deleted_after_its_contents(cluster: Cluster) {
-        let it = Collected::new(&cluster).await;
+        let it = Collected::new(&cluster, "").await;
         let namespace = format!("/api/v1/namespaces/{}", it.raw.namespace);
         for (name, finalizers) in [
             ("free", json!([])),

@@ -76,9 +76,9 @@ impl Cluster {
         };
         if object.is_terminating() {
             if has_finalizer(&object, ORPHAN) {
-                self.orphan_dependents(location, &object, now);
+                self.orphan_dependents(location, object.uid(), now);
             } else if has_finalizer(&object, FOREGROUND) {
-                self.delete_dependents(location, &object, now);
+                self.delete_dependents(location, object.uid(), now);
             }
             return;
         }
@@ -96,7 +96,7 @@ impl Cluster {
             let gone = owners.iter().filter(|(_, owner)| *owner != Owner::Solid);
             let gone: Vec<_> = gone.map(|(uid, _)| uid.as_str()).collect();
             if !gone.is_empty() {
-                self.drop_references(location, &object, &gone, now);
+                self.drop_references(location, &gone, now);
             }
             return;
         }
@@ -104,7 +104,7 @@ impl Cluster {
         let propagation = if is(Owner::Waiting) && !dependents.is_empty() {
             // Two objects that own each other would wait for each other for ever.
             if dependents.iter().any(|it| self.waits_for_dependents(it)) {
-                self.unblock(location, &object, now);
+                self.unblock(location, now);
                 if let Some(unblocked) = self.store.get(&location.0, &location.1) {
                     object = unblocked.clone();
                 }
@@ -157,34 +157,30 @@ impl Cluster {
         }
     }
 
-    /// Removes the references to `object` from its dependents, and then removes the object.
-    fn orphan_dependents(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
-        for dependent in self.store.dependents(object.uid()) {
-            if let Some(found) = self.store.get(&dependent.0, &dependent.1).cloned() {
-                self.drop_references(&dependent, &found, &[object.uid()], now);
-            }
+    /// Removes the references to an object from its dependents, and then removes the object.
+    fn orphan_dependents(&mut self, location: &Location, uid: &str, now: &str) {
+        for dependent in self.store.dependents(uid) {
+            self.drop_references(&dependent, &[uid], now);
         }
-        self.drop_finalizer(location, object, ORPHAN, now);
+        self.drop_finalizer(location, ORPHAN, now);
     }
 
-    /// Deletes the dependents of `object` that have no other owner, or removes the object if none
-    /// blocks its deletion. Then its dependents are deleted after the object.
-    fn delete_dependents(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
-        let uid = object.uid();
-        let dependents = self.store.dependents(uid);
-        let is_blocked = dependents.iter().any(|(table, key)| {
-            let dependent = self.store.get(table, key);
-            dependent.is_some_and(|dependent| blocks(dependent.value(), uid))
-        });
-        if !is_blocked {
-            self.drop_finalizer(location, object, FOREGROUND, now);
-            return;
-        }
-        for dependent in dependents {
+    /// Deletes the dependents of an object that have no other owner. If none of the remaining ones
+    /// blocks its deletion, removes the object.
+    fn delete_dependents(&mut self, location: &Location, uid: &str, now: &str) {
+        for dependent in self.store.dependents(uid) {
             let found = self.store.get(&dependent.0, &dependent.1);
             if found.is_some_and(|found| !found.is_terminating()) {
                 self.attend(&dependent, now);
             }
+        }
+        let remaining = self.store.dependents(uid);
+        let is_blocked = remaining.iter().any(|(table, key)| {
+            let dependent = self.store.get(table, key);
+            dependent.is_some_and(|dependent| blocks(dependent.value(), uid))
+        });
+        if !is_blocked {
+            self.drop_finalizer(location, FOREGROUND, now);
         }
     }
 
@@ -194,14 +190,8 @@ impl Cluster {
         object.is_some_and(|object| object.is_terminating() && has_finalizer(object, FOREGROUND))
     }
 
-    fn drop_references(
-        &mut self,
-        location: &Location,
-        object: &Arc<Stored>,
-        uids: &[&str],
-        now: &str,
-    ) {
-        self.change(location, object, now, |metadata| {
+    fn drop_references(&mut self, location: &Location, uids: &[&str], now: &str) {
+        self.change(location, now, |metadata| {
             let list = metadata.get_mut("ownerReferences");
             if let Some(list) = list.and_then(Value::as_array_mut) {
                 list.retain(|reference| !uids.contains(&text(reference, "uid")));
@@ -210,8 +200,8 @@ impl Cluster {
     }
 
     /// Clears `blockOwnerDeletion` in the owner references of an object.
-    fn unblock(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
-        self.change(location, object, now, |metadata| {
+    fn unblock(&mut self, location: &Location, now: &str) {
+        self.change(location, now, |metadata| {
             let list = metadata.get_mut("ownerReferences");
             for reference in list.and_then(Value::as_array_mut).into_iter().flatten() {
                 if reference.get("blockOwnerDeletion") == Some(&Value::Bool(true)) {
@@ -221,14 +211,8 @@ impl Cluster {
         });
     }
 
-    fn drop_finalizer(
-        &mut self,
-        location: &Location,
-        object: &Arc<Stored>,
-        finalizer: &str,
-        now: &str,
-    ) {
-        self.change(location, object, now, |metadata| {
+    fn drop_finalizer(&mut self, location: &Location, finalizer: &str, now: &str) {
+        self.change(location, now, |metadata| {
             let list = metadata.get_mut("finalizers");
             if let Some(list) = list.and_then(Value::as_array_mut) {
                 list.retain(|it| it != finalizer);
@@ -240,10 +224,12 @@ impl Cluster {
     fn change(
         &mut self,
         (table, key): &Location,
-        object: &Arc<Stored>,
         now: &str,
         change: impl FnOnce(&mut serde_json::Map<String, Value>),
     ) {
+        let Some(object) = self.store.get(table, key).cloned() else {
+            return;
+        };
         let mut value = object.value().clone();
         let metadata = metadata::of(&mut value);
         change(metadata);

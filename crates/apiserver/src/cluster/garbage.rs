@@ -26,7 +26,7 @@ use super::{Cluster, DEFINITIONS, NAMESPACES, Part, ownership};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::store::Key;
-use crate::store::{FOREGROUND, Garbage, Location, ORPHAN, Stored, has_finalizer, references};
+use crate::store::{FOREGROUND, Garbage, Location, ORPHAN, has_finalizer, references};
 use crate::wire::{DeleteOptions, Propagation, WriteOptions};
 
 /// The state of an owner.

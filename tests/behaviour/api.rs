@@ -31,3 +31,4 @@ mod servers;
 mod subresources;
 mod watches;
 mod writes;
+mod yaml;

@@ -13,7 +13,7 @@ use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::Key;
 use crate::typed;
-use crate::wire::{UnknownFields, WriteOptions};
+use crate::wire::{UnknownFields, WriteOptions, yaml};
 
 // === impl Cluster ===
 
@@ -75,7 +75,9 @@ impl Cluster {
                 }
             })?;
         if options.unknown_fields == UnknownFields::Warn {
-            decoded.warnings.extend(options.duplicates.iter().cloned());
+            let duplicates = options.duplicates.iter().cloned();
+            let duplicates = duplicates.flat_map(yaml::duplicate_warnings);
+            decoded.warnings.extend(duplicates);
         }
         check_name(key, &decoded.object)?;
         ownership::set_entries(&mut decoded.object, entries);

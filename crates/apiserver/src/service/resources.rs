@@ -325,7 +325,7 @@ impl Operation<'_> {
                 let mut options = self.write_options(WriteKind::Update)?;
                 let expected = Expected::object_of(scale);
                 let body = body::read(self.content_type(), &self.call.body, &expected)?;
-                options.report_duplicates(&body.duplicates);
+                options.duplicates = body.duplicates;
                 let change = ScaleChange::Update(body.value);
                 let written = self.write(|cluster, resource, now| {
                     cluster.change_scale(resource, &key, change, &options, now)
@@ -375,7 +375,7 @@ impl Operation<'_> {
         let mut options = self.write_options(WriteKind::Apply)?;
         if options.unknown_fields == UnknownFields::Refuse && !duplicates.is_empty() {
             return Err(Status::bad_request(format!(
-                "error strict decoding YAML: {}",
+                "error strict decoding YAML: error converting YAML to JSON: {}",
                 duplicates.join(", ")
             )));
         }
@@ -498,7 +498,7 @@ impl Operation<'_> {
     pub(super) fn body(&self, options: &mut WriteOptions) -> Result<Value, Status> {
         let expected = Expected::object_of(&self.resource);
         let body = body::read(self.content_type(), &self.call.body, &expected)?;
-        options.report_duplicates(&body.duplicates);
+        options.duplicates = body.duplicates;
         Ok(body.value)
     }
 

@@ -1,6 +1,5 @@
 //! The options of a request. *(pure)*
 
-use super::document::duplicate_reports;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -226,11 +225,6 @@ fn not_a_number(parser: &str, text: &str) -> String {
 // === impl WriteOptions ===
 
 impl WriteOptions {
-    /// Reports the fields with these paths, which the body has twice.
-    pub(crate) fn report_duplicates(&mut self, paths: &[String]) {
-        self.duplicates = duplicate_reports(paths);
-    }
-
     /// Reads the options of a write. Without a field manager, the first part of `user_agent`
     /// is the manager.
     ///

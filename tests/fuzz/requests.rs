@@ -97,7 +97,7 @@ const BODIES: [&str; 8] = [
     r#"[{"op":"test","path":"/metadata/name","value":"a"},{"op":"add","path":"/data","value":{"x":"y"}},{"op":"copy","from":"/data","path":"/metadata/annotations"}]"#,
     r#"{"metadata":{"finalizers":null,"labels":{"$patch":"replace","c":"d"}},"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}"#,
     r#"{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Orphan","preconditions":{"uid":"u","resourceVersion":"1"}}"#,
-    "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: n\n  labels: {a: b}\n",
+    "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ns\n  labels: {a: b}\n",
     r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.ex.io"},"spec":{"group":"ex.io","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer","default":1}}}}}}}]}}"#,
 ];
 

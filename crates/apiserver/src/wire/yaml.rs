@@ -9,6 +9,7 @@ mod reader;
 mod scalar;
 
 use granit_parser::ScanError;
+use serde_json::Map;
 
 use self::reader::Reader;
 pub(crate) use self::scalar::ScalarError;
@@ -73,13 +74,28 @@ pub(crate) fn duplicate_warnings(report: String) -> Vec<String> {
     }
 }
 
-/// Reads the first document of a text; further documents are ignored, as on the real server.
+/// Reads the first document of a body. A body without a document, and one that is `null`, is an
+/// object without members, as on the real server.
+///
+/// # Errors
+///
+/// The same as of [`read`].
+pub(crate) fn from_slice(body: &[u8]) -> Result<Document, YamlError> {
+    let mut document = read(body)?;
+    if document.value.is_null() {
+        document.value = Map::new().into();
+    }
+    Ok(document)
+}
+
+/// Reads the first document of a text, which is `null` if the text has none. Further documents are
+/// ignored, as on the real server.
 ///
 /// # Errors
 ///
 /// What is wrong with the document, in one line, also if its aliases repeat too much or it nests too
 /// deeply.
-pub(crate) fn from_slice(body: &[u8]) -> Result<Document, YamlError> {
+pub(crate) fn read(body: &[u8]) -> Result<Document, YamlError> {
     let text = std::str::from_utf8(body).map_err(|_| YamlError::NotUtf8)?;
     if text.chars().any(is_forbidden) {
         return Err(YamlError::ControlCharacter);

@@ -68,8 +68,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the document. A text without a document, and one that is `null`, is an object without
-    /// members.
+    /// Reads the document. A text without a document is `null`.
     pub(super) fn read(mut self) -> Result<Document, YamlError> {
         let value = loop {
             match self.step()? {
@@ -87,10 +86,6 @@ impl<'a> Reader<'a> {
                     break value;
                 }
             }
-        };
-        let value = match value {
-            Value::Null => Map::new().into(),
-            value => value,
         };
         let duplicates = if self.duplicates.is_empty() {
             Vec::new()

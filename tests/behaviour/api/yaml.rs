@@ -264,6 +264,23 @@ on_both_servers! {
         }
     }
 
+    /// docs/apiserver.md: rows 22, 82, 84.
+    async fn a_conflict_is_reported_before_duplicate_keys(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = format!("{}/a", raw.maps());
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: b}\n";
+        apply(&raw, &path, text).await.ok();
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        let path = format!("{path}?fieldManager=other&fieldValidation=Strict");
+        let other = text.replace("a: b", "a: c, b: d, b: d");
+        raw.ask(Method::PATCH, &path, &headers, &other).await.refused(409, "Conflict");
+        let undeclared = format!("{text}x: 1\nx: 2\n");
+        let undeclared = raw.ask(Method::PATCH, &path, &headers, &undeclared).await;
+        assert_eq!(undeclared.code, 500, "{}", undeclared.text);
+        let twice = text.replace("a: b", "b: d, b: d");
+        raw.ask(Method::PATCH, &path, &headers, &twice).await.refused(400, "BadRequest");
+    }
+
     /// docs/apiserver.md: rows 22, 82.
     async fn duplicate_keys_are_reported_with_their_lines(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

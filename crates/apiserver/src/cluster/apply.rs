@@ -63,6 +63,7 @@ impl Cluster {
         if let Some(kind) = resource.typed() {
             typed::convert(kind, &mut body).map_err(|why| unconvertible(&why))?;
         }
+        options.check_duplicates()?;
         let checked = WriteOptions {
             unknown_fields: UnknownFields::Applied,
             ..options.clone()

@@ -225,6 +225,21 @@ fn not_a_number(parser: &str, text: &str) -> String {
 // === impl WriteOptions ===
 
 impl WriteOptions {
+    /// Refuses a configuration that has fields twice, if the client asks for it.
+    ///
+    /// # Errors
+    ///
+    /// 400 with the fields.
+    pub(crate) fn check_duplicates(&self) -> Result<(), Status> {
+        if self.unknown_fields == UnknownFields::Refuse && !self.duplicates.is_empty() {
+            return Err(Status::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: {}",
+                self.duplicates.join(", ")
+            )));
+        }
+        Ok(())
+    }
+
     /// Reads the options of a write. Without a field manager, the first part of `user_agent`
     /// is the manager.
     ///

@@ -100,3 +100,67 @@ fn reports_of_duplicates_are_bounded() {
         ["duplicate field"]
     );
 }
+
+#[test]
+fn timestamps_have_a_date_and_perhaps_a_time() {
+    let read = |text: &str| from_slice(format!("!!timestamp '{text}'").as_bytes());
+    for text in [
+        "2001-12-14",
+        "2001-2-3",
+        "2000-02-29",
+        "2001-12-14T21:59:43Z",
+        "2001-12-14t1:2:3.25+01:00",
+        "2001-12-14 21:59:43,5",
+    ] {
+        assert_eq!(read(text).expect("a timestamp").value, text);
+    }
+    for text in [
+        "",
+        "12",
+        "01-12-14",
+        "2001-02-29",
+        "2001-13-01",
+        "2001-001-1",
+        "2001-12-14-1",
+        "2001-12-14 24:00:00",
+        "2001-12-14 23:60:00",
+        "2001-12-14 21:59:43Z",
+        "2001-12-14 21:59",
+        "2001-12-14 21:59:43.",
+        "2001-12-14T21:59:43",
+        "2001-12-14T21:59:43+0100",
+        "2001-12-14T21:59:43+01:00:00",
+    ] {
+        assert!(read(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn scalars_have_the_types_of_yaml_1_1() {
+    let text = "[y, 'y', 014, 08, 0b11, -0o7, 1_0, .5_0, ._5, 1e3, 1e400, 1:30, 2001-12-14, ~, <<]";
+    let types = json!([
+        true,
+        "y",
+        12,
+        8,
+        3,
+        -7,
+        10,
+        0.5,
+        "._5",
+        1000,
+        "1e400",
+        "1:30",
+        "2001-12-14",
+        null,
+        "<<"
+    ]);
+    assert_eq!(value(text), types);
+    let keys = "{1: a, on: b, 1.50: c, 1e6: d, 0.00001: e, .inf: f, -.inf: g, !!binary aGk=: h}";
+    let names = json!({
+        "1": "a", "true": "b", "1.5": "c", "1e+06": "d", "1e-05": "e", ".inf": "f", "-.inf": "g",
+        "hi": "h",
+    });
+    assert_eq!(value(keys), names);
+    assert_eq!(value("!!binary 4pj/eA=="), "\u{fffd}\u{fffd}\u{fffd}x");
+}

@@ -33,3 +33,4 @@ mod servers;
 mod subresources;
 mod watches;
 mod writes;
+mod yaml;

@@ -90,14 +90,15 @@ const ACCEPT: [&str; 6] = [
     "application/yaml",
 ];
 
-const BODIES: [&str; 8] = [
+const BODIES: [&str; 9] = [
     "",
     r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"b"},"finalizers":["x.io/a"]},"data":{"k":"v"}}"#,
     r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#,
     r#"[{"op":"test","path":"/metadata/name","value":"a"},{"op":"add","path":"/data","value":{"x":"y"}},{"op":"copy","from":"/data","path":"/metadata/annotations"}]"#,
     r#"{"metadata":{"finalizers":null,"labels":{"$patch":"replace","c":"d"}},"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}"#,
     r#"{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Orphan","preconditions":{"uid":"u","resourceVersion":"1"}}"#,
-    "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: n\n  labels: {a: b}\n",
+    "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ns\n  labels: {a: b}\n",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: &m {name: a, ? labels : {<<: &l {1: !!str 014, y: \"\\x41\"}, '1': b}}\ndata:\n  <<: [*l, {.5: !!binary aGk=}]\n  a: |+2\n    b\n  c: >-\n    d\n---\nb: .inf\n",
     r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.ex.io"},"spec":{"group":"ex.io","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer","default":1}}}}}}}]}}"#,
 ];
 

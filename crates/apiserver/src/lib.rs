@@ -13,6 +13,7 @@ mod service;
 mod user;
 
 // Requests.
+mod manifest;
 mod patch;
 mod selector;
 mod wire;
@@ -38,6 +39,7 @@ mod watch;
 
 pub use crate::authorize::{Attributes, Decision};
 pub use crate::containers::{ContainerSession, ForwardedPort, LogRequest};
+pub use crate::manifest::{ManifestError, read_manifest};
 pub use crate::profile::Profile;
 pub use crate::server::{ApiServer, ApiServerBuilder, ListenError, Listening};
 pub use crate::service::{ApiService, ResponseBody};

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::status::Status;
 use crate::typed::Struct;
-use crate::wire::{Document, duplicate_reports, yaml};
+use crate::wire::{Document, yaml};
 
 mod json;
 mod strategic;
@@ -92,25 +92,36 @@ impl Patch {
                         format!("Request entity too large: {message}"),
                     ));
                 }
-                let duplicates = duplicate_reports(&document.duplicates).into_iter();
+                let duplicates = document.duplicates.into_iter();
                 let duplicates = duplicates.map(|report| format!("json patch {report}"));
                 Ok((Self::Json(patch), duplicates.collect()))
             }
             MERGE_PATCH => {
                 let (patch, duplicates) = parse_object(body)?;
-                Ok((Self::Merge(patch.into()), duplicate_reports(&duplicates)))
+                Ok((Self::Merge(patch.into()), duplicates))
             }
             STRATEGIC_PATCH if !custom => {
                 let (patch, duplicates) = parse_object(body)?;
-                Ok((Self::Strategic(patch), duplicate_reports(&duplicates)))
+                Ok((Self::Strategic(patch), duplicates))
             }
             APPLY_PATCH => match yaml::from_slice(body) {
                 Ok(Document {
                     value: config @ Value::Object(_),
                     duplicates,
-                }) => Ok((Self::Apply(config), duplicate_reports(&duplicates))),
-                Ok(_) => Err(Status::bad_request("error decoding YAML: not an object")),
-                Err(error) => Err(Status::bad_request(format!("error decoding YAML: {error}"))),
+                }) => Ok((Self::Apply(config), duplicates)),
+                Ok(Document { value, .. }) => Err(Status::bad_request(format!(
+                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+                     unmarshal {} into Go value of type map[string]interface {{}}",
+                    match value {
+                        Value::Array(_) => "array",
+                        Value::String(_) => "string",
+                        Value::Number(_) => "number",
+                        _ => "bool",
+                    }
+                ))),
+                Err(error) => Err(Status::bad_request(format!(
+                    "error decoding YAML: error converting YAML to JSON: {error}"
+                ))),
             },
             _ if custom => Err(Status::unsupported_media_type(&[
                 JSON_PATCH,
@@ -213,7 +224,7 @@ fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// An object, and the paths of its duplicate fields.
+/// An object, and the reports of its duplicate fields.
 fn parse_object(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), Status> {
     match Document::from_json(body) {
         Ok(Document {

@@ -16,6 +16,7 @@ mod convert;
 mod decode;
 mod defaults;
 mod image;
+mod merge;
 mod quantity;
 mod table;
 mod timestamp;
@@ -23,6 +24,7 @@ mod validate;
 
 pub(crate) use self::convert::convert;
 pub(crate) use self::decode::{decode, empty, zero_member};
+pub(crate) use self::merge::merge_duplicates;
 pub(crate) use self::quantity::Quantity;
 pub(crate) use self::table::{Empty, Field, ListKind, Shape, Struct, kind, kinds, named};
 pub(crate) use self::validate::{is_external, validate, validate_new, validate_update};

@@ -8,7 +8,7 @@ mod query;
 pub(crate) mod yaml;
 
 pub(crate) use accept::{Accept, Encoding, Format, Presentation};
-pub(crate) use document::{Document, duplicate_reports};
+pub(crate) use document::Document;
 pub(crate) use options::{
     DeleteOptions, ListOptions, Propagation, UnknownFields, VersionMatch, WriteKind, WriteOptions,
     read_version, resource_version,

@@ -54,9 +54,9 @@ async fn the_command_loads_manifests_writes_a_kubeconfig_and_ends_with_its_input
     fs::create_dir_all(&manifests)?;
     // The widget is read first, and applied after its definition.
     let list = "apiVersion: v1\nkind: List\nitems:\n\
-                - apiVersion: ex.io/v1\n  kind: Widget\n  metadata: {name: a, namespace: n}\n  spec: {size: 1}\n\
+                - apiVersion: ex.io/v1\n  kind: Widget\n  metadata: {name: a, namespace: 'n'}\n  spec: {size: 1}\n\
                 - apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: b}\n---\n# nothing\n---\n\
-                {apiVersion: v1, kind: Namespace, metadata: {name: n}}\n";
+                {apiVersion: v1, kind: Namespace, metadata: {name: 'n'}}\n";
     fs::write(manifests.join("a.yaml"), list)?;
     let definition = support::widget_definition().to_string();
     fs::write(manifests.join("b.json"), definition)?;
@@ -79,6 +79,67 @@ async fn the_command_loads_manifests_writes_a_kubeconfig_and_ends_with_its_input
     let resource: ApiResource = support::widget_resource();
     let widgets: Api<DynamicObject> = Api::namespaced_with(client, "n", &resource);
     assert_eq!(widgets.get("a").await?.data["spec"]["size"], 1);
+
+    drop(child.stdin.take());
+    assert!(child.wait()?.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn manifests_are_read_as_kubectl_reads_them() -> TestResult {
+    let folder = Folder::new("windlass-yaml")?;
+    let definition = support::widget_definition().to_string();
+    let kubeconfig = folder.0.join("kubeconfig");
+    let file = folder.0.join("a.yaml");
+    let widget = "apiVersion: ex.io/v1\nkind: Widget\nmetadata:\n  name: w\n  namespace: default\n";
+    let documents = [
+        format!("{definition}\n---\n# an empty document\n--- # the next one\n"),
+        format!("{widget}spec:\n  size: 014\n"),
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n".to_owned(),
+        "  annotations: {b: '014', a: !!str yes}\n".to_owned(),
+        "data: {1: a, yes: b, 1.50: c, d: 2001-12-14}\n".to_owned(),
+    ];
+    fs::write(&file, documents.concat())?;
+    let (mut child, line) = start(&[
+        "--kubeconfig",
+        &kubeconfig.to_string_lossy(),
+        "--load",
+        &file.to_string_lossy(),
+        "--stop-with-stdin",
+    ])?;
+    assert!(line.starts_with("ready "), "{line}");
+    let config = Kubeconfig::read_from(&kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let map = serde_json::to_value(maps.get("a").await?)?;
+    let data = serde_json::json!({ "1": "a", "true": "b", "1.5": "c", "d": "2001-12-14" });
+    assert_eq!(map["data"], data);
+    let resource: ApiResource = support::widget_resource();
+    let widgets: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+    assert_eq!(widgets.get("w").await?.data["spec"]["size"], 12);
+    match std::env::var_os("WINDLASS_KUBECTL") {
+        None => println!("not run: WINDLASS_KUBECTL does not name the program of tests/kubectl"),
+        Some(program) => {
+            let output = Command::new(program)
+                .env("KUBECONFIG", &kubeconfig)
+                .env("HOME", &folder.0)
+                .args([
+                    "apply",
+                    "--dry-run=server",
+                    "--output",
+                    "json",
+                    "--filename",
+                ])
+                .arg(&file)
+                .output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            let list: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+            assert_eq!(list["items"][1]["spec"]["size"], 12);
+            assert_eq!(list["items"][2]["data"], data);
+        }
+    }
 
     drop(child.stdin.take());
     assert!(child.wait()?.success());

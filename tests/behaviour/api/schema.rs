@@ -334,6 +334,68 @@ on_both_servers! {
         assert_eq!((warned.code, warned.warning.as_str()), (201, "299 - \"unknown field \\\"spec.unknown\\\"\""));
     }
 
+    /// docs/apiserver.md: row 82.
+    async fn duplicate_objects_of_built_in_kinds_are_merged(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let pods = raw.at("/api/v1", "pods");
+        let pod = |spec: &str| format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[{{"name":"a","image":"b"}}]}},{spec}}}"#);
+        let json = [("content-type", "application/json")];
+        for (path, body, pointer, expected) in [
+            (raw.maps(), r#"{"metadata":{"name":"a","labels":{"a":"1"}},"metadata":{"labels":{"b":"2"}}}"#.to_owned(),
+                "/metadata/labels", json!({ "a": "1", "b": "2" })),
+            (raw.maps(), r#"{"metadata":{"name":"a","labels":{"a":"1"},"labels":{"a":"2","b":"2"}}}"#.to_owned(),
+                "/metadata/labels", json!({ "a": "2", "b": "2" })),
+            (raw.maps(), r#"{"metadata":{"name":"a"},"data":{"a":"1"},"data":{"b":"2"},"data":{}}"#.to_owned(),
+                "/data", json!({ "a": "1", "b": "2" })),
+            (raw.maps(), r#"{"metadata":{"name":"a"},"data":{"a":"1"},"data":null,"data":{"b":"1"}}"#.to_owned(),
+                "/data", json!({ "b": "1" })),
+            (raw.maps(), r#"{"metadata":{"name":"a"},"metadata":null,"metadata":{"name":null}}"#.to_owned(),
+                "/metadata/name", json!("a")),
+            (raw.maps(), r#"{"metadata":{"name":"a","finalizers":["a.b/c","a.b/d"],"finalizers":["a.b/e"]}}"#.to_owned(),
+                "/metadata/finalizers", json!(["a.b/e"])),
+            (raw.maps(), r#"{"metadata":{"name":"a"},"immutable":true,"immutable":null}"#.to_owned(),
+                "/immutable", Value::Null),
+            (pods.clone(), pod(r#""spec":{"containers":[{"name":"c"}]}"#),
+                "/spec/containers/0/image", json!("b")),
+            (pods.clone(), pod(r#""spec":{"containers":[{"name":"c"},{"name":"d","image":"e"}]}"#),
+                "/spec/containers/1/image", json!("e")),
+            (pods.clone(), pod(r#""spec":{"containers":[{"env":[{"name":"A","value":"1"}],"env":[{"name":"B"}]}]}"#),
+                "/spec/containers/0/env", json!([{ "name": "B", "value": "1" }])),
+            (pods.clone(), pod(r#""spec":{"securityContext":{"runAsUser":1}},"spec":{"securityContext":{"runAsGroup":2}}"#),
+                "/spec/securityContext", json!({ "runAsUser": 1, "runAsGroup": 2 })),
+            (pods.clone(), pod(r#""spec":{"securityContext":{"runAsUser":1}},"spec":{"securityContext":null}"#),
+                "/spec/securityContext", json!({})),
+            (pods.clone(), pod(r#""spec":{"containers":[{"resources":{"limits":{"cpu":"1"}},"resources":{"limits":{"memory":"1"}}}]}"#),
+                "/spec/containers/0/resources/limits", json!({ "cpu": "1", "memory": "1" })),
+        ] {
+            let created = raw.ask(Method::POST, &format!("{path}?dryRun=All"), &json, &body).await;
+            let value = created.ok().pointer(pointer).cloned().unwrap_or_default();
+            assert_eq!(value, expected, "{body}");
+        }
+        for body in [
+            r#"{"metadata":{"name":"a"},"data":{"a":1},"data":{"a":"1"}}"#,
+            r#"{"metadata":{"name":"a"},"data":{"a":"1"},"data":{"a":1}}"#,
+            r#"{"metadata":{"name":"a"},"data":[],"data":{"a":"1"}}"#,
+            r#"{"metadata":{"name":"a"},"immutable":"x","immutable":true}"#,
+        ] {
+            raw.ask(Method::POST, &raw.maps(), &json, body).await.refused(400, "BadRequest");
+        }
+        // A patch and a body in YAML are read as maps.
+        let yaml = [("content-type", "application/yaml")];
+        let body = r#"{"metadata":{"name":"a","labels":{"a":"1"}},"metadata":{"name":"a","labels":{"b":"2"}}}"#;
+        let created = raw.ask(Method::POST, &raw.maps(), &yaml, body).await.ok();
+        assert_eq!(created["metadata"]["labels"], json!({ "b": "2" }));
+        let patch = r#"{"data":{"a":"1"},"data":{"b":"1"}}"#;
+        for kind in ["merge", "strategic-merge"] {
+            let patched = raw.patch(&format!("{}/a?dryRun=All", raw.maps()), kind, patch).await.ok();
+            assert_eq!(patched["data"], json!({ "b": "1" }), "{kind}");
+        }
+        let version = &created["metadata"]["resourceVersion"];
+        let body = format!(r#"{{"metadata":{{"name":"a","resourceVersion":{version}}},{}"#, &patch[1..]);
+        let updated = raw.ask(Method::PUT, &format!("{}/a", raw.maps()), &json, &body).await.ok();
+        assert_eq!(updated["data"], json!({ "a": "1", "b": "1" }));
+    }
+
     /// docs/apiserver.md: rows 20, 82.
     async fn duplicate_fields_are_reported_on_request(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
@@ -394,7 +456,6 @@ on_both_servers! {
             assert_eq!(warned.code, 200, "{}", warned.text);
             assert_eq!(warned.warning, format!("299 - \"{}\"", told.replace('"', "\\\"")));
         }
-        // Of a configuration in YAML, the real server names the line instead of the path.
         let apply = "application/apply-patch+yaml";
         let config = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":{"j":"5","j":"6"}}"#;
         let path = format!("{one}?fieldManager=x");

@@ -13,7 +13,7 @@ use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::Key;
 use crate::typed;
-use crate::wire::{UnknownFields, WriteOptions};
+use crate::wire::{UnknownFields, WriteOptions, yaml};
 
 // === impl Cluster ===
 
@@ -63,6 +63,7 @@ impl Cluster {
         if let Some(kind) = resource.typed() {
             typed::convert(kind, &mut body).map_err(|why| unconvertible(&why))?;
         }
+        options.check_duplicates()?;
         let checked = WriteOptions {
             unknown_fields: UnknownFields::Applied,
             ..options.clone()
@@ -75,7 +76,9 @@ impl Cluster {
                 }
             })?;
         if options.unknown_fields == UnknownFields::Warn {
-            decoded.warnings.extend(options.duplicates.iter().cloned());
+            let duplicates = options.duplicates.iter().cloned();
+            let duplicates = duplicates.flat_map(yaml::duplicate_warnings);
+            decoded.warnings.extend(duplicates);
         }
         check_name(key, &decoded.object)?;
         ownership::set_entries(&mut decoded.object, entries);

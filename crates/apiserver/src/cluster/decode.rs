@@ -9,7 +9,7 @@ use crate::registry::{Resource, View};
 use crate::schema::{DefaultsTooLarge, write_whole};
 use crate::status::{About, FieldError, Status};
 use crate::typed;
-use crate::wire::{UnknownFields, WriteOptions};
+use crate::wire::{UnknownFields, WriteOptions, yaml};
 
 /// An object in the form in which it is stored.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub(super) fn decode(
                 return Err(cannot_handle(resource, &error));
             }
         }
-        UnknownFields::Warn => warnings = unknown.collect(),
+        UnknownFields::Warn => warnings = unknown.flat_map(yaml::duplicate_warnings).collect(),
         UnknownFields::Ignore | UnknownFields::Applied => {}
     }
     resource.view.store(&mut body);

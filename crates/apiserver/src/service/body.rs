@@ -4,6 +4,7 @@ use windlass_protobuf::Envelope;
 
 use crate::registry::Resource;
 use crate::status::Status;
+use crate::typed;
 use crate::wire::{Document, yaml};
 
 /// What the body should be.
@@ -15,6 +16,9 @@ pub(super) struct Expected<'a> {
 
     /// Whether it has a protobuf form.
     has_protobuf: bool,
+
+    /// The type of an object of a built-in kind.
+    typed: Option<&'static typed::Struct>,
 }
 
 // === impl Expected ===
@@ -25,6 +29,7 @@ impl<'a> Expected<'a> {
         api_version: "",
         kind: "DeleteOptions",
         has_protobuf: true,
+        typed: None,
     };
 
     /// An object of `resource`, or what is sent to one of its subresources.
@@ -34,6 +39,7 @@ impl<'a> Expected<'a> {
             kind: &resource.info.kind,
             // kube-apiserver 1.36 closes the connection where it has none; we say why.
             has_protobuf: !resource.info.custom,
+            typed: resource.typed(),
         }
     }
 }
@@ -57,7 +63,14 @@ pub(super) fn read(
     };
     match essence {
         "" | "application/json" | "*/*" => {
-            Document::from_json(body).map_err(|error| unreadable(&error))
+            let mut document = Document::from_json(body).map_err(|error| unreadable(&error))?;
+            if !document.duplicates.is_empty()
+                && let Some(kind) = expected.typed
+                && let Some(merged) = typed::merge_duplicates(kind, body)
+            {
+                document.value = merged;
+            }
+            Ok(document)
         }
         "application/yaml" => yaml::from_slice(body).map_err(|error| unreadable(&error)),
         windlass_protobuf::MEDIA_TYPE if expected.has_protobuf => {

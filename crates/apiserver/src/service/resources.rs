@@ -18,8 +18,7 @@ use crate::registry::{self, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{
-    DeleteOptions, Format, ListOptions, Place, Query, UnknownFields, WriteKind, WriteOptions,
-    read_version,
+    DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
 };
 
 /// A request to a resource that is served.
@@ -325,7 +324,7 @@ impl Operation<'_> {
                 let mut options = self.write_options(WriteKind::Update)?;
                 let expected = Expected::object_of(scale);
                 let body = body::read(self.content_type(), &self.call.body, &expected)?;
-                options.report_duplicates(&body.duplicates);
+                options.duplicates = body.duplicates;
                 let change = ScaleChange::Update(body.value);
                 let written = self.write(|cluster, resource, now| {
                     cluster.change_scale(resource, &key, change, &options, now)
@@ -336,7 +335,9 @@ impl Operation<'_> {
                 let parsed = Patch::parse(self.content_type(), &self.call.body, false)?;
                 let (change, options) = match parsed {
                     (Patch::Apply(config), duplicates) => {
-                        (ScaleChange::Apply(config), self.apply_options(duplicates)?)
+                        let options = self.apply_options(duplicates)?;
+                        options.check_duplicates()?;
+                        (ScaleChange::Apply(config), options)
                     }
                     (patch, duplicates) => {
                         let mut options = self.write_options(WriteKind::Patch)?;
@@ -373,12 +374,6 @@ impl Operation<'_> {
     /// The options of an apply. `duplicates` says which fields the configuration has twice.
     fn apply_options(&self, duplicates: Vec<String>) -> Result<WriteOptions, Status> {
         let mut options = self.write_options(WriteKind::Apply)?;
-        if options.unknown_fields == UnknownFields::Refuse && !duplicates.is_empty() {
-            return Err(Status::bad_request(format!(
-                "error strict decoding YAML: {}",
-                duplicates.join(", ")
-            )));
-        }
         options.duplicates = duplicates;
         Ok(options)
     }
@@ -498,7 +493,7 @@ impl Operation<'_> {
     pub(super) fn body(&self, options: &mut WriteOptions) -> Result<Value, Status> {
         let expected = Expected::object_of(&self.resource);
         let body = body::read(self.content_type(), &self.call.body, &expected)?;
-        options.report_duplicates(&body.duplicates);
+        options.duplicates = body.duplicates;
         Ok(body.value)
     }
 

@@ -1,6 +1,6 @@
 //! Documents as values, with the members that an object of them has twice. *(pure)*
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -10,21 +10,21 @@ use serde_json::{Map, Number, Value};
 
 /// How many bytes the paths of all duplicate members may have. Above it, further ones are not
 /// reported.
-const MAX_DUPLICATES: usize = 64 * 1024;
+pub(super) const MAX_DUPLICATES: usize = 64 * 1024;
 
 /// A document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     /// Of members of the same name, the last one.
     pub(crate) value: Value,
-    /// The paths of the members that an object has twice, such as `spec.containers[0].image`.
+    /// What is reported of the members that an object has twice: for JSON, a text for each with its
+    /// path, such as `spec.containers[0].image`; for YAML, one text with their lines.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads a value, counts what it takes, and notes its duplicate members.
+/// Reads a value, and notes its duplicate members.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
-    left: &'a Cell<usize>,
     duplicates: &'a RefCell<Duplicates>,
 }
 
@@ -34,12 +34,6 @@ struct Duplicates {
     paths: Vec<String>,
     /// The length of all paths.
     bytes: usize,
-}
-
-/// What is reported of duplicate members with these paths.
-pub(crate) fn duplicate_reports(paths: &[String]) -> Vec<String> {
-    let reports = paths.iter().map(|path| format!("duplicate field {path:?}"));
-    reports.collect()
 }
 
 // === impl Document ===
@@ -61,30 +55,23 @@ impl Document {
     fn from_deserializer<'de>(
         mut deserializer: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
     ) -> Result<Self, serde_json::Error> {
-        // JSON has no more values than bytes.
-        let document = Self::read(&mut deserializer, usize::MAX)?;
+        let document = Self::read(&mut deserializer)?;
         deserializer.end()?;
         Ok(document)
     }
 
-    /// Reads one document, which takes at most `limit` bytes and values.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the text, or that it takes more.
-    pub(super) fn read<'de, D: Deserializer<'de>>(
-        deserializer: D,
-        limit: usize,
-    ) -> Result<Self, D::Error> {
-        let (left, duplicates) = (Cell::new(limit), RefCell::default());
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let duplicates = RefCell::default();
         let reader = Reader {
-            left: &left,
             duplicates: &duplicates,
         };
         let value = reader.deserialize(deserializer)?;
         let mut duplicates = duplicates.into_inner().paths;
         let mut seen = HashSet::new();
         duplicates.retain(|path| seen.insert(path.clone()));
+        for duplicate in &mut duplicates {
+            *duplicate = format!("duplicate field {duplicate:?}");
+        }
         Ok(Self { value, duplicates })
     }
 }
@@ -115,16 +102,6 @@ impl Duplicates {
 // === impl Reader ===
 
 impl Reader<'_> {
-    fn take<E: Error>(self, size: usize) -> Result<(), E> {
-        match self.left.get().checked_sub(size) {
-            Some(left) => {
-                self.left.set(left);
-                Ok(())
-            }
-            None => Err(E::custom("document contains excessive aliasing")),
-        }
-    }
-
     /// The number of duplicate members so far.
     fn count(self) -> usize {
         self.duplicates.borrow().paths.len()
@@ -135,7 +112,6 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.take(1)?;
         deserializer.deserialize_any(self)
     }
 }
@@ -166,8 +142,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
             .ok_or_else(|| E::custom("json: unsupported value: a number that is not finite"))
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        self.take(value.len())?;
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         Ok(value.into())
     }
 
@@ -197,7 +172,6 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = members.next_key::<String>()? {
-            self.take(key.len())?;
             let first = self.count();
             let value = members.next_value_seed(self)?;
             let has_duplicates = self.count() > first;
@@ -234,16 +208,19 @@ mod tests {
     }
 
     fn duplicates(text: &str) -> Vec<String> {
-        Document::from_json(text.as_bytes())
-            .expect("it is JSON")
-            .duplicates
+        let document = Document::from_json(text.as_bytes()).expect("it is JSON");
+        let paths = document.duplicates.iter().map(|report| {
+            let path = report.strip_prefix("duplicate field \"").expect("a report");
+            path.trim_end_matches('"').to_owned()
+        });
+        paths.collect()
     }
 
     #[test]
     fn duplicate_members_are_noted_once_with_their_paths_and_the_last_one_counts() {
         let text = r#"{"a":1,"a":2,"a":3,"b":{"c":[{"d":1,"d":2},{"d":1}],"e":0,"e":1}}"#;
         let document = Document::from_json(text.as_bytes()).expect("it is JSON");
-        assert_eq!(document.duplicates, ["a", "b.c[0].d", "b.e"]);
+        assert_eq!(duplicates(text), ["a", "b.c[0].d", "b.e"]);
         let value = json!({ "a": 3, "b": { "c": [{ "d": 2 }, { "d": 1 }], "e": 1 } });
         assert_eq!(document.value, value);
         assert_eq!(

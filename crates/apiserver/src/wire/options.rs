@@ -1,6 +1,5 @@
 //! The options of a request. *(pure)*
 
-use super::document::duplicate_reports;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -226,9 +225,19 @@ fn not_a_number(parser: &str, text: &str) -> String {
 // === impl WriteOptions ===
 
 impl WriteOptions {
-    /// Reports the fields with these paths, which the body has twice.
-    pub(crate) fn report_duplicates(&mut self, paths: &[String]) {
-        self.duplicates = duplicate_reports(paths);
+    /// Refuses a configuration that has fields twice, if the client asks for it.
+    ///
+    /// # Errors
+    ///
+    /// 400 with the fields.
+    pub(crate) fn check_duplicates(&self) -> Result<(), Status> {
+        if self.unknown_fields == UnknownFields::Refuse && !self.duplicates.is_empty() {
+            return Err(Status::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: {}",
+                self.duplicates.join(", ")
+            )));
+        }
+        Ok(())
     }
 
     /// Reads the options of a write. Without a field manager, the first part of `user_agent`

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use serde::Deserialize as _;
 use serde_json::Value;
 use tower::ServiceExt as _;
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{ApiServer, ManifestError, read_manifest};
 
 /// Who owns the fields of loaded objects.
 const MANAGER: &str = "windlass-apiserver";
@@ -23,7 +22,7 @@ pub(crate) enum LoadError {
     #[error("cannot parse {}", path.display())]
     Parse {
         path: PathBuf,
-        source: serde_yaml_ng::Error,
+        source: ManifestError,
     },
     #[error("cannot apply {what} of {}: {why}", path.display())]
     Apply {
@@ -91,14 +90,12 @@ fn read(path: &Path, manifests: &mut Vec<Manifest>) -> Result<(), LoadError> {
         return files.iter().try_for_each(|file| read(file, manifests));
     }
     let text = fs::read_to_string(path).map_err(unreadable)?;
-    for document in serde_yaml_ng::Deserializer::from_str(&text) {
-        let object = Value::deserialize(document).map_err(|source| LoadError::Parse {
-            path: path.to_owned(),
-            source,
-        })?;
+    let objects = read_manifest(&text).map_err(|source| LoadError::Parse {
+        path: path.to_owned(),
+        source,
+    })?;
+    for object in objects {
         let items = match object {
-            // A document of comments alone.
-            Value::Null => Vec::new(),
             Value::Object(mut list) if list.get("kind") == Some(&Value::from("List")) => {
                 let items = list.get_mut("items").and_then(Value::as_array_mut);
                 items.map(std::mem::take).unwrap_or_default()

@@ -1,0 +1,217 @@
+//! Bodies in which an object has several members of the same name, as Go reads them. *(pure)*
+//!
+//! Go decodes each of these members into the same field, one after the other: structs and maps are
+//! merged, and so are the items of lists with the same index. Other values are replaced.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
+use serde_json::{Map, Number, Value};
+
+use super::table::{Field, Shape, Struct, named};
+
+/// JSON with all members of its objects.
+enum Tree {
+    Scalar(Value),
+    List(Vec<Tree>),
+    Object(Vec<(String, Tree)>),
+}
+
+struct TreeVisitor;
+
+/// Reads `body` as an object of type `kind`, and merges the members of the same name. Nothing if it
+/// is not JSON.
+pub(crate) fn merge_duplicates(kind: &'static Struct, body: &[u8]) -> Option<Value> {
+    match serde_json::from_slice(body).ok()? {
+        Tree::Object(members) => Some(merge_struct(kind, Map::new(), members)),
+        tree => Some(tree.into_value()),
+    }
+}
+
+fn merge_struct(
+    kind: &'static Struct,
+    mut object: Map<String, Value>,
+    members: Vec<(String, Tree)>,
+) -> Value {
+    for (name, tree) in members {
+        let merged = match kind.fields.get(name.as_str()) {
+            Some(field) => merge_field(field, object.remove(&name), tree),
+            None => tree.into_value(),
+        };
+        object.insert(name, merged);
+    }
+    object.into()
+}
+
+/// Returns the value of a field that is `before` when Go reads `tree` into it.
+fn merge_field(field: &Field, before: Option<Value>, tree: Tree) -> Value {
+    if matches!(tree, Tree::Scalar(Value::Null)) && !field.is_pointer {
+        // Go leaves these types as they are.
+        let is_unchanged = match field.shape {
+            Shape::Text(_)
+            | Shape::Int32(_)
+            | Shape::Int64(_)
+            | Shape::Double
+            | Shape::Bool
+            | Shape::Struct(_) => true,
+            Shape::Bytes
+            | Shape::Time
+            | Shape::MicroTime
+            | Shape::Duration
+            | Shape::Quantity
+            | Shape::IntOrString
+            | Shape::Json
+            | Shape::SchemaOr
+            | Shape::List(..)
+            | Shape::Map(..) => false,
+        };
+        if is_unchanged {
+            return before.unwrap_or_default();
+        }
+    }
+    merge(&field.shape, before.unwrap_or_default(), tree)
+}
+
+/// Returns the value that is `before` when Go reads `tree` into it. A value of the wrong type stays,
+/// because Go reports the first one.
+fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
+    if !before.is_null() && !fits(shape, &before) {
+        return before;
+    }
+    match (shape, tree) {
+        (Shape::Struct(name), Tree::Object(members)) => match named(name) {
+            Some(kind) => merge_struct(kind, object(before), members),
+            None => Tree::Object(members).into_value(),
+        },
+        (Shape::Map(_, values), Tree::Object(members)) => {
+            let mut map = object(before);
+            for (name, tree) in members {
+                // Go reads each value of a map into a new one.
+                let value = merge(values, Value::Null, tree);
+                match map.entry(name) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(value);
+                    }
+                    Entry::Occupied(mut entry) => {
+                        if entry.get().is_null() || fits(values, entry.get()) {
+                            entry.insert(value);
+                        }
+                    }
+                }
+            }
+            map.into()
+        }
+        (Shape::List(_, items), Tree::List(trees)) => {
+            let mut before = match before {
+                Value::Array(list) => list.into_iter(),
+                _ => Vec::new().into_iter(),
+            };
+            let merged = trees
+                .into_iter()
+                .map(|tree| merge(items, before.next().unwrap_or_default(), tree));
+            merged.collect()
+        }
+        (_, tree) => tree.into_value(),
+    }
+}
+
+/// Whether a value is of the type of JSON that Go reads into a shape.
+fn fits(shape: &Shape, value: &Value) -> bool {
+    match shape {
+        Shape::Text(_) | Shape::Bytes => value.is_string(),
+        Shape::Int32(_) | Shape::Int64(_) | Shape::Double => value.is_number(),
+        Shape::Bool => value.is_boolean(),
+        Shape::Struct(_) | Shape::Map(..) => value.is_object(),
+        Shape::List(..) => value.is_array(),
+        Shape::Time
+        | Shape::MicroTime
+        | Shape::Duration
+        | Shape::Quantity
+        | Shape::IntOrString
+        | Shape::Json
+        | Shape::SchemaOr => true,
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+// === impl Tree ===
+
+impl Tree {
+    /// The value in which the last member of a name counts.
+    fn into_value(self) -> Value {
+        match self {
+            Self::Scalar(value) => value,
+            Self::List(items) => items.into_iter().map(Self::into_value).collect(),
+            Self::Object(members) => {
+                let members = members.into_iter();
+                let members = members.map(|(name, tree)| (name, tree.into_value()));
+                Value::Object(members.collect())
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+// === impl TreeVisitor ===
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Tree, E> {
+        let number = Number::from_f64(value);
+        let number = number.ok_or_else(|| E::custom("a number that is not finite"))?;
+        Ok(Tree::Scalar(Value::Number(number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Scalar(Value::Null))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Tree::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Tree, A::Error> {
+        let mut object = Vec::new();
+        while let Some(member) = members.next_entry()? {
+            object.push(member);
+        }
+        Ok(Tree::Object(object))
+    }
+}

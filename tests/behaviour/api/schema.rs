@@ -539,6 +539,25 @@ on_both_servers! {
         let applied = raw.apply(&widget.one("d"), "me", &config).await.ok();
         assert_eq!((&applied["metadata"]["generation"], &applied["spec"]), (&json!(1), &old["spec"]));
     }
+
+    /// docs/apiserver.md: row 111.
+    async fn floats_are_written_like_go_writes_them(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        let widget = Widget::served(&raw, &free).await;
+        let sent = "[1e20,1e21,-1.2e19,0.00001,0.0000015,1.5e-7,1e-10,1.5,1e3,0.1e1]";
+        let object = format!(
+            r#"{{"apiVersion":"{}/v1","kind":"Widget","metadata":{{"name":"a"}},"spec":{{"list":{sent}}}}}"#,
+            widget.group
+        );
+        let headers = [("content-type", "application/json")];
+        let created = raw.ask(http::Method::POST, &widget.all(), &headers, &object).await;
+        let written = "[100000000000000000000,1e+21,-12000000000000000000,0.00001,0.0000015,\
+                       1.5e-7,1e-10,1.5,1000,1]";
+        assert!(created.text.contains(written), "{}", created.text);
+        let read = raw.get(&format!("{}/a", widget.all())).await;
+        assert!(read.text.contains(written), "{}", read.text);
+    }
 }
 
 /// A schema with something of everything.

@@ -42,6 +42,17 @@ enum Owner {
     Unknown,
 }
 
+/// Why an object is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// It was written.
+    Written,
+    /// An owner of it was removed, or waits for it.
+    Owner,
+    /// A dependent of it was removed, or does not block it any more.
+    Dependent,
+}
+
 // === impl Cluster ===
 
 impl Cluster {
@@ -51,16 +62,16 @@ impl Cluster {
         while let Some(garbage) = self.store.next_garbage() {
             any = true;
             match garbage {
-                Garbage::Written(location) => self.attend(&location, now),
+                Garbage::Written(location) => self.attend(&location, Cause::Written, now),
                 Garbage::OwnerRemoved(uid) => {
                     for dependent in self.store.dependents(&uid) {
-                        self.attend(&dependent, now);
+                        self.attend(&dependent, Cause::Owner, now);
                     }
                 }
                 Garbage::DependentRemoved(owners) => {
                     for owner in owners {
                         if let Some(owner) = self.store.waiting_owner(&owner) {
-                            self.attend(&owner, now);
+                            self.attend(&owner, Cause::Dependent, now);
                         }
                     }
                 }
@@ -69,8 +80,8 @@ impl Cluster {
         any
     }
 
-    /// Checks one object.
-    fn attend(&mut self, location: &Location, now: &str) {
+    /// Checks one object, as the collector of Kubernetes does for this cause.
+    fn attend(&mut self, location: &Location, cause: Cause, now: &str) {
         let Some(mut object) = self.store.get(&location.0, &location.1).cloned() else {
             return;
         };
@@ -78,7 +89,7 @@ impl Cluster {
             if has_finalizer(&object, ORPHAN) {
                 self.orphan_dependents(location, object.uid(), now);
             } else if has_finalizer(&object, FOREGROUND) {
-                self.delete_dependents(location, object.uid(), now);
+                self.delete_dependents(location, object.uid(), cause, now);
             }
             return;
         }
@@ -90,6 +101,10 @@ impl Cluster {
             .collect();
         let is = |wanted| owners.iter().any(|(_, owner)| *owner == wanted);
         if owners.is_empty() || is(Owner::Unknown) {
+            return;
+        }
+        // A new dependent of an owner that waits stays until another one is removed.
+        if cause == Cause::Written && !is(Owner::Absent) {
             return;
         }
         if is(Owner::Solid) {
@@ -165,13 +180,16 @@ impl Cluster {
         self.drop_finalizer(location, ORPHAN, now);
     }
 
-    /// Deletes the dependents of an object that have no other owner. If none of the remaining ones
-    /// blocks its deletion, removes the object.
-    fn delete_dependents(&mut self, location: &Location, uid: &str, now: &str) {
+    /// Deletes the dependents of an object that have no other owner; only those that block it, if
+    /// another dependent was the cause. If none of the remaining ones blocks it, removes the object.
+    fn delete_dependents(&mut self, location: &Location, uid: &str, cause: Cause, now: &str) {
         for dependent in self.store.dependents(uid) {
             let found = self.store.get(&dependent.0, &dependent.1);
-            if found.is_some_and(|found| !found.is_terminating()) {
-                self.attend(&dependent, now);
+            let is_affected = found.is_some_and(|found| {
+                !found.is_terminating() && (cause == Cause::Written || blocks(found.value(), uid))
+            });
+            if is_affected {
+                self.attend(&dependent, Cause::Owner, now);
             }
         }
         let remaining = self.store.dependents(uid);

@@ -60,7 +60,7 @@ pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
         }
     }
     let mut wanted = wanted;
-    wanted.join_groups();
+    wanted.add_implied_groups();
     Ok(wanted)
 }
 

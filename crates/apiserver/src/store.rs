@@ -301,7 +301,8 @@ impl Store {
     }
 
     /// Returns the objects of a resource at `revision`, from the key `start` on, in list order. The
-    /// cost is proportional to the number of writes since `revision`, not to the number of objects.
+    /// cost depends on the number of writes since `revision`, not on the number of objects before
+    /// `start`.
     ///
     /// It ignores compaction. For a revision from a request, call [`remembers`](Self::remembers)
     /// first.

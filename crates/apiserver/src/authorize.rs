@@ -1,12 +1,14 @@
-//! The authorization hook: a function that allows or denies each request, for tests of clients.
+//! The authorizer: a function that allows or denies each request.
+//!
+//! The builder registers it; the service calls it before each request is executed.
 
 use std::fmt;
 
 use crate::status::{About, Status};
 
-/// The attributes of a request that an authorizer decides about.
+/// The attributes of a request, which an authorizer receives.
 ///
-/// The fields and their words are those of Kubernetes' RBAC.
+/// The fields and their values are those that Kubernetes' RBAC authorizer evaluates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Attributes {
@@ -15,43 +17,43 @@ pub struct Attributes {
     pub user: String,
     /// The groups of the user, such as `system:masters`.
     pub groups: Vec<String>,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or
-    /// `impersonate`.
+    /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`
+    /// or `impersonate`.
     pub verb: String,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version, such as `v1`.
+    /// The API version, such as `v1`.
     pub version: String,
     /// The plural name of the resource.
     pub resource: String,
-    /// Such as `status`; empty for the object itself.
+    /// The subresource, such as `status`; empty for the object itself.
     pub subresource: String,
-    /// Empty for cluster-scoped resources, and for requests to all namespaces.
+    /// The namespace; empty for cluster-scoped resources and for requests to all namespaces.
     pub namespace: String,
-    /// Empty for a collection.
+    /// The name of the object; empty for requests to a collection.
     pub name: String,
 }
 
-/// The decision of an authorizer about a request.
+/// The decision of an authorizer on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// The request is executed.
+    /// The server executes the request.
     Allow,
-    /// The response is 403.
+    /// The server responds with 403 Forbidden and does not execute the request.
     Deny,
 }
 
-/// The authorizer of a server: a function of the request.
+/// The function that decides whether the server executes a request.
 pub(crate) struct Authorizer(Box<dyn Fn(&Attributes) -> Decision + Send + Sync>);
 
 // === impl Attributes ===
 
 impl Attributes {
-    /// The name of the user of a request without a token.
+    /// The user name of a request without a token.
     pub const USER: &'static str = "system:admin";
 
-    /// The response to a denied request.
+    /// Returns the 403 status for a denied request.
     pub(crate) fn forbidden(&self) -> Status {
         let about = About {
             group: &self.group,
@@ -59,11 +61,11 @@ impl Attributes {
             kind: "",
             name: &self.name,
         };
-        Status::forbidden(&about, &self.refusal())
+        Status::forbidden(&about, &self.denied_message())
     }
 
-    /// The message of the response to a denied request.
-    fn refusal(&self) -> String {
+    /// Returns the message of the 403 status, worded like kube-apiserver's.
+    fn denied_message(&self) -> String {
         let resource = if self.subresource.is_empty() {
             self.resource.clone()
         } else {
@@ -104,7 +106,7 @@ mod tests {
     use super::Attributes;
 
     #[test]
-    fn an_error_has_the_message_of_kubernetes() {
+    fn a_denied_request_has_the_message_of_kubernetes() {
         let mut attributes = Attributes {
             user: "u".to_owned(),
             verb: "list".to_owned(),
@@ -114,13 +116,13 @@ mod tests {
             ..Attributes::default()
         };
         assert_eq!(
-            attributes.refusal(),
+            attributes.denied_message(),
             r#"User "u" cannot list resource "widgets" in API group "ex.io" in the namespace "default""#
         );
         attributes.namespace.clear();
         attributes.subresource = "status".to_owned();
         assert!(
-            attributes.refusal().ends_with(
+            attributes.denied_message().ends_with(
                 r#"resource "widgets/status" in API group "ex.io" at the cluster scope"#
             )
         );

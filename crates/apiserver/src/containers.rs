@@ -1,6 +1,6 @@
-//! Hooks that answer for the containers of pods: logs, commands and forwarded ports.
+//! Functions that stand in for the kubelet: container logs, commands and forwarded ports.
 //!
-//! No kubelet runs here, so a test says what its containers do.
+//! The builder registers them. The service calls them for the subresources of pods.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::io::DuplexStream;
 
-/// A request for the log of a container, as [`ApiServerBuilder::logs`] sees it.
+/// A request for the log of a container, which the function of [`ApiServerBuilder::logs`] receives.
 ///
 /// [`ApiServerBuilder::logs`]: crate::ApiServerBuilder::logs
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +21,15 @@ pub struct LogRequest {
     pub pod: String,
     /// The name of the container.
     pub container: String,
-    /// Whether the log is that of the container before its last restart.
+    /// Whether the client requests the log of the container before its last restart.
     pub previous: bool,
 }
 
-/// A command in a container, or an attachment to its main process, as [`ApiServerBuilder::exec`]
-/// sees it.
+/// An `exec` or `attach` session of a container, which the function of [`ApiServerBuilder::exec`]
+/// receives.
 ///
-/// A stream that the client did not ask for is closed, or its output is dropped.
+/// If the client did not request a stream, `stdin` is at its end, and the server discards the
+/// output.
 ///
 /// [`ApiServerBuilder::exec`]: crate::ApiServerBuilder::exec
 #[derive(Debug)]
@@ -42,17 +43,18 @@ pub struct ContainerSession {
     pub container: String,
     /// The command and its arguments; empty for `attach`.
     pub command: Vec<String>,
-    /// Whether the client asked for a terminal.
+    /// Whether the client requested a terminal.
     pub tty: bool,
-    /// What the client sends. It ends when the client closes it.
+    /// The standard input from the client. It ends when the client closes it.
     pub stdin: DuplexStream,
-    /// What the client reads as standard output.
+    /// The standard output to the client.
     pub stdout: DuplexStream,
-    /// What the client reads as standard error.
+    /// The standard error to the client.
     pub stderr: DuplexStream,
 }
 
-/// A connection to a port of a pod, as [`ApiServerBuilder::port_forward`] sees it.
+/// A connection to a port of a pod, which the function of [`ApiServerBuilder::port_forward`]
+/// receives.
 ///
 /// [`ApiServerBuilder::port_forward`]: crate::ApiServerBuilder::port_forward
 #[derive(Debug)]
@@ -62,16 +64,16 @@ pub struct ForwardedPort {
     pub namespace: String,
     /// The name of the pod.
     pub pod: String,
-    /// The port of the pod.
+    /// The port number of the pod.
     pub port: u16,
-    /// The connection. The client sees its end when it is dropped.
+    /// The connection. Dropping it closes the connection to the client.
     pub stream: DuplexStream,
 }
 
 type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Hook<A, T> = Arc<dyn Fn(A) -> T + Send + Sync>;
 
-/// The hooks of a server; those that are missing were not registered.
+/// The registered container functions of a server; `None` means that none is registered.
 #[derive(Clone, Default)]
 pub(crate) struct Hooks {
     pub(crate) logs: Option<Hook<LogRequest, String>>,
@@ -82,7 +84,7 @@ pub(crate) struct Hooks {
 // === impl Hooks ===
 
 impl Hooks {
-    /// A hook whose future is boxed.
+    /// Wraps an async function as a hook by boxing its future.
     pub(crate) fn boxed<A, F>(
         hook: impl Fn(A) -> F + Send + Sync + 'static,
     ) -> Hook<A, Job<F::Output>>

@@ -1,7 +1,7 @@
-//! Discovery: the kinds, the version and the schemas of the server.
+//! The discovery, version and `OpenAPI` documents.
 //!
-//! Clients read these documents to find the resources of the server; kubectl reads them before
-//! each command. All are pure functions of the resources that are served:
+//! The service calls these functions. Clients read the documents to find the resources of the server;
+//! kubectl reads them before each command. They depend only on the served resources:
 //!
 //! | path | document |
 //! |--|--|
@@ -15,10 +15,10 @@
 //!
 //! Each function takes all versions of all resources, in any order.
 //!
-//! # Not yet
+//! # Not supported
 //!
-//! The aggregated documents are those of `v2`; `v2beta1` was removed in 1.35, and a client that
-//! accepts only this version gets the plain documents.
+//! Aggregated documents have the version `v2`. A client that accepts only `v2beta1`, which Kubernetes
+//! 1.35 removed, receives the plain documents.
 
 use serde_json::{Map, Value, json};
 
@@ -37,7 +37,7 @@ pub(crate) use hash::etag;
 pub(crate) use openapi::{openapi, openapi_index, openapi_v2, openapi_v2_protobuf};
 use order::{Rank, VersionRank};
 
-/// The document at `/api`; `address` is where the server can be reached, as `host:port`.
+/// Returns the document at `/api`; `address` is the `host:port` of the server.
 pub(crate) fn api_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -46,7 +46,7 @@ pub(crate) fn api_versions(address: &str) -> Value {
     })
 }
 
-/// The document at `/apis`: every group but the core one.
+/// Returns the document at `/apis`: all groups except the core group.
 pub(crate) fn group_list<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
     let groups = groups(resources)
         .into_iter()
@@ -57,7 +57,7 @@ pub(crate) fn group_list<'a>(resources: impl IntoIterator<Item = &'a ResourceInf
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
-/// The document at `/apis/{name}`; `None` if there is no such group.
+/// Returns the document at `/apis/{name}`; `None` if the group is not served.
 pub(crate) fn group<'a>(
     resources: impl IntoIterator<Item = &'a ResourceInfo>,
     name: &str,
@@ -70,14 +70,14 @@ pub(crate) fn group<'a>(
     Some(document.into())
 }
 
-/// The document at `/api/v1` or `/apis/{group}/{version}`; `None` if nothing is served
-/// there.
+/// Returns the document at `/api/v1` or `/apis/{group}/{version}`; `None` if the version is not
+/// served.
 pub(crate) fn resource_list<'a>(
     resources: impl IntoIterator<Item = &'a ResourceInfo>,
     group: &str,
     version: &str,
 ) -> Option<Value> {
-    // The hash is that of the stored version, so all versions have to be looked at.
+    // The hash is computed from the stored version, which can be another version.
     let all: Vec<_> = resources
         .into_iter()
         .filter(|info| info.group == group)
@@ -109,7 +109,7 @@ pub(crate) fn resource_list<'a>(
     }))
 }
 
-/// The document at `/version`, for a `git_version` such as `v1.36.3`.
+/// Returns the document at `/version`, for a `git_version` such as `v1.36.3`.
 pub(crate) fn version(git_version: &str) -> Value {
     let mut parts = git_version.trim_start_matches('v').split('.');
     let (major, minor) = (
@@ -129,7 +129,7 @@ pub(crate) fn version(git_version: &str) -> Value {
     })
 }
 
-/// The platform of the server in Go's notation, such as `linux/amd64`.
+/// Returns the platform of the server in Go's notation, such as `linux/amd64`.
 fn platform() -> String {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -139,14 +139,14 @@ fn platform() -> String {
     format!("{}/{arch}", std::env::consts::OS)
 }
 
-/// One group: the resources of each of its versions, the preferred version first.
+/// A group, with the resources of its versions, the preferred version first.
 #[derive(Debug)]
 struct Group<'a> {
     name: &'a str,
     versions: Vec<(&'a str, Vec<&'a ResourceInfo>)>,
 }
 
-/// The groups, the core one first, in the order in which kubectl looks for a name.
+/// Returns the groups in the order in which kubectl searches for a name, the core group first.
 fn groups<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Vec<Group<'a>> {
     let mut resources: Vec<_> = resources.into_iter().collect();
     resources.sort_by_cached_key(|info| {
@@ -175,7 +175,7 @@ fn groups<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Vec<Grou
     groups
 }
 
-/// `apps/v1`, or `v1` in the core group.
+/// Returns `apps/v1`, or `v1` in the core group.
 fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() {
         version.to_owned()
@@ -234,7 +234,7 @@ fn subresource(info: &ResourceInfo, sub: &Subresource) -> Value {
         "kind": sub.kind,
         "verbs": sub.verbs,
     });
-    // Left out where they are those of the list.
+    // As in Kubernetes, omitted if they equal those of the list.
     if (&sub.group, &sub.version) != (&info.group, &info.version) {
         entry["group"] = sub.group.as_str().into();
         entry["version"] = sub.version.as_str().into();

@@ -1,4 +1,4 @@
-//! Encodes stored objects as response bodies. *(pure)*
+//! Encodes stored objects as the bodies of responses and the events of watches. *(pure)*
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ const PARTIAL: &str = r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.i
 /// The media type of YAML.
 pub(crate) const YAML: &str = "application/yaml";
 
-/// A value as YAML, with the members of objects in alphabetical order.
+/// Encodes a value as YAML, with the members of objects in alphabetical order.
 pub(crate) fn yaml_of(value: &Value) -> Option<Vec<u8>> {
     serde_yaml_ng::to_string(value).ok().map(String::into_bytes)
 }
 
-/// The bytes of a response.
+/// The body of a response, and its media type.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
@@ -41,17 +41,17 @@ pub(crate) struct Encoded {
 pub(crate) struct EventEncoder {
     resource: Arc<Resource>,
     format: Format,
-    /// Column definitions are sent once.
+    /// Whether the column definitions were sent: only the first event with a table has them.
     has_sent_columns: bool,
 }
 
-/// Encodes one object as a response.
+/// Encodes one object as the body of a response.
 ///
 /// The ages in tables are relative to `now`.
 ///
 /// # Errors
 ///
-/// 500 if the object has no protobuf form and nothing else is accepted.
+/// 500 if protobuf cannot encode the object and the client accepts no other encoding.
 pub(crate) fn object(
     resource: &Resource,
     stored: &Stored,
@@ -67,7 +67,7 @@ pub(crate) fn object(
     }
     let json = match format.presentation {
         Presentation::Table(include) => {
-            let object = of_row(resource, stored, include);
+            let object = row_object(resource, stored, include);
             let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
             resource
                 .columns
@@ -84,11 +84,11 @@ pub(crate) fn object(
     Ok(Encoded::text(json, format.encoding))
 }
 
-/// A list, or a page of one.
+/// Encodes a list, or a page of a list, as the body of a response.
 ///
 /// # Errors
 ///
-/// 500 if an object has no protobuf form and nothing else is accepted.
+/// 500 if protobuf cannot encode an object and the client accepts no other encoding.
 pub(crate) fn list(
     resource: &Resource,
     page: &Page,
@@ -97,7 +97,8 @@ pub(crate) fn list(
 ) -> Result<Encoded, Status> {
     let presentation = format.presentation;
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
-    // Lists of custom resources say that there is no more, where others say nothing.
+    // As in Kubernetes, complete lists of custom resources have an empty `continue`, and other
+    // complete lists have none.
     if !page.continue_token.is_empty() || resource.info.custom {
         metadata["continue"] = page.continue_token.as_str().into();
     }
@@ -115,7 +116,7 @@ pub(crate) fn list(
         let objects: Vec<_> = page
             .items
             .iter()
-            .map(|stored| of_row(resource, stored, include))
+            .map(|stored| row_object(resource, stored, include))
             .collect();
         let objects: Vec<_> = objects.iter().collect();
         let table = resource.columns.table(&objects, &metadata, include, now);
@@ -150,7 +151,7 @@ pub(crate) fn list(
         if at > 0 {
             out.push(b',');
         }
-        // Kubernetes names the kind of each item for custom resources only.
+        // As in Kubernetes, only custom resources have `apiVersion` and `kind` in each item.
         write_object(
             &mut out,
             resource,
@@ -163,8 +164,8 @@ pub(crate) fn list(
     Ok(Encoded::text(out, format.encoding))
 }
 
-/// A list as YAML. Its items are read one by one, so that they may nest as deep as in a list that
-/// is JSON.
+/// Encodes a list as YAML. It parses the items separately, so that the depth limit of the parser
+/// does not depend on the list.
 fn yaml_list(
     resource: &Resource,
     page: &Page,
@@ -215,12 +216,12 @@ fn write_object(
     out.push(b'}');
 }
 
-/// The members of an object but for `apiVersion` and `kind`.
+/// Serializes the members of an object except `apiVersion` and `kind`.
 fn body(resource: &Resource, stored: &Stored) -> Bytes {
     if resource.view == View::Same && resource.is_up_to_date(stored) {
         return stored.body().clone();
     }
-    let mut object = shown(resource, stored);
+    let mut object = in_version(resource, stored);
     let Some(object) = object.as_object_mut() else {
         return Bytes::new();
     };
@@ -229,8 +230,8 @@ fn body(resource: &Resource, stored: &Stored) -> Bytes {
     members(object)
 }
 
-/// A stored object as `resource` shows it.
-fn shown(resource: &Resource, stored: &Stored) -> Value {
+/// Converts a stored object to the version of `resource`.
+fn in_version(resource: &Resource, stored: &Stored) -> Value {
     let Some(mut migrated) = resource.migrated(stored) else {
         return resource.present(stored.value());
     };
@@ -238,19 +239,19 @@ fn shown(resource: &Resource, stored: &Stored) -> Value {
     migrated
 }
 
-/// The object from which the row of a table is made. The rows of autoscalers are those of the stored
-/// version, which keeps the order of all metrics.
-fn of_row(resource: &Resource, stored: &Stored, include: IncludeObject) -> Value {
+/// Returns the object for the row of a table. The rows of autoscalers print the stored version, which
+/// preserves the order of all metrics.
+fn row_object(resource: &Resource, stored: &Stored, include: IncludeObject) -> Value {
     if resource.view == View::Autoscaler && include != IncludeObject::Object {
         return stored.value().clone();
     }
-    shown(resource, stored)
+    in_version(resource, stored)
 }
 
 // === impl Encoded ===
 
 impl Encoded {
-    /// JSON, or the same as YAML.
+    /// Returns JSON, or converts it to YAML.
     fn text(json: Vec<u8>, encoding: Encoding) -> Self {
         let yaml = (encoding == Encoding::Yaml)
             .then(|| serde_json::from_slice::<Value>(&json).ok())
@@ -296,7 +297,7 @@ impl EventEncoder {
         }
         open(out, kind);
         if let Presentation::Table(include) = presentation {
-            let object = of_row(&self.resource, stored, include);
+            let object = row_object(&self.resource, stored, include);
             let table = self.table(&object, include, now);
             out.extend_from_slice(table.to_string().as_bytes());
         } else {
@@ -305,9 +306,10 @@ impl EventEncoder {
         close(out);
     }
 
-    /// Appends the beginning of the line of an event with a large object, and returns the bytes of
-    /// the object, which all watches share. The caller sends them, and then calls
-    /// [`close_shared`]. Returns `None` if the object is small, or not sent in its stored form.
+    /// Appends the beginning of the line of an event with a large object, and returns the serialized
+    /// object, which all watches share. The caller sends it, and then calls [`close_shared`].
+    ///
+    /// Returns `None` if the object is small or is not sent as stored.
     pub(crate) fn shared_event(
         &self,
         out: &mut Vec<u8>,
@@ -355,7 +357,7 @@ impl EventEncoder {
             return;
         }
         if let Presentation::Table(include) = self.format.presentation {
-            // A row like any other, of an object that has no name.
+            // As in Kubernetes, a bookmark is a table with one row, for an object without a name.
             object = self.table(&object, include, now);
         }
         open(out, "BOOKMARK");
@@ -377,13 +379,13 @@ impl EventEncoder {
     }
 }
 
-/// Appends the end of the line of an event about a large object.
+/// Appends the end of the line of an event that [`EventEncoder::shared_event`] began.
 pub(crate) fn close_shared(out: &mut Vec<u8>) {
     out.push(b'}');
     close(out);
 }
 
-/// The line or frame of an `ERROR` event.
+/// Encodes an `ERROR` event as a line or frame.
 pub(crate) fn error_line(status: &Status, encoding: Encoding) -> Bytes {
     let mut out = Vec::new();
     if encoding != Encoding::Json {

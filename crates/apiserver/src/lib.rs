@@ -1,10 +1,10 @@
-//! A Kubernetes API server in the process, in memory, for first steps and tests.
+//! An in-process, in-memory Kubernetes API server for tutorials and operator tests.
 //!
-//! [`ApiServer`] speaks to a kube client as a tower service, without a socket, or to
-//! kubectl and clients in other languages on a loopback port. `docs/apiserver.md` lists what it
-//! does and what it does not.
+//! [`ApiServer`] serves a kube client as a tower service, without a socket, and serves kubectl and
+//! clients in other languages on a loopback port. `docs/apiserver.md` lists the supported and
+//! unsupported features of Kubernetes.
 
-// The server, its ports and its service.
+// The server, its ports and its tower service.
 mod authorize;
 mod containers;
 mod profile;
@@ -18,18 +18,18 @@ mod patch;
 mod selector;
 mod wire;
 
-// Kinds and their rules.
+// Kinds, their schemas and validation.
 mod managed;
 mod metadata;
 mod registry;
 mod schema;
 mod typed;
 
-// The state of the server.
+// The stored objects and the operations on them.
 mod cluster;
 mod store;
 
-// Answers.
+// Responses.
 mod discovery;
 mod encode;
 mod json;

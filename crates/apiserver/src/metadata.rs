@@ -1,4 +1,4 @@
-//! The rules of `metadata`, which are the same for every kind. *(pure)*
+//! Decodes, defaults and updates `metadata`, in the same way for all kinds. *(pure)*
 
 use std::collections::HashSet;
 
@@ -53,11 +53,11 @@ const FIELDS: &[&str] = &[
     "managedFields",
 ];
 
-/// How much of `generateName` is kept: five random letters follow, and 63 is the most
-/// that any kind allows.
+/// The length to which `generateName` is truncated, in bytes: with five random characters, the name
+/// has 63, the maximum of a DNS label.
 const MAX_GENERATED_BASE: usize = 58;
 
-/// The `metadata` of an object, made if it is missing.
+/// Returns the `metadata` of an object, and creates it if it is missing.
 pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     if !object.get("metadata").is_some_and(Value::is_object) {
         object["metadata"] = json!({});
@@ -68,32 +68,32 @@ pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// A field of `metadata`.
+/// Returns a field of `metadata`.
 pub(crate) fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(name)
 }
 
-/// A text in `metadata`; empty if it is missing.
+/// Returns a string in `metadata`; empty if it is missing.
 pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     field(object, name)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
-/// Whether the object has no finalizers.
+/// Returns whether the object has no finalizers.
 pub(crate) fn is_unfinalized(object: &Value) -> bool {
     field(object, "finalizers")
         .and_then(Value::as_array)
         .is_none_or(Vec::is_empty)
 }
 
-/// Converts `metadata` into the form in which it is stored: only known fields of the right type
-/// that are not empty. Returns the sorted paths of the unknown fields, which are dropped.
+/// Converts `metadata` to its stored form, which has only known fields that are not empty. Returns the
+/// sorted paths of the dropped unknown fields.
 ///
 /// # Errors
 ///
-/// What a typed decoder would say of a field of the wrong type; `root` is its name for
-/// the metadata.
+/// The message of a typed decoder for a field of the wrong type, in which `root` is the path of the
+/// metadata.
 pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, String> {
     match object.get("metadata") {
         None | Some(Value::Null | Value::Object(_)) => {}
@@ -105,7 +105,7 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, Stri
     metadata.retain(|field, value| match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
-        // An empty list of entries asks for them to be dropped.
+        // An empty list is kept, because it requests the removal of all entries.
         Value::Array(list) => !list.is_empty() || field == "managedFields",
         Value::Object(map) => !map.is_empty(),
         Value::Bool(_) | Value::Number(_) => true,
@@ -168,8 +168,8 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, Stri
     Ok(unknown)
 }
 
-/// Drops the members of `object`, which is at `path`, that are not in `known`, and adds their
-/// paths to `unknown`.
+/// Drops the members of `object` that are not in `known`, and adds their paths to `unknown`; `path` is
+/// the path of `object`.
 fn keep_known(
     object: &mut Map<String, Value>,
     known: &[&str],
@@ -197,7 +197,7 @@ fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
 }
 
-/// Sets the fields of a new object that only the server may set.
+/// Sets the fields of a new object that only the server sets.
 pub(crate) fn stamp(object: &mut Value, uid: &str, now: &str) {
     let metadata = of(object);
     for field in [
@@ -212,9 +212,9 @@ pub(crate) fn stamp(object: &mut Value, uid: &str, now: &str) {
     metadata.insert("creationTimestamp".to_owned(), now.into());
 }
 
-/// A name made of `base` and five random letters.
+/// Generates a name from `base` and five random characters.
 pub(crate) fn generated_name(base: &str, random: &mut impl rand::Rng) -> String {
-    /// Without vowels, so that no words are formed, and without similar characters.
+    /// Without vowels, so that names contain no words, and without similar characters.
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let end = (0..=MAX_GENERATED_BASE.min(base.len()))
         .rev()
@@ -227,7 +227,7 @@ pub(crate) fn generated_name(base: &str, random: &mut impl rand::Rng) -> String 
 
 /// Copies the fields from `old` that an update may omit, and returns the errors of immutable fields.
 pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
-    /// Left out means kept; anything else is a change.
+    /// The immutable fields: an omitted field is copied, and another value is an error.
     const KEPT: &[&str] = &[
         "uid",
         "deletionTimestamp",
@@ -267,7 +267,7 @@ pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Rejects finalizers that are added to a terminating object.
+/// Returns an error for finalizers that are added to a terminating object.
 pub(crate) fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     let list = |object: &Value| {
         field(object, "finalizers")
@@ -294,7 +294,7 @@ pub(crate) fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> 
     ))
 }
 
-/// Marks an object for deletion. Returns whether this changed it.
+/// Marks an object for deletion. Returns whether the object changed.
 pub(crate) fn mark_dying(object: &mut Value, now: &str) -> bool {
     let metadata = of(object);
     if metadata.contains_key("deletionTimestamp") {

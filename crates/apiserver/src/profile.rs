@@ -1,16 +1,16 @@
-//! Profiles: the Kubernetes version that the server behaves like.
+//! The Kubernetes version whose behavior the server reproduces.
 
-/// The Kubernetes version that the server behaves like where versions differ.
+/// The Kubernetes version whose behavior the server reproduces where versions differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Kubernetes 1.31: no watch-list.
+    /// Kubernetes 1.31, without watch-list.
     V1_31,
-    /// Kubernetes 1.33: no watch-list.
+    /// Kubernetes 1.33, without watch-list.
     V1_33,
-    /// Kubernetes 1.34: watch-list, also for a watch that names no resourceVersion.
+    /// Kubernetes 1.34, with watch-list, also for a watch without a resourceVersion.
     V1_34,
-    /// Kubernetes 1.36: watch-list, also for a watch that names no resourceVersion.
+    /// Kubernetes 1.36, with watch-list, also for a watch without a resourceVersion.
     #[default]
     V1_36,
 }
@@ -18,7 +18,7 @@ pub enum Profile {
 // === impl Profile ===
 
 impl Profile {
-    /// The version that `/version` returns, such as `v1.36.3`.
+    /// Returns the `gitVersion` that the server reports at `/version`, such as `v1.36.3`.
     ///
     /// # Example
     ///
@@ -37,7 +37,7 @@ impl Profile {
         }
     }
 
-    /// Whether a watch may begin with the current objects (`sendInitialEvents`).
+    /// Returns whether a watch can request the current objects first (`sendInitialEvents`).
     pub(crate) const fn has_watch_list(self) -> bool {
         matches!(self, Self::V1_34 | Self::V1_36)
     }

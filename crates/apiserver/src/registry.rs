@@ -1,4 +1,4 @@
-//! The registry: all kinds that are served, and the rules that differ between them. *(pure)*
+//! The registry of the served resources, with the rules in which their kinds differ. *(pure)*
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ pub(crate) use definition::{CRD_FINALIZER, Definition};
 pub(crate) use resource::Resource;
 pub(crate) use view::View;
 
-/// Every kind that is served.
+/// The served resources: the built-in ones, and those of custom resource definitions.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// The versions of each resource by group and plural name, the preferred one first.
+    /// The versions of each resource by group and plural name, the preferred version first.
     resources: BTreeMap<(String, String), Vec<Arc<Resource>>>,
 }
 
-/// The rules of a kind that differ between kinds.
+/// The rules in which kinds differ.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a rule of its own, which a kind has or has not"
 )]
 pub(crate) struct Rules {
-    /// How objects are named.
+    /// The rule for object names.
     pub(crate) names: NameRule,
-    /// Which finalizers are allowed.
+    /// The rule for finalizers.
     pub(crate) finalizers: Finalizers,
-    /// Which changes increase the generation.
+    /// The changes that increase the generation.
     pub(crate) generation: Generation,
-    /// The field of the metadata whose changes also increase the generation.
+    /// A field of the metadata whose changes also increase the generation.
     pub(crate) counted_metadata: Option<&'static str>,
     /// Whether an update may omit the resourceVersion.
     pub(crate) unconditional_update: bool,
@@ -47,103 +47,103 @@ pub(crate) struct Rules {
     pub(crate) status_alone: bool,
     /// Whether the response to a deletion is the object instead of a `Status`.
     pub(crate) returns_deleted: bool,
-    /// What a deletion without a propagation policy does to the dependents.
+    /// The default propagation policy of a deletion.
     pub(crate) default_propagation: DefaultPropagation,
     /// The warning for a deletion without a propagation policy.
     pub(crate) deletion_warning: Option<&'static str>,
-    /// Where the numbers of its scale are. `None` if it has no scale.
+    /// The paths of the scale; `None` if the kind has no scale.
     pub(crate) scale: Option<ScalePaths>,
-    /// By which fields objects can be selected.
+    /// The fields that field selectors support.
     pub(crate) fields: Vec<SelectableField>,
 }
 
-/// Where the numbers of a scale are in an object, as JSON pointers.
+/// The paths of the fields of a scale in an object, as JSON pointers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
-    /// How many replicas are wanted.
+    /// The desired number of replicas.
     pub(crate) wanted: String,
-    /// How many replicas there are.
+    /// The observed number of replicas.
     pub(crate) present: String,
-    /// The selector of the replicas: a text in custom resources, an object in built-in kinds.
+    /// The selector of the replicas: a string in custom resources, an object in built-in kinds.
     pub(crate) selector: Option<String>,
 }
 
-/// What a deletion without a propagation policy does to the dependents of an object of a kind.
+/// The effect of a deletion without a propagation policy on the dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DefaultPropagation {
-    /// They are deleted after the object.
+    /// The dependents are deleted after the object.
     Background,
-    /// They stay without an owner, for kinds that are older than garbage collection.
+    /// The dependents remain without an owner, for kinds that are older than garbage collection.
     Orphan,
     /// A deletion never waits for dependents, with any policy.
     Unsupported,
 }
 
-/// Which changes increase the generation of an object.
+/// The changes that increase the generation of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// Nothing: these kinds have no generation.
+    /// None, because the kind has no generation.
     None,
-    /// A change to `spec`.
+    /// Changes of `spec`.
     Spec,
-    /// A change to anything but `metadata`, and `status` if it has a URL of its own.
+    /// Changes of all fields except `metadata`, and except `status` if it is a subresource.
     Content,
 }
 
-/// One resource in one version, as discovery and requests name it.
+/// The names and verbs of a resource in one version, as in discovery documents.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResourceInfo {
     /// The API group; empty for the core group.
     pub(crate) group: String,
-    /// The version, such as `v1`.
+    /// The API version, such as `v1`.
     pub(crate) version: String,
-    /// The kind of an object, such as `Pod`.
+    /// The kind of the objects, such as `Pod`.
     pub(crate) kind: String,
-    /// The kind of a list, such as `PodList`.
+    /// The kind of the lists, such as `PodList`.
     pub(crate) list_kind: String,
-    /// The name in URLs, such as `pods`.
+    /// The plural name, which URLs contain, such as `pods`.
     pub(crate) plural: String,
-    /// The name of one, such as `pod`.
+    /// The singular name, such as `pod`.
     pub(crate) singular: String,
-    /// What kubectl also understands, such as `po`.
+    /// The short names for kubectl, such as `po`.
     pub(crate) short_names: Vec<String>,
-    /// Groups of resources, such as `all`.
+    /// The categories for kubectl, such as `all`.
     pub(crate) categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub(crate) namespaced: bool,
-    /// What may be done, in the order of discovery documents (alphabetical).
+    /// The supported verbs, in the alphabetical order of discovery documents.
     pub(crate) verbs: Vec<String>,
-    /// The subresources that are served.
+    /// The served subresources.
     pub(crate) subresources: Vec<Subresource>,
-    /// Whether this is the version in which objects are stored.
+    /// Whether this is the storage version.
     pub(crate) storage: bool,
-    /// Whether a custom resource definition made it.
+    /// Whether a custom resource definition defines the resource.
     pub(crate) custom: bool,
-    /// Whether this version is deprecated, and what to say about it.
+    /// The deprecation warning of this version; `None` if it is not deprecated.
     pub(crate) deprecation: Option<String>,
-    /// The schema of a custom resource, for `OpenAPI`; nothing for built-in kinds.
+    /// The schema of a custom resource, for `OpenAPI`; `None` for built-in kinds.
     pub(crate) open_api_schema: Option<serde_json::Value>,
 }
 
-/// A part of a resource with a URL of its own.
+/// A subresource, as in discovery documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subresource {
     /// The last segment of the URL, such as `status`.
     pub(crate) name: String,
-    /// The group of the objects sent and answered, as in `autoscaling` for a scale.
+    /// The group of its objects, such as `autoscaling` for a scale.
     pub(crate) group: String,
-    /// The version of the objects sent and answered.
+    /// The version of its objects.
     pub(crate) version: String,
-    /// Their kind.
+    /// The kind of its objects.
     pub(crate) kind: String,
-    /// What may be done.
+    /// The supported verbs.
     pub(crate) verbs: Vec<String>,
 }
 
 // === impl ScalePaths ===
 
 impl ScalePaths {
-    /// Those of built-in kinds.
+    /// The paths of built-in kinds.
     fn builtin() -> Self {
         Self {
             wanted: "/spec/replicas".to_owned(),
@@ -156,7 +156,7 @@ impl ScalePaths {
 // === impl ResourceInfo ===
 
 impl ResourceInfo {
-    /// Whether its objects are stored, and not only answered.
+    /// Returns whether the server stores the objects of the resource, unlike those of reviews.
     pub(crate) fn is_stored(&self) -> bool {
         self.verbs.iter().any(|verb| verb == "get")
     }
@@ -178,7 +178,7 @@ impl Registry {
         registry
     }
 
-    /// Serves a resource in `versions`, the preferred one first.
+    /// Starts to serve a resource in `versions`, the preferred version first.
     pub(crate) fn insert(&mut self, versions: Vec<Arc<Resource>>) {
         if let Some(first) = versions.first() {
             let key = (first.info.group.clone(), first.info.plural.clone());
@@ -186,27 +186,27 @@ impl Registry {
         }
     }
 
-    /// Stops serving a resource.
+    /// Stops to serve a resource.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
         self.resources
             .remove(&(group.to_owned(), plural.to_owned()));
     }
 
-    /// The resource that a URL names.
+    /// Returns the resource that a URL addresses.
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.versions(group, plural)
             .iter()
             .find(|resource| resource.info.version == version)
     }
 
-    /// All versions of a resource, the preferred one first; none if it isn't served.
+    /// Returns all versions of a resource, the preferred version first; empty if it is not served.
     pub(crate) fn versions(&self, group: &str, plural: &str) -> &[Arc<Resource>] {
         self.resources
             .get(&(group.to_owned(), plural.to_owned()))
             .map_or(&[], |versions| versions.as_slice())
     }
 
-    /// Whether there are built-in kinds in this version of a group.
+    /// Returns whether this version of a group has built-in kinds.
     pub(crate) fn has_built_in(&self, group: &str, version: &str) -> bool {
         self.iter().any(|resource| {
             !resource.info.custom
@@ -215,7 +215,7 @@ impl Registry {
         })
     }
 
-    /// Every resource in every version.
+    /// Returns all resources in all versions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values().flatten()
     }

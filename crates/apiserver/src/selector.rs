@@ -22,26 +22,26 @@ pub(crate) enum SelectorError {
         /// The part that cannot be parsed.
         part: String,
     },
-    /// This resource cannot be selected by the field.
+    /// The resource does not support the field in selectors.
     #[error("field label not supported: {0}")]
     Unsupported(String),
-    /// Only the other kinds of this group can be selected by the field.
+    /// The resource supports only fields of the metadata in selectors.
     #[error("{0:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")]
     Unknown(String),
 }
 
-/// A field by which a resource can be selected.
+/// A field that the field selectors of a resource support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SelectableField {
-    /// Its name in a selector, such as `spec.nodeName`.
+    /// The name of the field in a selector, such as `spec.nodeName`.
     pub(crate) label: String,
-    /// The JSON pointer to its value.
+    /// The JSON pointer to the value.
     pub(crate) pointer: String,
-    /// Its value if it is absent.
+    /// The value if the field is absent.
     pub(crate) default: &'static str,
 }
 
-/// `metadata.name=web,status.phase!=Running`.
+/// A parsed field selector, such as `metadata.name=web,status.phase!=Running`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FieldSelector {
     terms: Vec<Term>,
@@ -54,24 +54,24 @@ struct Term {
     equal: bool,
 }
 
-/// Both selectors of a request.
+/// The label selector and the field selector of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selector {
-    /// By label.
+    /// The label selector.
     pub(crate) labels: LabelSelector,
-    /// By field.
+    /// The field selector.
     pub(crate) fields: FieldSelector,
 }
 
 // === impl Selector ===
 
 impl Selector {
-    /// Whether it matches every object.
+    /// Returns whether both selectors are empty, so that they match all objects.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.terms.is_empty()
     }
 
-    /// Whether it matches `object`.
+    /// Returns whether the selector matches `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
@@ -80,12 +80,11 @@ impl Selector {
 // === impl FieldSelector ===
 
 impl FieldSelector {
-    /// Parses `text`, given the fields that the resource knows.
+    /// Parses `text`, whose fields must be in `known`.
     ///
     /// # Errors
     ///
-    /// [`SelectorError`] if it doesn't parse, or names a field that the resource doesn't
-    /// know.
+    /// [`SelectorError`] if the syntax is invalid, or if the resource does not support a field.
     pub(crate) fn parse(text: &str, known: &[SelectableField]) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for part in split_unescaped(text) {
@@ -111,7 +110,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// The selected name, if the selector selects exactly one.
+    /// Returns the selected name if the selector requires one `metadata.name`.
     pub(crate) fn name(&self) -> Option<&str> {
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for term in &self.terms {
@@ -126,7 +125,7 @@ impl FieldSelector {
         }
     }
 
-    /// Whether it matches `object`.
+    /// Returns whether the selector matches `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.terms
             .iter()
@@ -137,7 +136,7 @@ impl FieldSelector {
 // === impl SelectableField ===
 
 impl SelectableField {
-    /// The field that is called by its own path, such as `spec.nodeName`.
+    /// Creates a field whose name in selectors is its path, such as `spec.nodeName`.
     pub(crate) fn at_its_path(label: &str, default: &'static str) -> Self {
         let pointer = format!("/{}", label.replace('.', "/"));
         Self {
@@ -156,7 +155,8 @@ impl SelectableField {
     }
 }
 
-/// The error of kinds without own selectable fields has another message than that of other kinds.
+/// Returns the error for an unsupported field. As in Kubernetes, the message differs if the resource
+/// supports only fields of the metadata.
 fn unsupported(label: &str, known: &[SelectableField]) -> SelectorError {
     if known
         .iter()

@@ -1,4 +1,6 @@
-//! The server as a tower service: a request in, a response out.
+//! The tower service that executes requests and returns responses.
+//!
+//! kube clients call it directly; the ports of the server call it for each HTTP request.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -42,27 +44,27 @@ pub(crate) use limit::MutatingLimit;
 pub use reply::ResponseBody;
 use websocket::Handshake;
 
-/// The largest body of a request, as in Kubernetes: 3 MiB.
+/// The maximum size of a request body, as in Kubernetes: 3 MiB.
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// The server as a tower service.
+/// The tower service of a server, which executes one request per call.
 ///
-/// Generic over the body of the request, so that it fits kube's client, hyper and a test
-/// alike. It is always ready, and it never fails: a refusal is a response.
+/// It accepts each type of request body, so kube's client, hyper and tests can call it. It is
+/// always ready and never returns an error: a rejected request has a response with a `Status`.
 ///
 /// # Cancel safety
 ///
-/// A request takes effect as a whole, in one poll, or not at all.
+/// If the future of a request is dropped, the request either took effect completely or not at all.
 #[derive(Debug, Clone)]
 pub struct ApiService {
     shared: Arc<Shared>,
-    /// Ends the watches that were asked for through this service.
+    /// Ends the watches of this service when it is cancelled.
     stop: CancellationToken,
-    /// The tasks of this service: watches over a WebSocket.
+    /// The tasks of this service: streams over a WebSocket.
     tasks: TaskTracker,
 }
 
-/// What a request carries, once its body is read.
+/// A request whose body is read and whose user is known.
 struct Call {
     parts: Parts,
     body: Bytes,
@@ -81,8 +83,8 @@ impl ApiService {
         }
     }
 
-    /// A service that says no, and ends its watches, once `stop` is cancelled; its tasks are among
-    /// `tasks`.
+    /// Returns a service that rejects requests and ends its watches after `stop` is cancelled, and
+    /// spawns its tasks on `tasks`.
     pub(crate) fn until(self, stop: CancellationToken, tasks: TaskTracker) -> Self {
         Self {
             stop,
@@ -186,7 +188,7 @@ impl ApiService {
         }
     }
 
-    /// The documents in which the server describes itself.
+    /// Returns the version, discovery and `OpenAPI` documents.
     fn describe(&self, call: &Call, target: &Target) -> Response<ResponseBody> {
         if call.parts.method != http::Method::GET {
             return reply::text(http::StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
@@ -228,7 +230,7 @@ impl ApiService {
 // === impl Call ===
 
 impl Call {
-    /// Where the client thinks the server is, as `host:port`.
+    /// Returns the `host:port` to which the client sent the request.
     fn host(&self) -> &str {
         let header = self.parts.headers.get(http::header::HOST);
         let header = header.and_then(|value| value.to_str().ok());
@@ -246,7 +248,7 @@ where
 {
     type Response = Response<ResponseBody>;
     type Error = Infallible;
-    // Boxed, so that users can name the service without naming its future.
+    // Boxed, because the type of an async block has no name.
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {

@@ -1,6 +1,6 @@
-//! Error responses: the `Status` object and its field errors.
+//! The `Status` object of responses, and its field errors.
 //!
-//! The messages are those of Kubernetes, because clients and users read them.
+//! The messages equal those of kube-apiserver, because clients compare them.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ mod tests;
 pub(crate) use about::About;
 pub use field::{FieldError, FieldErrorKind};
 
-/// A response without an object: usually an error.
+/// An error response, or a successful response without an object.
 ///
-/// It becomes the `Status` object of `meta/v1`, with its code as the code of the HTTP
-/// response.
+/// The server sends it as a `Status` object of `meta.k8s.io/v1`, with its code as the code of the
+/// HTTP response. `Display` prints the message.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Status {
@@ -33,25 +33,25 @@ pub struct Status {
 // === impl Status ===
 
 impl Status {
-    /// The code of the HTTP response.
+    /// Returns the HTTP status code, such as 404.
     #[must_use]
     pub fn code(&self) -> u16 {
         self.code.as_u16()
     }
 
-    /// The machine-readable reason, such as `NotFound`. Empty where Kubernetes has none.
+    /// Returns the machine-readable reason, such as `NotFound`; empty if Kubernetes has none.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// The human-readable message.
+    /// Returns the human-readable message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The `Status` object, as it goes over the wire.
+    /// Returns the `Status` object that the server sends.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let mut metadata = Map::new();
@@ -79,7 +79,7 @@ impl Status {
         status
     }
 
-    /// An error without details.
+    /// Creates a status without details.
     #[must_use]
     pub fn failure(
         code: StatusCode,
@@ -95,13 +95,13 @@ impl Status {
         }
     }
 
-    /// Sets the delay after which the client may retry, in seconds.
+    /// Sets the delay in seconds after which the client can retry, as `retryAfterSeconds`.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         self.detail("retryAfterSeconds", seconds.into())
     }
 
-    /// The delay after which the client may retry, in seconds, if it is set.
+    /// Returns the delay in seconds after which the client can retry, if it is set.
     pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
@@ -131,7 +131,7 @@ impl Status {
         self.detail("causes", json!([cause]))
     }
 
-    /// 404: there is no such object.
+    /// 404: the object does not exist.
     pub(crate) fn not_found(about: &About<'_>) -> Self {
         let message = format!("{} {:?} not found", about.qualified_resource(), about.name);
         Self::about(StatusCode::NOT_FOUND, "NotFound", message, about)
@@ -152,7 +152,7 @@ impl Status {
         Self::about(StatusCode::CONFLICT, "AlreadyExists", message, about)
     }
 
-    /// 409: no free name was found under the base in `generateName`.
+    /// 409: the server generated no unused name from `generateName`.
     pub(crate) fn no_unique_name(about: &About<'_>) -> Self {
         let message = format!(
             "{} {:?} already exists, the server was not able to generate a unique name for the object",
@@ -185,7 +185,7 @@ impl Status {
         )
     }
 
-    /// 422: the object breaks the rules of its kind.
+    /// 422: the object is invalid.
     pub(crate) fn invalid(about: &About<'_>, errors: &[FieldError]) -> Self {
         let message = match errors {
             [] => format!("{} {:?} is invalid", about.qualified_kind(), about.name),
@@ -209,8 +209,8 @@ impl Status {
         }
     }
 
-    /// 422: an update doesn't say which version it is of. Kubernetes names the resource here
-    /// where it otherwise names the kind.
+    /// 422: an update has no resourceVersion. Unlike in the other 422 responses, Kubernetes names
+    /// the resource and not the kind.
     pub(crate) fn version_missing(about: &About<'_>) -> Self {
         let error = FieldError::invalid(
             "metadata.resourceVersion",
@@ -226,7 +226,7 @@ impl Status {
         )
     }
 
-    /// 422: the options of a request break their rules; `kind` is such as `ListOptions`.
+    /// 422: the options of a request are invalid; `kind` is for example `ListOptions`.
     pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
         let about = About {
             group: "meta.k8s.io",
@@ -242,7 +242,7 @@ impl Status {
         Self::failure(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// 403: not allowed, for the reason in `detail`.
+    /// 403: the request is forbidden, for the reason in `detail`.
     pub(crate) fn forbidden(about: &About<'_>, detail: &str) -> Self {
         let resource = about.qualified_resource();
         let message = match (resource.as_str(), about.name) {
@@ -279,8 +279,7 @@ impl Status {
         )
     }
 
-    /// A refusal that says nothing of an object, as Kubernetes answers on behalf of a whole
-    /// request.
+    /// An error about the request and not about an object, with empty details, as in Kubernetes.
     pub(crate) fn generic(code: StatusCode, reason: &'static str, message: &str) -> Self {
         Self {
             details: Some(Map::new()),
@@ -288,7 +287,7 @@ impl Status {
         }
     }
 
-    /// 404: a resource that is not served.
+    /// 404: the server does not serve the resource.
     pub(crate) fn no_such_resource() -> Self {
         let message = "the server could not find the requested resource";
         Self::generic(StatusCode::NOT_FOUND, "NotFound", message)
@@ -301,7 +300,7 @@ impl Status {
         Self::failure(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// 415: the body is in a format that the server doesn't read here.
+    /// 415: the server does not support the media type of the body for this request.
     pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -314,7 +313,7 @@ impl Status {
         )
     }
 
-    /// 413: the body is larger than any object may be.
+    /// 413: the body is larger than `limit` bytes.
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
         Self::failure(
@@ -324,12 +323,12 @@ impl Status {
         )
     }
 
-    /// 500 without a reason, as Kubernetes answers errors that have no type.
+    /// 500 without a reason, as in Kubernetes for Go errors that are not API errors.
     pub(crate) fn untyped(message: impl Into<String>) -> Self {
         Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
-    /// 500 with a reason: an internal error.
+    /// 500 with the reason `InternalError`.
     pub(crate) fn internal(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
@@ -341,7 +340,7 @@ impl Status {
         Self::failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 429: a disruption budget does not allow the eviction of a pod now.
+    /// 429: a disruption budget does not currently allow the eviction of a pod.
     pub(crate) fn disruption_budget(why: &str, retry_after: Option<u32>) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         let status = Self::failure(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
@@ -352,7 +351,7 @@ impl Status {
         }
     }
 
-    /// 422: the result of a patch has a field of the wrong type. It names no kind, as in Kubernetes.
+    /// 422: the result of a patch has a field of the wrong type. As in Kubernetes, it names no kind.
     pub(crate) fn patch_invalid(patch: &str, why: &str) -> Self {
         let about = About {
             group: "",
@@ -371,7 +370,7 @@ impl Status {
         }
     }
 
-    /// 504: the requested version lies in the future.
+    /// 504: the requested resourceVersion is higher than the current one.
     pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         Self::failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
@@ -379,12 +378,12 @@ impl Status {
             .retry_after(1)
     }
 
-    /// 410: the required history has been dropped.
+    /// 410: the history since the requested resourceVersion has expired.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::failure(StatusCode::GONE, "Expired", message)
     }
 
-    /// 410: the continue token has expired. A list with `token` continues from the newest state.
+    /// 410: the continue token has expired. A list with `token` continues with the current objects.
     pub(crate) fn continue_expired(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list \
                        result. You can start a new list without the continue parameter, or use \

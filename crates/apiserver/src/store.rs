@@ -1,11 +1,11 @@
-//! The store: all objects, one version counter, and the history of writes. *(pure)*
+//! The store: the objects of all resources, the revision, and the history of writes. *(pure)*
 //!
-//! One counter serves all resources, as etcd's does: a resourceVersion orders any two
-//! writes to the server. Each resource keeps its own log of events, so that a watch of
-//! one resource does not read the writes to other resources.
+//! All resources share one revision, as in etcd, so resourceVersions order all writes to the
+//! server. Each resource has its own event log, so a watch of one resource does not read the writes
+//! to other resources.
 //!
-//! The history is bounded by the number of writes of a resource, and by age and bytes over
-//! all resources: the oldest writes of the server are dropped first.
+//! The history is bounded by the number of writes per resource, and by the age and the size of the
+//! writes to all resources. The oldest writes of the server are dropped first.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,44 +23,43 @@ mod owners;
 mod tests;
 
 pub(crate) use history::HistoryLimits;
-use history::Recorded;
+use history::LogEntry;
 pub(crate) use object::{Stored, members};
 use owners::Owners;
 pub(crate) use owners::{FOREGROUND, Garbage, Location, ORPHAN, has_finalizer, references};
 
-/// The name under which objects are stored: `widgets.ex.io`, or `pods` in the core group.
+/// The name of a resource in the store: `widgets.ex.io`, or `pods` in the core group.
 pub(crate) type Table = Arc<str>;
 
-/// The objects of one resource, in the order of lists.
+/// The objects of one resource, in list order.
 pub(crate) type Objects = BTreeMap<Key, Arc<Stored>>;
 
-/// The key of an object. The order is that of lists: of the strings `namespace/name`, as etcd
-/// orders its keys. So `a-b` comes before `a`, as a namespace.
+/// The key of an object. Keys are ordered by the string `namespace/name`, like the keys of etcd, so
+/// the namespace `a-b` comes before the namespace `a`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// Empty for cluster-scoped objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub(crate) namespace: Arc<str>,
-    /// Unique within resource and namespace.
+    /// The name, which is unique within the resource and the namespace.
     pub(crate) name: Arc<str>,
 }
 
-/// One write.
+/// A write to the store, which watches receive.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
-    /// The value of the counter after this write.
+    /// The revision of this write.
     pub(crate) revision: u64,
-    /// The kind of change.
+    /// The type of the write.
     pub(crate) change: Change,
     /// The key of the object.
     pub(crate) key: Key,
-    /// The object as written; of a deleted one the last state, with the revision of the
-    /// deletion.
+    /// The object after the write. For a deletion, the last state with the revision of the deletion.
     pub(crate) object: Arc<Stored>,
-    /// The object before this write. `None` if it is new.
+    /// The object before the write; `None` for a new object.
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
-/// The kind of change of a write.
+/// The type of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The object was created.
@@ -71,38 +70,38 @@ pub(crate) enum Change {
     Deleted,
 }
 
-/// The requested history has been dropped. The kept history begins after `oldest`.
+/// The error for a revision whose history was dropped or compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expired {
-    /// The oldest revision after which all events are kept.
+    /// The oldest revision after which no event was dropped or compacted.
     pub(crate) oldest: u64,
 }
 
-/// All objects, and the logs of writes.
+/// The objects of all resources, and their event logs.
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
     compacted: u64,
     limits: HistoryLimits,
-    /// The time since the start, as last set.
+    /// The time since the start of the server, which [`Store::advance`] sets.
     now: Duration,
-    /// The size of the states in the logs that are not current, in bytes.
+    /// The estimated size of the object states in the logs that are not current, in bytes.
     history: usize,
-    /// How many events the logs hold.
+    /// The number of events in all logs.
     events: usize,
-    /// Every event of every log, oldest first, and some that a log has dropped already.
-    order: VecDeque<Recorded>,
-    stock: BTreeMap<Table, Drawer>,
+    /// An entry for each event in the logs, oldest first. It can contain entries for dropped events.
+    order: VecDeque<LogEntry>,
+    resources: BTreeMap<Table, ResourceStore>,
     /// The dependents of each owner, for garbage collection.
     owners: Owners,
 }
 
-/// The objects and the log of one resource.
+/// The objects and the event log of one resource.
 #[derive(Debug, Default)]
-struct Drawer {
+struct ResourceStore {
     objects: Objects,
     log: VecDeque<Event>,
-    /// The revision of the last event that the log has dropped.
+    /// The revision of the last event that was dropped from the log.
     floor: u64,
     /// The revision of the last event.
     last: u64,
@@ -118,7 +117,7 @@ impl Key {
         }
     }
 
-    /// `namespace/name`, byte by byte.
+    /// Returns the bytes of `namespace/name`.
     fn text(&self) -> impl Iterator<Item = u8> {
         let namespace = self.namespace.bytes();
         namespace.chain([b'/']).chain(self.name.bytes())
@@ -131,7 +130,7 @@ impl Ord for Key {
             return self.name.cmp(&other.name);
         }
         let (ours, theirs) = (self.text(), other.text());
-        // No two keys are equal here, even if a URL has a slash in a namespace.
+        // Different keys can have the same text, because a URL can have a slash in a namespace.
         ours.cmp(theirs)
             .then_with(|| self.namespace.cmp(&other.namespace))
     }
@@ -146,7 +145,7 @@ impl PartialOrd for Key {
 // === impl Store ===
 
 impl Store {
-    /// Creates an empty store that keeps a history within `limits`.
+    /// Creates an empty store with these limits of its history.
     pub(crate) fn new(limits: HistoryLimits) -> Self {
         Self {
             revision: 0,
@@ -156,65 +155,67 @@ impl Store {
             history: 0,
             events: 0,
             order: VecDeque::new(),
-            stock: BTreeMap::new(),
+            resources: BTreeMap::new(),
             owners: Owners::default(),
         }
     }
 
-    /// Starts to record the objects that garbage collection has to check.
+    /// Starts to queue the changes that the garbage collector checks.
     pub(crate) fn track_owners(&mut self) {
         self.owners.is_tracked = true;
     }
 
-    /// The next change that garbage collection has to check.
+    /// Dequeues the next change for the garbage collector.
     pub(crate) fn next_garbage(&mut self) -> Option<Garbage> {
         self.owners.next()
     }
 
-    /// The objects that name the one with this uid as an owner.
+    /// Returns the locations of the objects with an owner reference to this uid.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<Location> {
         self.owners.dependents(uid).cloned().collect()
     }
 
-    /// The location of the object with this uid, if its deletion waits for its dependents.
+    /// Returns the location of the object with this uid if its deletion waits for its dependents.
     pub(crate) fn waiting_owner(&self, uid: &str) -> Option<Location> {
         self.owners.waiting(uid).cloned()
     }
 
-    /// The counter: the revision of the last write.
+    /// Returns the revision of the last write to the store.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The revision of the last write to a resource; 0 if there was none.
+    /// Returns the revision of the last write to a resource, or 0 if it has no writes.
     pub(crate) fn last_write(&self, table: &str) -> u64 {
-        self.stock.get(table).map_or(0, |drawer| drawer.last)
+        self.resources
+            .get(table)
+            .map_or(0, |resource| resource.last)
     }
 
-    /// The object at `key`.
+    /// Returns the object at `key`.
     pub(crate) fn get(&self, table: &str, key: &Key) -> Option<&Arc<Stored>> {
-        self.stock.get(table)?.objects.get(key)
+        self.resources.get(table)?.objects.get(key)
     }
 
-    /// The objects of a resource, as they are now.
+    /// Returns the current objects of a resource.
     pub(crate) fn objects(&self, table: &str) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
-        self.stock
+        self.resources
             .get(table)
             .into_iter()
-            .flat_map(|drawer| &drawer.objects)
+            .flat_map(|resource| &resource.objects)
     }
 
-    /// Every object, with its resource.
+    /// Returns all objects with their resources.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Table, &Arc<Stored>)> {
-        let drawers = self.stock.iter();
-        drawers.flat_map(|(table, drawer)| drawer.objects.values().map(move |it| (table, it)))
+        let stores = self.resources.iter();
+        stores.flat_map(|(table, resource)| resource.objects.values().map(move |it| (table, it)))
     }
 
-    /// Every object in `namespace`, with its resource.
+    /// Returns the keys of all objects in `namespace`, with their resources.
     pub(crate) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Table, &Key)> {
         let first = Key::new(namespace, "");
-        self.stock.iter().flat_map(move |(table, drawer)| {
-            drawer
+        self.resources.iter().flat_map(move |(table, resource)| {
+            resource
                 .objects
                 .range(first.clone()..)
                 .take_while({
@@ -225,7 +226,7 @@ impl Store {
         })
     }
 
-    /// Writes `value`, which conforms to the schema with the number `schema`.
+    /// Stores `value`, which conforms to the schema with the number `schema`.
     pub(crate) fn put(
         &mut self,
         table: &Table,
@@ -235,8 +236,8 @@ impl Store {
     ) -> Arc<Stored> {
         self.revision += 1;
         let object = Arc::new(Stored::new(value, self.revision, schema));
-        let drawer = self.stock.entry(table.clone()).or_default();
-        let previous = drawer.objects.insert(key.clone(), object.clone());
+        let resource = self.resources.entry(table.clone()).or_default();
+        let previous = resource.objects.insert(key.clone(), object.clone());
         let location = (table.clone(), key.clone());
         self.owners.put(&location, previous.as_deref(), &object);
         let change = if previous.is_some() {
@@ -257,8 +258,8 @@ impl Store {
 
     /// Removes the object at `key`, and returns its last state.
     pub(crate) fn remove(&mut self, table: &Table, key: &Key) -> Option<Arc<Stored>> {
-        let drawer = self.stock.get_mut(table)?;
-        let previous = drawer.objects.remove(key)?;
+        let resource = self.resources.get_mut(table)?;
+        let previous = resource.objects.remove(key)?;
         self.revision += 1;
         let object = Arc::new(previous.at(self.revision));
         let location = (table.clone(), key.clone());
@@ -274,20 +275,23 @@ impl Store {
         Some(object)
     }
 
-    /// Compacts the history before `revision`, for all lists and watches that start afterwards.
+    /// Compacts the history before `revision`: lists and watches that start later cannot read it.
     ///
-    /// Running watches are not closed.
+    /// Running watches continue.
     pub(crate) fn compact(&mut self, revision: u64) {
         self.compacted = self.compacted.max(revision.min(self.revision));
     }
 
-    /// Checks that all events after `revision` are kept.
+    /// Checks that a list or watch can start at `revision`.
     ///
     /// # Errors
     ///
-    /// [`Expired`] if some of them were dropped or compacted.
+    /// [`Expired`] if events after `revision` were dropped or compacted.
     pub(crate) fn remembers(&self, table: &str, revision: u64) -> Result<(), Expired> {
-        let floor = self.stock.get(table).map_or(0, |drawer| drawer.floor);
+        let floor = self
+            .resources
+            .get(table)
+            .map_or(0, |resource| resource.floor);
         let oldest = floor.max(self.compacted);
         if revision < oldest {
             Err(Expired { oldest })
@@ -296,32 +300,33 @@ impl Store {
         }
     }
 
-    /// The objects of a resource at `revision`, from the key `start` on, in order. The cost is
-    /// proportional to the writes since then, not to the number of objects.
+    /// Returns the objects of a resource at `revision`, from the key `start` on, in list order. The
+    /// cost depends on the number of writes since `revision`, not on the number of objects before
+    /// `start`.
     ///
-    /// Compaction has no effect on it, only dropped events have: a request that names a revision
-    /// calls [`remembers`](Self::remembers) first.
+    /// It ignores compaction. For a revision from a request, call [`remembers`](Self::remembers)
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`Expired`] if the log has dropped some events since `revision`.
+    /// [`Expired`] if events after `revision` were dropped from the log.
     pub(crate) fn objects_at(
         &self,
         table: &str,
         revision: u64,
         start: Bound<Key>,
     ) -> Result<impl Iterator<Item = (&Key, &Arc<Stored>)>, Expired> {
-        let drawer = self.stock.get(table);
-        let oldest = drawer.map_or(0, |drawer| drawer.floor);
+        let resource = self.resources.get(table);
+        let oldest = resource.map_or(0, |resource| resource.floor);
         if revision < oldest {
             return Err(Expired { oldest });
         }
         let range = (start, Bound::Unbounded);
-        // The earlier states of the objects that have changed since. `None` for a new object.
+        // The states at `revision` of the objects that have changed since; `None` for new objects.
         let mut changed: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
-        let log = drawer
+        let log = resource
             .into_iter()
-            .flat_map(|drawer| drawer.log.iter().rev());
+            .flat_map(|resource| resource.log.iter().rev());
         for event in log.take_while(|event| event.revision > revision) {
             if range.contains(&event.key) {
                 changed.insert(&event.key, event.previous.as_ref());
@@ -331,43 +336,49 @@ impl Store {
             .iter()
             .filter_map(|(key, object)| object.map(|object| (*key, object)))
             .collect();
-        let same = drawer
+        let same = resource
             .into_iter()
-            .flat_map(move |drawer| drawer.objects.range(range.clone()))
+            .flat_map(move |resource| resource.objects.range(range.clone()))
             .filter(move |(key, _)| !changed.contains_key(key));
-        Ok(in_order(same, restored.into_iter()))
+        Ok(merge_ordered(same, restored.into_iter()))
     }
 
-    /// Up to `limit` events of a resource after `revision`, oldest first.
+    /// Returns up to `limit` events of a resource after `revision`, oldest first.
     ///
-    /// For running watches: compaction has no effect, only dropped events have.
+    /// Running watches call it. It ignores compaction.
     ///
     /// # Errors
     ///
-    /// [`Expired`] if the log has dropped some of them.
+    /// [`Expired`] if events after `revision` were dropped from the log.
     pub(crate) fn events_after(
         &self,
         table: &str,
         revision: u64,
         limit: usize,
     ) -> Result<Vec<Event>, Expired> {
-        let Some(drawer) = self.stock.get(table) else {
+        let Some(resource) = self.resources.get(table) else {
             return Ok(Vec::new());
         };
-        if revision < drawer.floor {
+        if revision < resource.floor {
             return Err(Expired {
-                oldest: drawer.floor,
+                oldest: resource.floor,
             });
         }
-        let first = drawer
+        let first = resource
             .log
             .partition_point(|event| event.revision <= revision);
-        Ok(drawer.log.iter().skip(first).take(limit).cloned().collect())
+        Ok(resource
+            .log
+            .iter()
+            .skip(first)
+            .take(limit)
+            .cloned()
+            .collect())
     }
 }
 
-/// Merges two ordered sequences.
-fn in_order<'a>(
+/// Merges two sequences that are ordered by key.
+fn merge_ordered<'a>(
     first: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
     second: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
 ) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {

@@ -1,8 +1,7 @@
-//! The `Table` form of objects, which kubectl prints.
+//! Converts objects to the rows of a `Table`, which kubectl prints.
 //!
-//! The server, not kubectl, knows the columns of a kind: those of a CRD's
-//! `additionalPrinterColumns`, or those that Kubernetes has for its own kinds. A
-//! [`Columns`] is made once for a kind and turns objects into the rows of a `Table`.
+//! The server, not kubectl, defines the columns of a kind: `additionalPrinterColumns` of a CRD, or
+//! the columns of a built-in kind. Each resource has one [`Columns`].
 //!
 //! Source: the names and contents of the columns are those of Kubernetes 1.36,
 //! `pkg/printers/internalversion` and apiextensions-apiserver
@@ -34,11 +33,11 @@ pub(crate) enum IncludeObject {
     #[default]
     Metadata,
 
-    /// All of it.
+    /// The complete object.
     Object,
 }
 
-/// One column: its name and the source of its cells.
+/// A column: its definition and the source of its cells.
 #[derive(Clone, Debug)]
 struct Column {
     name: String,
@@ -52,19 +51,20 @@ struct Column {
 /// The source of the cells of a column.
 #[derive(Clone, Debug)]
 enum Cell {
-    /// A field, as the column's type says; `None` if the path is not one we support.
+    /// A field, converted to the type of the column; `None` if the path is not supported.
     Field(Option<Path>),
 
-    /// What this makes of the object, seen now.
+    /// A function of the object and the current time.
     Read(fn(&Value, Timestamp) -> Value),
 }
 
 // === impl Columns ===
 
 impl Columns {
-    /// The columns of a CRD's version: its name, and what `additionalPrinterColumns` adds.
+    /// Returns the columns of a version of a CRD: the name and `additionalPrinterColumns`.
     ///
-    /// The age if it adds nothing. A column whose path is not supported stays empty.
+    /// Without `additionalPrinterColumns`, the second column is the age. A column whose path is not
+    /// supported has empty cells.
     pub(crate) fn from_crd(additional_printer_columns: Option<&Value>) -> Self {
         let additional = additional_printer_columns
             .and_then(Value::as_array)
@@ -82,18 +82,17 @@ impl Columns {
         }
     }
 
-    /// The columns of a built-in resource: name and age, if we know no better.
+    /// Returns the columns of a built-in resource; name and age if it has no specific columns.
     pub(crate) fn builtin(group: &str, plural: &str) -> Self {
         Self {
             columns: builtin::columns(group, plural),
         }
     }
 
-    /// `objects` as a `Table` of `meta.k8s.io/v1`.
+    /// Returns a `Table` of `meta.k8s.io/v1` with a row for each object.
     ///
-    /// `list_meta` is the `metadata` of the list they are from, or of the object itself:
-    /// its `resourceVersion`, `continue` and `remainingItemCount` become the table's. Ages
-    /// are counted up to `now`.
+    /// `list_meta` is the `metadata` of the list or the object. The table has the same
+    /// `resourceVersion`, `continue` and `remainingItemCount`. Ages are relative to `now`.
     pub(crate) fn table(
         &self,
         objects: &[&Value],
@@ -212,12 +211,12 @@ impl Column {
         }
     }
 
-    /// `value` as the column's type wants it; `null` if it is nothing of the kind.
+    /// Converts `value` to the type of the column; `null` if it has another type.
     fn convert(&self, value: &Value, now: Timestamp) -> Value {
         match (self.kind.as_str(), value) {
             (_, Value::Null) => Value::Null,
             ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => value.clone(),
-            // Whatever it is, it can be written down.
+            // Every other value is formatted as a string.
             ("string", other) => other.to_string().into(),
             ("integer", Value::Number(number)) => {
                 #[expect(clippy::cast_possible_truncation, reason = "an integer was asked for")]

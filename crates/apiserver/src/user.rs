@@ -1,4 +1,6 @@
-//! Users, with their uids and groups. *(pure)*
+//! The user of a request: name, uid, groups and extra fields. *(pure)*
+//!
+//! The service identifies the user of each request; authorization and reviews read it.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +17,19 @@ pub(crate) struct User {
     pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The group of all users but [`ANONYMOUS`].
+/// The group of all users except [`ANONYMOUS`].
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
-/// The group whose requests are always allowed, and never limited.
+/// The group whose requests are always authorized, and exempt from request limits.
 pub(crate) const MASTERS: &str = "system:masters";
 
-/// The user of requests without credentials, if a server accepts them.
+/// The name of an unauthenticated user, which a request can impersonate.
 const ANONYMOUS: &str = "system:anonymous";
 
 // === impl User ===
 
 impl User {
-    /// The user of a request without a token.
+    /// Returns the user of a request without a token, a member of [`MASTERS`].
     pub(crate) fn admin() -> Self {
         Self {
             name: Attributes::USER.to_owned(),
@@ -36,20 +38,20 @@ impl User {
         }
     }
 
-    /// The user of a service account.
+    /// Returns the user of a service account, with its groups.
     pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
         let mut user = Self {
             name: format!("system:serviceaccount:{namespace}:{name}"),
             uid: uid.to_owned(),
             ..Self::default()
         };
-        user.join_groups();
+        user.add_implied_groups();
         user
     }
 
-    /// Adds the groups that follow from the name of a user: the groups of service accounts, if the
-    /// user has no other groups, and the group of all authenticated users.
-    pub(crate) fn join_groups(&mut self) {
+    /// Adds the groups that the name of the user implies: the service account groups, if the user
+    /// has no groups, and `system:authenticated` or `system:unauthenticated`.
+    pub(crate) fn add_implied_groups(&mut self) {
         let account = self.name.strip_prefix("system:serviceaccount:");
         if let Some((namespace, _)) = account.and_then(|it| it.split_once(':'))
             && self.groups.is_empty()
@@ -67,12 +69,12 @@ impl User {
         }
     }
 
-    /// The user as `userInfo` of a review.
+    /// Returns the user as the `userInfo` of a review.
     pub(crate) fn to_value(&self) -> Value {
         self.to_fields().into()
     }
 
-    /// The fields of the user in an object.
+    /// Returns the fields of `userInfo`: `username`, and `uid`, `groups` and `extra` if not empty.
     pub(crate) fn to_fields(&self) -> Map<String, Value> {
         let mut info = Map::new();
         info.insert("username".to_owned(), self.name.as_str().into());

@@ -1,10 +1,10 @@
-//! One watch: the current objects, then the writes to them, as lines.
+//! The stream of a watch: the initial objects, then the events of its resource.
 //!
-//! A watch has no queue. It keeps its position in the history, and reads the next events from the
-//! log of its resource. The initial objects are read in the same way: the current objects, with
-//! the changes since its start reverted. Its memory is bounded: one chunk of lines, and references
-//! to large objects whose bytes all watches share. A slow watch is closed when the log has dropped
-//! events that it has not sent.
+//! A watch has no queue. It stores its position in the history, and reads the next events from the
+//! log of its resource. It reads the initial objects in the same way: the current objects, with the
+//! changes since the start of the watch reverted. Its memory is bounded: one chunk of lines, and
+//! references to the bytes of large objects, which all watches share. A slow watch is closed when
+//! events that it has not sent were dropped from the log.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -25,7 +25,7 @@ use crate::server::Shared;
 use crate::store::{Change, Event, Expired, Key, Stored};
 
 /// The interval of periodic bookmarks.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The time between the last bookmark and the end of a watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -33,8 +33,8 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// The number of events, or of initial objects, that are read at once.
 const BATCH: usize = 128;
 
-/// The target size of a chunk of lines, in bytes. A watch whose client does not read holds one such
-/// chunk, and its connection holds a few.
+/// The target size of a chunk of lines, in bytes. If the client does not read, the watch holds one
+/// chunk and its connection a few.
 const CHUNK: usize = 16 * 1024;
 
 /// The parameters of a watch.
@@ -49,11 +49,11 @@ pub(crate) struct Subscription {
     pub(crate) initial: Option<Bound<Key>>,
     /// Whether a bookmark ends the initial objects.
     pub(crate) marks_initial_end: bool,
-    /// The revision up to which events have been sent.
+    /// The revision of the last event that was read from the log.
     pub(crate) sent: u64,
-    /// Whether bookmarks may be sent.
+    /// Whether the client accepts bookmarks.
     pub(crate) bookmarks: bool,
-    /// When the watch ends.
+    /// The time at which the watch ends.
     pub(crate) deadline: Instant,
 }
 
@@ -61,21 +61,21 @@ pub(crate) struct Subscription {
 struct Watch {
     subscription: Subscription,
     shared: Arc<Shared>,
-    /// Changes with each write to the resource. Closed when the resource is not served any more.
+    /// Changes with each write to the resource. Closed when the resource is no longer served.
     written: watch::Receiver<u64>,
     /// Cancelled when all watches are closed.
     cut: CancellationToken,
     /// Cancelled when the port of the watch is closed.
     stop: CancellationToken,
     next_bookmark: Instant,
-    /// Parts of lines that are ready to send.
+    /// Encoded parts of lines that are not sent yet.
     ready: VecDeque<Bytes>,
-    /// Whether the deadline has passed. Then the log is read once more, the ready lines are sent,
-    /// and the watch ends.
+    /// Whether the deadline has passed. Then the watch reads the log once more, sends the encoded
+    /// lines, and ends.
     is_over: bool,
 }
 
-/// A chunk of lines: owned bytes, and between them shared bytes of large objects.
+/// A chunk of lines: owned bytes, interleaved with the shared bytes of large objects.
 #[derive(Default)]
 struct Chunk {
     sent: VecDeque<Bytes>,
@@ -84,7 +84,7 @@ struct Chunk {
     size: usize,
 }
 
-/// The lines of a watch, until it ends.
+/// Returns the stream of the lines or frames of a watch, which ends with the watch.
 pub(crate) fn lines(
     subscription: Subscription,
     shared: Arc<Shared>,
@@ -109,10 +109,11 @@ pub(crate) fn lines(
     })
 }
 
-/// When the next bookmark is due: every minute, and shortly before the end.
+/// Returns the time of the next bookmark: after a minute, or shortly before the deadline if that is
+/// earlier.
 fn next_bookmark(deadline: Instant) -> Instant {
     let now = Instant::now();
-    let due = now + BOOKMARK_EVERY;
+    let due = now + BOOKMARK_INTERVAL;
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now && last < due => last,
         _ => due,
@@ -130,7 +131,7 @@ impl Watch {
             if self.is_over || self.cut.is_cancelled() || self.stop.is_cancelled() {
                 return None;
             }
-            // A client that reads slowly may never have read everything.
+            // Checked in each iteration, because a slow client may never reach the wait below.
             let now = Instant::now();
             self.is_over = now >= self.subscription.deadline;
             self.initial()?;
@@ -143,7 +144,7 @@ impl Watch {
             {
                 return Some(chunk);
             }
-            // Before the log is read, so that a write in between is not missed.
+            // Marks the writes as seen before the log is read, so that no write is missed.
             let open = self.written.has_changed().is_ok();
             self.written.borrow_and_update();
             self.read()?;
@@ -158,8 +159,8 @@ impl Watch {
                 biased;
                 () = self.cut.cancelled() => return None,
                 () = self.stop.cancelled() => return None,
-                // An error means that the resource is not served any more: the remaining events
-                // in the log are sent, and then the watch ends.
+                // An error means that the resource is no longer served: the watch sends the
+                // remaining events in the log, and ends.
                 _ = self.written.changed() => {}
                 () = sleep_until(deadline) => {}
                 () = sleep_until(self.next_bookmark), if self.subscription.bookmarks => {}
@@ -167,8 +168,8 @@ impl Watch {
         }
     }
 
-    /// Encodes a batch of the initial objects. `None` if the log has dropped changes since the
-    /// start.
+    /// Encodes a batch of the initial objects. Returns `None` if changes since the start of the watch
+    /// were dropped from the log.
     fn initial(&mut self) -> Option<()> {
         let now = self.shared.now();
         let subscription = &mut self.subscription;
@@ -194,7 +195,7 @@ impl Watch {
                 if subscription.selector.matches(object.value()) {
                     chunk.event(&mut subscription.encoder, "ADDED", &object, now);
                 }
-                // The rest of the batch is read again.
+                // The next call reads the rest of the batch again.
                 if chunk.size >= CHUNK {
                     break;
                 }
@@ -209,7 +210,7 @@ impl Watch {
         Some(())
     }
 
-    /// Encodes events that have not been sent. `None` if the log has dropped some of them.
+    /// Encodes the next events. Returns `None` if some of them were dropped from the log.
     fn read(&mut self) -> Option<()> {
         let now = self.shared.now();
         let subscription = &mut self.subscription;
@@ -226,10 +227,10 @@ impl Watch {
             }
             for event in events {
                 subscription.sent = event.revision;
-                if let Some((kind, object)) = subscription.tell(&event) {
+                if let Some((kind, object)) = subscription.watch_event(&event) {
                     chunk.event(&mut subscription.encoder, kind, &object, now);
                 }
-                // The rest of the batch is read again from the log.
+                // The next call reads the rest of the batch from the log again.
                 if chunk.size >= CHUNK {
                     break;
                 }
@@ -239,21 +240,22 @@ impl Watch {
         Some(())
     }
 
-    /// Advances the position of the watch to the newest revision if all earlier events were sent.
+    /// Encodes a bookmark. If the log has no unsent events, it first advances the position of the
+    /// watch to the newest revision.
     fn bookmark(&mut self) -> Option<Bytes> {
         self.next_bookmark = next_bookmark(self.subscription.deadline);
         let subscription = &mut self.subscription;
         let (table, sent) = (&subscription.resource.table, subscription.sent);
         let revision = self.shared.read(|cluster| {
-            let news = cluster.store.events_after(table, sent, 1);
-            let is_quiet = news.is_ok_and(|events| events.is_empty());
-            if is_quiet {
+            let unsent = cluster.store.events_after(table, sent, 1);
+            let is_current = unsent.is_ok_and(|events| events.is_empty());
+            if is_current {
                 cluster.store.revision()
             } else {
                 sent
             }
         });
-        // A watch from a future version sends nothing before that version.
+        // A watch from a future resourceVersion sends nothing before that version.
         if sent > revision {
             return None;
         }
@@ -286,7 +288,7 @@ impl Chunk {
         }
     }
 
-    /// The lines, in the order in which they are sent.
+    /// Returns the parts of the lines, in order.
     fn pieces(mut self) -> VecDeque<Bytes> {
         if !self.own.is_empty() {
             self.sent.push_back(self.own.into());
@@ -298,11 +300,12 @@ impl Chunk {
 // === impl Subscription ===
 
 impl Subscription {
-    /// The type and the object of an event for this watch. `None` if it is not selected.
+    /// Returns the type and the object of the watch event for a write, or `None` if the watch does
+    /// not select it.
     ///
-    /// A change after which the selector matches is an `ADDED` event, and a change after which it
-    /// does not match any more is a `DELETED` event.
-    fn tell(&self, event: &Event) -> Option<(&'static str, Arc<Stored>)> {
+    /// The type is `ADDED` if the selector matches only after the write, and `DELETED` if it matched
+    /// only before.
+    fn watch_event(&self, event: &Event) -> Option<(&'static str, Arc<Stored>)> {
         if self
             .namespace
             .as_deref()
@@ -310,9 +313,9 @@ impl Subscription {
         {
             return None;
         }
-        let meant = |object: &Arc<Stored>| self.selector.matches(object.value());
-        let before = event.previous.as_ref().filter(|previous| meant(previous));
-        let after = event.change != Change::Deleted && meant(&event.object);
+        let selects = |object: &Arc<Stored>| self.selector.matches(object.value());
+        let before = event.previous.as_ref().filter(|previous| selects(previous));
+        let after = event.change != Change::Deleted && selects(&event.object);
         match (before, after) {
             (None, false) => None,
             (None, true) => Some(("ADDED", event.object.clone())),
@@ -320,7 +323,7 @@ impl Subscription {
             (Some(_), false) if event.change == Change::Deleted => {
                 Some(("DELETED", event.object.clone()))
             }
-            // The last state that the selector matched, with the version of the change.
+            // The last state that the selector matched, with the revision of the write.
             (Some(before), false) => Some(("DELETED", Arc::new(before.at(event.revision)))),
         }
     }

@@ -1,4 +1,4 @@
-//! The settings of a server, and the state that it returns in the process.
+//! Tests of `ApiServerBuilder`, and of the methods of `ApiServer` that return its state.
 
 use std::time::{Duration, UNIX_EPOCH};
 

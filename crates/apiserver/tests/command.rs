@@ -1,4 +1,4 @@
-//! The command `windlass-apiserver`, used like by a test in another language.
+//! Tests of the command `windlass-apiserver`, started as a test in another language starts it.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Logs, commands and forwarded ports of pods, which hooks of the test answer.
+//! Tests of container logs, commands and forwarded ports, with functions instead of a kubelet.
 
 use std::error::Error;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! The Gateway API's own definitions and manifests, unchanged, as yaml.
+//! Tests with the unchanged definitions and manifests of the Gateway API, in YAML.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

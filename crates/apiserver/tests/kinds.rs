@@ -1,5 +1,5 @@
-//! Types, defaults and rules of built-in kinds. They are compared with those of a real server in
-//! `tests/behaviour/api/kinds.rs`.
+//! Tests of the types, defaults and validation of built-in kinds. `tests/behaviour/api/kinds.rs`
+//! compares them with a real kube-apiserver.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! kubectl on the loopback port, if it is installed.
+//! Tests of kubectl on the loopback port, if kubectl is installed.
 
 use std::error::Error;
 use std::process::{Output, Stdio};

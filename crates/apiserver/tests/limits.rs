@@ -1,5 +1,5 @@
-//! What a request may not do: use a token that has expired, impersonate another user, delete more
-//! than it asks for, or change what belongs to the server.
+//! Tests of forbidden requests: with an expired token, with an impersonated user, with a deletion of
+//! other objects than requested, or with a change of fields that only the server writes.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The times in `managedFields`, in paused time. Who owns what is tested on both servers, in
-//! `tests/behaviour/api/apply.rs`.
+//! Tests of the times in `managedFields`, in paused time. `tests/behaviour/api/apply.rs` tests the
+//! ownership of fields on both servers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The loopback port.
+//! Tests of the loopback port.
 
 use std::error::Error;
 use std::time::Duration;

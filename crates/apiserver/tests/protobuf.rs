@@ -1,4 +1,4 @@
-//! Protobuf bodies, where the embedded server alone can be asked. What both servers do is in
+//! Tests of protobuf bodies that run only on the embedded server. The tests of both servers are in
 //! `tests/behaviour/api/protobuf.rs`.
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! The status of resource quotas, which a controller writes in a cluster and this server itself.
+//! Tests of the status of resource quotas. In a cluster a controller writes it; here the server does.
 
 mod support;
 

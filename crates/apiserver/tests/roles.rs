@@ -1,4 +1,4 @@
-//! Roles that decide, where the real server needs a controller beside it.
+//! Tests of RBAC that on a real cluster require a controller in addition to kube-apiserver.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};

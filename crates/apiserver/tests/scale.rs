@@ -1,4 +1,4 @@
-//! Many objects, and many watchers.
+//! Tests with many objects and many watches.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Watches over a port that begin with the objects and that no client reads. The only test of its
-//! binary, because it measures the memory of the process.
+//! Tests watches with initial objects on a port whose clients do not read. This binary has one test,
+//! because the test measures the memory of the process.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,5 @@
-//! Watches over a WebSocket. What is expected is what kube-apiserver v1.36.3 sends to the same bytes.
+//! Tests of watches over a WebSocket. The expected bytes are the response of kube-apiserver v1.36.3 to
+//! the same request.
 
 use std::time::Duration;
 

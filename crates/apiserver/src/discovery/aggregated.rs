@@ -1,4 +1,4 @@
-//! All groups, versions and resources in one document.
+//! The aggregated discovery document, with all groups, versions and resources.
 //!
 //! Source: KEP-3352, aggregated discovery.
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::groups;
 use crate::registry::ResourceInfo;
 
-/// The `Content-Type` of the aggregated document, and what a client that wants it accepts.
+/// The media type of the aggregated document.
 pub(crate) const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The aggregated document at `/api` (`core`) or `/apis`.
+/// Returns the aggregated document at `/api` (`core`) or `/apis`.
 pub(crate) fn aggregated<'a>(
     resources: impl IntoIterator<Item = &'a ResourceInfo>,
     core: bool,
@@ -70,7 +70,7 @@ fn resource(info: &ResourceInfo) -> Value {
     entry
 }
 
-/// A built-in kind leaves out the group and version that it shares with its list.
+/// As in Kubernetes, a built-in kind omits a group and a version that equal those of its list.
 fn response_kind(info: &ResourceInfo, group: &str, version: &str, kind: &str) -> Value {
     if !info.custom && group == info.group && version == info.version {
         json!({ "group": "", "version": "", "kind": kind })

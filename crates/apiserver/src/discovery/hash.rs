@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256, Sha512};
 
-/// The `storageVersionHash` of a resource that is stored as this kind.
+/// Returns the `storageVersionHash` of a resource that is stored as this kind.
 ///
 /// Source: apiserver `pkg/endpoints/discovery/storageversionhash.go`: the first eight
 /// bytes of a SHA-256 of `group/version/kind`.
@@ -15,7 +15,7 @@ pub(super) fn storage_version(group: &str, version: &str, kind: &str) -> String 
     BASE64_STANDARD.encode(&digest[..8])
 }
 
-/// The value of the `ETag` header of `document`, quotes included.
+/// Returns the value of the `ETag` header of `document`, including the quotes.
 ///
 /// Equal documents have equal tags. Source: apiserver
 /// `pkg/endpoints/discovery/aggregated/etag.go`: a SHA-512 in capital hex.
@@ -23,11 +23,11 @@ pub(crate) fn etag(document: &Value) -> String {
     format!("\"{}\"", hex(document))
 }
 
-/// The hash of `document`, in capital hex.
+/// Returns the SHA-512 of `document`, in upper-case hexadecimal.
 pub(super) fn hex(document: &Value) -> String {
     let digest = Sha512::digest(document.to_string());
     digest.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
+        // A write to a string does not fail.
         let _ = write!(text, "{byte:02X}");
         text
     })

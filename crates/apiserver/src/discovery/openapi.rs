@@ -1,14 +1,13 @@
 //! The `OpenAPI` v3 documents: the parts that kubectl reads.
 //!
-//! `kubectl create` and `apply` look for the `PATCH` operation of a kind and its query
-//! parameters, `kubectl explain` for the schema of the kind. So there is a path for each
-//! kind with that one operation, and a schema. A custom resource has the schema of its
-//! CRD; a built-in kind that of its type.
+//! `kubectl create` and `apply` read the `PATCH` operation of a kind and its query parameters, and
+//! `kubectl explain` reads the schema of the kind. So each kind has a path with this operation, and a
+//! schema: that of the CRD for custom resources, and that of the Go type for built-in kinds.
 //!
-//! Of a built-in kind's patches, the strategic merge patch is not listed: kubectl would
-//! then merge by the schema here, rather than by the types that it brings.
+//! The documents do not list the strategic merge patch of built-in kinds: kubectl would then merge
+//! with these schemas instead of its own types.
 //!
-//! Missing: the other operations, and schemas of lists.
+//! Not supported: the other operations, and schemas of lists.
 
 use serde_json::{Map, Value, json};
 
@@ -22,17 +21,17 @@ mod v2;
 
 pub(crate) use v2::{openapi_v2, openapi_v2_protobuf};
 
-/// Where the schema of `metadata` stands in each document.
+/// The name of the schema of `metadata`, which each document contains.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The document at `/openapi/v3`: where those of the groups are.
+/// Returns the document at `/openapi/v3`: the URLs of the documents of all group versions.
 pub(crate) fn openapi_index<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
     let resources: Vec<_> = resources.into_iter().collect();
     let mut paths = Map::new();
     for group in groups(resources.iter().copied()) {
         for (version, served) in group.versions {
             let path = root(group.name, version);
-            // The document of built-in kinds changes with a version of this crate only.
+            // The document of built-in kinds changes only with the version of this crate.
             let hash = if served.iter().any(|info| info.custom) {
                 hash::hex(&document(served))
             } else {
@@ -45,8 +44,8 @@ pub(crate) fn openapi_index<'a>(resources: impl IntoIterator<Item = &'a Resource
     json!({ "paths": paths })
 }
 
-/// The document at `/openapi/v3/api/v1` or `/openapi/v3/apis/{group}/{version}`; `None` if
-/// nothing is served there.
+/// Returns the document at `/openapi/v3/api/v1` or `/openapi/v3/apis/{group}/{version}`; `None` if
+/// the version is not served.
 pub(crate) fn openapi<'a>(
     resources: impl IntoIterator<Item = &'a ResourceInfo>,
     group: &str,
@@ -60,7 +59,7 @@ pub(crate) fn openapi<'a>(
     (!served.is_empty()).then(|| document(served))
 }
 
-/// `api/v1`, or `apis/apps/v1`.
+/// Returns `api/v1`, or for example `apis/apps/v1`.
 fn root(group: &str, version: &str) -> String {
     let prefix = if group.is_empty() { "api" } else { "apis" };
     format!("{prefix}/{}", group_version(group, version))
@@ -77,8 +76,8 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
     })
 }
 
-/// The path of one object of each resource, with the `operation` of a patch, which gets the name of
-/// the schema; and the schemas.
+/// Returns a path for each resource, with the patch operation that `operation` creates for the name
+/// of a schema; and the schemas.
 fn paths_and_schemas<'a>(
     resources: impl IntoIterator<Item = &'a ResourceInfo>,
     operation: impl Fn(&ResourceInfo, &str) -> Value,
@@ -99,7 +98,7 @@ fn paths_and_schemas<'a>(
     (paths, schemas)
 }
 
-/// Adds the schema of a kind, and those that it refers to, and returns its name.
+/// Adds the schema of a kind and the schemas to which it refers, and returns its name.
 fn components(info: &ResourceInfo, schemas: &mut Map<String, Value>) -> String {
     let name = definition(info);
     if let Some(kind) = typed(info) {
@@ -114,7 +113,8 @@ fn components(info: &ResourceInfo, schemas: &mut Map<String, Value>) -> String {
     name
 }
 
-/// The name of a kind's schema: `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
+/// Returns the name of the schema of a kind, such as `com.example.v1.Widget` or
+/// `io.k8s.api.apps.v1.Deployment`.
 fn definition(info: &ResourceInfo) -> String {
     if let Some(kind) = typed(info) {
         return builtin::definition(kind.name);
@@ -123,7 +123,7 @@ fn definition(info: &ResourceInfo) -> String {
     format!("{package}.{}.{}", info.version, info.kind)
 }
 
-/// The type of a built-in kind.
+/// Returns the type of a built-in kind.
 fn typed(info: &ResourceInfo) -> Option<&'static typed::Struct> {
     if info.custom {
         return None;
@@ -195,7 +195,7 @@ fn said(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-/// The fields of `metadata`, as far as a person sets or reads them.
+/// The fields of `metadata` that users set or read.
 fn object_meta() -> Value {
     let labels = |description: &str| {
         json!({

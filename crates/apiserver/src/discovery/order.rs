@@ -1,14 +1,14 @@
-//! The order of groups and of versions.
+//! The order of groups and of versions in discovery documents.
 //!
-//! kubectl takes the first resource that has the name it was given, so the order decides
-//! what `kubectl get ev` shows.
+//! kubectl uses the first resource with a matching name, so the order decides which resource
+//! `kubectl get ev` prints.
 //!
-//! Source: the groups stand as a kube-apiserver 1.36 lists them; versions as
-//! apimachinery's `pkg/version` compares them.
+//! Source: the groups are in the order of kube-apiserver 1.36; versions are compared like in
+//! apimachinery's `pkg/version`.
 
 use std::cmp::Reverse;
 
-/// The groups of Kubernetes, the core group before them.
+/// The groups of Kubernetes, in order, the core group first.
 const GROUPS: [&str; 22] = [
     "",
     "apiregistration.k8s.io",
@@ -34,20 +34,20 @@ const GROUPS: [&str; 22] = [
     "internal.apiserver.k8s.io",
 ];
 
-/// The place of a group: those of Kubernetes as above, then the others by name.
+/// The rank of a group: the groups of Kubernetes in the order above, then the others by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     place: usize,
     name: String,
 }
 
-/// The place of a version: `v2`, `v1`, `v2beta1`, `v1beta2`, `v1alpha1`, then other words.
+/// The rank of a version: `v2`, `v1`, `v2beta1`, `v1beta2`, `v1alpha1`, then other texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum VersionRank {
-    /// The more stable first, then the newer.
+    /// A Kubernetes version: ordered by stability, then by number, the highest first.
     Known(Reverse<(Stability, u64, u64)>),
 
-    /// What is no version to Kubernetes, by name.
+    /// A text that is not a Kubernetes version, ordered by name.
     Other(String),
 }
 
@@ -93,7 +93,7 @@ impl VersionRank {
     }
 }
 
-/// The number that `text` begins with, and the rest.
+/// Splits `text` into its leading number and the rest.
 fn number(text: &str) -> Option<(u64, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())

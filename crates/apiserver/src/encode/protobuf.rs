@@ -7,22 +7,22 @@ use serde_json::Value;
 use windlass_protobuf::watch::WatchEvent;
 use windlass_protobuf::{EncodeError, encode, encode_as, encode_list, is_known};
 
-use super::shown;
+use super::in_version;
 use crate::cluster::Page;
 use crate::registry::{Resource, View};
 use crate::status::Status;
 use crate::store::Stored;
 use crate::wire::Presentation;
 
-/// The group and version of metadata that is sent alone.
+/// The group and version of `PartialObjectMetadata`.
 const META: &str = "meta.k8s.io/v1";
 
-/// Whether whole objects of `resource` have a protobuf form.
+/// Returns whether complete objects of `resource` have a protobuf encoding.
 pub(crate) fn has_protobuf(resource: &Resource) -> bool {
     !resource.info.custom && is_known(resource.api_version(), &resource.info.kind)
 }
 
-/// One object, with its envelope.
+/// Encodes one object with its envelope.
 pub(super) fn object(
     resource: &Resource,
     stored: &Stored,
@@ -36,7 +36,7 @@ pub(super) fn object(
     }
 }
 
-/// A list, or a page of one, with its envelope.
+/// Encodes a list, or a page of a list, with its envelope.
 pub(super) fn list(
     resource: &Resource,
     page: &Page,
@@ -60,24 +60,24 @@ pub(super) fn list(
     }
 }
 
-/// Appends the frame of an event, or of an `ERROR` event if its object has no protobuf form.
+/// Appends the frame of an event, or of an `ERROR` event if protobuf cannot encode its object.
 pub(super) fn event(out: &mut Vec<u8>, kind: &str, object: Result<Vec<u8>, EncodeError>) {
     let framed = |event, object: &[u8]| WatchEvent { event, object }.to_frame();
     let frame = match object {
         Ok(object) => framed(kind, &object),
         Err(error) => encode(&refusal(&error).to_value()).and_then(|it| framed("ERROR", &it)),
     };
-    // A `Status` always has a protobuf form, and no object is 4 GiB long.
+    // Protobuf can encode each `Status`, and all objects are smaller than 4 GiB.
     out.extend(frame.unwrap_or_default());
 }
 
-/// 500: an object that was stored has no protobuf form, and no other form is accepted.
+/// 500: protobuf cannot encode a stored object, and the client accepts no other encoding.
 pub(super) fn refusal(error: &EncodeError) -> Status {
     let message = format!("Internal error occurred: {error}");
     Status::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
 }
 
-/// The stored object as `resource` shows it, without a copy where that is how it is stored.
+/// Converts a stored object to the version of `resource`, without a copy if it is stored like that.
 fn content<'a>(
     resource: &Resource,
     stored: &'a Stored,
@@ -87,7 +87,7 @@ fn content<'a>(
     if is_stored_so || presentation == Presentation::Metadata {
         Cow::Borrowed(stored.value())
     } else {
-        Cow::Owned(shown(resource, stored))
+        Cow::Owned(in_version(resource, stored))
     }
 }
 
@@ -101,8 +101,8 @@ mod tests {
     use crate::store::Stored;
     use crate::wire::{Encoding, Format, Presentation};
 
-    /// What no typed client could have written.
-    fn strange() -> Stored {
+    /// Creates an object with a field of the wrong type, which protobuf cannot encode.
+    fn mistyped() -> Stored {
         Stored::unsaved(json!({ "metadata": { "name": "a" }, "spec": { "replicas": "3" } }))
     }
 
@@ -121,12 +121,12 @@ mod tests {
             .expect("built in");
         let now = jiff::Timestamp::UNIX_EPOCH;
 
-        let sent = object(deployments, &strange(), format(true), now).expect("JSON");
+        let sent = object(deployments, &mistyped(), format(true), now).expect("JSON");
         assert_eq!(sent.media_type, "application/json");
         let sent: Value = serde_json::from_slice(&sent.bytes).expect("JSON");
         assert_eq!(sent["spec"]["replicas"], "3");
 
-        let refused = object(deployments, &strange(), format(false), now).expect_err("no form");
+        let refused = object(deployments, &mistyped(), format(false), now).expect_err("no form");
         assert_eq!(refused.code(), 500);
         assert_eq!(
             refused.message(),
@@ -144,7 +144,7 @@ mod tests {
         let mut encoder = EventEncoder::new(deployments.clone(), format(true));
         let mut bytes = Vec::new();
         let now = jiff::Timestamp::UNIX_EPOCH;
-        encoder.event(&mut bytes, "ADDED", &strange(), now);
+        encoder.event(&mut bytes, "ADDED", &mistyped(), now);
         let mut frames = Frames::new(1024);
         frames.push(&bytes);
         let frame = frames.next_frame().expect("a frame").expect("a whole one");

@@ -1,4 +1,4 @@
-//! Validation of the metadata of any object. *(pure)*
+//! Validates the metadata of objects of all kinds. *(pure)*
 
 use std::collections::HashSet;
 
@@ -7,38 +7,38 @@ use serde_json::Value;
 use super::syntax;
 use crate::status::FieldError;
 
-/// All annotations together: 256 KiB.
+/// The maximum size of all annotations together: 256 KiB.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// Finalizers without a domain that the kinds of Kubernetes itself use.
+/// The standard finalizers of Kubernetes without a domain.
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// How objects of a kind are named.
+/// The rule for the names of the objects of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// `example.com`: most kinds.
+    /// A DNS subdomain, such as `example.com`: most kinds.
     Subdomain,
-    /// `my-name`: namespaces.
+    /// A DNS label, such as `my-name`: namespaces.
     Label,
-    /// `my-name`, not beginning with a digit: services.
+    /// A DNS label that does not begin with a digit: services.
     Label1035,
-    /// Any path segment of a URL: roles and their bindings.
+    /// A segment of a URL path: roles and their bindings.
     PathSegment,
 }
 
-/// Which finalizers a kind takes.
+/// The rule for the finalizers of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finalizers {
-    /// With a domain, or one of the standard ones: built-in kinds.
+    /// With a domain, or a standard finalizer: built-in kinds.
     Qualified,
-    /// Without a domain too: custom resources, which are only warned.
+    /// With or without a domain: custom resources. Without a domain, the response has a warning.
     Any,
 }
 
 // === impl NameRule ===
 
 impl NameRule {
-    /// What is wrong with `name`, or nothing.
+    /// Returns the messages of the errors in `name`.
     pub(crate) fn check(self, name: &str) -> Option<String> {
         match self {
             Self::Subdomain => syntax::subdomain(name),
@@ -49,7 +49,7 @@ impl NameRule {
     }
 }
 
-/// The errors in the metadata of `object`, which has been decoded.
+/// Returns the errors in the decoded metadata of `object`.
 pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(metadata) = object.get("metadata") else {
@@ -67,7 +67,7 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
         }
     }
     let base = metadata.get("generateName").and_then(Value::as_str);
-    // The real server replaces a dash at the end and what stands before it.
+    // kube-apiserver replaces a dash at the end and the character before it.
     let sample = base.map(|base| match base.strip_suffix('-') {
         Some(start) if !start.is_empty() => {
             let mut sample = start.to_owned();
@@ -104,7 +104,7 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
     errors
 }
 
-/// The warnings for a custom resource: about finalizers without a domain.
+/// Returns the warnings for a custom resource about finalizers without a domain.
 pub(crate) fn unqualified_finalizers(object: &Value) -> Vec<String> {
     strings(super::field(object, "finalizers"))
         .filter(|finalizer| {
@@ -171,7 +171,7 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
             ("uid", "must not be empty"),
         ] {
             let value = text(field);
-            // A version with two slashes is none.
+            // An apiVersion with two slashes is invalid.
             let is_version = field != "apiVersion" || syntax::api_version(value).is_none();
             if value.is_empty() || !is_version {
                 let path = format!("metadata.ownerReferences.{field}");
@@ -200,8 +200,8 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Drops duplicate owner references and returns the warning for the client, which is worded
-/// differently for a patch.
+/// Drops duplicate owner references, and returns the warning for the client. As in Kubernetes, the
+/// text differs for a patch.
 pub(crate) fn drop_duplicate_owners(object: &mut Value, is_patch: bool) -> Option<String> {
     let metadata = object.get_mut("metadata")?;
     let list = metadata.get_mut("ownerReferences")?.as_array_mut()?;

@@ -3,7 +3,7 @@
 //! Each function returns the errors of a string with the messages of Kubernetes. Most functions
 //! return the first error; those with a list return all errors.
 
-/// What is wrong with the last part of a qualified name.
+/// The error of the last part of a qualified name.
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
     used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -30,8 +30,8 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
     '-', start with an alphabetic character, and end with an alphanumeric character (e.g. \
     'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// Everything wrong with `example.com/name` or `name`: the keys of labels and annotations, and
-/// finalizers.
+/// Checks a qualified name, such as `example.com/name` or `name`: the keys of labels and annotations,
+/// and finalizers.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match text.split_once('/') {
@@ -62,7 +62,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     wrong
 }
 
-/// The value of a label.
+/// Checks the value of a label.
 pub(crate) fn label_value(text: &str) -> Option<String> {
     if text.len() > 63 {
         Some("must be no more than 63 bytes".to_owned())
@@ -73,7 +73,7 @@ pub(crate) fn label_value(text: &str) -> Option<String> {
     }
 }
 
-/// `example.com`: the name of most objects.
+/// Checks a DNS subdomain, such as `example.com`: the name of most objects.
 pub(crate) fn subdomain(text: &str) -> Option<String> {
     if text.len() > 253 {
         Some("must be no more than 253 characters".to_owned())
@@ -84,14 +84,14 @@ pub(crate) fn subdomain(text: &str) -> Option<String> {
     }
 }
 
-/// `*.example.com`: the hosts of an ingress.
+/// Checks a wildcard DNS subdomain, such as `*.example.com`: the hosts of an ingress.
 pub(crate) fn wildcard(text: &str) -> Option<String> {
     let rest = text.strip_prefix("*.");
     let is_right = rest.is_some_and(|rest| subdomain(rest).is_none());
     (!is_right).then(|| WILDCARD.to_owned())
 }
 
-/// `_tcp.example.com`: where a resolver searches.
+/// Checks a DNS search domain, such as `_tcp.example.com`.
 pub(crate) fn search_domain(text: &str) -> Option<String> {
     let is_part = |part: &str| {
         let part = part.strip_prefix('_').unwrap_or(part);
@@ -100,7 +100,7 @@ pub(crate) fn search_domain(text: &str) -> Option<String> {
     (!text.split('.').all(is_part)).then(|| SEARCH_DOMAIN.to_owned())
 }
 
-/// `my-name`: the name of a namespace.
+/// Checks a DNS label, such as `my-name`: the name of a namespace.
 pub(crate) fn label(text: &str) -> Option<String> {
     if text.len() > 63 {
         Some("must be no more than 63 characters".to_owned())
@@ -113,7 +113,7 @@ pub(crate) fn label(text: &str) -> Option<String> {
     }
 }
 
-/// `my-name`, not beginning with a digit: the names of kinds and versions.
+/// Checks a DNS label that does not begin with a digit: the names of kinds and versions.
 pub(crate) fn label_1035(text: &str) -> Option<String> {
     if text.len() > 63 {
         Some("must be no more than 63 characters".to_owned())
@@ -124,7 +124,7 @@ pub(crate) fn label_1035(text: &str) -> Option<String> {
     }
 }
 
-/// Everything wrong with the name of an environment variable.
+/// Checks the name of an environment variable.
 pub(crate) fn variable(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.is_empty() {
@@ -138,7 +138,7 @@ pub(crate) fn variable(text: &str) -> Vec<String> {
     wrong
 }
 
-/// The key of a config map or secret.
+/// Checks the key of a config map or secret.
 pub(crate) fn config_key(text: &str) -> Option<String> {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let why = if text.is_empty() || !text.bytes().all(is_known) {
@@ -159,7 +159,7 @@ pub(crate) fn config_key(text: &str) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// The name of a header of HTTP.
+/// Checks the name of an HTTP header.
 pub(crate) fn header(text: &str) -> Option<String> {
     const WHY: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. \
         'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
@@ -168,7 +168,7 @@ pub(crate) fn header(text: &str) -> Option<String> {
     (!is_right).then(|| WHY.to_owned())
 }
 
-/// Everything wrong with the name of a port.
+/// Checks the name of a port.
 pub(crate) fn port_name(text: &str) -> Vec<String> {
     let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let rules = [
@@ -191,14 +191,14 @@ pub(crate) fn port_name(text: &str) -> Vec<String> {
     broken.map(|(_, why)| why.to_owned()).collect()
 }
 
-/// Everything wrong with a path that must stay in its folder.
+/// Checks a relative path that must not leave its directory.
 pub(crate) fn relative_path(text: &str) -> Vec<String> {
     let absolute = text.starts_with('/').then_some("must be a relative path");
     let reasons = absolute.map(str::to_owned).into_iter();
     reasons.chain(no_steps_back(text)).collect()
 }
 
-/// Everything wrong with the path of a file that a volume shows.
+/// Checks the path of a file in a volume.
 pub(crate) fn file_path(text: &str) -> Vec<String> {
     let mut wrong = relative_path(text);
     if text.starts_with("..") && !text.starts_with("../") {
@@ -207,18 +207,18 @@ pub(crate) fn file_path(text: &str) -> Vec<String> {
     wrong
 }
 
-/// A path that does not leave its folder.
+/// Checks that a path has no segment `..`.
 pub(crate) fn no_steps_back(text: &str) -> Option<String> {
     let has_step = text.split('/').any(|part| part == "..");
     has_step.then(|| "must not contain '..'".to_owned())
 }
 
-/// The `apiVersion` of an object, with or without a group.
+/// Checks the `apiVersion` of an object, with or without a group.
 pub(crate) fn api_version(text: &str) -> Option<String> {
     (text.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {text}"))
 }
 
-/// Whatever can be one segment of a URL: the name of a role.
+/// Checks a segment of a URL path: the name of a role.
 pub(crate) fn path_segment(text: &str) -> Option<String> {
     match text {
         "." | ".." => Some(format!("may not be '{text}'")),
@@ -229,7 +229,7 @@ pub(crate) fn path_segment(text: &str) -> Option<String> {
     }
 }
 
-/// Letters and digits, with `-`, `_` and `.` between them.
+/// Returns whether a text has only letters and digits, with `-`, `_` and `.` between them.
 fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(u8::is_ascii_alphanumeric)
@@ -239,7 +239,7 @@ fn is_word(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-/// Lower case letters and digits, with `-` between them.
+/// Returns whether a text has only lower-case letters and digits, with `-` between them.
 fn is_label(text: &str) -> bool {
     let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
@@ -254,7 +254,7 @@ mod tests {
         label, label_1035, label_value, path_segment, qualified_name, search_domain, subdomain,
     };
 
-    /// What a rule takes, and what it doesn't.
+    /// Asserts which texts a rule accepts and rejects.
     #[track_caller]
     fn check<R>(rule: fn(&str) -> R, good: &[&str], bad: &[&str])
     where

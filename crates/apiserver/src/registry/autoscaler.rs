@@ -1,8 +1,7 @@
-//! Autoscalers of `autoscaling/v1`, which are stored as those of `v2`.
+//! Converts autoscalers between `autoscaling/v1` and the stored version `v2`.
 //!
-//! The old version has one metric, the use of CPU. The other metrics, the behavior and the
-//! conditions are annotations there, so that an object that is read in `v1` and written back keeps
-//! them.
+//! `v1` has one metric, the CPU utilization. It stores the other metrics, the behavior and the
+//! conditions in annotations, so that a client that reads and writes `v1` preserves them.
 //!
 //! Source: `pkg/apis/autoscaling/v1/conversion.go` of Kubernetes 1.36.
 
@@ -10,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::typed;
 
-/// The annotations, without their common beginning, and where their content is in `v2`.
+/// The annotations, without their common prefix, and the JSON pointers to their content in `v2`.
 const ANNOTATIONS: [(&str, &str); 4] = [
     ("metrics", "/spec/metrics"),
     ("behavior", "/spec/behavior"),
@@ -20,8 +19,8 @@ const ANNOTATIONS: [(&str, &str); 4] = [
 
 const PREFIX: &str = "autoscaling.alpha.kubernetes.io/";
 
-/// The fields of each kind of metric in `v1`, and where they are in `v2`. `*` stands for
-/// `target` in what is wanted, and for `current` in what is there.
+/// The fields of each type of metric in `v1`, and their paths in `v2`. `*` is replaced by `target` in
+/// the spec and by `current` in the status.
 const METRICS: [(&str, &[(&str, &str)]); 5] = [
     (
         "object",
@@ -69,7 +68,7 @@ const METRICS: [(&str, &[(&str, &str)]); 5] = [
     ),
 ];
 
-/// An object of `v2` as `v1` shows it.
+/// Converts an object of `v2` to `v1`.
 pub(super) fn present(object: &mut Value) {
     let mut annotations = take_annotations(object);
     for (name, pointer) in ANNOTATIONS {
@@ -108,14 +107,14 @@ pub(super) fn present(object: &mut Value) {
         }
     }
     put_annotations(object, annotations);
-    // Go does not leave out this number of the old version.
+    // Go does not omit this field of `v1` if it is 0.
     if let Some(Value::Object(status)) = object.get_mut("status") {
         status.entry("currentReplicas").or_insert_with(|| 0.into());
     }
 }
 
-/// The behavior with another case of the first letters of its members: the annotation has the names
-/// of Go's fields.
+/// Changes the case of the first letters of the members of the behavior, because the annotation has
+/// the names of the Go fields.
 fn with_case(value: &Value, case: fn(&char) -> char) -> Value {
     match value {
         Value::Object(members) => {
@@ -132,7 +131,7 @@ fn with_case(value: &Value, case: fn(&char) -> char) -> Value {
     }
 }
 
-/// An object of `v1` as `v2` stores it.
+/// Converts an object of `v1` to the stored version `v2`.
 pub(super) fn store(object: &mut Value) {
     let annotations = crate::metadata::field(object, "annotations").cloned();
     let kept = take_annotations(object);
@@ -181,7 +180,8 @@ pub(super) fn store(object: &mut Value) {
     }
 }
 
-/// Whether the content of an annotation can stand at `pointer`; the real server ignores others.
+/// Returns whether the content of an annotation is valid at `pointer`. kube-apiserver ignores invalid
+/// content.
 fn fits(pointer: &str, content: &Value) -> bool {
     let mut object = json!({});
     put(&mut object, pointer, content.clone());
@@ -194,7 +194,7 @@ fn is_cpu(metric: &Value) -> bool {
     metric["type"] == "Resource" && metric.pointer("/resource/name") == Some(&json!("cpu"))
 }
 
-/// A metric in the form of `v1`; `which` is `target` or `current`.
+/// Converts a metric to `v1`; `which` is `target` or `current`.
 fn to_old(metric: &Value, which: &str) -> Value {
     let mut old = json!({ "type": metric["type"] });
     for (kind, fields) in METRICS {
@@ -210,7 +210,7 @@ fn to_old(metric: &Value, which: &str) -> Value {
     old
 }
 
-/// A metric in the form of `v2`.
+/// Converts a metric to `v2`.
 fn to_new(metric: &Value, which: &str) -> Value {
     let mut new = json!({ "type": metric["type"] });
     for (kind, fields) in METRICS {
@@ -239,7 +239,7 @@ fn to_new(metric: &Value, which: &str) -> Value {
     new
 }
 
-/// The annotations of an object but for those of this module.
+/// Returns the annotations of an object except those of this module.
 fn take_annotations(object: &mut Value) -> Map<String, Value> {
     let Some(Value::Object(mut annotations)) = take(object, "/metadata/annotations") else {
         return Map::new();
@@ -256,13 +256,13 @@ fn put_annotations(object: &mut Value, annotations: Map<String, Value>) {
     }
 }
 
-/// Takes the value at a JSON pointer out of an object.
+/// Removes and returns the value at a JSON pointer.
 fn take(object: &mut Value, pointer: &str) -> Option<Value> {
     let (parent, name) = pointer.rsplit_once('/')?;
     object.pointer_mut(parent)?.as_object_mut()?.remove(name)
 }
 
-/// Puts a value at a JSON pointer, with the objects around it.
+/// Inserts a value at a JSON pointer, and creates missing parent objects.
 fn put(object: &mut Value, pointer: &str, value: Value) {
     let mut place = object;
     for name in pointer.split('/').skip(1) {

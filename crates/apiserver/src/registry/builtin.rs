@@ -1,4 +1,4 @@
-//! The built-in kinds, as a table.
+//! The table of built-in resources.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +12,7 @@ use crate::table::Columns;
 
 mod rows;
 
-/// The verbs of every resource, in the order of discovery documents.
+/// The verbs of most resources, in the order of discovery documents.
 const VERBS: &[&str] = &[
     "create",
     "delete",
@@ -33,43 +33,43 @@ struct Builtin {
     short_names: &'static [&'static str],
     /// The scope of the kind, and its special rules.
     traits: &'static [Trait],
-    /// By which fields objects can be selected, beside name and namespace, with what
-    /// counts as the value of an absent one.
+    /// The fields that field selectors support in addition to name and namespace, with the value of
+    /// an absent field.
     fields: &'static [(&'static str, &'static str)],
 }
 
-/// A rule in which a kind differs from most kinds.
+/// A property in which a kind differs from most kinds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trait {
     /// Objects are cluster-scoped.
     Cluster,
-    /// There is a `/status`.
+    /// The kind has the subresource `status`.
     Status,
-    /// There is a `/scale`.
+    /// The kind has the subresource `scale`.
     Scale,
-    /// It is a review, which is answered and not stored.
+    /// The kind is a review, which the server executes and does not store.
     Review,
     /// A change of the spec increases the generation.
     Generation,
     /// A change of any field outside of the metadata increases the generation.
     ContentGeneration,
-    /// It is of the category of those that extend the API.
+    /// The kind has the category `api-extensions`.
     Extension,
-    /// An update must name a resourceVersion.
+    /// An update requires a resourceVersion.
     Conditional,
     /// An update of a missing object creates it.
     CreateOnUpdate,
     /// A write to the status cannot change the metadata.
     StatusAlone,
-    /// Its dependents are orphaned by default.
+    /// A deletion orphans the dependents by default.
     Orphans,
     /// The response to a deletion is the object.
     ReturnsDeleted,
-    /// kubectl's `get all` shows it.
+    /// The kind has the category `all`.
     All,
-    /// Named as DNS labels are.
+    /// The name of an object is a DNS label.
     NamedAsLabel,
-    /// Named by whatever fits into a URL.
+    /// The name of an object is a valid segment of a URL path.
     NamedAsSegment,
 }
 
@@ -78,13 +78,13 @@ pub(super) fn resources() -> impl Iterator<Item = Resource> {
     rows::BUILTINS.iter().map(Builtin::resource)
 }
 
-/// The resource of scales, which have no URL of their own.
+/// Returns the resource of scales, which have only subresource URLs.
 pub(crate) fn scale() -> &'static Resource {
     static SCALE: LazyLock<Resource> = LazyLock::new(|| rows::SCALE.resource());
     &SCALE
 }
 
-/// The resource of what is sent to `subresource`, which has no URL of its own.
+/// Returns the resource of the objects that clients send to `subresource`.
 pub(crate) fn posted(subresource: &str) -> Option<&'static Resource> {
     static POSTED: LazyLock<Vec<(&str, Resource)>> = LazyLock::new(|| {
         let rows = rows::POSTED.iter();
@@ -94,8 +94,7 @@ pub(crate) fn posted(subresource: &str) -> Option<&'static Resource> {
     posted.find_map(|(name, resource)| (*name == subresource).then_some(resource))
 }
 
-/// The subresources of a pod that are no fields of it, with the kind of what is sent, and what
-/// may be done.
+/// The subresources of pods that store no fields, with the kind of their objects and their verbs.
 const POD_PARTS: [(&str, &str, &[&str]); 4] = [
     ("attach", "PodAttachOptions", &["create", "get"]),
     ("exec", "PodExecOptions", &["create", "get"]),
@@ -110,7 +109,7 @@ impl Builtin {
         self.traits.contains(&wanted)
     }
 
-    /// Whether this is the version of autoscalers that is stored as another.
+    /// Returns whether this is the version of autoscalers that is stored as another version.
     fn is_old_autoscaler(&self) -> bool {
         (self.group, self.version) == rows::OLD_AUTOSCALING && self.kind != rows::SCALE.kind
     }
@@ -119,7 +118,7 @@ impl Builtin {
         let events = self.group == rows::EVENTS.0;
         let table = match self.group {
             "" => self.plural.to_owned(),
-            // One storage, two groups.
+            // Both groups of events share one storage.
             _ if events => self.plural.to_owned(),
             group => format!("{}.{group}", self.plural),
         };
@@ -229,7 +228,7 @@ impl Builtin {
         } else {
             NameRule::Subdomain
         };
-        // A kind without fields of its own takes both, wherever its objects live.
+        // Kinds without specific fields support both, even if they are cluster-scoped.
         let mut fields = metadata_fields(!self.is(Trait::Cluster) || self.fields.is_empty());
         fields.extend(
             self.fields
@@ -237,7 +236,7 @@ impl Builtin {
                 .map(|(label, default)| SelectableField::at_its_path(label, default)),
         );
         match self.kind {
-            // An old name of the same field.
+            // The deprecated name of the same field.
             "Pod" => fields.push(SelectableField {
                 label: "spec.host".to_owned(),
                 pointer: "/spec/nodeName".to_owned(),
@@ -262,7 +261,7 @@ impl Builtin {
                 Generation::None
             },
             counted_metadata: match self.kind {
-                // A rollout is recorded in its annotations.
+                // The annotations store the revision of a rollout.
                 "Deployment" => Some("annotations"),
                 "EndpointSlice" => Some("labels"),
                 _ => None,
@@ -287,7 +286,7 @@ impl Builtin {
     }
 }
 
-/// The fields of an event, under the names that they have in `events.k8s.io/v1`.
+/// Returns the fields of an event with their names in `events.k8s.io/v1`.
 fn new_event_fields() -> impl Iterator<Item = SelectableField> {
     const OBJECT: [&str; 7] = [
         "kind",
@@ -310,7 +309,7 @@ fn new_event_fields() -> impl Iterator<Item = SelectableField> {
     }])
 }
 
-/// The fields by which every object can be selected.
+/// Returns the fields that the field selectors of all kinds support.
 pub(super) fn metadata_fields(namespaced: bool) -> Vec<SelectableField> {
     let mut fields = vec![SelectableField::at_its_path("metadata.name", "")];
     if namespaced {

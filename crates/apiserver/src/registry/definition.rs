@@ -1,4 +1,4 @@
-//! Custom resource definitions: their decoding, and the resources that they define.
+//! Decodes custom resource definitions, and creates the resources that they define.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ mod rules;
 
 use priority::Priority;
 
-/// The finalizer that keeps a definition until the objects of its kind were removed.
+/// The finalizer that delays the deletion of a definition until the objects of its kind are removed.
 pub(crate) const CRD_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The verbs of every custom resource, in the order of the real server.
+/// The verbs of custom resources, in the order of kube-apiserver.
 const VERBS: &[&str] = &[
     "delete",
     "deletecollection",
@@ -45,12 +45,12 @@ pub(crate) struct Definition<'a> {
 // === impl Definition ===
 
 impl<'a> Definition<'a> {
-    /// Reads a definition that was accepted before.
+    /// Decodes a stored definition.
     pub(crate) fn of(object: &'a Value) -> Self {
         Self { object }
     }
 
-    /// Fills in the defaults of a definition.
+    /// Adds the defaults of a definition.
     pub(crate) fn default(object: &mut Value) {
         let kind = object
             .pointer("/spec/names/kind")
@@ -72,17 +72,17 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// The group of the resources that it defines.
+    /// Returns the group of the defined resource.
     pub(crate) fn group(&self) -> &'a str {
         self.text("group")
     }
 
-    /// The plural name of the resource that it defines.
+    /// Returns the plural name of the defined resource.
     pub(crate) fn plural(&self) -> &'a str {
         self.text("names/plural")
     }
 
-    /// The version in which objects are stored.
+    /// Returns the storage version.
     pub(crate) fn storage_version(&self) -> &'a str {
         self.versions()
             .iter()
@@ -91,7 +91,7 @@ impl<'a> Definition<'a> {
             .unwrap_or_default()
     }
 
-    /// Whether its names were accepted and it is served.
+    /// Returns whether the definition is established.
     pub(crate) fn is_established(&self) -> bool {
         let conditions = self
             .object
@@ -103,9 +103,10 @@ impl<'a> Definition<'a> {
             .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
     }
 
-    /// The resources it makes, one for each version that is served, the preferred one
-    /// first. `number` numbers the schema of the stored version. A schema that a resource in
-    /// `before` has already is not compiled again. Patterns are in `memory`.
+    /// Returns a resource for each served version, the preferred version first.
+    ///
+    /// `number` is the number of the schema of the stored version. Schemas that equal those in
+    /// `before` are not compiled again. `memory` caches compiled patterns.
     pub(crate) fn resources(
         &self,
         number: u64,
@@ -246,7 +247,7 @@ impl<'a> Definition<'a> {
             .unwrap_or_default()
     }
 
-    /// A name that no other definition has.
+    /// The name of the definition, which is unique.
     fn accepted(&self, field: &str) -> &'a str {
         let name = self.accepted_names().and_then(|names| names.get(field));
         name.and_then(Value::as_str).unwrap_or_default()
@@ -274,7 +275,7 @@ fn texts(list: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// Where a version of a custom resource has the numbers of its scale.
+/// Returns the paths of the scale of a version.
 fn scale_paths(version: &Value) -> Option<ScalePaths> {
     let scale = version.pointer("/subresources/scale")?;
     let pointer = |field: &str| Some(scale.get(field)?.as_str()?.replace('.', "/"));

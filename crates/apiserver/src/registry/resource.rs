@@ -1,4 +1,4 @@
-//! One resource in one version, with all data that requests need.
+//! A resource in one version, with the data that requests require.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,36 +12,36 @@ use crate::store::{Stored, Table};
 use crate::table::Columns;
 use crate::typed;
 
-/// One resource in one version, with all data that requests need.
+/// A resource in one version, with the data that requests require.
 #[derive(Debug)]
 pub(crate) struct Resource {
-    /// Its names in discovery and requests.
+    /// The names and verbs in discovery documents.
     pub(crate) info: ResourceInfo,
-    /// The table of its objects in the store.
+    /// The name of the resource in the store.
     pub(crate) table: Table,
-    /// The rules that differ between kinds.
+    /// The rules in which kinds differ.
     pub(crate) rules: Rules,
-    /// How an object in this version differs from the stored one.
+    /// The difference between an object in this version and the stored object.
     pub(crate) view: View,
-    /// The schema of this version; built-in kinds have a type instead.
+    /// The schema of this version; `None` for built-in kinds, which have a type.
     pub(crate) schema: Option<Arc<Schema>>,
     /// The schema of the stored version.
     pub(crate) stored_schema: Option<Arc<Schema>>,
-    /// The number of the schema of the stored version; 0 if there is none.
+    /// The number of the schema of the stored version; 0 if it has none.
     pub(crate) stored_schema_number: u64,
-    /// The types of its versions, as far as ownership of fields depends on them; built-in
-    /// kinds have theirs in a table.
+    /// The types of all versions, for the ownership of fields; the types of built-in kinds are in a
+    /// table.
     pub(crate) field_types: Option<Arc<managed::Types>>,
     /// The columns that kubectl prints.
     pub(crate) columns: Columns,
-    /// Whether new objects are refused, because the definition is being deleted.
+    /// Whether creates are rejected, because the definition is being deleted.
     pub(crate) is_closing: bool,
-    /// What follows from the other fields.
+    /// The lazily computed data.
     pub(super) derived: Derived,
 }
 
-/// What follows from the fields of a [`Resource`], computed when it is first needed: most
-/// resources of a server are never used.
+/// Data that is computed from the fields of a [`Resource`] at its first use, because most resources of
+/// a server are never used.
 #[derive(Debug, Default)]
 pub(super) struct Derived {
     api_version: OnceLock<String>,
@@ -53,7 +53,7 @@ pub(super) struct Derived {
 // === impl Resource ===
 
 impl Resource {
-    /// `apps/v1`, or `v1` in the core group.
+    /// Returns `apps/v1`, or `v1` in the core group.
     pub(crate) fn api_version(&self) -> &str {
         self.derived.api_version.get_or_init(|| {
             let group_version = [&*self.info.group, &self.info.version].join("/");
@@ -61,7 +61,7 @@ impl Resource {
         })
     }
 
-    /// The type of a built-in kind.
+    /// Returns the type of a built-in kind.
     pub(crate) fn typed(&self) -> Option<&'static typed::Struct> {
         *self.derived.typed.get_or_init(|| {
             let kind = || typed::kind(self.api_version(), &self.info.kind);
@@ -69,7 +69,7 @@ impl Resource {
         })
     }
 
-    /// The type of the stored objects of a built-in kind, where it is another.
+    /// Returns the type of the stored objects of a built-in kind, if it is another type.
     pub(crate) fn stored_type(&self) -> Option<&'static typed::Struct> {
         match self.view {
             View::Autoscaler => typed::kind("autoscaling/v2", &self.info.kind),
@@ -77,7 +77,7 @@ impl Resource {
         }
     }
 
-    /// How messages name an object of this kind.
+    /// Returns the names for messages about an object of this kind.
     pub(crate) fn about<'a>(&'a self, name: &'a str) -> About<'a> {
         About {
             group: &self.info.group,
@@ -87,8 +87,8 @@ impl Resource {
         }
     }
 
-    /// What a refusal of an object for its contents calls it: events are those of the core group,
-    /// whichever group was asked.
+    /// Returns the names for messages about an invalid object. As in Kubernetes, events always have
+    /// the core group.
     pub(crate) fn about_contents<'a>(&'a self, name: &'a str) -> About<'a> {
         let group = match &*self.table {
             "events" => "",
@@ -100,7 +100,7 @@ impl Resource {
         }
     }
 
-    /// Whether `name` is a subresource that is served.
+    /// Returns whether `name` is a served subresource.
     pub(crate) fn has_subresource(&self, name: &str) -> bool {
         self.info
             .subresources
@@ -108,7 +108,7 @@ impl Resource {
             .any(|subresource| subresource.name == name)
     }
 
-    /// The members `apiVersion` and `kind`, as they stand before the others.
+    /// Returns the serialized members `apiVersion` and `kind`.
     pub(crate) fn type_members(&self) -> &str {
         self.derived.type_members.get_or_init(|| {
             let (api_version, kind) = (json!(self.api_version()), json!(self.info.kind));
@@ -116,19 +116,19 @@ impl Resource {
         })
     }
 
-    /// The members of a stored object in this version, without `apiVersion` and `kind`.
+    /// Returns the members of a stored object in this version, without `apiVersion` and `kind`.
     pub(crate) fn members(&self, stored: &Value) -> Value {
         self.view.present(stored)
     }
 
-    /// A stored object as the API has it in this version.
+    /// Returns a stored object in this version of the API, with parsed `managedFields`.
     pub(crate) fn present(&self, stored: &Value) -> Value {
         let mut object = self.with_type(stored);
         managed::expand(&mut object);
         object
     }
 
-    /// A stored object in this version, with `apiVersion` and `kind`.
+    /// Returns a stored object in this version, with `apiVersion` and `kind`.
     fn with_type(&self, stored: &Value) -> Value {
         let mut object = self.members(stored);
         object["apiVersion"] = self.api_version().into();
@@ -136,14 +136,14 @@ impl Resource {
         object
     }
 
-    /// Whether a stored object conforms to the current schema.
+    /// Returns whether a stored object conforms to the current schema.
     pub(crate) fn is_up_to_date(&self, stored: &Stored) -> bool {
         self.stored_schema.is_none() || self.stored_schema_number == stored.schema()
     }
 
-    /// Converts a stored object that was written under another schema: drops fields that the
-    /// current schema does not have, and fills in its defaults. `None` if the object conforms to the
-    /// current schema.
+    /// Converts a stored object that was written under another schema: it drops fields that the
+    /// current schema does not define, and adds defaults. Returns `None` if the object conforms to
+    /// the current schema.
     pub(crate) fn migrated(&self, stored: &Stored) -> Option<Value> {
         let schema = self.stored_schema.as_ref()?;
         if self.is_up_to_date(stored) {
@@ -151,8 +151,8 @@ impl Resource {
         }
         let mut object = self.with_type(stored.value());
         schema.prune(&mut object);
-        // The write of the definition is not refused for objects that are stored already. If their
-        // new defaults are too large, a part of them is shown.
+        // The write of a definition is not rejected because of stored objects. If the new defaults
+        // are too large, only a part of them is added.
         _ = schema.default(&mut object);
         Some(object)
     }
@@ -163,7 +163,7 @@ impl Versions for Resource {
         if let Some(types) = &self.field_types {
             return types.kind(api_version, &self.info.kind);
         }
-        // The other versions of a built-in kind have other fields, and are not served.
+        // Versions of a built-in kind with other fields are not served.
         (api_version == self.api_version()).then(|| {
             let shape = || managed::builtin(api_version, &self.info.kind);
             *self.derived.shape.get_or_init(shape)

@@ -1,16 +1,16 @@
-//! Views: how an object in one version differs from the stored one.
+//! Converts objects between a served version and the stored version.
 
 use serde_json::Value;
 
 use super::autoscaler;
 
-/// How an object in one version differs from the stored one.
+/// The difference between an object in one version and the stored object.
 ///
-/// With conversion `None`, versions of a custom resource differ in `apiVersion` alone,
-/// and so do the built-in kinds here; but for events and autoscalers, which have two shapes.
+/// The versions of custom resources differ only in `apiVersion`, because their conversion strategy is
+/// `None`. The same is true for built-in kinds, except events and autoscalers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// There is no difference.
+    /// No difference.
     Same,
     /// `events.k8s.io/v1`, stored as `v1`.
     Events,
@@ -18,7 +18,7 @@ pub(crate) enum View {
     Autoscaler,
 }
 
-/// The fields of an event that have two names: in `events.k8s.io/v1`, and in `v1`.
+/// The fields of an event that have different names in `events.k8s.io/v1` and in `v1`.
 const EVENT_FIELDS: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
     ("note", "message"),

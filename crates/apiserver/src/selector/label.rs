@@ -1,4 +1,4 @@
-//! Label selectors: `app=web,tier in (a, b),!canary`.
+//! Parses and evaluates label selectors, such as `app=web,tier in (a, b),!canary`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::SelectorError;
 use crate::metadata::syntax;
 
-/// `app=web,tier in (a, b),!canary`.
+/// A parsed label selector, such as `app=web,tier in (a, b),!canary`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -24,27 +24,27 @@ enum Operator {
     Exists,
     Absent,
     In(BTreeSet<String>),
-    /// Also true where the label is absent.
+    /// Also matches objects without the label.
     NotIn(BTreeSet<String>),
     Above(i64),
     Below(i64),
 }
 
-/// The remaining text.
-struct Reader<'a> {
+/// A parser, which holds the remaining text.
+struct Parser<'a> {
     rest: &'a str,
 }
 
 // === impl LabelSelector ===
 
 impl LabelSelector {
-    /// Parses `text`; an empty one selects everything.
+    /// Parses `text`. An empty selector matches all objects.
     ///
     /// # Errors
     ///
-    /// [`SelectorError::Label`] if it doesn't parse.
+    /// [`SelectorError::Label`] if the syntax is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
-        let mut reader = Reader { rest: text.trim() };
+        let mut reader = Parser { rest: text.trim() };
         let mut requirements = Vec::new();
         while !reader.rest.is_empty() {
             requirements.push(reader.requirement()?);
@@ -58,12 +58,12 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether it matches every object.
+    /// Returns whether the selector is empty, so that it matches all objects.
     pub(crate) fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether it matches `object`.
+    /// Returns whether the selector matches the labels of `object`.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = crate::metadata::field(object, "labels");
         self.requirements.iter().all(|requirement| {
@@ -92,9 +92,9 @@ fn number(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
 }
 
-// === impl Reader ===
+// === impl Parser ===
 
-impl<'a> Reader<'a> {
+impl<'a> Parser<'a> {
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
         self.skip_space();
         let absent = self.eat("!");

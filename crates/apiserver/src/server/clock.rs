@@ -1,11 +1,11 @@
-//! The server's clock: the wall clock at the start, moved by the runtime's time.
+//! The clock of the server, which advances with tokio's time.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The wall clock at the start, moved by the runtime's time, which tests can pause.
+/// A wall clock that advances with tokio's time, which tests can pause.
 #[derive(Debug)]
 pub(super) struct Clock {
     wall: Timestamp,
@@ -22,7 +22,7 @@ impl Clock {
         }
     }
 
-    /// How long the server has run.
+    /// Returns the time since the server started.
     pub(super) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }

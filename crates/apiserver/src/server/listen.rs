@@ -1,4 +1,4 @@
-//! A port of the server, for clients that are not in this process.
+//! A port of the server, for clients in other processes.
 
 use std::fmt;
 use std::io;
@@ -19,68 +19,71 @@ use tokio_util::task::TaskTracker;
 use super::ApiServer;
 use crate::service::ApiService;
 
-/// A port that is open; it is closed when this is dropped.
+/// An open port of the server. Dropping it closes the port.
+///
+/// A drop does not wait for open connections; [`Listening::stop`] does.
 #[derive(Debug)]
 #[must_use = "dropping this closes the port"]
 pub struct Listening {
     addr: SocketAddr,
-    /// What a client needs to know if the port speaks TLS.
-    tls: Option<Trust>,
+    /// The TLS credentials for clients; `None` for plain HTTP.
+    tls: Option<TlsCredentials>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// What the kubeconfig of a port with TLS says.
-struct Trust {
-    /// The certificate of the authority, as PEM.
+/// The credentials in the kubeconfig of a port with TLS.
+struct TlsCredentials {
+    /// The certificate of the authority, in PEM.
     authority: String,
-    /// A token of the administrator. The server needs none, but kubectl asks its user for a name
-    /// and a password where a kubeconfig for `https` has no credentials.
+    /// A token of the administrator. The server does not require it, but kubectl prompts for a user
+    /// name and a password if a kubeconfig for `https` has no credentials.
     token: String,
 }
 
-/// Why a port could not be opened.
+/// The error of opening a port.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// The server knows no authentication, so it listens only on loopback addresses.
+    /// The address is not a loopback address. The server requires no credentials, so it listens
+    /// only on loopback addresses.
     #[error(
         "{addr} is not a loopback address, and the embedded API server does not authenticate clients; \
          listen on 127.0.0.1 or [::1]"
     )]
     NotLoopback {
-        /// What was asked for.
+        /// The requested address.
         addr: SocketAddr,
     },
-    /// The system doesn't give us the port.
+    /// The operating system rejected the address, for example because the port is in use.
     #[error("cannot listen on {addr}")]
     Bind {
-        /// What was asked for.
+        /// The requested address.
         addr: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The certificate of the port can't be made.
+    /// The TLS certificate of the port could not be generated.
     #[error("cannot make the certificate of the port")]
     Certificate {
-        /// Why.
+        /// The error of the generation.
         source: io::Error,
     },
 }
 
-// === impl Trust ===
+// === impl TlsCredentials ===
 
-impl fmt::Debug for Trust {
+impl fmt::Debug for TlsCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the token, which a log must not have.
-        f.debug_struct("Trust").finish_non_exhaustive()
+        // The token must not appear in logs.
+        f.debug_struct("TlsCredentials").finish_non_exhaustive()
     }
 }
 
 // === impl ListenError ===
 
 impl ListenError {
-    /// One stable word for it, for a metric's label.
+    /// Returns a stable name of the variant in snake case, for metric labels.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -102,7 +105,7 @@ impl Listening {
         let listener = TcpListener::bind(addr).await.map_err(bind)?;
         let addr = listener.local_addr().map_err(bind)?;
         let (acceptor, authority) = acceptor(server.shared.uses_tls)?;
-        let tls = authority.map(|authority| Trust {
+        let tls = authority.map(|authority| TlsCredentials {
             authority,
             token: server.shared.write(|cluster, _| cluster.admin_token()),
         });
@@ -123,13 +126,14 @@ impl Listening {
         Ok(listening)
     }
 
-    /// The address, with the port that the system chose.
+    /// Returns the address of the port, with the port number that the system chose for port 0.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Where clients find the server, such as `http://127.0.0.1:40123`, or `https` with TLS.
+    /// Returns the URL of the server, such as `http://127.0.0.1:40123`; the scheme is `https` with
+    /// TLS.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = match self.tls {
@@ -139,15 +143,16 @@ impl Listening {
         format!("{scheme}://{}", self.addr)
     }
 
-    /// The certificate of the authority that signed that of this port, as PEM; nothing without TLS.
+    /// Returns the certificate authority of this port in PEM, or `None` without TLS.
     #[must_use]
     pub fn certificate_authority(&self) -> Option<&str> {
         self.tls.as_ref().map(|tls| tls.authority.as_str())
     }
 
-    /// A kubeconfig for this port, as YAML. If it speaks TLS, with its certificate authority and a
-    /// token of the administrator; otherwise with `insecure-skip-tls-verify`, without which some
-    /// clients do not speak plain HTTP.
+    /// Returns a kubeconfig for this port, in YAML.
+    ///
+    /// With TLS, it contains the certificate authority and a token of the administrator. Without
+    /// TLS, it contains `insecure-skip-tls-verify`, which some clients require for plain HTTP.
     ///
     /// # Example
     ///
@@ -164,7 +169,7 @@ impl Listening {
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let (authority, user) = match &self.tls {
-            // The JavaScript client does not connect to a plain port without this field.
+            // The JavaScript client does not connect over plain HTTP without this field.
             None => {
                 let insecure = "    insecure-skip-tls-verify: true\n".to_owned();
                 (insecure, "{}".to_owned())
@@ -197,10 +202,10 @@ impl Listening {
         )
     }
 
-    /// Closes the port, ends its watches and waits until every connection is done. Connections on
-    /// which a request is still in progress after 5 s are dropped.
+    /// Closes the port, ends its watches, and waits until all its connections are closed.
     ///
-    /// The server continues to run: its other ports and services accept requests.
+    /// A connection with a request in progress is closed after 5 s. The other ports and services of
+    /// the server continue to accept requests.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -214,22 +219,22 @@ impl Drop for Listening {
     }
 }
 
-/// How many bytes of answers wait for a client that does not read, for each connection of
-/// HTTP/1.1 and each stream of HTTP/2. It also bounds the head of a request. By default it
-/// would be 400 KiB, and thousands of unread watches would take gigabytes.
+/// The maximum size of buffered response bytes, for each HTTP/1.1 connection and each HTTP/2
+/// stream: 32 KiB. It also limits the head of a request. With hyper's default of 400 KiB, thousands
+/// of watches whose clients do not read would take gigabytes.
 const CONNECTION_BUFFER: usize = 32 * 1024;
 
-/// How long a port that closes waits for requests in progress. A client that never reads its
-/// response, or never sends the rest of its request, would otherwise keep the port open forever.
+/// The time that a closing port waits for requests in progress. Without it, a client that does not
+/// read its response or does not finish its request would keep the port open forever.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes the streams of clients those of TLS; nothing for plain HTTP.
+/// The TLS acceptor of a port; `None` for plain HTTP.
 #[cfg(feature = "tls")]
 type Acceptor = Option<tokio_rustls::TlsAcceptor>;
 #[cfg(not(feature = "tls"))]
 type Acceptor = Option<NoTls>;
 
-/// Has no value.
+/// An empty type in place of the TLS acceptor.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone)]
 enum NoTls {}
@@ -239,7 +244,7 @@ fn acceptor(uses_tls: bool) -> Result<(Acceptor, Option<String>), ListenError> {
     if !uses_tls {
         return Ok((None, None));
     }
-    let certificate = super::tls::Certificate::make();
+    let certificate = super::tls::Certificate::generate();
     let certificate = certificate.map_err(|source| ListenError::Certificate { source })?;
     Ok((Some(certificate.acceptor), Some(certificate.authority)))
 }
@@ -261,7 +266,7 @@ async fn accept(
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
-    /// After a failure to accept, which is mostly a lack of file handles.
+    /// The delay after a failed accept, which is usually caused by a lack of file descriptors.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
         let accepted = tokio::select! {
@@ -271,7 +276,12 @@ async fn accept(
         match accepted {
             Ok((stream, _)) => {
                 let service = service.clone().until(stop.clone(), tasks.clone());
-                tasks.spawn(greet(stream, acceptor.clone(), service, stop.clone()));
+                tasks.spawn(serve_stream(
+                    stream,
+                    acceptor.clone(),
+                    service,
+                    stop.clone(),
+                ));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -281,18 +291,18 @@ async fn accept(
     }
 }
 
-/// Serves a connection, after the handshake of TLS if the port speaks it.
-async fn greet(
+/// Serves a connection, after the TLS handshake if the port has TLS.
+async fn serve_stream(
     stream: TcpStream,
     acceptor: Acceptor,
     service: ApiService,
     stop: CancellationToken,
 ) {
-    // Events are small and should not wait for company.
+    // Nagle's algorithm would delay watch events, which are small.
     _ = stream.set_nodelay(true);
     #[cfg(feature = "tls")]
     if let Some(acceptor) = acceptor {
-        /// The timeout of a TLS handshake, so that a silent client does not hold memory.
+        /// The timeout of a TLS handshake, so that a client that sends nothing does not hold memory.
         const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
@@ -300,8 +310,8 @@ async fn greet(
         };
         match accepted {
             Ok(Ok(stream)) => serve(stream, service, stop).await,
-            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-            Err(_) => tracing::debug!("a TLS handshake took too long"),
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         }
         return;
     }
@@ -325,13 +335,13 @@ where
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             let Ok(served) = timeout(CLOSE_TIMEOUT, connection).await else {
-                tracing::debug!("closed a connection whose client does not read or did not finish its request");
+                tracing::debug!("closed a connection with a request in progress after the timeout");
                 return;
             };
             served
         }
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection broke");
+        tracing::debug!(%error, "connection failed");
     }
 }

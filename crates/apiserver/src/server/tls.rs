@@ -1,4 +1,4 @@
-//! TLS of a port: a certificate authority and a certificate, made when the port is opened.
+//! The TLS certificate of a port and its certificate authority, generated when the port opens.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,8 +12,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// The names of the server, beside its addresses: those in a cluster are for clients that insist on
-/// one.
+/// The DNS names in the certificate. Clients that verify the name of the API server in a cluster
+/// need those of `kubernetes`.
 const NAMES: [&str; 4] = [
     "localhost",
     "kubernetes",
@@ -21,20 +21,20 @@ const NAMES: [&str; 4] = [
     "kubernetes.default.svc",
 ];
 
-/// The certificate of a port.
+/// The TLS acceptor of a port, and the authority that clients trust.
 pub(super) struct Certificate {
     pub(super) acceptor: TlsAcceptor,
-    /// The certificate of the authority, as PEM.
+    /// The certificate of the authority, in PEM.
     pub(super) authority: String,
 }
 
 // === impl Certificate ===
 
 impl Certificate {
-    /// Makes an authority and a certificate. The keys are kept in memory alone.
-    pub(super) fn make() -> io::Result<Self> {
-        let (authority, chain, key) = signed().map_err(io::Error::other)?;
-        // The provider is named, because a program may have several.
+    /// Generates an authority and a server certificate. The keys are never written to disk.
+    pub(super) fn generate() -> io::Result<Self> {
+        let (authority, chain, key) = sign().map_err(io::Error::other)?;
+        // rustls has no default provider if a program enables several.
         let provider = tokio_rustls::rustls::crypto::ring::default_provider();
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()
@@ -52,8 +52,9 @@ impl Certificate {
 
 type Chain = Vec<tokio_rustls::rustls::pki_types::CertificateDer<'static>>;
 
-/// The authority as PEM, and a certificate that it signed, with its key.
-fn signed() -> Result<(String, Chain, PrivateKeyDer<'static>), rcgen::Error> {
+/// Generates an authority, and a server certificate that it signs, with its key. Returns the
+/// authority in PEM.
+fn sign() -> Result<(String, Chain, PrivateKeyDer<'static>), rcgen::Error> {
     let subject = |name: &str| {
         let mut parts = DistinguishedName::new();
         parts.push(DnType::CommonName, name);

@@ -1,8 +1,9 @@
-//! Requests to the containers of a pod, answered by the hooks of a test: logs, and connections over
-//! a WebSocket with numbered channels.
+//! Requests to the containers of a pod: logs, and WebSocket sessions with numbered channels.
 //!
-//! Each message is one byte with the number of its channel, and data. A session has bounded
-//! buffers: a hook that does not read stops the client, and a client that does not read the hook.
+//! The registered functions of [`Hooks`](crate::containers::Hooks) produce the responses. Each
+//! message is one byte with the number of its channel, and data. The buffers of a session are
+//! bounded: backpressure pauses the client if the function does not read, and the function if the
+//! client does not read.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,17 +28,17 @@ use super::{ResponseBody, reply};
 use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
 use crate::status::Status;
 
-/// The protocols of sessions, from the better to the worse. The first can close standard input.
+/// The WebSocket subprotocols, the preferred one first. Only the first can close standard input.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
-/// How many bytes of a stream wait for its reader.
+/// The maximum size of the unread data of a stream, in bytes.
 const BUFFER: usize = 16 * 1024;
 
-/// The largest message of a client: clients send what they have read from a pipe or a file, in
-/// pieces of at most 32 KiB (client-go) or a few KiB (kube).
+/// The maximum size of a message from a client, in bytes. Clients send at most 32 KiB (client-go) or
+/// a few KiB (kube) per message.
 const MAX_RECEIVED: usize = 1024 * 1024;
 
-/// The most ports that one session forwards: each has two channels, and a channel is one byte.
+/// The maximum number of ports of a session: each has two channels, whose numbers are one byte.
 const MAX_PORTS: usize = 64;
 
 const STDIN: u8 = 0;
@@ -48,8 +49,8 @@ const ERROR: u8 = 3;
 /// In the newer protocol: closes the channel whose number follows.
 const CLOSE: u8 = 255;
 
-/// What a client wants to be connected to. An extension of a response that is sent if the client
-/// does not open a WebSocket.
+/// The session that a client requests. It is an extension of the response for clients that do not
+/// open a WebSocket.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     hooks: Hooks,
@@ -74,10 +75,10 @@ enum Target {
 /// The output of one channel, as messages.
 type Output = Pin<Box<dyn Stream<Item = (u8, Bytes)> + Send>>;
 
-/// What a hook does, and the last message.
+/// The future of a hook, which returns the last message of the session.
 type Job = Pin<Box<dyn Future<Output = Option<Message>> + Send>>;
 
-/// The channels of a session that runs.
+/// The channels of a running session.
 struct Channels {
     inputs: BTreeMap<u8, WriteHalf<DuplexStream>>,
     outputs: SelectAll<Output>,
@@ -88,7 +89,7 @@ struct Channels {
 // === impl Operation ===
 
 impl Operation<'_> {
-    /// The log of a container, or a connection to one or to ports.
+    /// Responds with the log of a container, or starts a session.
     pub(super) fn connect(&self) -> Result<Response<ResponseBody>, Status> {
         let key = self.key();
         let shared = &self.service.shared;
@@ -155,7 +156,7 @@ impl Operation<'_> {
         Ok(response)
     }
 
-    /// All values of a parameter of the query.
+    /// Returns all values of a query parameter.
     fn values(&self, wanted: &str) -> Vec<String> {
         let query = self.call.parts.uri.query().unwrap_or_default();
         let pairs = form_urlencoded::parse(query.as_bytes());
@@ -164,7 +165,7 @@ impl Operation<'_> {
     }
 }
 
-/// The container that a request means.
+/// Returns the container that a request addresses.
 fn container(spec: &Value, pod: &str, wanted: &str) -> Result<String, Status> {
     let names = |list: &str| -> Vec<&str> {
         let list = spec[list].as_array().into_iter().flatten();
@@ -191,7 +192,7 @@ fn container(spec: &Value, pod: &str, wanted: &str) -> Result<String, Status> {
     }))
 }
 
-/// The answer where no hook is registered: as on the real server for a pod without a node.
+/// Returns the error if no hook is registered, which equals kube-apiserver's for a pod without a node.
 fn without_hook(
     subresource: &str,
     pod: &str,
@@ -215,7 +216,7 @@ fn without_hook(
     }
 }
 
-/// The last lines of a log, and of these the first bytes.
+/// Returns the last lines of a log, limited to their first bytes.
 fn end_of_log(log: &str, lines: Option<usize>, bytes: Option<usize>) -> String {
     let lines = match lines {
         None => log,
@@ -236,13 +237,13 @@ fn end_of_log(log: &str, lines: Option<usize>, bytes: Option<usize>) -> String {
 // === impl Session ===
 
 impl Session {
-    /// The protocol for this session that a client names; nothing if it names none that is known.
+    /// Selects the subprotocol of the session; `None` if the client offers no supported one.
     pub(super) fn protocol(offered: &str) -> Option<&'static str> {
         let mut known = PROTOCOLS.into_iter();
         known.find(|known| offered.split(',').any(|it| it.trim() == *known))
     }
 
-    /// Connects the client to the hook, until the hook has ended, the client goes or `stop` is
+    /// Connects the client to the hook until the hook returns, the client disconnects, or `stop` is
     /// cancelled.
     pub(super) async fn run(
         self,
@@ -267,7 +268,7 @@ impl Session {
         for message in first {
             socket.send(message).await?;
         }
-        // What a hook has not read yet, and its channel. Nothing is received until it is read.
+        // The unread data of a channel. No message is received until the hook has read it.
         let (mut to, mut pending) = (STDIN, Bytes::new());
         let (mut end, mut has_output) = (None, true);
         while end.is_none() || has_output {
@@ -278,7 +279,7 @@ impl Session {
                         return Ok(());
                     };
                     let Message::Binary(mut bytes) = message? else {
-                        // The library answers pings and the closing of the connection.
+                        // The library responds to pings and to the close of the connection.
                         continue;
                     };
                     match bytes.first().copied() {
@@ -291,7 +292,7 @@ impl Session {
                             bytes.advance(1);
                             (to, pending) = (channel, bytes);
                         }
-                        // The size of a terminal, or what a hook reads no longer.
+                        // The size of a terminal, or data for a closed stream.
                         _ => {}
                     }
                 }
@@ -399,7 +400,7 @@ impl Session {
     }
 }
 
-/// Writes a part of `bytes`; 0 if nothing reads them any more.
+/// Writes a part of `bytes`. Returns 0 if the reader is closed.
 async fn write(input: Option<&mut WriteHalf<DuplexStream>>, bytes: &[u8]) -> usize {
     match input {
         Some(input) => input.write(bytes).await.unwrap_or_default(),
@@ -407,7 +408,7 @@ async fn write(input: Option<&mut WriteHalf<DuplexStream>>, bytes: &[u8]) -> usi
     }
 }
 
-/// What is written to a stream, with the number of its channel.
+/// Returns the data that is written to a stream as messages with the number of its channel.
 fn read(channel: u8, reader: ReadHalf<DuplexStream>) -> impl Stream<Item = (u8, Bytes)> + Send {
     stream::unfold(reader, move |mut reader| async move {
         let mut bytes = BytesMut::with_capacity(BUFFER);
@@ -423,7 +424,7 @@ fn message(channel: u8, data: &[u8]) -> Message {
     Message::Binary(bytes.freeze())
 }
 
-/// How a command ended, as a `Status`.
+/// Returns the exit code of a command as a `Status`.
 fn exit_status(code: u8) -> Value {
     if code == 0 {
         return json!({ "metadata": {}, "status": "Success" });

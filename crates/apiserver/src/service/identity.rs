@@ -1,4 +1,4 @@
-//! The user of a request: that of its token, or that which it impersonates.
+//! Identifies the user of a request, from its token or its impersonation headers.
 
 use std::iter;
 
@@ -11,12 +11,12 @@ use crate::server::Shared;
 use crate::status::Status;
 use crate::user::User;
 
-/// The user of a request with these headers.
+/// Returns the user of a request with these headers.
 ///
 /// # Errors
 ///
-/// 401 for a token that this server did not issue, 400 for a group without a user, 403 if the
-/// authorizer does not allow to impersonate the user.
+/// 401 for a token that this server did not issue, 400 for impersonation headers without a user, 403
+/// if the impersonation is not authorized.
 pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
     let user = authenticated(headers, shared)?;
     let Some(wanted) = impersonated(headers)? else {
@@ -41,7 +41,7 @@ pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
         for (resource, namespace, name) in iter::once(who).chain(groups) {
             shared.authorize(&asks(resource, namespace, name))?;
         }
-        // What is said of the user beside its name and groups has a group of its own.
+        // The uid and the extra fields are resources of `authentication.k8s.io`.
         let of_user = |attributes: Attributes| Attributes {
             group: "authentication.k8s.io".to_owned(),
             version: "v1".to_owned(),
@@ -60,11 +60,11 @@ pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
         }
     }
     let mut wanted = wanted;
-    wanted.join_groups();
+    wanted.add_implied_groups();
     Ok(wanted)
 }
 
-/// The user of the token in `headers`; the administrator if there is none.
+/// Returns the user of the bearer token; the administrator if the request has no token.
 fn authenticated(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
     let header = headers.get(AUTHORIZATION);
     let header = header.and_then(|value| value.to_str().ok());
@@ -80,7 +80,7 @@ fn authenticated(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
         .ok_or_else(Status::unauthorized)
 }
 
-/// The user in the headers `Impersonate-…`.
+/// Returns the user in the headers `Impersonate-…`.
 fn impersonated(headers: &HeaderMap) -> Result<Option<User>, Status> {
     const EXTRA: &str = "impersonate-extra-";
     let mut user = User::default();

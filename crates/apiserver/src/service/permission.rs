@@ -8,11 +8,11 @@ use crate::status::Status;
 use crate::user::User;
 use crate::wire::{Place, Query};
 
-/// Asks the roles and the authorizer, if they decide.
+/// Authorizes a request with RBAC and the authorizer, if they are enabled.
 ///
 /// # Errors
 ///
-/// 403 if it says no.
+/// 403 if one of them denies the request.
 pub(super) fn check(
     service: &ApiService,
     user: &User,
@@ -25,7 +25,7 @@ pub(super) fn check(
     }
     let namespace = match (&place.namespace, &place.name) {
         (Some(namespace), _) => namespace.as_str(),
-        // A namespace lies in itself, as far as rights go.
+        // As in Kubernetes, the attributes of a request to a namespace contain its name.
         (None, Some(name)) if place.resource == "namespaces" && place.group.is_empty() => name,
         (None, _) => "",
     };
@@ -47,8 +47,8 @@ pub(super) fn check(
     service.shared.authorize(&attributes)
 }
 
-/// The name in `fieldSelector=metadata.name=x`: such a list, watch or delete is about one object.
-/// For other verbs a field selector means nothing.
+/// Returns the name in `fieldSelector=metadata.name=x`, which restricts a list, watch or
+/// deletecollection to one object. Other verbs ignore field selectors.
 fn selected_name(verb: Verb, query: &Query) -> Option<String> {
     if !matches!(verb.name(), "list" | "watch" | "deletecollection") {
         return None;

@@ -1,4 +1,4 @@
-//! Responses.
+//! Constructors of HTTP responses, with content negotiation and compression.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -24,7 +24,7 @@ use crate::encode::{self, Encoded};
 use crate::status::Status;
 use crate::wire::Encoding;
 
-/// The header that shows that this server is not a real cluster.
+/// A header of all responses, which shows that the server is not a real cluster.
 const NOTICE: (&str, &str) = (
     "x-windlass-apiserver",
     "in memory; for first steps and tests, not for production",
@@ -32,33 +32,33 @@ const NOTICE: (&str, &str) = (
 
 const JSON: &str = "application/json";
 
-/// The body of a response: one piece, or the lines of a watch.
+/// The body of a response: one buffer, or the events of a watch.
 #[derive(Debug)]
 pub struct ResponseBody {
     frames: UnsyncBoxBody<Bytes, Infallible>,
 }
 
-/// The value that is the body of a response, until its form has been negotiated.
+/// An extension of a response whose body is not negotiated yet: the value of the body.
 #[derive(Debug, Clone)]
 struct Unnegotiated {
     value: Value,
-    /// Whether it may be sent as protobuf, as a `Status` may.
+    /// Whether the value has a protobuf encoding, as a `Status` has.
     has_protobuf: bool,
 }
 
-/// Says that the body of a response is that of a watch.
+/// An extension of the response to a watch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Streamed {
-    /// Whether it consists of frames, and not of lines.
+    /// Whether the body consists of protobuf frames, and not of JSON lines.
     pub(super) is_binary: bool,
 }
 
-/// The body of a response that is so large that it is compressed where the client takes that.
+/// An extension of a response that is compressed if the client accepts gzip: the bytes of the body.
 #[derive(Debug, Clone)]
 struct Large(Bytes);
 
-/// Objects that take more bytes are compressed, as in Kubernetes: 128 KiB.
-const COMPRESSED: usize = 128 * 1024;
+/// Larger objects are compressed if the client accepts gzip, as in Kubernetes: 128 KiB.
+const COMPRESSION_THRESHOLD: usize = 128 * 1024;
 
 // === impl ResponseBody ===
 
@@ -111,23 +111,23 @@ fn response(
     response
 }
 
-/// Objects that are serialized already.
+/// Returns a response with serialized objects.
 pub(crate) fn encoded(code: StatusCode, encoded: Encoded) -> Response<ResponseBody> {
     let Encoded { bytes, media_type } = encoded;
     let bytes = Bytes::from(bytes);
     let mut response = response(code, media_type, ResponseBody::whole(bytes.clone()));
-    if bytes.len() > COMPRESSED {
+    if bytes.len() > COMPRESSION_THRESHOLD {
         response.extensions_mut().insert(Large(bytes));
     }
     response
 }
 
-/// A JSON document that is serialized already.
+/// Returns a response with a serialized JSON document.
 pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
     response(code, JSON, ResponseBody::whole(body))
 }
 
-/// A JSON document.
+/// Returns a response 200 with a document, which is sent as YAML if the client prefers it.
 pub(crate) fn document(body: &Value) -> Response<ResponseBody> {
     let mut response = json(StatusCode::OK, body.to_string());
     response.extensions_mut().insert(Unnegotiated {
@@ -137,7 +137,8 @@ pub(crate) fn document(body: &Value) -> Response<ResponseBody> {
     response
 }
 
-/// The aggregated discovery document, unless the client has it already.
+/// Returns a response with the aggregated discovery document, or 304 if its `ETag` equals the
+/// client's.
 pub(crate) fn discovery(headers: &HeaderMap, body: &Value) -> Response<ResponseBody> {
     let tag = discovery::etag(body);
     let known = headers
@@ -162,7 +163,7 @@ pub(crate) fn discovery(headers: &HeaderMap, body: &Value) -> Response<ResponseB
     response
 }
 
-/// The `OpenAPI` v2 document, as protobuf or JSON.
+/// Returns a response with the `OpenAPI` v2 document in protobuf or JSON.
 pub(crate) fn openapi_v2(body: &Value, as_protobuf: bool) -> Response<ResponseBody> {
     const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     if !as_protobuf {
@@ -177,7 +178,7 @@ pub(crate) fn openapi_v2(body: &Value, as_protobuf: bool) -> Response<ResponseBo
     )
 }
 
-/// The response with a `Status` object: an error, or a deletion.
+/// Returns a response with a `Status` object: an error, or the result of a deletion.
 pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, status.to_value().to_string());
@@ -191,8 +192,8 @@ pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
     response
 }
 
-/// The response in the form that the client accepts, if its body is a `Status` or a document about
-/// the server; other bodies have been negotiated before.
+/// Encodes a `Status` or a document about the server in the negotiated encoding. The encoding of
+/// other bodies is negotiated before.
 pub(crate) fn negotiated(
     mut response: Response<ResponseBody>,
     encoding: Encoding,
@@ -216,7 +217,7 @@ pub(crate) fn negotiated(
     response
 }
 
-/// The response, compressed if it is large and the client takes it so.
+/// Compresses a large response if the client accepts gzip.
 pub(crate) fn compressed(
     mut response: Response<ResponseBody>,
     accepted: Option<&HeaderValue>,
@@ -244,17 +245,18 @@ pub(crate) fn compressed(
     response
 }
 
-/// Plain text.
+/// Returns a response with plain text.
 pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
     response(code, "text/plain; charset=utf-8", ResponseBody::whole(text))
 }
 
-/// The reply to an unknown path, in the words of Go's HTTP server.
+/// Returns the 404 response to an unknown path, with the text of Go's HTTP server.
 pub(crate) fn not_found() -> Response<ResponseBody> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// The reply to a request above a limit of requests: as in Kubernetes, plain text and no `Status`.
+/// Returns the 429 response to a request above a limit: as in Kubernetes, plain text and not a
+/// `Status`.
 pub(crate) fn too_many_requests() -> Response<ResponseBody> {
     let message = "Too many requests, please try again later.\n";
     let mut response = text(StatusCode::TOO_MANY_REQUESTS, message);
@@ -264,12 +266,13 @@ pub(crate) fn too_many_requests() -> Response<ResponseBody> {
     response
 }
 
-/// What a group of built-in kinds doesn't have: here the real server says it as an object.
+/// Returns the 404 response to an unknown resource of a built-in group, for which kube-apiserver
+/// sends a `Status`.
 pub(crate) fn no_such_resource() -> Response<ResponseBody> {
     refusal(&Status::no_such_resource())
 }
 
-/// What a URL doesn't do.
+/// Returns the 405 response to a method that the URL does not support.
 pub(crate) fn no_such_method() -> Response<ResponseBody> {
     let message = "the server does not allow this method on the requested resource";
     refusal(&Status::generic(
@@ -279,7 +282,7 @@ pub(crate) fn no_such_method() -> Response<ResponseBody> {
     ))
 }
 
-/// The lines or frames of a watch.
+/// Returns the response to a watch, whose events are JSON lines or protobuf frames.
 pub(crate) fn stream(
     encoding: Encoding,
     lines: impl Stream<Item = Bytes> + Send + 'static,
@@ -295,7 +298,7 @@ pub(crate) fn stream(
     response
 }
 
-/// Puts warnings for the client's user into the headers.
+/// Adds warnings for the user of the client to the headers.
 pub(crate) fn warn(response: &mut Response<ResponseBody>, warnings: &[String]) {
     super::warnings::add(response.headers_mut(), warnings);
 }

@@ -1,4 +1,4 @@
-//! Reviews: questions about users and what they may do, which are answered and not stored.
+//! Reviews: authentication and authorization queries, which the server does not store.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::reply;
 // === impl Operation ===
 
 impl Operation<'_> {
-    /// Answers a review.
+    /// Executes a review.
     pub(super) fn review(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
         let mut options = self.write_options(WriteKind::Create)?;
@@ -59,7 +59,7 @@ impl Operation<'_> {
         Ok(response)
     }
 
-    /// The status of a review of a token: its user, or that it is not valid.
+    /// Returns the status of a `TokenReview`: the user of the token, or that the token is invalid.
     fn token_status(&self, spec: &Value) -> Result<Value, Status> {
         let token = spec["token"].as_str().unwrap_or_default();
         if token.is_empty() {
@@ -76,7 +76,7 @@ impl Operation<'_> {
         )
     }
 
-    /// What the user may do, as far as that can be listed.
+    /// Returns the status of a `SelfSubjectRulesReview`: the rules that can be listed.
     fn rules(&self, namespace: &str) -> Value {
         let shared = &self.service.shared;
         if shared.authorizes_by_roles() {
@@ -104,7 +104,7 @@ impl Operation<'_> {
         })
     }
 
-    /// Whether `user` may do what `spec` names, in `namespace` if that is given.
+    /// Returns whether `user` is authorized for the attributes in `spec`, in `namespace` if it is set.
     fn is_permitted(
         &self,
         user: &User,
@@ -134,7 +134,7 @@ impl Operation<'_> {
             return Err(invalid(error));
         }
         let shared = &self.service.shared;
-        // Every user may read the discovery documents.
+        // All users are authorized to read the discovery documents.
         Ok(!shared.authorizes()
             || wanted.is_none()
             || shared.allows(&Attributes {
@@ -151,7 +151,7 @@ impl Operation<'_> {
     }
 }
 
-/// The user that a review is about.
+/// Returns the user in the `spec` of a review.
 fn reviewed_user(spec: &Value) -> Result<User, Status> {
     let name = spec["user"].as_str().unwrap_or_default();
     let groups = spec["groups"].as_array().into_iter().flatten();
@@ -170,7 +170,7 @@ fn reviewed_user(spec: &Value) -> Result<User, Status> {
     })
 }
 
-/// 422: a review is wrong. It is of no kind, as in Kubernetes.
+/// 422: a review is invalid. As in Kubernetes, the message has no kind.
 fn invalid(error: FieldError) -> Status {
     let about = About {
         group: "authorization.k8s.io",

@@ -1,4 +1,4 @@
-//! Subresources that are no fields of their object: what is sent to one is done and not stored.
+//! Subresources that execute an action and store no part of an object: binding, eviction, token.
 
 use http::{Response, StatusCode};
 
@@ -14,7 +14,7 @@ use crate::wire::{DeleteOptions, WriteKind};
 // === impl Operation ===
 
 impl Operation<'_> {
-    /// Binds or evicts a pod, or issues a token of a service account.
+    /// Binds a pod, evicts a pod, or issues a token of a service account.
     pub(super) fn post(&self) -> Result<Response<ResponseBody>, Status> {
         let subresource = self.place.subresource.as_deref().unwrap_or_default();
         let Some(sent) = registry::posted(subresource) else {

@@ -4,7 +4,7 @@ use http::Method;
 
 use crate::wire::{Place, Query};
 
-/// What a request asks to be done.
+/// The verb of a request, as authorization and discovery name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,

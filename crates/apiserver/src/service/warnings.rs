@@ -1,7 +1,7 @@
 //! The `Warning` headers of a response.
 //!
-//! A request may be wrong in thousands of places, and clients read a bounded number of headers:
-//! what all warnings say together is bounded, as on the real server.
+//! The total size of the warnings is limited as in kube-apiserver, because a request can have
+//! thousands of errors, and clients limit the size of headers.
 //!
 //! Source: apiserver `pkg/endpoints/filters/warning.go`, and measured on kube-apiserver v1.36.3.
 
@@ -10,17 +10,17 @@ use std::collections::HashSet;
 use http::HeaderMap;
 use http::header::{HeaderValue, WARNING};
 
-/// How many characters all warnings have together, as on the real server.
+/// The maximum number of characters of all warnings together, as in kube-apiserver.
 const MAX_TOTAL: usize = 4096;
 
-/// How many characters of each warning are kept where all of them are too long.
+/// The number of characters to which each warning is truncated if all together are too long.
 const MAX_EACH: usize = 256;
 
-/// How many warnings there are. The real server sends up to 4096 of one character; over HTTP/1.1,
-/// hyper and other clients refuse a response with more than 100 headers.
+/// The maximum number of warnings. kube-apiserver sends up to 4096 warnings of one character, but
+/// over HTTP/1.1, hyper and other clients reject a response with more than 100 headers.
 const MAX_COUNT: usize = 80;
 
-/// Adds the headers of `warnings`, each of which is sent once.
+/// Adds a header for each distinct warning.
 pub(super) fn add(headers: &mut HeaderMap, warnings: &[String]) {
     let mut seen = HashSet::new();
     let mut texts: Vec<&str> = warnings.iter().map(String::as_str).collect();
@@ -47,9 +47,9 @@ pub(super) fn add(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
-/// The header of one warning; nothing if `text` has characters that no header may have.
+/// Returns the header of one warning; `None` if `text` has characters that a header cannot contain.
 fn header(text: &str) -> Option<HeaderValue> {
     let quoted = text.replace('\\', r"\\").replace('"', "\\\"");
-    // From bytes, since text beyond ASCII is sent as it stands.
+    // From bytes, because text that is not ASCII is sent without an escape.
     HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok()
 }

@@ -1,4 +1,4 @@
-//! The start of a watch: its first version, or the reason why it is refused.
+//! Starts a watch: determines its first resourceVersion, or returns an error.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use crate::store::{Expired, Key};
 use crate::watch::{self, Subscription};
 use crate::wire::{Format, ListOptions, resource_version};
 
-/// How long a watch runs at least, if the request names no timeout; at most twice that.
+/// The minimum duration of a watch without a timeout in the request. The maximum is twice that.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// From where a watch tells.
+/// The position at which a watch starts, as the request specifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// The objects that are there, then what happens.
+    /// The current objects, then later events.
     State {
-        /// No older than this.
+        /// The minimum revision of the current objects.
         at_least: u64,
-        /// Whether a bookmark tells the two apart.
+        /// Whether a bookmark separates the current objects from later events.
         marked: bool,
     },
-    /// What happens after this.
+    /// The events after this revision.
     After(u64),
-    /// What happens from now on.
+    /// The events after the start of the watch.
     Now,
 }
 
-/// What a watch begins with.
+/// The position at which a watch starts, as a revision.
 struct Beginning {
-    /// Whether the objects at `sent` come first.
+    /// Whether the watch first sends the objects at the revision `sent`.
     has_initial: bool,
     sent: u64,
 }
 
-/// Answers a watch request.
+/// Responds to a watch request.
 pub(super) async fn respond(
     service: &ApiService,
     resource: Arc<Resource>,
@@ -62,12 +62,12 @@ pub(super) async fn respond(
     }
     let selector = selector(&resource, options)?;
     let start = Start::of(options, has_watch_list)?;
-    // The deadline counts from the request, also if the start has to be waited for.
+    // The timeout begins with the request, even if the watch waits for its first revision.
     let deadline = Instant::now() + options.timeout.unwrap_or_else(|| default_timeout(service));
     if let Start::State { at_least, .. } = start {
         shared.reach(at_least).await;
     }
-    // Its definition may have gone since the request found the resource.
+    // The definition can be deleted after the request has found the resource.
     let begin = |cluster: &Cluster| {
         let resource = cluster.served(&resource)?;
         Ok::<_, Status>(start.begin(cluster, &resource))
@@ -75,7 +75,7 @@ pub(super) async fn respond(
     let (beginning, written, cut) = shared.subscribe(&resource.table, begin);
     let Beginning { has_initial, sent } = match beginning? {
         Ok(beginning) => beginning,
-        // From here on errors are events: the client has its 200.
+        // Later errors are events, because the response has the code 200.
         Err(status) => {
             let line = encode::error_line(&status, format.encoding);
             return Ok(reply::stream(format.encoding, stream::iter([line])));
@@ -104,7 +104,7 @@ pub(super) async fn respond(
 }
 
 fn default_timeout(service: &ApiService) -> Duration {
-    // Spread, so that watches that began together don't all end together.
+    // Jitter, so that watches that start at the same time do not end at the same time.
     MIN_TIMEOUT.mul_f64(service.shared.spread())
 }
 
@@ -122,8 +122,8 @@ impl Start {
                 marked: true,
             },
             (Some(false), None | Some(0)) => Self::Now,
-            // A watch that names no version begins with what is there, and from 1.34 on
-            // says where that ends.
+            // A watch without a resourceVersion sends the current objects first, and from 1.34 on a
+            // bookmark after them.
             (None, None | Some(0)) => Self::State {
                 at_least: 0,
                 marked: has_watch_list,

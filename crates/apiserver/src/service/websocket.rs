@@ -1,8 +1,7 @@
-//! Watches over a WebSocket, as the fabric8 client asks for them, and sessions
-//! with containers.
+//! Watches over a WebSocket, which the fabric8 client requests, and sessions with containers.
 //!
-//! Of a watch, each event is one message: of text for JSON, and of bytes for protobuf. The client closes the
-//! watch by closing the connection; the server closes it when the watch ends.
+//! Each event of a watch is one message: text for JSON, and binary for protobuf. A client that closes
+//! the connection ends the watch, and the server closes the connection when the watch ends.
 
 use std::net::IpAddr;
 
@@ -32,15 +31,15 @@ use super::ResponseBody;
 use super::containers::Session;
 use super::reply::Streamed;
 
-/// A client sends nothing but control frames, which are small.
+/// The maximum size of a message from the client of a watch, which sends only control frames.
 const MAX_RECEIVED: usize = 4 * 1024;
 
-/// What a client asks for that wants a WebSocket.
+/// The WebSocket handshake of a request.
 #[derive(Debug)]
 pub(super) struct Handshake {
     on_upgrade: OnUpgrade,
     key: HeaderValue,
-    /// The protocols that the client names.
+    /// The subprotocols that the client offers.
     protocols: String,
     has_origin: bool,
     is_own_origin: bool,
@@ -49,8 +48,7 @@ pub(super) struct Handshake {
 // === impl Handshake ===
 
 impl Handshake {
-    /// The handshake in a request; nothing if there is none, or no connection that can be
-    /// upgraded.
+    /// Returns the handshake of a request; `None` if it has none or its connection has no upgrade.
     pub(super) fn of(parts: &mut Parts) -> Option<Self> {
         let headers = &parts.headers;
         let has = |name: HeaderName, word: &str| {
@@ -79,8 +77,8 @@ impl Handshake {
         })
     }
 
-    /// Answers with a WebSocket if `response` is that of a watch or of a session, which a task in
-    /// `tasks` serves. Everything else is answered as without the handshake, as by the real server.
+    /// Upgrades the connection if `response` belongs to a watch or a session, which a task in `tasks`
+    /// then serves. As in kube-apiserver, other responses are sent without an upgrade.
     pub(super) fn respond(
         self,
         mut response: Response<ResponseBody>,
@@ -96,7 +94,7 @@ impl Handshake {
         if !self.is_own_origin {
             return empty(StatusCode::FORBIDDEN);
         }
-        // A server chooses one of those that the client names.
+        // The server must select an offered subprotocol.
         let protocol = self.protocols.split(',').next().map(str::trim);
         let switched = self.switched(protocol.filter(|protocol| !protocol.is_empty()));
         let events = response.into_body();
@@ -108,7 +106,7 @@ impl Handshake {
         switched
     }
 
-    /// Answers with the WebSocket of a session, if the client names a protocol that is known.
+    /// Upgrades the connection for a session if the client offers a supported subprotocol.
     fn connect(
         self,
         response: Response<ResponseBody>,
@@ -119,7 +117,7 @@ impl Handshake {
         let Some(protocol) = Session::protocol(&self.protocols) else {
             return response;
         };
-        // Clients that are no browsers send no origin here.
+        // Clients other than browsers send no origin here.
         if self.has_origin && !self.is_own_origin {
             return empty(StatusCode::FORBIDDEN);
         }
@@ -132,7 +130,7 @@ impl Handshake {
         switched
     }
 
-    /// The answer to the handshake, with the protocol that was chosen.
+    /// Returns the response to the handshake, with the selected subprotocol.
     fn switched(&self, protocol: Option<&str>) -> Response<ResponseBody> {
         let mut switched = empty(StatusCode::SWITCHING_PROTOCOLS);
         let headers = switched.headers_mut();
@@ -154,11 +152,11 @@ fn empty(code: StatusCode) -> Response<ResponseBody> {
     response
 }
 
-/// Whether the origin of a request is this server, under a name of the local machine.
+/// Returns whether the origin of a request is this server, with a name of the local machine.
 ///
-/// A browser lets every page open a WebSocket to every server, and sends the origin of the page. A
-/// page of another site must not read what this server has, also not if the name of its site
-/// resolves to this machine. Clients that are no browsers send the URL of the server.
+/// Browsers allow each page to open a WebSocket to each server, and send the origin of the page. A
+/// page of another site must not read the objects of this server, even if the name of the site
+/// resolves to this machine. Clients other than browsers send the URL of the server.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let (Some(origin), Some(host)) = (text(ORIGIN), text(HOST)) else {
@@ -177,7 +175,7 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
     is_local && site.is_some_and(|site| site.eq_ignore_ascii_case(host))
 }
 
-/// The answer to the key of a client (RFC 6455, section 4.2.2).
+/// Returns the accept value for the key of a client (RFC 6455, section 4.2.2).
 fn accept(key: &[u8]) -> String {
     const PROTOCOL: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     let digest = Sha1::new().chain_update(key).chain_update(PROTOCOL);
@@ -199,7 +197,7 @@ async fn send(
     loop {
         tokio::select! {
             received = socket.next() => match received {
-                // The library answers pings and the closing of the connection while it is read.
+                // The library responds to pings and to the close of the connection during a read.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error.into()),
                 None => return Ok(()),
@@ -230,10 +228,10 @@ async fn send(
     Ok(())
 }
 
-/// Takes the first event out of what has been read of a watch, if it is complete: a line with its
-/// end, or a frame without its length.
+/// Removes the first complete event from the buffer of a watch: a line with its line feed, or a frame
+/// without its length prefix.
 fn split(read: &mut BytesMut, streamed: Streamed) -> Option<Bytes> {
-    /// Before each frame stands its length.
+    /// The size of the length prefix of a frame, in bytes.
     const LENGTH: usize = 4;
 
     if !streamed.is_binary {
@@ -260,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_accept_key_is_that_of_the_standard() {
-        // The example of RFC 6455, section 1.3.
+        // From RFC 6455, section 1.3.
         let answer = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
@@ -273,7 +271,7 @@ mod tests {
             ("[::1]:8080", "https://[::1]:8080", true),
             ("127.0.0.1:8080", "http://127.0.0.1:3000", false),
             ("127.0.0.1:8080", "http://pages.example", false),
-            // A name of another site that resolves to this machine.
+            // The name of another site, which can resolve to this machine.
             ("pages.example:8080", "http://pages.example:8080", false),
             ("127.0.0.1:8080", "null", false),
             ("127.0.0.1:8080", "ftp://127.0.0.1:8080", false),

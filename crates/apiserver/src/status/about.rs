@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The resource that an error response is about, in the form that messages use.
+/// The resource that an error response is about, with the names that the message contains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About<'a> {
     /// The API group; empty for the core group.
@@ -11,19 +11,19 @@ pub(crate) struct About<'a> {
     pub(crate) resource: &'a str,
     /// The kind of its objects.
     pub(crate) kind: &'a str,
-    /// The name of the object, or nothing.
+    /// The name of the object; can be empty.
     pub(crate) name: &'a str,
 }
 
 // === impl About ===
 
 impl About<'_> {
-    /// `widgets.ex.io`, or `pods` in the core group.
+    /// Returns `widgets.ex.io`, or `pods` in the core group.
     pub(crate) fn qualified_resource(&self) -> String {
         qualified(self.resource, self.group)
     }
 
-    /// `Widget.ex.io`, or `Pod` in the core group.
+    /// Returns `Widget.ex.io`, or `Pod` in the core group.
     pub(super) fn qualified_kind(&self) -> String {
         qualified(self.kind, self.group)
     }

@@ -1,4 +1,4 @@
-//! Field errors: the error of one field of an object.
+//! Validation errors of the fields of an object, which a 422 response lists.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::schema::float_text;
 
-/// The error of one field of an object, with the message of Kubernetes.
+/// A validation error of one field of an object, like `field.Error` of Kubernetes.
+///
+/// `Display` prints the path and [`FieldError::body`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct FieldError {
@@ -15,54 +17,54 @@ pub struct FieldError {
     pub path: String,
     /// The type of the error.
     pub kind: FieldErrorKind,
-    /// The details, or an empty text.
+    /// The details; can be empty.
     pub detail: String,
 }
 
 /// The type of a field error.
 ///
-/// A `value` is written as Kubernetes writes it: strings in quotes, numbers and booleans
-/// plain, everything else as JSON.
+/// A `value` has the format of Kubernetes' messages: strings have quotes, numbers and booleans have
+/// none, and other values are JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FieldErrorKind {
-    /// The field names something that isn't there.
+    /// The value refers to something that does not exist.
     NotFound {
-        /// What the field holds.
+        /// The value of the field.
         value: String,
     },
-    /// The field must be there and isn't.
+    /// The field is required and is missing or empty.
     Required,
-    /// The value must be unique and isn't.
+    /// The value must be unique and occurs more than once.
     Duplicate {
-        /// What the field holds.
+        /// The value of the field.
         value: String,
     },
-    /// The value breaks a rule.
+    /// The value is invalid.
     Invalid {
-        /// What the field holds.
+        /// The value of the field.
         value: String,
     },
-    /// The value is none of those that are known.
+    /// The value is not one of the supported values.
     NotSupported {
-        /// What the field holds.
+        /// The value of the field.
         value: String,
     },
-    /// The field may not be there, or not now.
+    /// The field or its change is forbidden in this object.
     Forbidden,
-    /// The value has too many characters.
+    /// The value is too long.
     TooLong,
     /// The list has too many items.
     TooMany {
-        /// How many items there are.
+        /// The number of items.
         value: String,
     },
-    /// The value is of another type.
+    /// The value has the wrong type.
     TypeInvalid {
-        /// What the field holds.
+        /// The value of the field.
         value: String,
     },
-    /// The server failed, not the value.
+    /// The server failed to validate the value.
     Internal,
 }
 
@@ -77,7 +79,7 @@ impl FieldError {
         }
     }
 
-    /// The field names something that isn't there.
+    /// Creates an error for a value that refers to something that does not exist.
     #[must_use]
     pub fn not_found(path: impl Into<String>, value: &Value) -> Self {
         Self::new(
@@ -89,13 +91,13 @@ impl FieldError {
         )
     }
 
-    /// The field must be there and isn't.
+    /// Creates an error for a required field that is missing or empty.
     #[must_use]
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::Required, detail)
     }
 
-    /// The value must be unique and isn't.
+    /// Creates an error for a value that must be unique and occurs more than once.
     #[must_use]
     pub fn duplicate(path: impl Into<String>, value: &Value) -> Self {
         Self::new(
@@ -107,7 +109,7 @@ impl FieldError {
         )
     }
 
-    /// The value breaks a rule.
+    /// Creates an error for an invalid value.
     #[must_use]
     pub fn invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self::new(
@@ -119,7 +121,7 @@ impl FieldError {
         )
     }
 
-    /// The value is none of those that are `supported`.
+    /// Creates an error for a value that is not one of `supported`.
     #[must_use]
     pub fn not_supported<S: AsRef<str>>(
         path: impl Into<String>,
@@ -143,13 +145,13 @@ impl FieldError {
         )
     }
 
-    /// The field may not be there, or not now.
+    /// Creates an error for a field or a change that is forbidden in this object.
     #[must_use]
     pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, FieldErrorKind::Forbidden, detail)
     }
 
-    /// The value has more than `limit` bytes.
+    /// Creates an error for a value with more than `limit` bytes.
     #[must_use]
     pub fn too_long(path: impl Into<String>, limit: usize) -> Self {
         let unit = if limit == 1 { "byte" } else { "bytes" };
@@ -160,7 +162,7 @@ impl FieldError {
         )
     }
 
-    /// The list has `actual` items, more than `limit`.
+    /// Creates an error for a list with `actual` items, which are more than `limit`.
     #[must_use]
     pub fn too_many(path: impl Into<String>, actual: usize, limit: usize) -> Self {
         let unit = if limit == 1 { "item" } else { "items" };
@@ -173,7 +175,7 @@ impl FieldError {
         )
     }
 
-    /// The value is of another type.
+    /// Creates an error for a value of the wrong type.
     #[must_use]
     pub fn type_invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self::new(
@@ -185,7 +187,7 @@ impl FieldError {
         )
     }
 
-    /// One word for a program: the `reason` of a cause, such as `FieldValueRequired`.
+    /// Returns the `reason` of the cause in a `Status`, such as `FieldValueRequired`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self.kind {
@@ -202,7 +204,7 @@ impl FieldError {
         }
     }
 
-    /// The error without its path.
+    /// Returns the message without the path of the field.
     #[must_use]
     pub fn body(&self) -> String {
         let (name, value) = match &self.kind {
@@ -246,26 +248,26 @@ impl fmt::Display for FieldError {
 impl std::error::Error for FieldError {}
 
 fn rendered(value: &Value) -> String {
-    // Go quotes a string as JSON does, for all that names and texts contain.
+    // Go and JSON quote the usual strings in the same way.
     match value.as_f64().filter(|_| value.is_f64()) {
         Some(float) => float_text(float),
         None => value.to_string(),
     }
 }
 
-/// All errors in one sentence: plain if there is one, in brackets if there are more.
+/// Formats one error as its message, and several errors as a list in brackets.
 pub(super) fn sentence(errors: &[FieldError]) -> String {
     match errors {
         [error] => error.to_string(),
         errors => {
-            // A message said twice is said once, as Kubernetes aggregates it.
+            // Equal messages are printed once, like in an aggregate error of Kubernetes.
             let mut seen = HashSet::new();
-            let said = errors.iter().map(ToString::to_string);
-            let mut said: Vec<_> = said.filter(|error| seen.insert(error.clone())).collect();
-            if said.len() == 1 {
-                said.remove(0)
+            let messages = errors.iter().map(ToString::to_string);
+            let mut unique: Vec<_> = messages.filter(|it| seen.insert(it.clone())).collect();
+            if unique.len() == 1 {
+                unique.remove(0)
             } else {
-                format!("[{}]", said.join(", "))
+                format!("[{}]", unique.join(", "))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Refusals read as those of Kubernetes.
+//! Tests that the messages of error responses equal those of Kubernetes.
 
 use super::{About, FieldError, Status};
 

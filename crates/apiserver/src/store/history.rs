@@ -1,4 +1,4 @@
-//! The limits of the history: the number, the size and the age of the events that logs keep.
+//! The limits of the history, which bound the number, the size and the age of events in the logs.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use super::{Change, Event, Store, Table};
 /// The limits of the history of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HistoryLimits {
-    /// The largest number of writes of one resource.
+    /// The maximum number of writes per resource.
     pub(crate) writes: usize,
-    /// The largest size of states that are not current, in bytes, for all resources together.
+    /// The maximum size of object states that are not current, in bytes, for all resources together.
     pub(crate) bytes: usize,
-    /// The largest age of a write.
+    /// The maximum age of a write.
     pub(crate) age: Duration,
 }
 
-/// The log of an event, and its time.
+/// The resource, the revision and the time of an event in a log.
 #[derive(Debug)]
-pub(super) struct Recorded {
+pub(super) struct LogEntry {
     table: Table,
     revision: u64,
     at: Duration,
 }
 
-/// The size of an event without its objects, in bytes: the event, its entry in the order, and its
-/// share of the tables for both.
+/// The estimated size of an event without its objects, in bytes: the event, its [`LogEntry`], and
+/// the unused capacity of both queues.
 const EVENT_SIZE: usize = 256;
 
 // === impl Event ===
 
 impl Event {
-    /// The size of the states that it keeps and that are not current, in bytes: the replaced state,
-    /// or the deleted object.
+    /// Returns the estimated size of the event, in bytes, with the object states that only it holds:
+    /// the replaced state and the deleted object.
     fn size(&self) -> usize {
         let replaced = self.previous.as_ref().map_or(0, |object| object.size());
         let deleted = match self.change {
@@ -45,13 +45,14 @@ impl Event {
 // === impl Store ===
 
 impl Store {
-    /// Sets the time since the start, and drops events that are too old.
+    /// Sets the time since the start of the server, and drops expired events. The time never
+    /// decreases.
     pub(crate) fn advance(&mut self, now: Duration) {
         self.now = self.now.max(now);
         self.trim();
     }
 
-    /// The estimated size of the states in the history that are not current, in bytes.
+    /// Returns the estimated size of the object states in the logs that are not current, in bytes.
     #[cfg(test)]
     pub(super) fn history_bytes(&self) -> usize {
         self.history
@@ -59,7 +60,9 @@ impl Store {
 
     #[cfg(test)]
     pub(super) fn log_length(&self, table: &str) -> usize {
-        self.stock.get(table).map_or(0, |drawer| drawer.log.len())
+        self.resources
+            .get(table)
+            .map_or(0, |resource| resource.log.len())
     }
 
     #[cfg(test)]
@@ -67,26 +70,26 @@ impl Store {
         self.order.len()
     }
 
-    /// Appends an event to the log of its resource, and drops events above the limits.
+    /// Appends an event to the log of its resource, and drops the events above the limits.
     pub(super) fn record(&mut self, table: &Table, event: Event) {
         self.history = self.history.saturating_add(event.size());
         self.events += 1;
-        self.order.push_back(Recorded {
+        self.order.push_back(LogEntry {
             table: table.clone(),
             revision: event.revision,
             at: self.now,
         });
-        let drawer = self.stock.entry(table.clone()).or_default();
-        drawer.last = event.revision;
-        drawer.log.push_back(event);
-        let excess = drawer.log.len().saturating_sub(self.limits.writes);
+        let resource = self.resources.entry(table.clone()).or_default();
+        resource.last = event.revision;
+        resource.log.push_back(event);
+        let excess = resource.log.len().saturating_sub(self.limits.writes);
         for _ in 0..excess {
             self.drop_oldest(table);
         }
         self.trim();
     }
 
-    /// Drops the oldest events of all logs while the history is too large or too old.
+    /// Drops the oldest events of all logs until the history is within its limits of size and age.
     fn trim(&mut self) {
         while let Some(first) = self.order.front() {
             if !self.holds(first) {
@@ -101,8 +104,8 @@ impl Store {
             self.order.pop_front();
             self.drop_oldest(&table);
         }
-        // When a log drops events because of their number, their entries stay in the order, behind
-        // older events of other logs. They are removed when they are the majority.
+        // Events that are dropped because of their number leave their entries in `order`. These
+        // entries are removed when they are the majority, so that the cost per write is constant.
         if self.order.len() > self.events.saturating_mul(2).saturating_add(1024) {
             let mut order = std::mem::take(&mut self.order);
             order.retain(|recorded| self.holds(recorded));
@@ -110,15 +113,17 @@ impl Store {
         }
     }
 
-    fn holds(&self, recorded: &Recorded) -> bool {
-        let drawer = self.stock.get(&recorded.table);
-        drawer.is_some_and(|drawer| drawer.floor < recorded.revision)
+    fn holds(&self, recorded: &LogEntry) -> bool {
+        let resource = self.resources.get(&recorded.table);
+        resource.is_some_and(|resource| resource.floor < recorded.revision)
     }
 
     fn drop_oldest(&mut self, table: &str) {
-        let drawer = self.stock.get_mut(table);
-        if let Some((drawer, dropped)) = drawer.and_then(|it| it.log.pop_front().map(|e| (it, e))) {
-            drawer.floor = dropped.revision;
+        let resource = self.resources.get_mut(table);
+        if let Some((resource, dropped)) =
+            resource.and_then(|it| it.log.pop_front().map(|e| (it, e)))
+        {
+            resource.floor = dropped.revision;
             self.history = self.history.saturating_sub(dropped.size());
             self.events = self.events.saturating_sub(1);
         }

@@ -7,18 +7,17 @@ use serde_json::{Map, Value};
 
 use crate::{json, managed};
 
-/// A stored object at one revision, and its bytes after their first use.
+/// A stored object at one revision, with its serialized bytes, which the first use caches.
 ///
-/// It has no `apiVersion` and `kind`, which depend on the version of the request. They are
-/// prepended to the bytes when these are sent, so that all watches of an object share one
-/// serialization in every version. The fields in its `managedFields` are texts, which
-/// [`managed::expand`] parses.
+/// It has no `apiVersion` and `kind`, because they depend on the version of the request. The encoder
+/// prepends them, so that the watches of all versions share one serialization. Each `fieldsV1` of
+/// its `managedFields` is a string, which [`managed::expand`] parses.
 #[derive(Debug)]
 pub(crate) struct Stored {
     value: Value,
     revision: u64,
     schema: u64,
-    /// What it takes in memory, in bytes, estimated.
+    /// The estimated size of the object in memory, in bytes.
     size: usize,
     body: OnceLock<Bytes>,
     metadata: OnceLock<Bytes>,
@@ -42,7 +41,7 @@ impl Stored {
         }
     }
 
-    /// An object that was never stored, for the response to a dry run.
+    /// Creates an object that is not stored, for the response to a dry run.
     pub(crate) fn unsaved(value: Value) -> Self {
         Self {
             value,
@@ -54,61 +53,61 @@ impl Stored {
         }
     }
 
-    /// The same object at another revision.
+    /// Returns a copy of the object at another revision.
     pub(crate) fn at(&self, revision: u64) -> Self {
         Self::new(self.value.clone(), revision, self.schema)
     }
 
-    /// The same object at the same revision, in another form.
+    /// Returns an object with another value at the same revision.
     pub(crate) fn rewritten(&self, value: Value) -> Self {
         Self::new(value, self.revision, self.schema)
     }
 
-    /// The object, without `apiVersion` and `kind`.
+    /// Returns the value of the object, without `apiVersion` and `kind`.
     pub(crate) fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The revision at which it was written.
+    /// Returns the revision at which the object was written.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The number of the schema that it conforms to.
+    /// Returns the number of the schema to which the object conforms.
     pub(crate) fn schema(&self) -> u64 {
         self.schema
     }
 
-    /// What it takes in memory, in bytes, estimated.
+    /// Returns the estimated size of the object in memory, in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// A field of its metadata.
+    /// Returns a field of `metadata`.
     pub(crate) fn metadata(&self, field: &str) -> Option<&Value> {
         self.value.get("metadata")?.get(field)
     }
 
-    /// Its uid, or nothing.
+    /// Returns the uid; empty if the object has none.
     pub(crate) fn uid(&self) -> &str {
         self.metadata("uid")
             .and_then(Value::as_str)
             .unwrap_or_default()
     }
 
-    /// Whether it is being deleted.
+    /// Returns whether the object has a deletionTimestamp.
     pub(crate) fn is_terminating(&self) -> bool {
         self.metadata("deletionTimestamp").is_some()
     }
 
-    /// Whether it has a finalizer.
+    /// Returns whether the object has at least one finalizer.
     pub(crate) fn has_finalizers(&self) -> bool {
         self.metadata("finalizers")
             .and_then(Value::as_array)
             .is_some_and(|list| !list.is_empty())
     }
 
-    /// The members of the JSON object, without the braces.
+    /// Returns the members of the serialized object, without the braces.
     pub(crate) fn body(&self) -> &Bytes {
         self.body.get_or_init(|| match &self.value {
             Value::Object(object) => stored_members(object),
@@ -116,7 +115,7 @@ impl Stored {
         })
     }
 
-    /// The member `metadata` alone, without braces around it.
+    /// Returns the serialized member `metadata`, without braces around it.
     pub(crate) fn metadata_body(&self) -> &Bytes {
         self.metadata.get_or_init(|| {
             let metadata = self.value.get("metadata").cloned().unwrap_or_default();
@@ -125,9 +124,9 @@ impl Stored {
     }
 }
 
-/// The estimated size of `value` in memory, and the size of its JSON, in bytes.
+/// Returns the estimated size of `value` in memory, including its JSON, in bytes.
 fn json_size(value: &Value) -> usize {
-    /// A member of a map: its key, its value, and its share of the nodes of the tree.
+    /// The size of a member of a map: its key, its value, and a part of the tree nodes.
     const MEMBER: usize = 2 * (size_of::<String>() + size_of::<Value>());
 
     match value {
@@ -148,16 +147,16 @@ fn json_size(value: &Value) -> usize {
     }
 }
 
-/// The members of an object as the API has it, without the braces around them.
+/// Serializes the members of an object of the API, without the braces.
 pub(crate) fn members(object: &Map<String, Value>) -> Bytes {
     let mut out = Vec::new();
     json::write_members(&mut out, object, |out, _, value| json::write(out, value));
     out.into()
 }
 
-/// The members of a stored object, without the braces around them.
+/// Serializes the members of a stored object, without the braces.
 fn stored_members(object: &Map<String, Value>) -> Bytes {
-    // Few objects are larger.
+    // Most objects are smaller.
     let mut out = Vec::with_capacity(2048);
     json::write_members(&mut out, object, |out, name, value| match value {
         Value::Object(metadata) if name == "metadata" => {
@@ -170,6 +169,6 @@ fn stored_members(object: &Map<String, Value>) -> Bytes {
         }
         value => json::write(out, value),
     });
-    // It is kept as long as the object.
+    // The bytes are cached as long as the object is stored.
     out.into_boxed_slice().into()
 }

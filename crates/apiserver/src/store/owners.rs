@@ -1,4 +1,4 @@
-//! The index of all owner references by owner, and the queue of garbage collection.
+//! The index of owner references by owner uid, and the queue of the garbage collector.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,33 +9,33 @@ use super::{Key, Stored, Table};
 /// The resource and the key of an object.
 pub(crate) type Location = (Table, Key);
 
-/// A change that garbage collection has to check.
+/// A change that the garbage collector checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Garbage {
     /// An object with owners, or an object whose deletion waits for its dependents, was written.
     Written(Location),
-    /// The object with this uid was removed, and other objects name it as their owner.
+    /// The object with this uid was removed, and other objects have owner references to it.
     OwnerRemoved(String),
-    /// An object that named owners with these uids was removed or changed.
+    /// An object with owner references to these uids was removed or changed.
     DependentRemoved(Vec<String>),
 }
 
-/// The dependents of each owner, and the changes that garbage collection has not checked.
+/// The dependents of each owner, and the changes that the garbage collector has not checked.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// Whether changes are recorded, which only garbage collection needs.
+    /// Whether changes are queued, which only the garbage collector requires.
     pub(super) is_tracked: bool,
-    /// The dependents by uid of the owner.
+    /// The locations of the dependents by the uid of the owner.
     dependents: BTreeMap<String, BTreeSet<Location>>,
-    /// The locations of owners that wait for their dependents, by uid.
+    /// The locations of the owners whose deletion waits for their dependents, by uid.
     waiting: BTreeMap<String, Location>,
     pending: VecDeque<Garbage>,
 }
 
-/// The finalizer that keeps an object until no dependent refers to it.
+/// The finalizer that delays a deletion until no dependent has a reference to the object.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// The finalizer that keeps an object until its blocking dependents were removed.
+/// The finalizer that delays a deletion until the blocking dependents of the object are removed.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 // === impl Owners ===
@@ -48,7 +48,7 @@ impl Owners {
         }
         if let Some(previous) = previous {
             self.unlink(location, previous);
-            // It may not block an owner any more that waits for it.
+            // The object may no longer block the deletion of an owner.
             let uids = owner_uids(previous.value());
             let waiting = uids.filter(|uid| self.waiting.contains_key(*uid));
             let waiting: Vec<_> = waiting.map(str::to_owned).collect();
@@ -103,23 +103,23 @@ impl Owners {
         }
     }
 
-    /// The next change to check.
+    /// Dequeues the next change.
     pub(super) fn next(&mut self) -> Option<Garbage> {
         self.pending.pop_front()
     }
 
-    /// The locations of the objects that name the object with this uid as an owner.
+    /// Returns the locations of the objects with an owner reference to this uid.
     pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Location> {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// The location of the object with this uid, if it waits for its dependents.
+    /// Returns the location of the object with this uid if its deletion waits for its dependents.
     pub(super) fn waiting(&self, uid: &str) -> Option<&Location> {
         self.waiting.get(uid)
     }
 }
 
-/// The references of an object to its owners.
+/// Returns the owner references of an object.
 pub(crate) fn references(object: &Value) -> impl Iterator<Item = &Value> {
     let list = crate::metadata::field(object, "ownerReferences");
     list.and_then(Value::as_array).into_iter().flatten()
@@ -129,7 +129,7 @@ fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
     references(object).filter_map(|reference| reference.get("uid")?.as_str())
 }
 
-/// Whether an object has this finalizer.
+/// Returns whether an object has this finalizer.
 pub(crate) fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
     let list = object.metadata("finalizers").and_then(Value::as_array);
     list.is_some_and(|list| list.iter().any(|it| it == finalizer))

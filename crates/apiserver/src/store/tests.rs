@@ -1,4 +1,4 @@
-//! Lists at earlier versions, and the error once their history is forgotten.
+//! Tests of the store: lists at earlier revisions, and the limits of the history.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ fn table() -> Table {
     Arc::from("pods")
 }
 
-/// A store that keeps `writes` writes of each resource, whatever their size and age.
+/// Creates a store that keeps `writes` writes of each resource, without limits of size and age.
 fn keeping(writes: usize) -> Store {
     Store::new(HistoryLimits {
         writes,

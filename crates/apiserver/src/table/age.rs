@@ -1,13 +1,13 @@
-//! Ages, as kubectl prints them.
+//! Formats ages like kubectl.
 //!
 //! Source: apimachinery `pkg/util/duration`, Kubernetes 1.36, for where the units change.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// How long before `now` the time in `value` was: `5m30s`, `3d`.
+/// Formats the time between `value` and `now`, such as `5m30s` or `3d`.
 ///
-/// `<unknown>` if there is none, `<invalid>` if it is no time, or one in the future.
+/// Returns `<unknown>` without a time, and `<invalid>` if it is malformed or in the future.
 pub(super) fn since(value: Option<&Value>, now: Timestamp) -> String {
     match value {
         None | Some(Value::Null) => "<unknown>".to_owned(),
@@ -18,20 +18,20 @@ pub(super) fn since(value: Option<&Value>, now: Timestamp) -> String {
     }
 }
 
-/// How long it is from `then` to `now`.
+/// Formats the time from `then` to `now`.
 pub(super) fn between(then: Timestamp, now: Timestamp) -> String {
-    // Whole seconds, towards zero: up to two seconds of a clock ahead are forgiven.
+    // Truncated to seconds, so that a clock that is less than two seconds ahead is tolerated.
     human(now.duration_since(then).as_secs())
 }
 
-/// A number of seconds, in one or two units.
+/// Formats a number of seconds in one or two units.
 pub(super) fn human(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
     const YEAR: i64 = 365 * DAY;
 
-    /// Two units, the second only if there is something of it.
+    /// Formats two units, the second only if it is not 0.
     fn two(large: i64, unit: char, small: i64, other: char) -> String {
         match small {
             0 => format!("{large}{unit}"),

@@ -11,7 +11,7 @@ use super::{
 mod policy;
 mod storage;
 
-/// The columns of `plural` in `group`.
+/// Returns the columns of the resource `plural` in `group`.
 pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
     match (group, plural) {
         ("" | "events.k8s.io", "events") => return events(),
@@ -88,7 +88,7 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
         ("networking.k8s.io", "servicecidrs") => {
             vec![column("CIDRs", "string", reference::cidrs), age()]
         }
-        // Rows have an age, but no column is defined for it.
+        // As in Kubernetes, rows have an age without a column definition.
         ("networking.k8s.io", "ipaddresses") => vec![
             column("ParentRef", "string", reference::parent),
             column("", "string", cells::age),
@@ -345,7 +345,7 @@ fn api_services() -> Vec<Column> {
     ]
 }
 
-/// The columns of events, which begin with the time and not with the name.
+/// Returns the columns of events, whose first column is the time and not the name.
 fn events() -> Vec<Column> {
     let mut name = Column::name();
     name.priority = 1;
@@ -367,7 +367,7 @@ fn events() -> Vec<Column> {
     ]
 }
 
-/// What `-o wide` shows of the pods that an object makes.
+/// Returns the columns of the pod template, which `-o wide` prints.
 fn template(with_selector: bool) -> Vec<Column> {
     let mut columns = vec![
         wide("Containers", workload::container_names),

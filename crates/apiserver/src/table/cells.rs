@@ -20,7 +20,7 @@ pub(super) mod reference;
 pub(super) mod volume;
 pub(super) mod workload;
 
-/// What stands where there is nothing.
+/// The text of a cell without a value.
 pub(super) const NONE: &str = "<none>";
 
 // Fields of every object.
@@ -39,12 +39,12 @@ pub(super) fn created(object: &Value, _: Timestamp) -> Value {
 
 // Fields that several kinds have.
 
-/// The string at `pointer`, or `absent`.
+/// Returns the string at `pointer`, or `absent`.
 pub(super) fn text(object: &Value, pointer: &str, absent: &str) -> Value {
     str_at(object, pointer, absent).into()
 }
 
-/// The number at `pointer`; nothing is 0.
+/// Returns the number at `pointer`, or 0.
 pub(super) fn count(object: &Value, pointer: &str) -> Value {
     int_at(object, pointer).into()
 }
@@ -68,7 +68,7 @@ fn list_at<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// The strings in `field` of each element at `pointer`, joined.
+/// Joins the strings in `field` of each element at `pointer`.
 fn joined(object: &Value, pointer: &str, field: &str, by: &str) -> String {
     let texts = list_at(object, pointer)
         .iter()
@@ -76,7 +76,7 @@ fn joined(object: &Value, pointer: &str, field: &str, by: &str) -> String {
     texts.collect::<Vec<_>>().join(by)
 }
 
-/// Labels as `a=b,c=d`.
+/// Formats labels as `a=b,c=d`.
 fn labels(object: &Value, pointer: &str) -> String {
     let labels = object.pointer(pointer).and_then(Value::as_object);
     let pairs = labels.into_iter().flatten().map(|(name, value)| {
@@ -109,7 +109,7 @@ fn text_at(object: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// The boolean at `pointer`; nothing is `false`.
+/// Returns the boolean at `pointer`, or `false`.
 pub(super) fn flag(object: &Value, pointer: &str) -> Value {
     object
         .pointer(pointer)
@@ -122,7 +122,7 @@ pub(super) fn kind(object: &Value, _: Timestamp) -> Value {
     text(object, "/type", "")
 }
 
-/// How many entries the maps `data` and `binaryData` have.
+/// Returns the number of entries in `data` and `binaryData`.
 pub(super) fn entries(object: &Value, _: Timestamp) -> Value {
     let maps = ["data", "binaryData"]
         .into_iter()
@@ -139,7 +139,7 @@ pub(super) fn role(object: &Value, _: Timestamp) -> Value {
     format!("{kind}/{}", str_at(object, "/roleRef/name", "")).into()
 }
 
-/// The subjects of a role binding that are of this `kind`.
+/// Returns the subjects of a role binding with this `kind`.
 pub(super) fn subjects(object: &Value, kind: &str) -> Value {
     let subjects = list_at(object, "/subjects").iter();
     let of_kind = subjects.filter(|subject| str_at(subject, "/kind", "") == kind);

@@ -1,6 +1,6 @@
 //! The `jsonPath` of a printer column.
 //!
-//! A column shows one value, so a path stops at the first one that it finds.
+//! A cell has one value, so a path returns the first value that it finds.
 //!
 //! | supported | |
 //! |--|--|
@@ -8,7 +8,7 @@
 //! | `.metadata.annotations.ex\.io/owner` | a field with a dot in its name |
 //! | `.spec['a.b']`, `.spec["a.b"]` | the same |
 //! | `.items[0]`, `.items[-1]` | an element, counted from the end if negative |
-//! | `.items[*]`, `.spec.*` | all of them, of which the first is shown |
+//! | `.items[*]`, `.spec.*` | all elements, of which the first is returned |
 //! | `.conditions[?(@.type=="Ready")]` | the elements for which it holds: `==`, `!=`, `<`, `<=`, `>`, `>=`, or that it exists |
 //!
 //! Not supported: `..`, slices, unions, `range`, and functions.
@@ -29,7 +29,7 @@ enum Step {
     Where(Condition),
 }
 
-/// `@.path`, or `@.path == value`.
+/// The condition of a filter: `@.path`, or `@.path == value`.
 #[derive(Clone, Debug, PartialEq)]
 struct Condition {
     path: Path,
@@ -49,7 +49,7 @@ enum Order {
 // === impl Path ===
 
 impl Path {
-    /// Compiles `text`; `None` if it is no path that is supported.
+    /// Compiles `text`; `None` if the path is malformed or not supported.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text.trim();
@@ -69,7 +69,7 @@ impl Path {
         Some(Self { steps })
     }
 
-    /// The first value that the path leads to.
+    /// Returns the first value at the path.
     pub(super) fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         follow(&self.steps, value)
     }
@@ -107,7 +107,7 @@ fn follow<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
     }
 }
 
-/// A field name, and what follows; the empty name of a lone dot is the value itself.
+/// Splits a field name from the rest. A single dot has an empty name, which is the value itself.
 fn field(text: &str) -> Option<(Option<Step>, &str)> {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -125,7 +125,7 @@ fn field(text: &str) -> Option<(Option<Step>, &str)> {
     }
     let rest = &text[end..];
     if name.is_empty() {
-        // `.` alone is the whole object; `..` would search all of it.
+        // `.` is the whole object; `..`, a recursive search, is not supported.
         return (rest.is_empty() || rest.starts_with('[')).then_some((None, rest));
     }
     let step = if name == "*" {
@@ -136,7 +136,7 @@ fn field(text: &str) -> Option<(Option<Step>, &str)> {
     Some((Some(step), rest))
 }
 
-/// What stands after `[`, and what follows the `]`.
+/// Splits the text between `[` and `]` from the rest.
 fn bracket(text: &str) -> Option<(Option<Step>, &str)> {
     if let Some(filter) = text.strip_prefix("?(") {
         let end = unquoted(filter, ")]")?;
@@ -156,7 +156,7 @@ fn bracket(text: &str) -> Option<(Option<Step>, &str)> {
     Some((Some(step), rest))
 }
 
-/// Where `wanted` comes first outside of quotes.
+/// Returns the first position of `wanted` outside of quotes.
 fn unquoted(text: &str, wanted: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -170,7 +170,7 @@ fn unquoted(text: &str, wanted: &str) -> Option<usize> {
     None
 }
 
-/// A quoted string, a number, or a boolean.
+/// Parses a quoted string, a number, or a boolean.
 fn literal(text: &str) -> Option<Value> {
     for quote in ['\'', '"'] {
         if let Some(rest) = text.strip_prefix(quote) {
@@ -188,7 +188,7 @@ fn literal(text: &str) -> Option<Value> {
 
 impl Condition {
     fn parse(text: &str) -> Option<Self> {
-        /// The longer ones first: `<=` begins with `<`.
+        /// The operators, the longer ones first, because `<=` begins with `<`.
         const ORDERS: [(&str, Order); 6] = [
             ("==", Order::Equal),
             ("!=", Order::NotEqual),

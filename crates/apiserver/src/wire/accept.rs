@@ -1,43 +1,43 @@
-//! Content negotiation: the form of the response that the client accepts. *(pure)*
+//! Content negotiation: selects the encoding and the presentation of a response. *(pure)*
 
 use crate::status::Status;
 use crate::table::IncludeObject;
 
 use super::Query;
 
-/// What a client accepts, in its order of preference.
+/// The media types that a client accepts, in its order of preference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Accept {
     ranges: Vec<MediaRange>,
 }
 
-/// How an answer is written.
+/// The encoding and the presentation of the objects in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) presentation: Presentation,
     pub(crate) encoding: Encoding,
 }
 
-/// In which bytes an answer is written.
+/// The encoding of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
-    /// Not of watches.
+    /// YAML, which watches do not support.
     Yaml,
     Protobuf {
-        /// Whether JSON is accepted too, for an object that has no protobuf form.
+        /// Whether the client also accepts JSON, for objects that protobuf cannot encode.
         or_json: bool,
     },
 }
 
-/// The form in which objects are sent.
+/// The presentation of objects in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presentation {
-    /// Whole.
+    /// Complete objects.
     Object,
-    /// `metadata` alone.
+    /// `metadata` only, as `PartialObjectMetadata`.
     Metadata,
-    /// As rows for a terminal.
+    /// The rows of a `Table`, which kubectl prints.
     Table(IncludeObject),
 }
 
@@ -50,7 +50,7 @@ struct MediaRange {
 // === impl Accept ===
 
 impl Accept {
-    /// Reads the values of the `Accept` headers; no header accepts anything.
+    /// Parses the values of the `Accept` headers. Without a header, the client accepts every type.
     pub(crate) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Self {
         let mut ranges: Vec<_> = headers
             .flat_map(|header| header.split(','))
@@ -67,20 +67,19 @@ impl Accept {
                 })
             })
             .collect();
-        // Stable: of two that are worth the same, the first.
+        // The sort must be stable, because the first of two equal qualities is preferred.
         ranges.sort_by_key(|range: &MediaRange| std::cmp::Reverse(range.quality()));
         Self { ranges }
     }
 
-    /// How the answer to a get, list or watch is written.
+    /// Selects the format of the response to a get, list or watch.
     ///
-    /// `typed` says whether whole objects have a protobuf form: those of built-in kinds have
-    /// one, and custom resources have not. The metadata of all objects has one, tables have
-    /// not.
+    /// `typed` is whether complete objects have a protobuf encoding: built-in kinds have one, and
+    /// custom resources do not. The metadata of all objects has one, and tables do not.
     ///
     /// # Errors
     ///
-    /// 406 if nothing that is accepted can be sent.
+    /// 406 if the server supports none of the accepted media types.
     pub(crate) fn format(&self, query: &Query, list: bool, typed: bool) -> Result<Format, Status> {
         if self.ranges.is_empty() {
             return Ok(Format::JSON);
@@ -119,11 +118,12 @@ impl Accept {
         Err(Status::not_acceptable())
     }
 
-    /// How the events of a watch are written: as [`format`](Self::format) says, but not in YAML.
+    /// Selects the format of the events of a watch, like [`format`](Self::format) but without YAML.
     ///
     /// # Errors
     ///
-    /// 406 if nothing that is accepted can be sent, or YAML is preferred, as on the real server.
+    /// 406 if the server supports none of the accepted media types, or if the client prefers YAML,
+    /// as in kube-apiserver.
     pub(crate) fn watch_format(&self, query: &Query, typed: bool) -> Result<Format, Status> {
         let format = self.format(query, false, typed)?;
         if format.encoding == Encoding::Yaml {
@@ -132,7 +132,7 @@ impl Accept {
         Ok(format)
     }
 
-    /// In which form a `Status` is sent.
+    /// Selects the encoding of a `Status`.
     pub(crate) fn encoding_of_status(&self) -> Encoding {
         let mut plain = self
             .ranges
@@ -146,10 +146,10 @@ impl Accept {
         }
     }
 
-    /// Whether the aggregated discovery document is preferred to the old one.
+    /// Returns whether the client prefers the aggregated discovery document.
     pub(crate) fn prefers_aggregated_discovery(&self) -> bool {
         let first = self.ranges.iter().find(|range| {
-            // A document of another version is not what we have: the next one, then.
+            // The server has no document of another version, so the next media type decides.
             range.is_json() && matches!((range.get("as"), range.get("v")), ("", _) | (_, "v2"))
         });
         first.is_some_and(|range| {
@@ -161,7 +161,7 @@ impl Accept {
 // === impl Format ===
 
 impl Format {
-    /// Whole objects as JSON.
+    /// Complete objects in JSON.
     pub(crate) const JSON: Self = Self {
         presentation: Presentation::Object,
         encoding: Encoding::Json,
@@ -171,7 +171,7 @@ impl Format {
 // === impl MediaRange ===
 
 impl MediaRange {
-    /// The form of objects that this range asks for; `None` if there is no such form.
+    /// Returns the presentation that this media range requests; `None` if it is not supported.
     fn presentation(&self, query: &Query, list: bool) -> Option<Presentation> {
         let meta = self.get("g") == "meta.k8s.io" && self.get("v") == "v1";
         match self.get("as") {
@@ -183,7 +183,7 @@ impl MediaRange {
         }
     }
 
-    /// How much the client wants it, in thousandths; 1000 if it does not say.
+    /// Returns the quality value in thousandths; 1000 if the range has none.
     fn quality(&self) -> u16 {
         let Ok(quality) = self.get("q").parse::<f32>() else {
             return 1000;

@@ -1,4 +1,4 @@
-//! The options of a request. *(pure)*
+//! Parses and validates the options of a request. *(pure)*
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::status::{FieldError, Status};
 #[cfg(test)]
 mod tests;
 
-/// The longest timeout: a year, which can be added to any time without an overflow.
+/// The maximum timeout: one year, which can be added to any time without an overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The options of a list or watch.
@@ -18,7 +18,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(crate) struct ListOptions {
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
-    /// 0 is no limit.
+    /// The maximum number of objects; 0 means that there is no limit.
     pub(crate) limit: usize,
     pub(crate) continue_token: String,
     pub(crate) resource_version: String,
@@ -43,43 +43,43 @@ pub(crate) enum VersionMatch {
 pub(crate) struct WriteOptions {
     /// Whether the request is a dry run, which stores nothing.
     pub(crate) dry_run: bool,
-    /// What to do about fields that the schema doesn't know.
+    /// The handling of fields that the schema does not define.
     pub(crate) unknown_fields: UnknownFields,
-    /// What is reported of duplicate fields of the body, in the same way as unknown fields.
+    /// The messages about duplicate fields of the body, which are handled like unknown fields.
     pub(crate) duplicates: Vec<String>,
-    /// The field manager. Empty if the request does not name one.
+    /// The field manager; empty if the request has none.
     pub(crate) manager: String,
-    /// Whether an apply takes fields from their owners.
+    /// Whether an apply overrides conflicts with other field managers.
     pub(crate) force: bool,
-    /// The user of the request as fields of an object, for the kinds that keep it.
+    /// The user of the request as fields of an object, for the kinds that store it.
     pub(crate) user: Map<String, Value>,
 }
 
-/// Which options a write takes.
+/// The type of a write, which decides the allowed options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Create,
     Update,
-    /// A patch that is no apply.
+    /// A patch other than server-side apply.
     Patch,
-    /// Server-side apply, which needs a field manager and may be forced.
+    /// Server-side apply, which requires a field manager and allows `force`.
     Apply,
 }
 
-/// The longest name of a field manager, in bytes.
+/// The maximum length of the name of a field manager, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// What to do about fields that a schema doesn't know; they are dropped in any case.
+/// The handling of fields that the schema does not define. They are dropped in each case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum UnknownFields {
-    /// Nothing.
+    /// They are not reported.
     Ignore,
-    /// Tell the client.
+    /// The response has a warning.
     #[default]
     Warn,
-    /// Refuse the object.
+    /// The object is rejected.
     Refuse,
-    /// Nothing, and nothing is done about `null` either: an apply has checked the fields.
+    /// They are not reported, and neither is `null`, because the apply has checked the fields.
     Applied,
 }
 
@@ -96,34 +96,34 @@ pub(crate) struct DeleteOptions {
     pub(crate) grace: Option<i64>,
     /// The propagation policy, if the request has one.
     pub(crate) propagation: Option<Propagation>,
-    /// Whether the request says with the old option that dependents are deleted. The answer
-    /// has another code then, if the object waits for something.
+    /// Whether the deprecated option `orphanDependents` requests the deletion of dependents. The
+    /// response then has another code if the deletion has to wait.
     pub(crate) is_legacy_delete: bool,
 }
 
 /// What happens to the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They are deleted after the object.
+    /// The dependents are deleted after the object.
     Background,
     /// Dependents with `blockOwnerDeletion` are deleted before the object.
     Foreground,
-    /// They stay, without an owner.
+    /// The dependents remain, without an owner reference to the object.
     Orphan,
 }
 
 // === impl ListOptions ===
 
 impl ListOptions {
-    /// Reads the options of a list or watch.
+    /// Parses the options of a list or watch.
     ///
     /// # Errors
     ///
-    /// 400 if they can't be read, 422 if they contradict each other.
+    /// 400 if they cannot be parsed, 422 if their combination is invalid.
     pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
         let limit = match query.get("limit") {
             "" => 0,
-            // A negative limit is none.
+            // A negative limit means that there is no limit.
             text => text
                 .parse::<i64>()
                 .map(|limit| usize::try_from(limit).unwrap_or_default())
@@ -217,7 +217,7 @@ impl ListOptions {
     }
 }
 
-/// What Go says of a number that isn't one.
+/// Returns the message of Go for a text that is not a number.
 fn not_a_number(parser: &str, text: &str) -> String {
     format!("strconv.{parser}: parsing {text:?}: invalid syntax")
 }
@@ -240,12 +240,11 @@ impl WriteOptions {
         Ok(())
     }
 
-    /// Reads the options of a write. Without a field manager, the first part of `user_agent`
-    /// is the manager.
+    /// Parses the options of a write. The default field manager is the first part of `user_agent`.
     ///
     /// # Errors
     ///
-    /// 422 for a value that isn't known, and for an apply without a field manager.
+    /// 422 for an unsupported value, and for an apply without a field manager.
     pub(crate) fn parse(query: &Query, kind: WriteKind, user_agent: &str) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let manager = query.get("fieldManager");
@@ -307,7 +306,7 @@ impl WriteOptions {
 // === impl WriteKind ===
 
 impl WriteKind {
-    /// The kind of its options.
+    /// Returns the kind of the options, such as `PatchOptions`.
     const fn options(self) -> &'static str {
         match self {
             Self::Create => "CreateOptions",
@@ -317,7 +316,7 @@ impl WriteKind {
     }
 }
 
-/// The manager that a `User-Agent` stands for: what is before the first slash.
+/// Returns the default field manager of a client: the text before the first slash of `User-Agent`.
 fn manager_of_agent(user_agent: &str) -> String {
     let mut manager = String::new();
     let name = user_agent.split('/').next().unwrap_or_default();
@@ -333,11 +332,11 @@ fn manager_of_agent(user_agent: &str) -> String {
 // === impl DeleteOptions ===
 
 impl DeleteOptions {
-    /// Reads the options of a deletion from its body or, without one, from the query.
+    /// Parses the options of a deletion from the body or, if it is empty, from the query.
     ///
     /// # Errors
     ///
-    /// 400 if they can't be read, 422 if they contradict each other.
+    /// 400 if they cannot be parsed, 422 if their combination is invalid.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let text = |key: &str| match body {
@@ -419,11 +418,11 @@ fn dry_run(text: &str, errors: &mut Vec<FieldError>) -> bool {
     }
 }
 
-/// The number that the resourceVersion of a get or list is; empty is none.
+/// Parses the resourceVersion of a get or list; `None` if it is empty.
 ///
 /// # Errors
 ///
-/// 400 if it isn't a number.
+/// 400 if it is not a number.
 pub(crate) fn read_version(text: &str) -> Result<Option<u64>, Status> {
     resource_version(text).map_err(|why| {
         Status::bad_request(format!(
@@ -432,12 +431,11 @@ pub(crate) fn read_version(text: &str) -> Result<Option<u64>, Status> {
     })
 }
 
-/// The number that a resourceVersion is; empty is none.
+/// Parses a resourceVersion; `None` if it is empty.
 ///
 /// # Errors
 ///
-/// What is wrong with it if it isn't a number. Kubernetes answers with different codes in
-/// different places.
+/// A message if it is not a number. The caller adds the code, which depends on the request.
 pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, String> {
     match text {
         "" => Ok(None),

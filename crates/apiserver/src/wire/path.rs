@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// The target of a URL.
+/// The document or resource that the path of a URL addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/healthz`, `/livez` and `/readyz`, with or without the name of a check.
@@ -35,33 +35,33 @@ pub(crate) enum Target {
         /// Such as `v1`.
         version: String,
     },
-    /// A resource, one of its objects, or a part of one.
+    /// A collection, an object or a subresource.
     Resource(Place),
     /// An unknown path.
     Unknown,
 }
 
-/// A resource, one of its objects, or a part of one.
+/// The collection, object or subresource that a path addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Place {
     /// Empty for the core group.
     pub(crate) group: String,
     /// Such as `v1`.
     pub(crate) version: String,
-    /// The plural name.
+    /// The plural name of the resource.
     pub(crate) resource: String,
-    /// `None` for cluster-scoped resources, and for requests to all namespaces.
+    /// The namespace; `None` for cluster-scoped resources and for requests to all namespaces.
     pub(crate) namespace: Option<String>,
-    /// Nothing for a collection.
+    /// The name of the object; `None` for a collection.
     pub(crate) name: Option<String>,
-    /// Such as `status`.
+    /// The subresource, such as `status`.
     pub(crate) subresource: Option<String>,
 }
 
 // === impl Target ===
 
 impl Target {
-    /// Reads the path of a URL.
+    /// Parses the path of a URL.
     pub(crate) fn parse(path: &str) -> Self {
         let segments: Option<Vec<Cow<'_, str>>> = path
             .split('/')
@@ -116,8 +116,8 @@ impl Target {
                 group: group.to_owned(),
                 version: version.to_owned(),
             },
-            // The namespace itself, or one of its two subresources; a resource of either
-            // name inside a namespace doesn't exist.
+            // The namespace itself, or one of its two subresources. No namespaced resource has the
+            // name of such a subresource.
             ["namespaces"] if group.is_empty() => place("namespaces", None, &[]),
             ["namespaces", name] if group.is_empty() => place("namespaces", None, &[name]),
             ["namespaces", name, part @ ("status" | "finalize")] if group.is_empty() => {

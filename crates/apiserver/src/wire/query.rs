@@ -1,8 +1,8 @@
-//! The query of a URL. *(pure)*
+//! Parses the query of a URL. *(pure)*
 
 use std::collections::BTreeMap;
 
-/// The query of a URL; of a key that is there twice the first value counts, as in Go.
+/// The parameters of a query. The first value of a repeated key is used, as in Go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     values: BTreeMap<String, String>,
@@ -11,7 +11,7 @@ pub(crate) struct Query {
 // === impl Query ===
 
 impl Query {
-    /// Reads what stands behind the `?`.
+    /// Parses the text after the `?`.
     pub(crate) fn parse(text: &str) -> Self {
         let mut values = BTreeMap::new();
         for (key, value) in form_urlencoded::parse(text.as_bytes()) {
@@ -22,14 +22,14 @@ impl Query {
         Self { values }
     }
 
-    /// The value of `key`; empty if it is not there.
+    /// Returns the value of `key`; empty if the query has no such key.
     pub(crate) fn get(&self, key: &str) -> &str {
         self.values.get(key).map_or("", String::as_str)
     }
 
-    /// Whether `key` is set, to anything but `false` and `0`.
+    /// Returns whether `key` is true: its value is neither `false` nor `0`.
     ///
-    /// A key without a value is set: `?watch` is a watch.
+    /// A key without a value is true: `?watch` requests a watch.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         let value = self.values.get(key)?;
         Some(!matches!(

@@ -1,10 +1,10 @@
-//! The embedded Kubernetes API server as a process, for tests in any language.
+//! Runs the embedded Kubernetes API server as a command, for tests in any language.
 //!
 //! ```text
 //! windlass-apiserver --kubeconfig kubeconfig.yaml --load crds/ --stop-with-stdin
 //! ```
 //!
-//! When the server answers, one line is written to standard output: `ready` and its URL.
+//! When the server accepts requests, it writes one line to standard output: `ready` and its URL.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _};
@@ -20,8 +20,8 @@ mod load;
 
 /// Serves an empty Kubernetes cluster, in memory, on a loopback port.
 ///
-/// When the server answers, it writes one line to standard output: "ready" and its URL. It stops on
-/// SIGINT and SIGTERM.
+/// When the server accepts requests, it writes one line to standard output: "ready" and its URL. It
+/// stops on SIGINT and SIGTERM.
 #[derive(Debug, Parser)]
 #[command(version)]
 #[expect(
@@ -42,12 +42,11 @@ struct Arguments {
     #[arg(long, value_name = "PATH")]
     load: Vec<PathBuf>,
 
-    /// Lets roles and bindings decide what users may do. A request without a token may do
-    /// everything.
+    /// Enables RBAC authorization. Requests without a token are always authorized.
     #[arg(long)]
     rbac: bool,
 
-    /// Leaves the dependents of deleted objects, as a server without controllers does.
+    /// Does not delete the dependents of deleted objects, like a kube-apiserver without controllers.
     #[arg(long)]
     without_garbage_collection: bool,
 
@@ -56,12 +55,11 @@ struct Arguments {
     #[arg(long)]
     namespace_contents: bool,
 
-    /// Speaks HTTPS, with a certificate authority that is made at the start and is in the
-    /// kubeconfig.
+    /// Serves HTTPS. The certificate authority is generated at the start and is in the kubeconfig.
     #[arg(long)]
     tls: bool,
 
-    /// Stops when standard input is closed, so that the server ends with the test that started it.
+    /// Stops when standard input is closed, so that the server stops with the test that started it.
     #[arg(long)]
     stop_with_stdin: bool,
 }
@@ -77,7 +75,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// An error and its sources, as one line.
+/// Returns the messages of an error and its sources as one line.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -88,7 +86,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// The longest time in which open requests can end after a stop.
+/// The time that a stop waits for requests in progress.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -104,7 +102,7 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         std::fs::write(path, listening.kubeconfig())
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    // Before the first line of output: who reads it may send a signal at once.
+    // Before the first line of output, because its reader may send a signal at once.
     let stopped = stop_signal()?;
     let mut out = std::io::stdout();
     writeln!(out, "ready {}", listening.url())?;
@@ -113,12 +111,12 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         () = stopped => {}
         () = end_of_input(), if arguments.stop_with_stdin => {}
     }
-    // A client that does not read its watch would keep the server.
+    // A client that does not read its watch would delay the exit.
     _ = tokio::time::timeout(STOP_TIMEOUT, listening.stop()).await;
     Ok(())
 }
 
-/// Listens for SIGINT and SIGTERM from now on, and waits for one of them.
+/// Registers handlers of SIGINT and SIGTERM at once, and returns a future that waits for a signal.
 fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
@@ -141,7 +139,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
 /// Waits until standard input is closed.
 async fn end_of_input() {
     let (end, ended) = tokio::sync::oneshot::channel();
-    // A thread of its own: a read of standard input cannot be cancelled.
+    // A separate thread, because a read of standard input cannot be cancelled.
     std::thread::spawn(move || {
         let mut ignored = [0; 256];
         while std::io::stdin()

@@ -1,11 +1,11 @@
-//! The schemas of built-in kinds, from the table of their types: as the real server's, without
-//! their descriptions, which a file of their own has.
+//! The schemas of built-in kinds, generated from the table of their types. They equal kube-apiserver's
+//! without the descriptions, which `descriptions` adds.
 
 use serde_json::{Map, Value, json};
 
 use crate::typed::{self, Empty, Field, ListKind, Shape, Struct};
 
-/// Types that are no structs, and their schemas.
+/// The schemas of types other than structs.
 const SPECIAL: [(&str, &str); 7] = [
     (
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -37,7 +37,7 @@ const SPECIAL: [(&str, &str); 7] = [
     ),
 ];
 
-/// The name of a type's schema, such as `io.k8s.api.apps.v1.Deployment`.
+/// Returns the name of the schema of a type, such as `io.k8s.api.apps.v1.Deployment`.
 pub(super) fn definition(name: &str) -> String {
     let prefix = match name.split('.').next() {
         Some("meta") => "io.k8s.apimachinery.pkg.apis",
@@ -48,7 +48,7 @@ pub(super) fn definition(name: &str) -> String {
     format!("{prefix}.{name}")
 }
 
-/// Adds the schema of a type, and those of all types that it refers to.
+/// Adds the schema of a type, and the schemas of all types to which it refers.
 pub(super) fn add(kind: &'static Struct, schemas: &mut Map<String, Value>) {
     let mut waiting = vec![kind];
     while let Some(found) = waiting.pop() {

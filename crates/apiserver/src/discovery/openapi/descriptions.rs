@@ -1,5 +1,5 @@
-//! The descriptions of built-in types and their fields, which `kubectl explain` shows. They are
-//! compressed in the program, and expanded when they are first asked for.
+//! The descriptions of built-in types and their fields, which `kubectl explain` prints. The binary
+//! contains them compressed; the first request decompresses them.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// The text that `cargo xtask openapi` generates, compressed.
 const COMPRESSED: &[u8] = include_bytes!("descriptions.txt.gz");
 
-/// The description of a type, and those of its fields.
+/// The description of a type, and the descriptions of its fields.
 #[derive(Debug, Default)]
 struct Described {
     own: Value,
@@ -45,7 +45,7 @@ pub(super) fn add(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Reads the lines: a type and its description, or, after a tab, a field of that type.
+/// Parses the lines: a type and its description or, after a tab, a field of that type.
 fn parse(text: &str) -> HashMap<String, Described> {
     let mut types = HashMap::new();
     let mut name = String::new();

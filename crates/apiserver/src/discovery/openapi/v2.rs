@@ -1,16 +1,16 @@
-//! The `OpenAPI` v2 document, as JSON and as protobuf: kubectl reads it for client-side validation,
-//! and for a `List`.
+//! The `OpenAPI` v2 document in JSON and protobuf, which kubectl reads for client-side validation and
+//! for a `List`.
 //!
-//! It is generated from the schemas of v3, without the features that v2 does not have
-//! (alternatives, defaults), and without the fields of objects that also allow unknown fields,
-//! which kubectl would reject.
+//! It is generated from the v3 schemas, without the features that v2 does not have (alternatives and
+//! defaults). Objects that allow unknown fields have no fields in v2, because kubectl would reject
+//! the unknown fields.
 
 use serde_json::{Map, Value, json};
 
 use super::{kind, paths_and_schemas};
 use crate::registry::ResourceInfo;
 
-/// The document at `/openapi/v2`.
+/// Returns the document at `/openapi/v2`.
 pub(crate) fn openapi_v2<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
     let (paths, schemas) = paths_and_schemas(resources, patch);
     let definitions = schemas
@@ -45,7 +45,7 @@ fn reference(definition: &str) -> Value {
     json!({ "$ref": format!("#/definitions/{definition}") })
 }
 
-/// A schema of v3 as one of v2.
+/// Converts a v3 schema to a v2 schema.
 fn simple(schema: Value) -> Value {
     const LEFT_OUT: [&str; 6] = ["allOf", "anyOf", "default", "not", "nullable", "oneOf"];
 
@@ -62,7 +62,7 @@ fn simple(schema: Value) -> Value {
         }
         return reference;
     }
-    // `null` fits no schema of v2, and unknown fields fit none that names some.
+    // In v2, no schema allows `null`, and no schema with fields allows unknown fields.
     let is_open = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
     let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
     if is_open || is_nullable {
@@ -70,7 +70,7 @@ fn simple(schema: Value) -> Value {
             schema.remove(word);
         }
     }
-    // A number or a text has the type of a text, except in custom resources, where it has none.
+    // An integer or string has the type `string`, and in custom resources no type.
     let is_alternative =
         schema.contains_key("oneOf") && !schema.contains_key("type") && !(is_open || is_nullable);
     schema.retain(|word, _| !LEFT_OUT.contains(&word.as_str()));
@@ -91,8 +91,8 @@ fn simple(schema: Value) -> Value {
     schema.into()
 }
 
-/// The document as the protobuf message `openapi.v2.Document` of gnostic, as far as kubectl reads
-/// it: without limits of numbers, texts and lists.
+/// Encodes the document as the protobuf message `openapi.v2.Document` of gnostic, with the fields
+/// that kubectl reads: without the limits of numbers, strings and lists.
 pub(crate) fn openapi_v2_protobuf(document: &Value) -> Vec<u8> {
     let mut out = Message::default();
     out.text(1, &document["swagger"]);
@@ -171,7 +171,7 @@ fn schema(schema: &Value) -> Message {
     out
 }
 
-/// A value of any form, as the YAML that its JSON is.
+/// Encodes a value as the message `Any`, whose YAML is the JSON of the value.
 fn any(value: &Value) -> Message {
     let mut out = Message::default();
     out.text(2, &value.to_string().into());
@@ -189,21 +189,21 @@ fn members(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
     object.as_object().into_iter().flatten()
 }
 
-/// The fields of a protobuf message.
+/// The encoded fields of a protobuf message.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
 // === impl Message ===
 
 impl Message {
-    /// Adds a text, if the value is one.
+    /// Adds the value if it is a string.
     fn text(&mut self, field: usize, value: &Value) {
         if let Some(text) = value.as_str() {
             self.bytes(field, text.as_bytes());
         }
     }
 
-    /// Adds each text of a list.
+    /// Adds each string of a list.
     fn texts(&mut self, field: usize, list: &Value) {
         for value in list.as_array().into_iter().flatten() {
             self.text(field, value);
@@ -214,14 +214,14 @@ impl Message {
         self.bytes(field, &message.0);
     }
 
-    /// Adds the members that Kubernetes has added to the standard.
+    /// Adds the extensions (`x-kubernetes-…`).
     fn extensions(&mut self, field: usize, object: &Value) {
         for (name, value) in members(object).filter(|(name, _)| name.starts_with("x-")) {
             self.message(field, &named(name, &any(value)));
         }
     }
 
-    /// A message of which this is the only field.
+    /// Returns a message with this field only.
     fn within(&self, field: usize) -> Self {
         let mut out = Self::default();
         out.message(field, self);
@@ -229,14 +229,14 @@ impl Message {
     }
 
     fn bytes(&mut self, field: usize, bytes: &[u8]) {
-        /// The wire type of what has a length.
+        /// The wire type of fields with a length.
         const WITH_LENGTH: usize = 2;
         self.number(field << 3 | WITH_LENGTH);
         self.number(bytes.len());
         self.0.extend_from_slice(bytes);
     }
 
-    /// Adds a number of seven bits a byte, the lowest first.
+    /// Adds a varint: seven bits per byte, the lowest bits first.
     fn number(&mut self, mut number: usize) {
         while number >= 0x80 {
             self.0

@@ -1,4 +1,4 @@
-//! The table itself: one row for each built-in kind.
+//! The rows of the table of built-in resources.
 
 use super::Trait::{
     All, Cluster, Conditional, ContentGeneration, CreateOnUpdate, Extension, Generation as G,
@@ -52,10 +52,10 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("type", ""),
 ];
 
-/// Scales are parts of other resources, and none themselves.
+/// The row of scales, which are only subresources.
 pub(super) const SCALE: Builtin = row(("autoscaling", "v1"), "Scale", "scales", &[], &[], &[]);
 
-/// What is sent to a subresource, with the name of that.
+/// The rows of the objects that clients send to subresources, with the names of the subresources.
 pub(super) const POSTED: [(&str, Builtin); 3] = [
     ("binding", row(CORE, "Binding", "bindings", &[], &[], &[])),
     (

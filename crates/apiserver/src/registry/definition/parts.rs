@@ -1,5 +1,5 @@
-//! Validation of the parts of a definition except its schemas: names, columns, scale, selectable fields,
-//! deprecation, and the approval of groups that belong to Kubernetes.
+//! Validates a definition except its schemas: names, columns, scale, selectable fields, deprecation,
+//! and the approval of groups that belong to Kubernetes.
 //!
 //! Source: measured on kube-apiserver v1.36.3.
 
@@ -25,18 +25,18 @@ const COLUMN_FORMATS: [&str; 8] = [
     "password",
 ];
 
-/// The longest deprecation warning, in bytes.
+/// The maximum length of a deprecation warning, in bytes.
 const MAX_WARNING: usize = 256;
 
 // === impl Definition ===
 
 impl Definition<'_> {
-    /// The errors outside of the schemas.
+    /// Returns the errors outside of the schemas.
     pub(super) fn validate_parts(&self, errors: &mut Vec<FieldError>) {
         self.validate_group(errors);
         self.validate_names(errors);
         let versions = self.versions();
-        // What all versions share is described once, without the version.
+        // As in Kubernetes, values that all versions share have one error, without the version.
         let shared = |part: &str| {
             let first = versions.first().and_then(|version| version.get(part));
             versions.iter().all(|version| version.get(part) == first)
@@ -189,7 +189,7 @@ fn scale(scale: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A path to a field, which is there and begins with a dot.
+/// Checks a path to a field, which must not be empty and must begin with a dot.
 fn simple_path(of: &Value, field: &str, path: String, errors: &mut Vec<FieldError>) {
     match text(of, field) {
         "" => errors.push(FieldError::required(path, "")),

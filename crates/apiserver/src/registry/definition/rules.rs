@@ -10,7 +10,7 @@ use crate::status::FieldError;
 // === impl Definition ===
 
 impl<'a> Definition<'a> {
-    /// The errors of a definition.
+    /// Returns the validation errors of a definition.
     pub(crate) fn validate(object: &'a Value, memory: &PatternMemory) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let definition = Self { object };
@@ -74,7 +74,7 @@ impl<'a> Definition<'a> {
         errors
     }
 
-    /// A webhook is stored and never called: conversion works as with the strategy `None`.
+    /// The server stores a conversion webhook and does not call it: it converts like `None`.
     fn validate_webhook(&self, errors: &mut Vec<FieldError>) {
         let webhook = self.object.pointer("/spec/conversion/webhook");
         let part = |field: &str| webhook.and_then(|webhook| webhook.get(field));
@@ -139,7 +139,7 @@ impl<'a> Definition<'a> {
                     } else {
                         format!("{path}.schema.openAPIV3Schema")
                     };
-                    // An error that all versions share is reported once.
+                    // An error of all versions is reported once.
                     if is_shared && at > 0 {
                         continue;
                     }
@@ -161,7 +161,7 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// The immutable fields of an established definition that `object` changes.
+    /// Returns errors for the immutable fields of an established definition that `object` changes.
     pub(crate) fn frozen(&self, object: &Value) -> Vec<FieldError> {
         let fields = ["group", "scope", "names/plural", "names/kind"];
         let changed = fields.iter().filter(|field| {

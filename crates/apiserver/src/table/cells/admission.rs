@@ -21,7 +21,7 @@ pub(in super::super) fn policy_name(object: &Value, _: Timestamp) -> Value {
     str_at(object, "/spec/policyName", "").into()
 }
 
-/// The kind of the parameters, as `version/kind`.
+/// Returns the kind of the parameters, as `version/kind`.
 pub(in super::super) fn param_kind(object: &Value, _: Timestamp) -> Value {
     let Some(kind) = object.pointer("/spec/paramKind").filter(|it| !it.is_null()) else {
         return "<unset>".into();
@@ -30,7 +30,7 @@ pub(in super::super) fn param_kind(object: &Value, _: Timestamp) -> Value {
     format!("{version}/{}", str_at(kind, "/kind", "")).into()
 }
 
-/// The parameters of a binding: `namespace/name`, or the selector as Go prints it.
+/// Returns the parameters of a binding: `namespace/name`, or the selector in Go's format.
 pub(in super::super) fn param_ref(object: &Value, _: Timestamp) -> Value {
     let Some(reference) = object.pointer("/spec/paramRef").filter(|it| !it.is_null()) else {
         return "<unset>".into();

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{NONE, int_at, list_at, str_at, text_at};
 use crate::registry::View;
 
-/// More metrics than this are counted.
+/// The maximum number of metrics in a cell. A cell with more metrics ends with their number.
 const SHOWN_METRICS: usize = 2;
 
 const UNKNOWN: &str = "<unknown>";
 
-/// What Go prints for a quantity that is not there.
+/// The text that Go prints for a missing quantity.
 const NIL: &str = "<nil>";
 
 pub(in super::super) fn reference(object: &Value, _: Timestamp) -> Value {
@@ -55,7 +55,7 @@ pub(in super::super) fn replicas(object: &Value, _: Timestamp) -> Value {
     int_at(object, "/status/currentReplicas").into()
 }
 
-/// An autoscaler of `autoscaling/v1` has its metrics in other fields and in annotations.
+/// Formats the metrics of `autoscaling/v1`, which are in other fields and in annotations.
 fn with_metrics(object: &Value) -> Cow<'_, Value> {
     if str_at(object, "/apiVersion", "") != "autoscaling/v1" {
         return Cow::Borrowed(object);
@@ -65,7 +65,7 @@ fn with_metrics(object: &Value) -> Cow<'_, Value> {
     Cow::Owned(object)
 }
 
-/// The current and the wanted value of one metric.
+/// Returns the current and the target value of a metric.
 fn target(metric: &Value, current: Option<&Value>) -> String {
     let (field, is_resource) = match str_at(metric, "/type", "") {
         "External" => ("external", false),

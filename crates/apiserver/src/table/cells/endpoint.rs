@@ -1,11 +1,11 @@
-//! The cells of endpoints and endpoint slices, which show the first three of a list.
+//! The cells of endpoints and endpoint slices, which contain the first three entries of a list.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{NONE, list_at, str_at, text_at};
 
-/// More entries than this are counted.
+/// The maximum number of entries in a cell. A cell with more entries ends with their number.
 const SHOWN: usize = 3;
 
 pub(in super::super) fn endpoints(object: &Value, _: Timestamp) -> Value {
@@ -51,7 +51,7 @@ pub(in super::super) fn slice_endpoints(object: &Value, _: Timestamp) -> Value {
     or_unset(beginning(&addresses.collect::<Vec<_>>()))
 }
 
-/// The first entries, and the number of the others.
+/// Formats the first entries and the number of the others.
 fn beginning(all: &[String]) -> String {
     match all.len().checked_sub(SHOWN) {
         None | Some(0) => all.join(","),

@@ -7,7 +7,7 @@ use crate::table::age;
 
 use super::str_at;
 
-/// The first of `pointers` at which something stands.
+/// Returns the value at the first of `pointers` that exists.
 fn first<'a>(object: &'a Value, pointers: &[&str]) -> Option<&'a Value> {
     let mut found = pointers
         .iter()

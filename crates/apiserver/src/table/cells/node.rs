@@ -45,7 +45,7 @@ pub(in super::super) fn node_version(object: &Value, _: Timestamp) -> Value {
     text(object, "/status/nodeInfo/kubeletVersion", "")
 }
 
-/// The first address of this `kind`.
+/// Returns the first address of this `kind`.
 pub(in super::super) fn address(object: &Value, kind: &str) -> Value {
     let mut addresses = list_at(object, "/status/addresses").iter();
     let found = addresses.find(|address| str_at(address, "/type", "") == kind);

@@ -1,5 +1,4 @@
-//! The cells of a pod. Its status follows from the states of its containers, not only from its
-//! phase.
+//! The cells of a pod. The status is computed from the states of the containers and the phase.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -19,7 +18,8 @@ struct Sum<'a> {
 #[derive(Debug, Default)]
 struct Restarts<'a> {
     count: i64,
-    /// The time at which the last of them ended before its restart; later times are greater texts.
+    /// The time at which the last container terminated before its restart. The order of the strings
+    /// is the order of the times.
     last: Option<&'a str>,
 }
 
@@ -93,12 +93,12 @@ fn is_true(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|condition| str_at(condition, "/status", "") == "True")
 }
 
-/// Whether an init container is one that stays.
+/// Returns whether an init container is a sidecar, which runs as long as the pod.
 fn is_sidecar(container: &Value) -> bool {
     str_at(container, "/restartPolicy", "") == "Always"
 }
 
-/// What a container ended with.
+/// Returns the reason, signal or exit code of a terminated container.
 fn ending(terminated: &Value) -> String {
     let signal = int_at(terminated, "/signal");
     match str_at(terminated, "/reason", "") {
@@ -184,7 +184,7 @@ impl<'a> Sum<'a> {
                 self.ready += 1;
             }
         }
-        // One container may have completed while others are running.
+        // Other containers can run after one has completed.
         if self.reason == "Completed" {
             if runs && is_true(object, "Ready") {
                 "Running".clone_into(&mut self.reason);

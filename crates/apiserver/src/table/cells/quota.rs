@@ -1,4 +1,4 @@
-//! The cells of resource quotas: what is used of what is allowed.
+//! The cells of resource quotas: used and allowed amounts.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(in super::super) fn limits(object: &Value, _: Timestamp) -> Value {
     used_of_allowed(object, true)
 }
 
-/// `name: used/allowed` of each resource whose name begins with `limits`, or of each other one.
+/// Formats `name: used/allowed` of each resource whose name begins with `limits`, or of all others.
 fn used_of_allowed(object: &Value, of_limits: bool) -> Value {
     let allowed = object.pointer("/status/hard").and_then(Value::as_object);
     let names = allowed.into_iter().flatten().map(|(name, _)| name);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{NONE, list_at, str_at};
 
-/// The controller of an object, as `kind.group/name`.
+/// Returns the controller of an object, as `kind.group/name`.
 pub(in super::super) fn controller(object: &Value, _: Timestamp) -> Value {
     let mut owners = list_at(object, "/metadata/ownerReferences").iter();
     let Some(owner) = owners.find(|owner| owner["controller"] == true) else {
@@ -44,7 +44,7 @@ pub(in super::super) fn api_service(object: &Value, _: Timestamp) -> Value {
     format!("{namespace}/{}", str_at(service, "/name", "")).into()
 }
 
-/// Whether an API service is available, and the reason if not.
+/// Returns whether an API service is available, with the reason if it is not.
 pub(in super::super) fn available(object: &Value, _: Timestamp) -> Value {
     let mut conditions = list_at(object, "/status/conditions").iter();
     let Some(found) = conditions.find(|it| str_at(it, "/type", "") == "Available") else {

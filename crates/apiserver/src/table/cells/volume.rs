@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::{list_at, str_at, text, text_at};
 
-/// The annotation that was the storage class before the field was.
+/// The deprecated annotation with the storage class, which the field replaces.
 const CLASS_ANNOTATION: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
 
-/// The access modes in the order in which they are shown, and their short forms.
+/// The access modes in the order of kubectl, and their abbreviations.
 const ACCESS_MODES: [(&str, &str); 4] = [
     ("ReadWriteOnce", "RWO"),
     ("ReadOnlyMany", "ROX"),

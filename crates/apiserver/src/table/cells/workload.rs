@@ -43,7 +43,7 @@ pub(in super::super) fn scheduled_container_images(object: &Value, _: Timestamp)
 }
 
 pub(in super::super) fn selector(object: &Value, _: Timestamp) -> Value {
-    // A replication controller selects by labels alone.
+    // The selector of a replication controller has only labels.
     match object.pointer("/spec/selector") {
         Some(Value::Object(fields)) if fields.values().all(Value::is_string) => {
             labels(object, "/spec/selector").into()
@@ -52,7 +52,7 @@ pub(in super::super) fn selector(object: &Value, _: Timestamp) -> Value {
     }
 }
 
-/// The label selector at `pointer` as one would write it after `-l`, sorted by key.
+/// Formats the label selector at `pointer` like an argument of `kubectl -l`, sorted by key.
 pub(in super::super) fn selector_at(object: &Value, pointer: &str) -> String {
     let selector = object.pointer(pointer).unwrap_or(&Value::Null);
     let labels = selector

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
+use super::garbage::Collected;
 use super::raw::{Answer, Raw, named};
 use crate::real::RealServer;
 
@@ -286,6 +287,40 @@ on_both_servers! {
                         priority admission controller computed 1000 from the given PriorityClass name";
         assert_eq!(why, prefixed("pods", "d", expected));
     }
+
+    /// On a server whose other tests create no such objects: they would get the class too.
+    async fn an_object_without_a_class_gets_the_newest_default_class(cluster: Cluster) {
+        let Collected { raw } = Collected::new(&cluster, "").await;
+        let ingress = |name: &str| {
+            let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
+            json!({ "metadata": { "name": name }, "spec": { "defaultBackend": backend } })
+        };
+        let claim = |name: &str| json!({ "metadata": { "name": name }, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+        } });
+        for case in [
+            ClassCase {
+                classes: "/apis/networking.k8s.io/v1/ingressclasses",
+                class: json!({ "spec": { "controller": "ex.io/c" } }),
+                mark: "ingressclass.kubernetes.io/is-default-class",
+                objects: raw.at("/apis/networking.k8s.io/v1", "ingresses"),
+                object: &ingress,
+                field: "ingressClassName",
+                annotation: "kubernetes.io/ingress.class",
+            },
+            ClassCase {
+                classes: "/apis/storage.k8s.io/v1/storageclasses",
+                class: json!({ "provisioner": "ex.io/p" }),
+                mark: "storageclass.kubernetes.io/is-default-class",
+                objects: raw.at("/api/v1", "persistentvolumeclaims"),
+                object: &claim,
+                field: "storageClassName",
+                annotation: "volume.beta.kubernetes.io/storage-class",
+            },
+        ] {
+            case.check(&raw).await;
+        }
+    }
 }
 
 /// docs/apiserver.md: "Admission". Both servers run with the plugin for service accounts.
@@ -398,4 +433,73 @@ fn a_pod_gets_its_account_on_kube_apiserver() {
         raw.post(&accounts, &named("default")).await.ok();
         Some((raw, Some(real)))
     });
+}
+
+/// A kind of classes, and the kind whose objects get the default one.
+struct ClassCase<'a> {
+    classes: &'static str,
+    class: Value,
+    mark: &'static str,
+    objects: String,
+    object: &'a dyn Fn(&str) -> Value,
+    field: &'static str,
+    annotation: &'static str,
+}
+
+// === impl ClassCase ===
+
+impl ClassCase<'_> {
+    async fn check(&self, raw: &Raw) {
+        let trial = format!("{}{TRIAL}", self.objects);
+        let plain = raw.post(&trial, &(self.object)("a")).await.ok();
+        assert_eq!(
+            plain["spec"].get(self.field),
+            None,
+            "no class is the default: {plain}"
+        );
+        let name = |suffix: &str| format!("{}-{suffix}", raw.namespace);
+        // Created in the same second or not: the second name is the first by its order.
+        for suffix in ["b", "a"] {
+            let mut class = self.class.clone();
+            class["metadata"] = json!({
+                "name": name(suffix), "annotations": { self.mark: "true" },
+            });
+            raw.post(self.classes, &class).await.ok();
+        }
+        // The real server learns of classes by watching itself.
+        loop {
+            let answer = raw.post(&trial, &(self.object)("a")).await.ok();
+            if answer["spec"][self.field] == name("a") {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        let created = raw.post(&self.objects, &(self.object)("a")).await.ok();
+        assert_eq!(created["spec"][self.field], name("a"));
+        let fields = &created["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"];
+        assert_eq!(fields.get(format!("f:{}", self.field)), None, "{created}");
+        let mut chosen = (self.object)("b");
+        chosen["spec"][self.field] = "mine".into();
+        assert_eq!(
+            raw.post(&trial, &chosen).await.ok()["spec"][self.field],
+            "mine"
+        );
+        let mut annotated = (self.object)("c");
+        annotated["metadata"]["annotations"] = json!({ self.annotation: "mine" });
+        let annotated = raw.post(&trial, &annotated).await.ok();
+        assert_eq!(annotated["spec"].get(self.field), None, "{annotated}");
+        for suffix in ["a", "b"] {
+            raw.delete(&format!("{}/{}", self.classes, name(suffix)))
+                .await
+                .ok();
+        }
+        // Other tests create such objects too.
+        loop {
+            let answer = raw.post(&trial, &(self.object)("d")).await.ok();
+            if answer["spec"].get(self.field).is_none() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
 }

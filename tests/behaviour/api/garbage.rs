@@ -15,13 +15,13 @@ use crate::{
 mod random;
 
 /// A namespace of a server that collects garbage.
-struct Collected {
-    raw: Raw,
+pub(super) struct Collected {
+    pub(super) raw: Raw,
 }
 
 impl Collected {
     /// A namespace that is called like that of the test, with this suffix.
-    async fn new(cluster: &Cluster, suffix: &str) -> Self {
+    pub(super) async fn new(cluster: &Cluster, suffix: &str) -> Self {
         let namespace = format!("{}{suffix}", cluster.namespace());
         if cluster.is_embedded() {
             let server = ApiServer::builder().profile(profile()).start();

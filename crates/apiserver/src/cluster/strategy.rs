@@ -78,7 +78,11 @@ impl Cluster {
                 let name = self.uid();
                 metadata::of(object).insert("name".to_owned(), name.into());
             }
-            "persistentvolumeclaims" => claim::fill_sources(None, object),
+            "ingresses.networking.k8s.io" => self.default_ingress_class(object),
+            "persistentvolumeclaims" => {
+                self.default_storage_class(object);
+                claim::fill_sources(None, object);
+            }
             "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
             "pods" => {
                 self.default_limits(object);

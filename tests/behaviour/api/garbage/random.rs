@@ -180,7 +180,14 @@ impl Generator {
                 is_held: self.random.random_bool(0.25),
             };
         };
-        match self.random.random_range(0..10) {
+        let chosen = self.random.random_range(0..10);
+        if chosen >= 2
+            && let Some(name) = torn(state, object)
+        {
+            let owners = Vec::new();
+            return Step::Own { name, owners };
+        }
+        match chosen {
             0..2 => Step::Own {
                 name,
                 owners: self.owners(side),
@@ -216,6 +223,30 @@ impl Generator {
         }
         owners
     }
+}
+
+/// A dependent of `object`, direct or not, that has several owners which all go with `object`. The
+/// real collector checks dependents in a random order, and removes a reference of this one if it
+/// comes before another owner of it.
+fn torn(state: &[String], object: &str) -> Option<&'static str> {
+    let parts = |object: &str| {
+        let (identity, rest) = object.split_once(" of ").unwrap_or_default();
+        let owners = rest.split(',').next().unwrap_or_default().split(' ');
+        let owners = owners.map(|owner| owner.trim_end_matches('!').to_owned());
+        (identity.to_owned(), owners.collect::<Vec<_>>())
+    };
+    let all: Vec<_> = state.iter().map(|it| parts(it)).collect();
+    let mut going = vec![parts(object).0];
+    while let Some((next, _)) = all.iter().find(|(identity, owners)| {
+        !going.contains(identity) && owners.iter().any(|owner| going.contains(owner))
+    }) {
+        going.push(next.clone());
+    }
+    let (torn, _) = all.iter().find(|(identity, owners)| {
+        let owners = owners.iter().filter(|owner| going.contains(owner));
+        going.contains(identity) && owners.count() > 1
+    })?;
+    NAMES.into_iter().find(|name| torn.starts_with(name))
 }
 
 /// Sends one sequence to the embedded server, and to the server of `cluster` if that is another one.

@@ -176,7 +176,7 @@ impl Generator {
         let Some(object) = exists(name) else {
             return Step::Create {
                 name,
-                owners: self.owners(side),
+                owners: self.owners(side, state, name),
                 is_held: self.random.random_bool(0.25),
             };
         };
@@ -190,7 +190,7 @@ impl Generator {
         match chosen {
             0..2 => Step::Own {
                 name,
-                owners: self.owners(side),
+                owners: self.owners(side, state, name),
             },
             2..5 if object.contains(HELD) => Step::Release { name },
             _ => {
@@ -201,12 +201,20 @@ impl Generator {
         }
     }
 
-    /// Up to two owners, mostly ones that exist.
-    fn owners(&mut self, side: &Side) -> Vec<Owner> {
+    /// Up to two owners of `owned`, mostly ones that exist. None depends on `owned` or is being
+    /// deleted: the real collector checks such objects at times that depend on chance.
+    fn owners(&mut self, side: &Side, state: &[String], owned: &str) -> Vec<Owner> {
+        let object = state.iter().find(|it| it.starts_with(owned));
+        let dependents = object.map_or(Vec::new(), |object| with_dependents(state, object));
         let mut owners: Vec<Owner> = Vec::new();
         for (name, uids) in &side.uids {
             let is_chosen = owners.len() < 2 && self.random.random_bool(0.4);
-            if !is_chosen {
+            let is_excluded = *name == owned
+                || dependents.iter().any(|it| it.starts_with(name))
+                || state
+                    .iter()
+                    .any(|it| it.starts_with(name) && it.contains(", deleted"));
+            if !is_chosen || is_excluded {
                 continue;
             }
             let newest = uids.len() - 1;
@@ -225,26 +233,35 @@ impl Generator {
     }
 }
 
-/// A dependent of `object`, direct or not, that has several owners which all go with `object`. The
+/// The identity and the owners of an object.
+fn parts(object: &str) -> (&str, Vec<&str>) {
+    let (identity, rest) = object.split_once(" of ").unwrap_or_default();
+    let owners = rest.split(',').next().unwrap_or_default().split(' ');
+    let owners = owners.map(|owner| owner.trim_end_matches('!'));
+    (identity, owners.collect())
+}
+
+/// The identities of `object` and of its dependents, direct or not.
+fn with_dependents<'a>(state: &'a [String], object: &'a str) -> Vec<&'a str> {
+    let all: Vec<_> = state.iter().map(|it| parts(it)).collect();
+    let mut found = vec![parts(object).0];
+    while let Some((next, _)) = all.iter().find(|(identity, owners)| {
+        !found.contains(identity) && owners.iter().any(|owner| found.contains(owner))
+    }) {
+        found.push(next);
+    }
+    found
+}
+
+/// A dependent of `object`, direct or not, of which several owners depend on `object` or are it. The
 /// real collector checks dependents in a random order, and removes a reference of this one if it
 /// comes before another owner of it.
 fn torn(state: &[String], object: &str) -> Option<&'static str> {
-    let parts = |object: &str| {
-        let (identity, rest) = object.split_once(" of ").unwrap_or_default();
-        let owners = rest.split(',').next().unwrap_or_default().split(' ');
-        let owners = owners.map(|owner| owner.trim_end_matches('!').to_owned());
-        (identity.to_owned(), owners.collect::<Vec<_>>())
-    };
-    let all: Vec<_> = state.iter().map(|it| parts(it)).collect();
-    let mut going = vec![parts(object).0];
-    while let Some((next, _)) = all.iter().find(|(identity, owners)| {
-        !going.contains(identity) && owners.iter().any(|owner| going.contains(owner))
-    }) {
-        going.push(next.clone());
-    }
-    let (torn, _) = all.iter().find(|(identity, owners)| {
-        let owners = owners.iter().filter(|owner| going.contains(owner));
-        going.contains(identity) && owners.count() > 1
+    let dependents = with_dependents(state, object);
+    let torn = state.iter().find(|it| {
+        let (identity, owners) = parts(it);
+        let owners = owners.iter().filter(|owner| dependents.contains(owner));
+        dependents.contains(&identity) && owners.count() > 1
     })?;
     NAMES.into_iter().find(|name| torn.starts_with(name))
 }

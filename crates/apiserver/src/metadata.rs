@@ -5,12 +5,14 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::status::FieldError;
+use crate::typed::timestamp;
 
 mod rules;
 pub(crate) mod syntax;
 
 pub(crate) use rules::{
     Finalizers, NameRule, drop_duplicate_owners, unqualified_finalizers, validate,
+    validate_embedded,
 };
 
 /// The fields of an owner reference.
@@ -160,6 +162,10 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, Stri
                     return Err(mistyped(other, "string"));
                 }
             }
+            "creationTimestamp" | "deletionTimestamp" => match value {
+                Value::String(text) => *text = timestamp::seconds(text)?,
+                other => return Err(mistyped(other, "string")),
+            },
             _ if value.is_string() => {}
             _ => return Err(mistyped(value, "string")),
         }
@@ -194,7 +200,12 @@ fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    format!("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
+    let place = if path.contains('.') {
+        format!("struct field {path}")
+    } else {
+        "value".to_owned()
+    };
+    format!("json: cannot unmarshal {found} into Go {place} of type {wanted}")
 }
 
 /// Sets the fields of a new object that only the server sets.

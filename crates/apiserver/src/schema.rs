@@ -52,6 +52,8 @@ mod tests;
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     root: node::Node,
+    /// Whether an object can contain embedded objects.
+    has_embedded: bool,
 }
 
 /// The memory for the compiled patterns of one server. Clones share it.
@@ -188,8 +190,10 @@ impl Schema {
         openapi_v3_schema: &Value,
         limits: &mut Limits,
     ) -> Result<Self, Vec<FieldError>> {
+        let root = compile::compile(openapi_v3_schema, limits)?;
         Ok(Self {
-            root: compile::compile(openapi_v3_schema, limits)?,
+            has_embedded: embedded::occurs(&root),
+            root,
         })
     }
 
@@ -198,6 +202,20 @@ impl Schema {
     pub(crate) fn compile(openapi_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
         let mut limits = Limits::new(PatternMemory::default()).with_expressions();
         Self::compile_within(openapi_v3_schema, &mut limits)
+    }
+
+    /// Converts the metadata of the embedded objects of `object` to its stored form. Returns the paths
+    /// of the dropped fields.
+    ///
+    /// # Errors
+    ///
+    /// An `apiVersion`, a `kind` or a field of the metadata of the wrong type.
+    pub(crate) fn decode_embedded(&self, object: &mut Value) -> Result<Vec<String>, FieldError> {
+        let mut unknown = Vec::new();
+        if self.has_embedded {
+            embedded::decode(&self.root, object, &place::Place::root(""), &mut unknown)?;
+        }
+        Ok(unknown)
     }
 
     /// Drops every field of `object` that the schema does not know.

@@ -19,7 +19,7 @@ mod image;
 mod merge;
 mod quantity;
 mod table;
-mod timestamp;
+pub(crate) mod timestamp;
 mod validate;
 
 pub(crate) use self::convert::convert;

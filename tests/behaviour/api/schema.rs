@@ -1,12 +1,16 @@
 //! Schemas of custom resources: validation, defaults and pruning.
 
 use http::Method;
+use kube::Client;
 use serde_json::{Value, json};
+use windlass_apiserver::ApiServer;
 
 use super::{
-    raw::{Raw, named, version},
+    raw::{Answer, Raw, named, version},
+    recorded::Recorded,
     widget::{DEFINITIONS, Widget},
 };
+use crate::cluster::create_namespace;
 
 on_both_servers! {
     /// docs/apiserver.md: row 110.
@@ -557,6 +561,72 @@ on_both_servers! {
         assert!(created.text.contains(written), "{}", created.text);
         let read = raw.get(&format!("{}/a", widget.all())).await;
         assert!(read.text.contains(written), "{}", read.text);
+    }
+
+    /// docs/apiserver.md: rows 82, 108.
+    async fn the_metadata_of_embedded_objects_is_decoded_and_validated(cluster: Cluster) {
+        if !cluster.has_the_default_version() {
+            return;
+        }
+        let raw = Raw::new(&cluster).await;
+        let object = json!({
+            "type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true,
+        });
+        let closed = json!({
+            "type": "object", "x-kubernetes-embedded-resource": true,
+            "properties": { "a": { "type": "integer" } },
+        });
+        let spec = json!({ "type": "object", "properties": {
+            "one": object, "closed": closed, "many": { "type": "array", "items": object },
+            "by": { "type": "object", "additionalProperties": object },
+        } });
+        let widget = Widget::served(&raw, &spec).await;
+        let pod = |metadata: Value| json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata });
+        let cases = [
+            json!({ "one": pod(json!({ "name": "a/b" })) }),
+            json!({ "one": pod(json!({ "name": "A_b", "generateName": "a%" })) }),
+            json!({ "one": pod(json!({ "labels": { "a b": "c" } })) }),
+            json!({ "one": pod(json!({ "labels": { "a": "b c" }, "namespace": "A_" })) }),
+            json!({ "one": pod(json!({ "labels": { "a": 1 } })) }),
+            json!({ "one": pod(json!({ "labels": null, "annotations": {}, "creationTimestamp": null })) }),
+            json!({ "one": pod(json!({ "generation": "x" })) }),
+            json!({ "one": pod(json!({ "creationTimestamp": 1 })) }),
+            json!({ "one": pod(json!({ "deletionTimestamp": "2026-01-02T03:04:05.5+01:00" })) }),
+            json!({ "one": pod(json!({ "creationTimestamp": "x" })) }),
+            json!({ "one": pod(json!({ "creationTimestamp": "2026-01-02T03:04:05Z", "more": 1 })) }),
+            json!({ "one": pod(json!({ "finalizers": ["a"], "annotations": { "a b": "c" } })) }),
+            json!({ "one": pod(json!({ "ownerReferences": [{ "name": "x", "more": 1 }] })) }),
+            json!({ "one": pod(json!(5)) }),
+            json!({ "one": pod(json!({})) }),
+            json!({ "one": { "apiVersion": 1, "kind": "Pod" } }),
+            json!({ "one": { "apiVersion": "v1", "kind": {} } }),
+            json!({ "one": { "apiVersion": "v1" } }),
+            json!({ "many": [pod(json!({})), pod(json!({ "name": "a/b", "x": 1 }))] }),
+            json!({ "by": { "k": pod(json!({ "name": "a/b", "x": 1 })) } }),
+            json!({ "closed": { "apiVersion": "v1", "kind": "Pod", "metadata": { "x": 1 }, "b": 1 } }),
+        ];
+        let server = ApiServer::new();
+        let embedded = Raw::of(Client::new(server.service(), "default"), &raw.namespace);
+        create_namespace(Client::new(server.service(), "default"), &raw.namespace).await;
+        Widget::served(&embedded, &spec).await;
+        let mut recorded = Recorded::new("embedded_objects", &cluster);
+        for validation in ["Ignore", "Warn", "Strict"] {
+            let path = format!("{}?dryRun=All&fieldValidation={validation}", widget.all());
+            for case in &cases {
+                let object = widget.object("a", case);
+                let (theirs, ours) = (raw.post(&path, &object).await, embedded.post(&path, &object).await);
+                let shown = |answer: &Answer| json!({
+                    "code": answer.code, "message": answer.body["message"],
+                    "spec": answer.body["spec"],
+                    // The real server warns about unknown fields of a rejected object too.
+                    "warnings": if answer.code == 201 { &answer.warnings[..] } else { &[] },
+                });
+                assert_eq!(shown(&theirs), shown(&ours), "the server, and the embedded one: {case}");
+                recorded.add(&format!("{validation} {case}"), &shown(&ours));
+            }
+        }
+        recorded.check();
     }
 }
 

@@ -56,6 +56,9 @@ pub(super) fn decode(
         body["apiVersion"] = resource.api_version().into();
         body["kind"] = resource.info.kind.as_str().into();
         unknown.extend(schema.prune(&mut body));
+        let embedded = schema.decode_embedded(&mut body);
+        let embedded = embedded.map_err(|error| cannot_handle(resource, &error.to_string()));
+        unknown.extend(embedded?);
         let filled = if unknown_fields == UnknownFields::Applied {
             schema.fill(&mut body)
         } else {

@@ -83,9 +83,37 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
             why,
         ));
     }
-    labels(metadata, &mut errors);
-    annotations(metadata, &mut errors);
-    owners(metadata, &mut errors);
+    contents(metadata, finalizers, &mut errors);
+    errors
+}
+
+/// Returns the errors in the decoded metadata of an object that is embedded in another one, whose
+/// kind is not known.
+pub(crate) fn validate_embedded(object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let Some(metadata) = object.get("metadata") else {
+        return errors;
+    };
+    for (field, rule) in [
+        ("generateName", NameRule::PathSegment),
+        ("name", NameRule::PathSegment),
+        ("namespace", NameRule::Label),
+    ] {
+        let value = metadata.get(field).and_then(Value::as_str);
+        if let Some((value, why)) = value.and_then(|value| Some((value, rule.check(value)?))) {
+            let path = format!("metadata.{field}");
+            errors.push(FieldError::invalid(path, &value.into(), why));
+        }
+    }
+    contents(metadata, Finalizers::Any, &mut errors);
+    errors
+}
+
+/// Adds the errors in labels, annotations, owners and finalizers.
+fn contents(metadata: &Value, finalizers: Finalizers, errors: &mut Vec<FieldError>) {
+    labels(metadata, errors);
+    annotations(metadata, errors);
+    owners(metadata, errors);
     for (at, finalizer) in strings(metadata.get("finalizers")).enumerate() {
         let path = "metadata.finalizers";
         let wrong = syntax::qualified_name(finalizer).into_iter();
@@ -101,7 +129,6 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
             ));
         }
     }
-    errors
 }
 
 /// Returns the warnings for a custom resource about finalizers without a domain.

@@ -1,13 +1,14 @@
-//! Embedded objects: checks their `apiVersion` and `kind`.
-//!
-//! Not checked, although Kubernetes does: the syntax of what is in their `metadata`.
+//! Embedded objects: decodes and validates their `apiVersion`, `kind` and `metadata`.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema/objectmeta`, Kubernetes 1.36.
 
 use serde_json::{Map, Value};
 
-use super::{node::Node, place::Place};
-use crate::metadata::syntax;
+use super::{
+    node::{Additional, Node},
+    place::Place,
+};
+use crate::metadata::{self, syntax};
 use crate::status::FieldError;
 
 /// What Kubernetes says of a kind that could not be a name.
@@ -16,12 +17,90 @@ const NOT_A_KIND: &str = "may have mixed case, but should otherwise match: a DNS
     end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation \
     is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// Notes every embedded object without a proper `apiVersion` and `kind`.
+/// Whether `node` describes an embedded object or contains one.
+pub(super) fn occurs(node: &Node) -> bool {
+    let additional = match &node.additional {
+        Additional::Each(each) => Some(&**each),
+        Additional::Unsaid | Additional::Anything | Additional::Refused => None,
+    };
+    let below = node.properties.values().chain(additional);
+    node.embedded || below.chain(node.items.as_deref()).any(occurs)
+}
+
+/// Converts the metadata of each embedded object to its stored form. Adds the paths of the dropped
+/// fields to `unknown`.
+///
+/// # Errors
+///
+/// An `apiVersion`, a `kind` or a field of the metadata of the wrong type.
+pub(super) fn decode(
+    node: &Node,
+    value: &mut Value,
+    at: &Place<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), FieldError> {
+    if node.embedded && value.is_object() {
+        decode_object(value, at, unknown)?;
+    }
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(field) = node.properties.get(name) {
+                    decode(field, value, &at.child(name), unknown)?;
+                } else if let Some(each) = node.field(name) {
+                    decode(each, value, &at.key(name), unknown)?;
+                }
+            }
+        }
+        Value::Array(elements) => {
+            if let Some(items) = &node.items {
+                for (i, element) in elements.iter_mut().enumerate() {
+                    decode(items, element, &at.index(i), unknown)?;
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    Ok(())
+}
+
+fn decode_object(
+    object: &mut Value,
+    at: &Place<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), FieldError> {
+    for name in ["apiVersion", "kind"] {
+        if let Some(other) = object.get(name).filter(|value| !value.is_string()) {
+            let path = at.child(name).to_string();
+            return Err(FieldError::invalid(path, other, "must be a string"));
+        }
+    }
+    let Some(before) = object.get("metadata").cloned() else {
+        return Ok(());
+    };
+    match metadata::decode(object, "ObjectMeta") {
+        Ok(dropped) => {
+            unknown.extend(dropped.into_iter().map(|path| format!("{at}.{path}")));
+            Ok(())
+        }
+        Err(why) => {
+            let path = at.child("metadata").to_string();
+            Err(FieldError::invalid(path, &before, why))
+        }
+    }
+}
+
+/// Adds the errors in the `apiVersion`, `kind` and metadata of each embedded object.
 pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec<FieldError>) {
     match value {
         Value::Object(fields) => {
             if node.embedded {
                 check_object(fields, at, faults);
+                let errors = metadata::validate_embedded(value).into_iter();
+                faults.extend(errors.map(|error| FieldError {
+                    path: format!("{at}.{}", error.path),
+                    ..error
+                }));
             }
             for (name, value) in fields {
                 if let Some(field) = node.properties.get(name) {
@@ -67,17 +146,6 @@ fn check_object(fields: &Map<String, Value>, at: &Place<'_>, faults: &mut Vec<Fi
             }
             Some(other) => faults.push(FieldError::invalid(path(), other, "must be a string")),
         }
-    }
-    if let Some(other) = fields
-        .get("metadata")
-        .filter(|metadata| !metadata.is_object())
-    {
-        let why = "must be an object";
-        faults.push(FieldError::invalid(
-            at.child("metadata").to_string(),
-            other,
-            why,
-        ));
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 /// # Errors
 ///
 /// What Go says of a text that is no time.
-pub(super) fn seconds(text: &str) -> Result<String, String> {
+pub(crate) fn seconds(text: &str) -> Result<String, String> {
     const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
     let rest = clock(text, LAYOUT)?;
     let time = parse(text).ok_or_else(|| refused(text, LAYOUT, rest))?;

@@ -63,14 +63,25 @@ macro_rules! on_both_servers {
     };
 }
 
+/// The number in an environment variable, if it is set.
+///
+/// # Panics
+///
+/// If its value is not a number.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    match text.parse() {
+        Ok(number) => Some(number),
+        Err(error) => panic!("{name}={text} is not a number: {error}"),
+    }
+}
+
 /// Runs one test body on one server.
 pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
     /// A test that waits longer waits for something that does not come. `WINDLASS_PATIENCE` sets
     /// other seconds, for random tests that are prolonged.
     const PATIENCE: u64 = 300;
-    let patience = std::env::var("WINDLASS_PATIENCE").ok();
-    let patience = patience.and_then(|text| text.parse().ok());
-    let patience = Duration::from_secs(patience.unwrap_or(PATIENCE));
+    let patience = Duration::from_secs(number("WINDLASS_PATIENCE").unwrap_or(PATIENCE));
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -23,6 +23,7 @@ mod managed;
 mod metadata;
 mod registry;
 mod schema;
+mod timestamp;
 mod typed;
 
 // The stored objects and the operations on them.

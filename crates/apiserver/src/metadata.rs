@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::status::FieldError;
-use crate::typed::timestamp;
+use crate::timestamp;
 
 mod rules;
 pub(crate) mod syntax;

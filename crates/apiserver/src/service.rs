@@ -126,36 +126,15 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let shared = self.shared.clone();
-        let mut permit = None;
-        if let Some(limit) = &shared.mutating_limit
-            && MutatingLimit::applies_to(&parts)
-        {
-            let admitted = match identity::of(&parts.headers, &shared) {
-                Ok(user) => limit.admit(&user),
-                Err(status) => return reply::refusal(&status),
-            };
-            permit = match admitted {
-                Ok(permit) => permit,
-                Err(response) => return *response,
-            };
-        }
-        let response = self.respond_unlimited(parts, body, accept).await;
-        drop(permit);
-        response
-    }
-
-    async fn respond_unlimited<B>(
-        self,
-        parts: Parts,
-        body: B,
-        accept: Accept,
-    ) -> Response<ResponseBody>
-    where
-        B: http_body::Body + Send,
-        B::Data: Send,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
+        let user = match identity::of(&parts.headers, &self.shared) {
+            Ok(user) => user,
+            Err(status) => return reply::refusal(&status),
+        };
+        let limit = self.shared.mutating_limit.as_ref();
+        let _permit = match limit.map(|limit| limit.admit(&parts, &user)).transpose() {
+            Ok(permit) => permit,
+            Err(response) => return *response,
+        };
         let body = match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
@@ -168,10 +147,6 @@ impl ApiService {
         if self.stop.is_cancelled() {
             return reply::refusal(&Status::shutting_down());
         }
-        let user = match identity::of(&parts.headers, &self.shared) {
-            Ok(user) => user,
-            Err(status) => return reply::refusal(&status),
-        };
         let call = Call {
             parts,
             body,

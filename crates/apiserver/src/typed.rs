@@ -19,7 +19,6 @@ mod image;
 mod merge;
 mod quantity;
 mod table;
-pub(crate) mod timestamp;
 mod validate;
 
 pub(crate) use self::convert::convert;

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -47,6 +47,24 @@ fn start(arguments: &[&str]) -> std::io::Result<(Child, String)> {
     Ok((child, line))
 }
 
+/// Starts the command with `manifests`, and returns a client with the `kubeconfig` that it writes.
+async fn start_with(
+    manifests: &Path,
+    kubeconfig: &Path,
+) -> Result<(Child, Client), Box<dyn Error>> {
+    let (child, line) = start(&[
+        "--kubeconfig",
+        &kubeconfig.to_string_lossy(),
+        "--load",
+        &manifests.to_string_lossy(),
+        "--stop-with-stdin",
+    ])?;
+    assert!(line.starts_with("ready http://127.0.0.1:"), "{line}");
+    let config = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    Ok((child, Client::try_from(config)?))
+}
+
 #[tokio::test]
 async fn the_command_loads_manifests_writes_a_kubeconfig_and_ends_with_its_input() -> TestResult {
     let folder = Folder::new("windlass-command")?;
@@ -62,18 +80,7 @@ async fn the_command_loads_manifests_writes_a_kubeconfig_and_ends_with_its_input
     fs::write(manifests.join("b.json"), definition)?;
     fs::write(manifests.join("README"), "no manifest")?;
     let kubeconfig = folder.0.join("kubeconfig");
-    let (mut child, line) = start(&[
-        "--kubeconfig",
-        &kubeconfig.to_string_lossy(),
-        "--load",
-        &manifests.to_string_lossy(),
-        "--stop-with-stdin",
-    ])?;
-    assert!(line.starts_with("ready http://127.0.0.1:"), "{line}");
-
-    let kubeconfig = Kubeconfig::read_from(&kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let (mut child, client) = start_with(&manifests, &kubeconfig).await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     assert_eq!(maps.list(&ListParams::default()).await?.items.len(), 1);
     let resource: ApiResource = support::widget_resource();
@@ -100,17 +107,7 @@ async fn manifests_are_read_as_kubectl_reads_them() -> TestResult {
         "data: {1: a, yes: b, 1.50: c, d: 2001-12-14}\n".to_owned(),
     ];
     fs::write(&file, documents.concat())?;
-    let (mut child, line) = start(&[
-        "--kubeconfig",
-        &kubeconfig.to_string_lossy(),
-        "--load",
-        &file.to_string_lossy(),
-        "--stop-with-stdin",
-    ])?;
-    assert!(line.starts_with("ready "), "{line}");
-    let config = Kubeconfig::read_from(&kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let (mut child, client) = start_with(&file, &kubeconfig).await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let map = serde_json::to_value(maps.get("a").await?)?;
     let data = serde_json::json!({ "1": "a", "true": "b", "1.5": "c", "d": "2001-12-14" });

@@ -13,7 +13,7 @@ use super::{
     recorded::Recorded,
     widget::Widget,
 };
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, number};
 
 mod sequences;
 mod tables;
@@ -371,7 +371,6 @@ on_both_servers! {
         if !cluster.has_the_default_version() {
             return;
         }
-        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let seed = number("WINDLASS_SEED").unwrap_or(11_687_049_978_708_613_494);
         let count = number("WINDLASS_OBJECTS").unwrap_or(300);
         println!("WINDLASS_SEED={seed}");

@@ -31,8 +31,29 @@ impl MutatingLimit {
         }
     }
 
+    /// The permit of a request, to keep until its response is complete; nothing if the limit does
+    /// not apply to the request, or is reached and `user` is exempt from it.
+    ///
+    /// # Errors
+    ///
+    /// The response 429 if the limit is reached.
+    pub(super) fn admit(
+        &self,
+        parts: &Parts,
+        user: &User,
+    ) -> Result<Option<SemaphorePermit<'_>>, Box<Response<ResponseBody>>> {
+        if !Self::applies_to(parts) {
+            return Ok(None);
+        }
+        match self.running.try_acquire() {
+            Ok(permit) => Ok(Some(permit)),
+            Err(_) if user.groups.iter().any(|group| group == MASTERS) => Ok(None),
+            Err(_) => Err(reply::too_many_requests().into()),
+        }
+    }
+
     /// Whether a request with this head counts.
-    pub(super) fn applies_to(parts: &Parts) -> bool {
+    fn applies_to(parts: &Parts) -> bool {
         if matches!(parts.method, Method::GET | Method::HEAD) {
             return false;
         }
@@ -42,23 +63,6 @@ impl MutatingLimit {
                 !subresource.is_some_and(|it| LONG_RUNNING.contains(&it))
             }
             _ => true,
-        }
-    }
-
-    /// The permit of a request, to keep until its response is complete; nothing if the limit is
-    /// reached and `user` is exempt from it.
-    ///
-    /// # Errors
-    ///
-    /// The response 429 if the limit is reached.
-    pub(super) fn admit(
-        &self,
-        user: &User,
-    ) -> Result<Option<SemaphorePermit<'_>>, Box<Response<ResponseBody>>> {
-        match self.running.try_acquire() {
-            Ok(permit) => Ok(Some(permit)),
-            Err(_) if user.groups.iter().any(|group| group == MASTERS) => Ok(None),
-            Err(_) => Err(reply::too_many_requests().into()),
         }
     }
 }

@@ -8,7 +8,8 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
 use super::table::{Empty, Field, Shape, Struct, named};
-use super::{Quantity, defaults, timestamp};
+use super::{Quantity, defaults};
+use crate::timestamp;
 
 /// Brings `object`, which is to be of type `kind`, into the form that Go writes: checks the
 /// types of its fields, drops unknown ones, fills in defaults and what Go cannot leave out.

@@ -8,7 +8,7 @@ use windlass_apiserver::ApiServer;
 use super::super::raw::{Answer, Raw};
 use super::super::recorded::Recorded;
 use super::super::widget::Widget;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, number};
 
 /// How many objects are written to, and how often each.
 const OBJECTS: u32 = 12;
@@ -269,7 +269,7 @@ on_both_servers! {
         if !cluster.has_the_default_version() {
             return;
         }
-        let seed = std::env::var("WINDLASS_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = number("WINDLASS_SEED");
         play(&cluster, seed.unwrap_or_else(|| rand::rng().random())).await;
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
 use super::Collected;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, number};
 
 /// How many objects there can be, and the number of steps of a sequence.
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -317,10 +317,6 @@ async fn wait_until_equal(real: &Side, wanted: &[String], sent: &[Step], seed: u
     );
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 on_both_servers! {
     /// `WINDLASS_SEED` chooses other sequences, `WINDLASS_SEQUENCES` says how many are sent.
     ///
@@ -329,8 +325,9 @@ on_both_servers! {
         let seed = number("WINDLASS_SEED").unwrap_or(101);
         let sequences = number("WINDLASS_SEQUENCES").unwrap_or(20);
         println!("WINDLASS_SEED={seed}");
-        for number in 0..sequences {
-            run(&cluster, seed, number).await;
+        for sequence in 0..sequences {
+            run(&cluster, seed, sequence).await;
         }
+        println!("{sequences} sequences");
     }
 }

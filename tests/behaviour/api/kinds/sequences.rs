@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::raw::{Answer, Raw};
 use super::super::widget::Widget;
 use super::{KINDS, Pair, change, collect, mask, masked};
+use crate::cluster::number;
 
 mod known;
 
@@ -460,7 +461,6 @@ on_both_servers! {
         if !cluster.has_the_default_version() {
             return;
         }
-        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let seed = number("WINDLASS_SEED").unwrap_or(15);
         let count = number("WINDLASS_SEQUENCES").unwrap_or(300);
         // More differences than this have few causes.

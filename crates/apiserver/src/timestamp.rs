@@ -1,27 +1,30 @@
-//! Times as Kubernetes writes them.
+//! Times as Kubernetes decodes and writes them. *(pure)*
+//!
+//! Source: Go's `time.Parse` with the layouts of `metav1.Time` and `metav1.MicroTime`, and its
+//! errors.
 
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-/// A time with its seconds, in UTC.
+/// Decodes a `metav1.Time`, and returns it in UTC, without a fraction of a second.
 ///
 /// # Errors
 ///
-/// What Go says of a text that is no time.
+/// Go's error if `text` is not a time.
 pub(crate) fn seconds(text: &str) -> Result<String, String> {
     const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
     let rest = clock(text, LAYOUT)?;
-    let time = parse(text).ok_or_else(|| refused(text, LAYOUT, rest))?;
+    let time = parse(text).ok_or_else(|| day_or_zone_error(text, LAYOUT, rest))?;
     Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// A time with its microseconds, in UTC.
+/// Decodes a `metav1.MicroTime`, and returns it in UTC, with six digits of a fraction.
 ///
 /// # Errors
 ///
-/// What Go says of a text that is no time.
-pub(super) fn micros(text: &str) -> Result<String, String> {
+/// Go's error if `text` is not a time with six digits of a fraction.
+pub(crate) fn micros(text: &str) -> Result<String, String> {
     const LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
     let rest = clock(text, LAYOUT)?;
     // The fraction must have six digits.
@@ -29,19 +32,19 @@ pub(super) fn micros(text: &str) -> Result<String, String> {
         rest.bytes().take_while(u8::is_ascii_digit).count()
     });
     if digits < 6 {
-        return Err(refusal(text, LAYOUT, rest, ".000000"));
+        return Err(mismatch(text, LAYOUT, rest, ".000000"));
     }
     let rest = &rest[7..];
     if digits > 6 {
-        return Err(refusal(text, LAYOUT, rest, "Z07:00"));
+        return Err(mismatch(text, LAYOUT, rest, "Z07:00"));
     }
-    let time = parse(text).ok_or_else(|| refused(text, LAYOUT, rest))?;
+    let time = parse(text).ok_or_else(|| day_or_zone_error(text, LAYOUT, rest))?;
     Ok(time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
 }
 
-/// A time whose date and time of day [`clock`] has read.
+/// Parses a time whose date and time of day [`clock`] has accepted.
 fn parse(text: &str) -> Option<Timestamp> {
-    // Go takes one digit for the hour.
+    // Go accepts an hour of one digit.
     let (date, time) = text.split_at_checked(DATE)?;
     let zero = if time[1..].starts_with(':') { "0" } else { "" };
     let is_whole = text.is_ascii() && !text.contains('[');
@@ -49,42 +52,44 @@ fn parse(text: &str) -> Option<Timestamp> {
     whole.parse().ok().filter(|_| is_whole)
 }
 
-/// Why a time whose zone is `rest` is refused: its zone, or else its day.
-fn refused(text: &str, layout: &str, rest: &str) -> String {
+/// Go's error about a time whose date and time of day [`clock`] has accepted: it is about the day
+/// if the rest is valid, else about the zone, which is `rest`.
+fn day_or_zone_error(text: &str, layout: &str, rest: &str) -> String {
     let is_day_wrong = text
         .get(DATE - 1..)
         .is_some_and(|time| parse(&format!("2000-01-01{time}")).is_some());
     if is_day_wrong {
         return format!("parsing time {}: day out of range", quoted(text));
     }
-    refusal(text, layout, rest, "Z07:00")
+    mismatch(text, layout, rest, "Z07:00")
 }
 
-/// How long a date is, with the `T` after it.
+/// The length of a date, with the `T` after it.
 const DATE: usize = "2006-01-02T".len();
 
-fn refusal(text: &str, layout: &str, rest: &str, wanted: &str) -> String {
+/// Go's error about a time whose `rest` does not match `wanted`, the part of `layout` there.
+fn mismatch(text: &str, layout: &str, rest: &str, wanted: &str) -> String {
     let (text, rest) = (quoted(text), quoted(rest));
     format!("parsing time {text} as {layout:?}: cannot parse {rest} as {wanted:?}")
 }
 
-/// A text as Go quotes it in errors about times.
+/// Quotes a text as Go does in errors about times.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for byte in text.bytes() {
         match byte {
             b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
             b' '..=b'~' => quoted.push(char::from(byte)),
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             _ => _ = write!(quoted, "\\x{byte:02x}"),
         }
     }
     quoted + "\""
 }
 
-/// Reads a date and a time of day; gives what follows.
+/// Checks the date and the time of day at the start of `text`, and returns the rest.
 fn clock<'a>(text: &'a str, layout: &str) -> Result<&'a str, String> {
-    // What stands in the layout, and what the largest number is.
+    // Each part of the layout, with the name and the largest value of a number.
     const PARTS: [(&str, Option<(&str, u8)>); 11] = [
         ("2006", None),
         ("-", None),
@@ -110,7 +115,7 @@ fn clock<'a>(text: &'a str, layout: &str) -> Result<&'a str, String> {
             *found == part || is_number && found.bytes().all(|byte| byte.is_ascii_digit())
         });
         let Some((found, after)) = fits else {
-            return Err(refusal(text, layout, rest, part));
+            return Err(mismatch(text, layout, rest, part));
         };
         let number: u8 = found.parse().unwrap_or_default();
         if let Some((what, most)) = range

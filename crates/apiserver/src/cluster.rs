@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
@@ -27,6 +28,7 @@ mod decode;
 mod defaults;
 mod definitions;
 mod delete;
+mod expiry;
 mod garbage;
 mod initial;
 mod list;
@@ -37,12 +39,15 @@ mod pods;
 mod review;
 mod roles;
 mod scale;
+mod size;
 mod strategy;
 mod tokens;
 mod update;
 
 pub(crate) use create::decode_new;
 pub(crate) use delete::Deleted;
+use expiry::Expiry;
+pub(crate) use expiry::expires;
 pub(crate) use list::Page;
 pub(crate) use scale::ScaleChange;
 pub(crate) use update::{Part, Upsert};
@@ -80,6 +85,8 @@ pub(crate) struct Cluster {
     contents_seen: Option<u64>,
     /// The revision at which the status of quotas was last written. `None` if clients write it.
     quotas_seen: Option<u64>,
+    /// When events expire.
+    expiry: Expiry,
     /// Resources that are not served any more, since the last call of `take_retired`.
     retired: Vec<Table>,
 }
@@ -93,6 +100,8 @@ pub(crate) struct Cluster {
 pub(crate) struct ClusterOptions {
     /// The limits of its history.
     pub(crate) history: HistoryLimits,
+    /// How long an event is kept after its last write; zero if events do not expire.
+    pub(crate) event_ttl: Duration,
     /// Whether garbage collection deletes objects whose owners were deleted.
     pub(crate) collects_garbage: bool,
     /// Whether roles authorize requests, and the initial roles exist.
@@ -130,6 +139,7 @@ impl Cluster {
             released_names: BTreeSet::new(),
             contents_seen: options.fills_namespaces.then_some(0),
             quotas_seen: options.counts_quotas.then_some(0),
+            expiry: Expiry::new(options.event_ttl),
             retired: Vec::new(),
         };
         if options.collects_garbage {

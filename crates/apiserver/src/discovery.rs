@@ -212,8 +212,8 @@ fn resource(info: &ResourceInfo, stored: &ResourceInfo) -> Value {
         "verbs": info.verbs,
     });
     if info.is_stored() {
-        entry["storageVersionHash"] =
-            hash::storage_version(&stored.group, &stored.version, &stored.kind).into();
+        let (group, version) = stored_version(stored);
+        entry["storageVersionHash"] = hash::storage_version(group, version, &stored.kind).into();
     }
     for (field, names) in [
         ("shortNames", &info.short_names),
@@ -224,6 +224,20 @@ fn resource(info: &ResourceInfo, stored: &ResourceInfo) -> Value {
         }
     }
     entry
+}
+
+/// Returns the group and version in which kube-apiserver 1.36 stores a kind. For some built-in kinds,
+/// it is not the version that is served.
+fn stored_version(stored: &ResourceInfo) -> (&str, &str) {
+    match (stored.group.as_str(), stored.kind.as_str()) {
+        ("events.k8s.io", "Event") => ("", "v1"),
+        (group @ "apiextensions.k8s.io", "CustomResourceDefinition")
+        | (
+            group @ "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicy" | "MutatingAdmissionPolicyBinding",
+        ) => (group, "v1beta1"),
+        (group, _) => (group, &stored.version),
+    }
 }
 
 fn subresource(info: &ResourceInfo, sub: &Subresource) -> Value {

@@ -148,7 +148,9 @@ impl SelectableField {
 
     fn read(&self, object: &Value) -> String {
         match object.pointer(&self.pointer) {
-            None | Some(Value::Null) => self.default.to_owned(),
+            None | Some(Value::Null | Value::Array(_) | Value::Object(_)) => {
+                self.default.to_owned()
+            }
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         }

@@ -275,6 +275,7 @@ impl Shared {
         let mut state = self.state.lock();
         state.cluster.store.advance(self.clock.elapsed());
         let before = state.cluster.store.revision();
+        state.cluster.delete_expired_events();
         let outcome = change(&mut state.cluster);
         state.cluster.settle(now);
         let after = state.cluster.store.revision();

@@ -28,6 +28,7 @@ use crate::wire::{Accept, Target};
 
 mod body;
 mod containers;
+mod health;
 mod identity;
 mod limit;
 mod permission;
@@ -158,7 +159,10 @@ impl ApiService {
                 .await
                 .unwrap_or_else(|status| reply::refusal(&status)),
             Target::Unknown => reply::not_found(),
-            Target::Health => reply::text(http::StatusCode::OK, "ok"),
+            Target::Health { endpoint, check } => {
+                let query = call.parts.uri.query().unwrap_or_default();
+                health::respond(&endpoint, check.as_deref(), query)
+            }
             target => self.describe(&call, &target),
         }
     }
@@ -196,7 +200,7 @@ impl ApiService {
             }
             Target::OpenApi => Some(discovery::openapi_index(infos())),
             Target::OpenApiOf { group, version } => discovery::openapi(infos(), group, version),
-            Target::Health | Target::Resource(_) | Target::Unknown => None,
+            Target::Health { .. } | Target::Resource(_) | Target::Unknown => None,
         };
         document.map_or_else(reply::not_found, |document| reply::document(&document))
     }

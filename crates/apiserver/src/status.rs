@@ -27,7 +27,9 @@ pub struct Status {
     reason: Cow<'static, str>,
     message: String,
     details: Option<Map<String, Value>>,
-    continue_token: Option<String>,
+    continue_token: Option<Box<str>>,
+    /// The warnings of the request before it was rejected.
+    warnings: Box<[String]>,
 }
 
 // === impl Status ===
@@ -56,7 +58,7 @@ impl Status {
     pub fn to_value(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
-            metadata.insert("continue".to_owned(), token.as_str().into());
+            metadata.insert("continue".to_owned(), (**token).into());
         }
         let mut status = json!({
             "kind": "Status",
@@ -92,7 +94,19 @@ impl Status {
             message: message.into(),
             details: None,
             continue_token: None,
+            warnings: Box::default(),
         }
+    }
+
+    /// Sets the warnings of the response.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings.into();
+        self
+    }
+
+    /// Returns the warnings of the response.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Sets the delay in seconds after which the client can retry, as `retryAfterSeconds`.
@@ -392,7 +406,7 @@ impl Status {
                        list - objects that were created, modified, or deleted between the time \
                        the first chunk was returned and now may show up in the list.";
         Self {
-            continue_token: Some(token),
+            continue_token: Some(token.into()),
             ..Self::expired(message)
         }
     }

@@ -24,7 +24,7 @@ mod tests;
 
 pub(crate) use history::HistoryLimits;
 use history::LogEntry;
-pub(crate) use object::{Stored, members};
+pub(crate) use object::{Stored, estimated_size, members};
 use owners::Owners;
 pub(crate) use owners::{FOREGROUND, Garbage, Location, ORPHAN, has_finalizer, references};
 

@@ -96,6 +96,8 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         .seed(plan.seed)
         .wall_clock(start)
         .history_age(Duration::from_secs(86_400))
+        // The end state does not depend on how long the run takes.
+        .event_ttl(Duration::ZERO)
         .start();
     let world = World::new(plan, server, settings.replicas, settings.request_limit);
     for step in &settings.initial_steps {

@@ -70,6 +70,7 @@ on_both_servers! {
         assert_eq!(created["spec"]["username"], me["status"]["userInfo"]["username"]);
         assert_eq!(created["spec"]["groups"], me["status"]["userInfo"]["groups"]);
         assert_eq!(created["status"], json!({}));
+        assert_eq!(created["metadata"]["managedFields"], Value::Null, "not before the first apply");
 
         let approval = format!("{path}/approval");
         let mut sent = raw.get(&approval).await.ok();

@@ -131,6 +131,35 @@ on_both_servers! {
             assert!(answer.content_type.starts_with("text/plain"), "{path}");
         }
     }
+
+    /// docs/apiserver.md: row 121.
+    async fn health_checks_are_listed_and_can_be_excluded(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for endpoint in ["healthz", "livez", "readyz"] {
+            let answer = raw.get(&format!("/{endpoint}?verbose")).await;
+            assert_eq!(answer.code, 200, "{endpoint}");
+            assert!(answer.text.starts_with("[+]ping ok\n[+]log ok\n"), "{}", answer.text);
+            assert!(answer.text.contains("\n[+]etcd ok\n"), "{}", answer.text);
+            assert!(answer.text.ends_with(&format!("\n{endpoint} check passed\n")), "{}", answer.text);
+            let is_ready = endpoint == "readyz";
+            assert_eq!(answer.text.contains("\n[+]shutdown ok\n"), is_ready, "{}", answer.text);
+
+            let excluded = format!("/{endpoint}?verbose=&exclude=ping&exclude=b%22&exclude=a");
+            let answer = raw.get(&excluded).await;
+            assert!(answer.text.starts_with("[+]ping excluded: ok\n[+]log ok\n"), "{}", answer.text);
+            let end = format!(
+                "\nwarn: some health checks cannot be excluded: no matches for \"a\",\"b\\\"\"\n\
+                 {endpoint} check passed\n"
+            );
+            assert!(answer.text.ends_with(&end), "{}", answer.text);
+
+            for check in ["ping", "etcd"] {
+                let answer = raw.get(&format!("/{endpoint}/{check}?verbose")).await;
+                assert_eq!((answer.code, answer.text.as_str()), (200, "ok"), "{endpoint}/{check}");
+            }
+            assert_eq!(raw.get(&format!("/{endpoint}/none")).await.code, 404, "{endpoint}");
+        }
+    }
 }
 
 /// One entry of an `APIResourceList`.

@@ -28,7 +28,9 @@ impl Collected {
             return Self::on(&server, &namespace).await;
         }
         let real = RealServer::with_controllers().expect("the shared server runs too");
-        let client = Client::try_from(real.config().await).expect("a client");
+        let mut config = real.config().await;
+        config.default_retry = false;
+        let client = Client::try_from(config).expect("a client");
         Self::of(client, &namespace).await
     }
 
@@ -76,6 +78,48 @@ impl Collected {
             self.create(&name, &[absent]).await;
             self.gone(&self.at(&name)).await;
         }
+    }
+
+    /// Waits for the event that `owner`, a config map, is in another namespace than the object of
+    /// `reference`.
+    async fn reported(&self, events_of: &str, reference: &Value, owner: &Value) {
+        let uid = reference["uid"].as_str().expect("a uid");
+        let path = format!("{events_of}/events?fieldSelector=involvedObject.uid%3D{uid}");
+        let listed = self
+            .raw
+            .until(&path, |answer| !names(&answer.body).is_empty());
+        let listed = listed.await;
+        let event = &listed["items"][0];
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            assert_eq!(event["involvedObject"][field], reference[field], "{event}");
+        }
+        let namespace = event["involvedObject"]["namespace"]
+            .as_str()
+            .unwrap_or_default();
+        let text = |field: &str| owner["metadata"][field].as_str().expect("a text");
+        let message = format!(
+            "ownerRef [v1/ConfigMap, namespace: {namespace}, name: {}, uid: {}] does not exist in \
+             namespace {namespace:?}",
+            text("name"),
+            text("uid"),
+        );
+        assert_eq!(event["message"], message, "{event}");
+        for (field, value) in [
+            ("reason", json!("OwnerRefInvalidNamespace")),
+            ("type", json!("Warning")),
+            ("count", json!(1)),
+            (
+                "source",
+                json!({ "component": "garbage-collector-controller" }),
+            ),
+            ("reportingComponent", json!("garbage-collector-controller")),
+            ("reportingInstance", json!("")),
+        ] {
+            assert_eq!(event[field], value, "{event}");
+        }
+        let name = event["metadata"]["name"].as_str().expect("a name");
+        let object = reference["name"].as_str().expect("a name");
+        assert!(name.starts_with(&format!("{object}.")), "{event}");
     }
 
     async fn gone(&self, path: &str) {
@@ -205,11 +249,13 @@ on_both_servers! {
         let name = |suffix: &str| format!("{}-{suffix}", it.raw.namespace);
         let owner = it.raw.post(roles, &named(&name("owner"))).await.ok();
         let role = ("rbac.authorization.k8s.io/v1", "ClusterRole");
+        let role_reference = |role_object: &Value| reference_of(role, role_object);
         it.create("of-role", &[reference_of(role, &owner)]).await;
         let map = it.create("map", &[]).await;
         let odd = json!({ "metadata": { "name": name("odd"), "ownerReferences": [reference(&map)] } });
-        it.raw.post(roles, &odd).await.ok();
+        let odd = it.raw.post(roles, &odd).await.ok();
         it.settles().await;
+        it.reported("/api/v1/namespaces/default", &role_reference(&odd), &map).await;
         it.delete("map", "Background").await;
         it.raw.delete(&format!("{roles}/{}", name("owner"))).await.ok();
         it.has("").await;
@@ -226,8 +272,10 @@ on_both_servers! {
         let there = other["metadata"]["name"].as_str().expect("a name");
         let there = format!("/api/v1/namespaces/{there}/configmaps");
         let owner = it.raw.post(&there, &named("owner")).await.ok();
-        it.create("child", &[reference(&owner)]).await;
+        let child = it.create("child", &[reference(&owner)]).await;
         it.has("").await;
+        let here = format!("/api/v1/namespaces/{}", it.raw.namespace);
+        it.reported(&here, &reference(&child), &owner).await;
         assert_eq!(names(&it.raw.get(&there).await.ok()), "owner");
     }
 

@@ -232,6 +232,26 @@ on_both_servers! {
         assert_eq!(names(&raw.get(&path).await.ok()), cluster.namespace());
     }
 
+    /// docs/apiserver.md: row 50.
+    async fn the_addresses_of_a_pod_are_an_empty_field(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let pods = raw.at("/api/v1", "pods");
+        let mut pod = named("a");
+        pod["spec"] = json!({ "containers": [{ "name": "c", "image": "i" }] });
+        raw.post(&pods, &pod).await.ok();
+        let status = json!({ "status": { "podIP": "10.0.0.1", "podIPs": [{ "ip": "10.0.0.1" }] } });
+        raw.merge(&format!("{pods}/a/status"), &status).await.ok();
+        for (selector, found) in [
+            ("status.podIP%3D10.0.0.1", "a"),
+            ("status.podIPs%3D10.0.0.1", ""),
+            ("status.podIPs!%3D10.0.0.1", "a"),
+            ("status.podIPs%3D", "a"),
+        ] {
+            let list = raw.get(&format!("{pods}?fieldSelector={selector}")).await.ok();
+            assert_eq!(names(&list), found, "{selector}");
+        }
+    }
+
     /// docs/apiserver.md: row 52.
     async fn a_list_of_metadata_can_be_requested(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

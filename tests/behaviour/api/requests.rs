@@ -165,6 +165,30 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 20.
+    async fn a_rejected_object_has_warnings_about_its_unknown_fields(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let unknown = "299 - \"unknown field \\\"other\\\"\"";
+        let mut map = named("A");
+        map["other"] = 1.into();
+        let invalid = raw.post(&raw.maps(), &map).await;
+        assert_eq!((invalid.code, invalid.warning.as_str()), (422, unknown));
+        let mut map = raw.post(&raw.maps(), &named("a")).await.ok();
+        let path = format!("{}/a", raw.maps());
+        let exists = json!({ "metadata": { "name": "a" }, "other": 1 });
+        let exists = raw.post(&raw.maps(), &exists).await;
+        assert_eq!((exists.code, exists.warning.as_str()), (409, unknown));
+        let invalid = json!({ "data": { "a b": "c" }, "other": 1 });
+        let invalid = raw.merge(&path, &invalid).await;
+        assert_eq!((invalid.code, invalid.warning.as_str()), (422, unknown));
+        map["other"] = 1.into();
+        map["metadata"]["resourceVersion"] = "1".into();
+        let conflict = raw.put(&path, &map).await;
+        assert_eq!((conflict.code, conflict.warning.as_str()), (409, unknown));
+        let strict = raw.put(&format!("{path}?fieldValidation=Strict"), &map).await;
+        assert_eq!((strict.code, strict.warning.as_str()), (400, ""));
+    }
+
+    /// docs/apiserver.md: row 20.
     async fn warnings_are_sent_once_and_their_total_is_bounded(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let unknown = |name: &str, fields: Vec<String>| {

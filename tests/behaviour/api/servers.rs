@@ -1,14 +1,16 @@
 //! What a server does as a process: its features, its certificates, its slow clients and its end.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use http::Method;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use windlass_apiserver::{ApiServer, ApiServerBuilder, Listening, Profile};
 
 use super::incomplete::IncompleteCreate;
-use super::raw::{Raw, named};
+use super::raw::{Raw, named, version};
 use crate::{cluster::Cluster, real::RealServer};
 
 /// A server that one test has for itself, on a port.
@@ -150,6 +152,34 @@ on_both_servers! {
         raw.delete(&none).await.refused(404, "NotFound");
         assert_eq!(create.finish().await, 201);
         while raw.ask(Method::DELETE, &none, &user, "").await.code == 429 {}
+    }
+
+    /// docs/apiserver.md: row 103.
+    async fn an_event_is_deleted_when_its_time_to_live_is_over(cluster: Cluster) {
+        let builder = ApiServer::builder().event_ttl(Duration::from_secs(2));
+        let server = OwnServer::start(&cluster, builder, &["--event-ttl=2s"]).await;
+        let raw = server.raw().await;
+        let events = raw.at("/api/v1", "events");
+        let event = json!({
+            "metadata": { "name": "a" },
+            "involvedObject": { "kind": "Pod", "name": "p", "namespace": "default" },
+        });
+        let created = raw.post(&events, &event).await.ok();
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let from = version(&created);
+        let mut watch = raw.watch(&format!("{events}?watch=1&resourceVersion={from}")).await;
+        // The embedded server deletes it within a request.
+        let deleted = loop {
+            raw.get(&events).await.ok();
+            if let Ok(event) = timeout(Duration::from_millis(100), watch.event()).await {
+                break event;
+            }
+        };
+        raw.get(&format!("{events}/a")).await.refused(404, "NotFound");
+        assert_eq!(deleted["type"], "DELETED");
+        assert_eq!(deleted["object"]["metadata"]["uid"], created["metadata"]["uid"]);
+        assert!(version(&deleted["object"]) > from);
+        raw.get(&format!("{}/a", raw.maps())).await.ok();
     }
 
     /// docs/apiserver.md: row 71.

@@ -6,7 +6,9 @@ use rand::RngCore as _;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Part, Written, defaults, key_of, ownership};
+use super::{
+    Cluster, DEFINITIONS, NAMESPACES, Part, Written, defaults, expiry, key_of, ownership, size,
+};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::registry::{Definition, Generation, Resource};
 use crate::status::Status;
@@ -80,6 +82,19 @@ impl Cluster {
         options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
+        let warnings = decoded.warnings.clone();
+        let added = self.add_decoded(resource, namespace, decoded, options, now);
+        added.map_err(|status| status.with_warnings(warnings))
+    }
+
+    fn add_decoded(
+        &mut self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        decoded: Decoded,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Written, Status> {
         let Decoded {
             mut object,
             mut warnings,
@@ -144,6 +159,7 @@ impl Cluster {
                 &errors,
             ));
         }
+        size::limit(resource, &key, &mut object, options)?;
         let states = [None, Some(&object)];
         self.charge_quotas(resource, Part::Main, states, options.dry_run, now)?;
         if resource.info.custom {
@@ -174,6 +190,9 @@ impl Cluster {
         } else {
             0
         };
+        if expiry::expires(resource) {
+            self.expiry.renew(key, self.store.now());
+        }
         self.store.put(&resource.table, key, object, schema)
     }
 

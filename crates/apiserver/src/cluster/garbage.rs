@@ -13,7 +13,8 @@
 //!
 //! An owner exists if the object of that kind and name has the uid of the reference. If this cannot
 //! be decided, the object is not changed: for an owner of a kind that is not served, and for a
-//! namespaced owner of a cluster-scoped object.
+//! namespaced owner of a cluster-scoped object. An owner in another namespace is reported as an
+//! event.
 //!
 //! Source: kube-controller-manager `pkg/controller/garbagecollector`, Kubernetes 1.36.
 
@@ -28,6 +29,8 @@ use crate::registry::Resource;
 use crate::store::Key;
 use crate::store::{FOREGROUND, Garbage, Location, ORPHAN, has_finalizer, references};
 use crate::wire::{DeleteOptions, Propagation, WriteOptions};
+
+mod report;
 
 /// The state of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,9 @@ impl Cluster {
         let Some(mut object) = self.store.get(&location.0, &location.1).cloned() else {
             return;
         };
+        if cause == Cause::Written {
+            self.report_foreign_owners(location, &object, now);
+        }
         if object.is_terminating() {
             if has_finalizer(&object, ORPHAN) {
                 self.orphan_dependents(location, object.uid(), now);
@@ -143,14 +149,7 @@ impl Cluster {
 
     /// The state of the owner that an object at `key` refers to.
     fn owner(&self, reference: &Value, key: &Key) -> Owner {
-        let api_version = text(reference, "apiVersion");
-        let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
-        let kind = text(reference, "kind");
-        let resource = self
-            .registry
-            .iter()
-            .find(|resource| resource.info.group == group && resource.info.kind == kind);
-        let Some(resource) = resource else {
+        let Some(resource) = self.owner_resource(reference) else {
             return Owner::Unknown;
         };
         if resource.info.namespaced && key.namespace.is_empty() {
@@ -170,6 +169,15 @@ impl Cluster {
             Some(_) => Owner::Solid,
             None => Owner::Absent,
         }
+    }
+
+    /// The resource of an owner, if its kind is served.
+    fn owner_resource(&self, reference: &Value) -> Option<&Arc<Resource>> {
+        let api_version = text(reference, "apiVersion");
+        let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = text(reference, "kind");
+        let mut all = self.registry.iter();
+        all.find(|resource| resource.info.group == group && resource.info.kind == kind)
     }
 
     /// Removes the references to an object from its dependents, and then removes the object.

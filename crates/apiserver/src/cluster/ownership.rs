@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Part;
+use super::strategy::SIGNING_REQUESTS;
 use crate::managed::{self, Write};
 use crate::metadata;
 use crate::registry::{Resource, View};
@@ -54,6 +55,11 @@ pub(super) fn track(
     let list = metadata::field(object, "managedFields");
     if resource.info.custom && list == Some(&Value::Array(Vec::new())) {
         metadata::of(object).remove("managedFields");
+    }
+    // Measured on kube-apiserver v1.36.3: these are not tracked before the first apply.
+    if &*resource.table == SIGNING_REQUESTS && live.is_null() {
+        set_entries(object, None);
+        return;
     }
     let write = write(resource, part, options, now);
     let empty = Value::Object(Map::new());

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::decode::{self, Decoded};
 use super::strategy::{self, signing};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, create, ownership, pods};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, create, ownership, pods, size};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -88,7 +88,9 @@ impl Cluster {
             None | Some(0) => {
                 return Err(Status::version_missing(&about));
             }
-            Some(version) if version != old.revision() => return Err(Status::modified(&about)),
+            Some(version) if version != old.revision() => {
+                return Err(Status::modified(&about).with_warnings(decoded.warnings));
+            }
             Some(_) => {}
         }
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
@@ -137,7 +139,8 @@ impl Cluster {
         check_name(key, &decoded.object)?;
         let version = sent_version(&decoded.object)?;
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
-            return Err(Status::modified(&resource.about(&key.name)));
+            let modified = Status::modified(&resource.about(&key.name));
+            return Err(modified.with_warnings(decoded.warnings));
         }
         let mut decoded = decoded;
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, true);
@@ -159,6 +162,22 @@ impl Cluster {
         reason = "the parameters of every write, the old state and the new one"
     )]
     pub(super) fn replace(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        old: &Arc<Stored>,
+        decoded: Decoded,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Written, Status> {
+        let warnings = decoded.warnings.clone();
+        let replaced = self.replace_decoded(resource, key, part, old, decoded, options, now);
+        replaced.map_err(|status| status.with_warnings(warnings))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as for `replace`")]
+    fn replace_decoded(
         &mut self,
         resource: &Resource,
         key: &Key,
@@ -223,6 +242,7 @@ impl Cluster {
         if !old.is_terminating() {
             self.check_limits(resource, part, false, &object)?;
         }
+        size::limit(resource, key, &mut object, options)?;
         let states = [Some(before), Some(&object)];
         self.charge_quotas(resource, part, states, options.dry_run, now)?;
         if !matches!(part, Part::Status | Part::Approval) {

@@ -107,7 +107,9 @@ fn components(info: &ResourceInfo, schemas: &mut Map<String, Value>) -> String {
             schema["x-kubernetes-group-version-kind"] = json!([self::kind(info)]);
         }
     } else {
-        schemas.entry(OBJECT_META).or_insert_with(object_meta);
+        if let Some(metadata) = typed::named("meta.v1.ObjectMeta") {
+            builtin::add(metadata, schemas);
+        }
         schemas.insert(name.clone(), schema(info));
     }
     name
@@ -177,58 +179,17 @@ fn schema(info: &ResourceInfo) -> Value {
         .entry("properties")
         .or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
-        properties.insert(
-            "apiVersion".to_owned(),
-            said("The version of the API that this object is written in, as group/version."),
-        );
-        properties.insert("kind".to_owned(), said("The kind of this object."));
-        let meta = json!({
+        // They are described as in built-in kinds.
+        let described = |field| descriptions::of_field("io.k8s.api.core.v1.ConfigMap", field);
+        for field in ["apiVersion", "kind"] {
+            let property = json!({ "type": "string", "description": described(field) });
+            properties.insert(field.to_owned(), property);
+        }
+        let metadata = json!({
             "allOf": [{ "$ref": format!("#/components/schemas/{OBJECT_META}") }],
-            "description": "What every object has.",
+            "description": described("metadata"),
         });
-        properties.insert("metadata".to_owned(), meta);
+        properties.insert("metadata".to_owned(), metadata);
     }
     schema
-}
-
-fn said(description: &str) -> Value {
-    json!({ "type": "string", "description": description })
-}
-
-/// The fields of `metadata` that users set or read.
-fn object_meta() -> Value {
-    let labels = |description: &str| {
-        json!({
-            "type": "object",
-            "additionalProperties": { "type": "string" },
-            "description": description,
-        })
-    };
-    json!({
-        "type": "object",
-        "description": "What every object has: who it is, since when, and what it belongs to.",
-        "properties": {
-            "annotations": labels("Notes for people and programs; not for selection."),
-            "creationTimestamp": said("When the object was created."),
-            "deletionTimestamp": said("From when on the object is on its way out."),
-            "finalizers": {
-                "type": "array",
-                "items": { "type": "string" },
-                "description": "Who still has to clean up before the object may go.",
-            },
-            "generateName": said("What the server makes a name from if none is given."),
-            "generation": { "type": "integer", "description": "How often the wish was changed." },
-            "labels": labels("Words to select objects by."),
-            "name": said("What the object is called; unique in its namespace."),
-            "namespace": said("The namespace in which the object lives."),
-            "ownerReferences": {
-                "type": "array",
-                "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-                "description": "The objects that this one belongs to; it goes when they go.",
-            },
-            "resourceVersion": said("The version of this state of the object."),
-            "uid": said("What tells this object from all others that have or had its name."),
-        },
-        "x-kubernetes-preserve-unknown-fields": true,
-    })
 }

@@ -28,6 +28,9 @@ const DEFAULT_HISTORY: HistoryLimits = HistoryLimits {
     age: Duration::from_secs(5 * 60),
 };
 
+/// The default of `--event-ttl` of kube-apiserver.
+const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(60 * 60);
+
 /// Builds an [`ApiServer`] with other settings than the defaults.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until the server is started"]
@@ -52,6 +55,7 @@ impl ApiServerBuilder {
             wall_clock: None,
             cluster: ClusterOptions {
                 history: DEFAULT_HISTORY,
+                event_ttl: DEFAULT_EVENT_TTL,
                 collects_garbage: true,
                 evaluates_roles: false,
                 fills_namespaces: false,
@@ -127,6 +131,26 @@ impl ApiServerBuilder {
     /// ```
     pub fn history_age(mut self, age: Duration) -> Self {
         self.cluster.history.age = age;
+        self
+    }
+
+    /// Sets how long an `Event` is kept after its last write, in tokio's time, like `--event-ttl` of
+    /// kube-apiserver. The default is one hour. With zero, events do not expire.
+    ///
+    /// An event that has expired is deleted at the next write or request for events. Watches
+    /// receive `DELETED`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().event_ttl(Duration::from_secs(60)).start();
+    /// # drop(server);
+    /// ```
+    pub fn event_ttl(mut self, ttl: Duration) -> Self {
+        self.cluster.event_ttl = ttl;
         self
     }
 

@@ -189,6 +189,7 @@ pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
         value: status.to_value(),
         has_protobuf: true,
     });
+    warn(&mut response, status.warnings());
     response
 }
 

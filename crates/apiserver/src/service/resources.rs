@@ -10,7 +10,7 @@ use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
 use crate::cluster::{
-    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, selector,
+    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, expires, selector,
 };
 use crate::encode;
 use crate::patch::Patch;
@@ -113,6 +113,10 @@ fn is_there(resource: &Resource, place: &Place) -> bool {
 
 impl Operation<'_> {
     async fn respond(self, verb: Verb) -> Result<Response<ResponseBody>, Status> {
+        if expires(&self.resource) {
+            // A write deletes what has expired.
+            self.service.shared.write(|_, _| ());
+        }
         match self.place.subresource.as_deref() {
             Some("scale") => return self.scale(verb),
             Some("binding" | "eviction" | "token") => return self.post(),

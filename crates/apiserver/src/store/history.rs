@@ -52,6 +52,11 @@ impl Store {
         self.trim();
     }
 
+    /// Returns the time since the start of the server.
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+
     /// Returns the estimated size of the object states in the logs that are not current, in bytes.
     #[cfg(test)]
     pub(super) fn history_bytes(&self) -> usize {

@@ -30,7 +30,7 @@ impl Stored {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
         }
-        let size = size_of::<Self>().saturating_add(json_size(&value));
+        let size = size_of::<Self>().saturating_add(estimated_size(&value));
         Self {
             value,
             revision,
@@ -125,7 +125,7 @@ impl Stored {
 }
 
 /// Returns the estimated size of `value` in memory, including its JSON, in bytes.
-fn json_size(value: &Value) -> usize {
+pub(crate) fn estimated_size(value: &Value) -> usize {
     /// The size of a member of a map: its key, its value, and a part of the tree nodes.
     const MEMBER: usize = 2 * (size_of::<String>() + size_of::<Value>());
 
@@ -134,12 +134,12 @@ fn json_size(value: &Value) -> usize {
         Value::String(text) => text.len().saturating_mul(2),
         Value::Array(items) => items
             .iter()
-            .map(|item| json_size(item).saturating_add(size_of::<Value>()))
+            .map(|item| estimated_size(item).saturating_add(size_of::<Value>()))
             .fold(0, usize::saturating_add),
         Value::Object(members) => members
             .iter()
             .map(|(key, value)| {
-                json_size(value)
+                estimated_size(value)
                     .saturating_add(key.len().saturating_mul(2))
                     .saturating_add(MEMBER)
             })

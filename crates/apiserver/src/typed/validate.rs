@@ -31,6 +31,7 @@ mod resources;
 mod security;
 mod selector;
 mod service;
+mod signing;
 mod storage;
 mod update;
 mod volume;
@@ -38,6 +39,7 @@ mod workload;
 
 use faults::{At, Faults, percent};
 pub(crate) use service::is_external;
+pub(crate) use signing::invalid_certificate;
 pub(crate) use update::validate_update;
 
 /// Everything that is wrong with an object of the type called `name`.
@@ -66,6 +68,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "autoscaling.v2.HorizontalPodAutoscaler" => autoscaler::autoscaler(root, &mut faults),
         "batch.v1.CronJob" => job::cron_job(root, &mut faults),
         "batch.v1.Job" => job::job(root, &mut faults),
+        "certificates.v1.CertificateSigningRequest" => signing::request(root, &mut faults),
         "coordination.v1.Lease" => cluster::lease(root, &mut faults),
         "core.v1.ConfigMap" => data::config_map(root, &mut faults),
         "core.v1.Endpoints" => network::endpoints(root, &mut faults),

@@ -49,6 +49,8 @@ pub(crate) struct WriteOptions {
     pub(crate) duplicates: Vec<String>,
     /// The field manager; empty if the request has none.
     pub(crate) manager: String,
+    /// Whether the request is a server-side apply.
+    pub(crate) is_apply: bool,
     /// Whether an apply overrides conflicts with other field managers.
     pub(crate) force: bool,
     /// The user of the request as fields of an object, for the kinds that store it.
@@ -295,6 +297,7 @@ impl WriteOptions {
                     manager.to_owned()
                 },
                 user: Map::new(),
+                is_apply: kind == WriteKind::Apply,
                 force: force.unwrap_or(false),
             })
         } else {

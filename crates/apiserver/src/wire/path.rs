@@ -8,7 +8,12 @@ use percent_encoding::percent_decode_str;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/healthz`, `/livez` and `/readyz`, with or without the name of a check.
-    Health,
+    Health {
+        /// Such as `readyz`.
+        endpoint: String,
+        /// Such as `ping`.
+        check: Option<String>,
+    },
     /// `/version`.
     Version,
     /// `/api`.
@@ -73,7 +78,12 @@ impl Target {
         };
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         match segments.as_slice() {
-            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", _] => Self::Health,
+            [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] if check.len() <= 1 => {
+                Self::Health {
+                    endpoint: (*endpoint).to_owned(),
+                    check: check.first().map(|name| (*name).to_owned()),
+                }
+            }
             ["version"] => Self::Version,
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
@@ -195,7 +205,11 @@ mod tests {
         ] {
             assert_eq!(Target::parse(path), Target::Unknown, "{path}");
         }
-        assert_eq!(Target::parse("/readyz/ping"), Target::Health);
+        let (endpoint, check) = ("readyz".to_owned(), Some("ping".to_owned()));
+        assert_eq!(
+            Target::parse("/readyz/ping"),
+            Target::Health { endpoint, check }
+        );
         assert_eq!(
             Target::parse("/apis/apps"),
             Target::Group("apps".to_owned())

@@ -2,9 +2,12 @@
 //!
 //! Source: `pkg/registry/certificates` and `pkg/apis/certificates/validation` of Kubernetes 1.36.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::status::FieldError;
+use crate::typed;
 
 /// The conditions that only `/approval` adds.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
@@ -50,7 +53,7 @@ pub(super) fn prepare(before: &Value, object: &mut Value, is_approval: bool, now
     }
 }
 
-/// What is wrong with the conditions of a request.
+/// Returns the errors of the conditions and the certificate of a request.
 pub(in crate::cluster) fn check(
     before: &Value,
     object: &Value,
@@ -60,19 +63,24 @@ pub(in crate::cluster) fn check(
     let (old, new) = (conditions(before), conditions(object));
     let mut errors = Vec::new();
     let mut decided = None;
+    let mut seen = BTreeSet::new();
     for (at, condition) in new.iter().enumerate() {
         let kind = condition["type"].as_str().unwrap_or_default();
         if kind.is_empty() {
             errors.push(FieldError::required(format!("{PATH}[{at}].type"), ""));
         }
         let status = condition["status"].as_str().unwrap_or_default();
-        if ["Approved", "Denied", "Failed"].contains(&kind) && status != "True" {
-            let path = format!("{PATH}[{at}].status");
-            errors.push(FieldError::not_supported(
-                path,
-                &condition["status"],
-                ["True"],
-            ));
+        let is_final = ["Approved", "Denied", "Failed"].contains(&kind);
+        let allowed: &[&str] = if is_final {
+            &["True"]
+        } else {
+            &["False", "True", "Unknown"]
+        };
+        let path = format!("{PATH}[{at}].status");
+        if status.is_empty() {
+            errors.push(FieldError::required(path, ""));
+        } else if !allowed.contains(&status) {
+            errors.push(FieldError::not_supported(path, &status.into(), allowed));
         }
         if DECISIONS.contains(&kind) {
             if decided.is_some_and(|other| other != kind) {
@@ -81,6 +89,17 @@ pub(in crate::cluster) fn check(
             }
             decided = Some(kind);
         }
+        if !seen.insert(kind) {
+            let path = format!("{PATH}[{at}].type");
+            errors.push(FieldError::duplicate(path, &kind.into()));
+        }
+    }
+    let certificate = |object: &Value| object.pointer("/status/certificate").cloned();
+    let (old_certificate, certificate) = (certificate(before), certificate(object));
+    let is_new = old_certificate != certificate;
+    if let Some(why) = typed::invalid_certificate(certificate.as_ref()).filter(|_| is_new) {
+        let path = "status.certificate";
+        errors.push(FieldError::invalid(path, &"<certificate data>".into(), why));
     }
     let count = |list: &[Value], kind: &str| of_type(list, kind).count();
     for kind in ["Approved", "Denied", "Failed"] {
@@ -94,6 +113,10 @@ pub(in crate::cluster) fn check(
             let why = format!("updates may not add a condition of type {kind:?}");
             errors.push(FieldError::forbidden(PATH, why));
         }
+    }
+    if is_new && old_certificate.is_some_and(|old| old.as_str() != Some("")) {
+        let why = "updates may not modify existing certificate content";
+        errors.push(FieldError::forbidden("status.certificate", why));
     }
     errors
 }

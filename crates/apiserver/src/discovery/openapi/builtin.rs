@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::typed::{self, Empty, Field, ListKind, Shape, Struct};
 
 /// The schemas of types other than structs.
-const SPECIAL: [(&str, &str); 7] = [
+const SPECIAL: [(&str, &str); 8] = [
     (
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
         r#"{"oneOf":[{"type":"string"},{"type":"number"}]}"#,
@@ -35,6 +35,10 @@ const SPECIAL: [(&str, &str); 7] = [
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
         "{}",
     ),
+    (
+        "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
+        r#"{"type":"object"}"#,
+    ),
 ];
 
 /// Returns the name of the schema of a type, such as `io.k8s.api.apps.v1.Deployment`.
@@ -58,7 +62,12 @@ pub(super) fn add(kind: &'static Struct, schemas: &mut Map<String, Value>) {
         }
         let mut properties = Map::new();
         for (name, field) in &found.fields {
-            properties.insert((*name).to_owned(), property(field, schemas, &mut waiting));
+            let property = match (found.name, *name) {
+                // The table of types has no other JSON with a name of its own.
+                ("meta.v1.ManagedFieldsEntry", "fieldsV1") => special(SPECIAL[7], schemas),
+                _ => property(field, schemas, &mut waiting),
+            };
+            properties.insert((*name).to_owned(), property);
         }
         let required = found.fields.iter().filter(|(_, field)| field.is_required);
         let required: Vec<_> = required.map(|(name, _)| *name).collect();
@@ -121,7 +130,7 @@ fn shape(
     schemas: &mut Map<String, Value>,
     waiting: &mut Vec<&'static Struct>,
 ) -> Value {
-    let special = match found {
+    let found = match found {
         Shape::Text(_) => return json!({ "type": "string" }),
         Shape::Bytes => return json!({ "format": "byte", "type": "string" }),
         Shape::Int32(_) => return json!({ "format": "int32", "type": "integer" }),
@@ -129,11 +138,11 @@ fn shape(
         Shape::Double => return json!({ "format": "double", "type": "number" }),
         Shape::Bool => return json!({ "type": "boolean" }),
         Shape::List(_, items) => {
-            let items = shape(items, schemas, waiting);
+            let items = element(items, schemas, waiting);
             return json!({ "items": items, "type": "array" });
         }
         Shape::Map(_, values) => {
-            let values = shape(values, schemas, waiting);
+            let values = element(values, schemas, waiting);
             return json!({ "additionalProperties": values, "type": "object" });
         }
         Shape::Struct(name) => {
@@ -150,7 +159,34 @@ fn shape(
         Shape::IntOrString => SPECIAL[5],
         Shape::SchemaOr => SPECIAL[6],
     };
-    let (name, schema) = special;
+    special(found, schemas)
+}
+
+/// Returns the schema of the items of a list or the values of a map, with the default of their type.
+fn element(
+    found: &'static Shape,
+    schemas: &mut Map<String, Value>,
+    waiting: &mut Vec<&'static Struct>,
+) -> Value {
+    let mut schema = shape(found, schemas, waiting);
+    let default = match found {
+        Shape::Text(_) => json!(""),
+        Shape::Int32(_) | Shape::Int64(_) | Shape::Double => json!(0),
+        Shape::Bool => json!(false),
+        Shape::Struct(_) => json!({}),
+        Shape::Bytes | Shape::List(..) | Shape::Map(..) => return schema,
+        // A reference without a default stands alone.
+        _ => return schema["allOf"][0].take(),
+    };
+    schema["default"] = default;
+    schema
+}
+
+/// Adds a schema of [`SPECIAL`], and returns a reference to it.
+fn special(
+    (name, schema): (&'static str, &'static str),
+    schemas: &mut Map<String, Value>,
+) -> Value {
     if !schemas.contains_key(name)
         && let Ok(schema) = serde_json::from_str::<Value>(schema)
     {

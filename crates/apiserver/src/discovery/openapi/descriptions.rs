@@ -45,6 +45,14 @@ pub(super) fn add(schemas: &mut Map<String, Value>) {
     }
 }
 
+/// Returns the description of a field of a type.
+pub(super) fn of_field(name: &str, field: &str) -> Value {
+    let fields = TYPES.get(name).map(|described| &described.fields);
+    let mut found = fields.into_iter().flatten();
+    let description = found.find(|(name, _)| name == field);
+    description.map_or(Value::Null, |(_, text)| text.clone())
+}
+
 /// Parses the lines: a type and its description or, after a tab, a field of that type.
 fn parse(text: &str) -> HashMap<String, Described> {
     let mut types = HashMap::new();

@@ -37,6 +37,7 @@ const POD_FIELDS: &[(&str, &str)] = &[
     ("spec.hostNetwork", "false"),
     ("status.phase", ""),
     ("status.podIP", ""),
+    ("status.podIPs", ""),
     ("status.nominatedNodeName", ""),
 ];
 const EVENT_FIELDS: &[(&str, &str)] = &[

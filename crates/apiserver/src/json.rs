@@ -1,4 +1,4 @@
-//! Writes JSON piece by piece, for objects of which a part is text already. *(pure)*
+//! Writes JSON in parts, for objects of which some parts are text already. *(pure)*
 
 use std::io;
 
@@ -12,7 +12,7 @@ struct GoFormatter;
 // === impl GoFormatter ===
 
 impl Formatter for GoFormatter {
-    /// Without an exponent from `1e-6` up to `1e21`.
+    /// Writes a float without an exponent from `1e-6` up to `1e21`.
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
         let size = value.abs();
         if size == 0.0 || (1e-6..1e21).contains(&size) {
@@ -28,12 +28,12 @@ impl Formatter for GoFormatter {
 
 /// Writes a value.
 pub(crate) fn write(out: &mut Vec<u8>, value: &Value) {
-    // A `Value` has string keys and finite numbers only, so it always serializes.
+    // A `Value` has only string keys and finite numbers, so its serialization cannot fail.
     _ = value.serialize(&mut Serializer::with_formatter(out, GoFormatter));
 }
 
-/// Writes the members of an object, without the braces around them. `write_member` writes the
-/// value of each.
+/// Writes the members of an object, without the braces. `write_member` writes the value of each
+/// member.
 pub(crate) fn write_members(
     out: &mut Vec<u8>,
     members: &Map<String, Value>,

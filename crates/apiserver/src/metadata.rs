@@ -64,8 +64,8 @@ pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     if !object.get("metadata").is_some_and(Value::is_object) {
         object["metadata"] = json!({});
     }
-    match &mut object["metadata"] {
-        Value::Object(metadata) => metadata,
+    match object.get_mut("metadata") {
+        Some(Value::Object(metadata)) => metadata,
         _ => unreachable!("it was made an object above"),
     }
 }

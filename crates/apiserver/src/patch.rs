@@ -12,7 +12,7 @@ use crate::wire::{Document, yaml};
 mod json;
 mod strategic;
 
-/// JSON patches with more operations are refused, as Kubernetes refuses them.
+/// The maximum number of operations of a JSON patch, as in Kubernetes.
 const MAX_OPERATIONS: usize = 10_000;
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -23,18 +23,18 @@ const APPLY_PATCH: &str = "application/apply-patch+yaml";
 /// A change to an object.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
-    /// Operations, one after the other (RFC 6902).
+    /// A JSON patch: operations in their order (RFC 6902).
     Json(json_patch::Patch),
-    /// Members to set, and members to remove as `null` (RFC 7386).
+    /// A merge patch: members to set, and members to remove as `null` (RFC 7386).
     Merge(Value),
-    /// Like a merge patch, but lists are merged by key.
+    /// A strategic merge patch: like a merge patch, but lists are merged by key.
     Strategic(Map<String, Value>),
-    /// Server-side apply: the fields that a manager wants, and no others.
+    /// A server-side apply: the fields that a manager specifies.
     Apply(Value),
 }
 
-/// Takes the members that are `null` out of the objects in lists, which a merge patch replaces as a
-/// whole: the real server does so, against RFC 7386.
+/// Removes the members that are `null` from the objects in lists, which a merge patch replaces as a
+/// whole. The real server does so, in contrast to RFC 7386.
 fn drop_nulls_in_lists(patch: &mut Value, is_in_list: bool) {
     match patch {
         Value::Object(members) => {
@@ -57,10 +57,11 @@ fn drop_nulls_in_lists(patch: &mut Value, is_in_list: bool) {
 // === impl Patch ===
 
 impl Patch {
-    /// Reads the body of a patch request, and reports the fields that it has twice.
+    /// Parses the body of a patch request. Returns the patch, and the messages about its duplicate
+    /// fields.
     ///
-    /// Strategic merge patches are for built-in kinds: a definition doesn't say how its
-    /// lists are merged.
+    /// Only built-in kinds support strategic merge patches, because a definition does not specify
+    /// how lists are merged.
     ///
     /// # Errors
     ///
@@ -73,7 +74,7 @@ impl Patch {
         match essence(content_type) {
             JSON_PATCH => {
                 let document = Document::from_json(body).unwrap_or_default();
-                // The reader of patches accepts no duplicate member, unlike Go's.
+                // The parser of patches accepts no duplicate members, unlike Go's.
                 let patch = if document.duplicates.is_empty() {
                     serde_json::from_slice(body)
                 } else {
@@ -137,7 +138,7 @@ impl Patch {
         }
     }
 
-    /// The patch, or the `object` that it made, as a refusal shows it.
+    /// Returns the patch, or the patched `object`, as in error messages.
     pub(crate) fn shown(&self, object: &Value) -> String {
         match self {
             Self::Strategic(patch) => go_map(patch),
@@ -145,7 +146,7 @@ impl Patch {
         }
     }
 
-    /// What a refusal says of a result that does not fit its type.
+    /// Returns the error message about a result that does not match its type.
     pub(crate) fn type_fault<'a>(&self, why: &'a str) -> Cow<'a, str> {
         match self {
             Self::Strategic(_) if why.starts_with("illegal base64") => {
@@ -155,13 +156,13 @@ impl Patch {
         }
     }
 
-    /// Changes `object`, which is of type `kind` if it is built in. Does not apply configurations,
-    /// because they depend on the owners of fields.
+    /// Applies the patch to `object`, which has the type `kind` if it is built in. Has no effect for
+    /// an apply, which depends on the owners of fields.
     ///
     /// # Errors
     ///
-    /// 422 if an operation doesn't fit the object, and 500 for an item of a strategic merge patch
-    /// without its key, as in Kubernetes.
+    /// 422 if an operation cannot be applied to the object, and 500 for an item of a strategic merge
+    /// patch without its key, as in Kubernetes.
     pub(crate) fn apply(
         &self,
         object: &mut Value,
@@ -169,7 +170,7 @@ impl Patch {
     ) -> Result<(), Status> {
         match self {
             Self::Json(patch) => json::apply(object, patch).map_err(|error| match error {
-                // Kubernetes does not say which operation it was either.
+                // Kubernetes does not name the operation either.
                 json::ApplyError::Operation(_) => Status::generic(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "Invalid",
@@ -198,7 +199,7 @@ impl Patch {
     }
 }
 
-/// An object as Go writes maps: `map[a:1 b:[2 3]]`.
+/// Prints an object like a map in Go: `map[a:1 b:[2 3]]`.
 fn go_map(members: &Map<String, Value>) -> String {
     fn written(value: &Value) -> String {
         match value {
@@ -219,12 +220,12 @@ fn go_map(members: &Map<String, Value>) -> String {
     format!("map[{}]", members.join(" "))
 }
 
-/// A content type without its parameters.
+/// Returns a content type without its parameters.
 fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// An object, and the reports of its duplicate fields.
+/// An object, and the messages about its duplicate fields.
 fn parse_object(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), Status> {
     match Document::from_json(body) {
         Ok(Document {

@@ -1,19 +1,18 @@
-//! The schema of a custom resource: prunes unknown fields, fills in defaults, and reports
-//! what is invalid.
+//! The schema of a custom resource: prunes unknown fields, sets defaults, and validates.
 //!
-//! A CRD's `openAPIV3Schema` is compiled once, when the CRD is registered, into a tree of
-//! nodes with compiled patterns and formats. Each write then walks the tree and the object
-//! together. An object is processed in three steps, in the order of a real API server:
+//! The `openAPIV3Schema` of a CRD is compiled once, when the CRD is registered, into a tree of nodes
+//! with compiled patterns and formats. Each write walks the tree and the object together. An object
+//! is processed in three steps, in the order of kube-apiserver:
 //!
 //! | step | effect | module |
 //! |--|--|--|
 //! | [`prune`](Schema::prune) | drops unknown fields, and returns their paths | `schema/prune` |
-//! | [`default`](Schema::default) | drops stray nulls, fills in defaults | `schema/defaults` |
+//! | [`default`](Schema::default) | drops `null`s that are not allowed, and sets defaults | `schema/defaults` |
 //! | [`validate`](Schema::validate) | returns every error with the message of Kubernetes | `schema/validate`, `schema/lists`, `schema/embedded` |
 //!
 //! `schema/vocabulary` and `schema/structural` validate a schema itself.
 //!
-//! # Not yet
+//! # Not supported
 //!
 //! The CEL rules of `x-kubernetes-validations` are parsed when a definition is written, and not
 //! evaluated: an object that only violates such a rule is accepted.
@@ -59,45 +58,45 @@ pub(crate) struct Schema {
 /// The memory for the compiled patterns of one server. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct PatternMemory {
-    /// How many bytes may still be taken.
+    /// The number of bytes that are left.
     left: Arc<AtomicUsize>,
 }
 
-/// A part of the memory for patterns. Dropping it gives the bytes back.
+/// A part of the memory for patterns, which is released when the value is dropped.
 #[derive(Debug)]
 struct PatternBytes {
     bytes: usize,
     memory: PatternMemory,
 }
 
-/// The limits of the schemas of one definition together: a definition of a few kilobytes must not
-/// take gigabytes of memory, or block other requests for seconds.
+/// The limits of all schemas of one definition: a definition of a few kilobytes must not take
+/// gigabytes of memory, nor block other requests for seconds.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// Where compiled patterns take their bytes from, while they exist.
+    /// The memory from which compiled patterns take their bytes while they exist.
     memory: PatternMemory,
-    /// How many bytes compiled patterns may still take.
+    /// The number of bytes that are left for compiled patterns.
     patterns: usize,
-    /// How many nodes there may still be.
+    /// The number of nodes that are left.
     nodes: usize,
-    /// How many bytes of CEL may still be parsed.
+    /// The number of bytes of CEL that are left.
     expressions: usize,
     /// Whether the syntax of CEL is checked: once, when a definition is written.
     checks_expressions: bool,
-    /// Whether a fault about the nodes has been noted.
+    /// Whether the error about too many nodes has been reported.
     is_exceeded: bool,
 }
 
-/// How many bytes the compiled patterns of a definition may take. The Gateway API, which
-/// has the most and longest patterns that we know of, takes a part of it.
+/// The maximum size of the compiled patterns of a definition, in bytes. The Gateway API, which has
+/// the most and the longest patterns of the tested definitions, takes a part of it.
 const MAX_PATTERNS: usize = 32 << 20;
 
-/// How many bytes the compiled patterns of a server may take. That is eight definitions at the limit
-/// of one, or 8,000 patterns of usual size.
+/// The maximum size of the compiled patterns of a server, in bytes: eight definitions with the
+/// maximum size, or 8,000 patterns of usual size.
 const MAX_SERVER_PATTERNS: usize = 256 << 20;
 
-/// How many nodes the schemas of a definition may have. The largest published definitions
-/// have 20,000; a node takes about half a kilobyte.
+/// The maximum number of nodes of the schemas of a definition. The largest published definitions have
+/// 20,000; a node takes about 512 bytes.
 const MAX_NODES: usize = 100_000;
 
 // === impl PatternMemory ===
@@ -109,7 +108,7 @@ impl PatternMemory {
         }
     }
 
-    /// Takes `bytes`; nothing if there are fewer left.
+    /// Takes `bytes`; `None` if fewer are left.
     fn take(&self, bytes: usize) -> Option<PatternBytes> {
         let take = |left: usize| left.checked_sub(bytes);
         let taken = self.left.fetch_update(Relaxed, Relaxed, take);
@@ -137,7 +136,7 @@ impl Drop for PatternBytes {
 // === impl Limits ===
 
 impl Limits {
-    /// The limits of one definition, on a server with this memory.
+    /// Returns the limits of one definition, on a server with this memory.
     pub(crate) fn new(memory: PatternMemory) -> Self {
         Self {
             memory,
@@ -149,7 +148,7 @@ impl Limits {
         }
     }
 
-    /// The same limits for a definition whose rules in CEL have not been parsed before.
+    /// Returns the same limits for a definition whose CEL rules have not been parsed yet.
     pub(crate) fn with_expressions(self) -> Self {
         Self {
             checks_expressions: true,
@@ -171,21 +170,20 @@ impl Limits {
 // === impl Schema ===
 
 impl Schema {
-    /// Compiles the schema of one version of a CRD, within what is left of `limits`, which
-    /// all versions share.
+    /// Compiles the schema of one version of a CRD, within the rest of `limits`, which all versions
+    /// share.
     ///
-    /// Unknown keywords are tolerated, as when Kubernetes decodes a CRD; those
-    /// that JSON Schema has and Kubernetes forbids, such as `$ref`, are refused.
+    /// Unknown keywords are ignored, as when Kubernetes decodes a CRD. Keywords of JSON Schema that
+    /// Kubernetes forbids, such as `$ref`, are rejected.
     ///
     /// # Errors
     ///
-    /// Everything for which Kubernetes refuses the schema, sorted: it is not structural, a
-    /// pattern does not compile, a default breaks the schema it stands in.
+    /// All errors that Kubernetes reports, sorted: for example, the schema is not structural, a
+    /// pattern does not compile, or a default violates the schema.
     ///
-    /// The paths begin at the schema, as in `properties[spec].type`, because where it
-    /// stands is for the caller to say. Kubernetes says `spec.validation.openAPIV3Schema`
-    /// where all versions of a CRD have the same schema, as when there is one version, and
-    /// `spec.versions[0].schema.openAPIV3Schema` where they differ.
+    /// The paths begin at the schema, as in `properties[spec].type`. The caller adds the path of the
+    /// schema, which is `spec.validation.openAPIV3Schema` if all versions of a CRD have the same
+    /// schema, and else for example `spec.versions[0].schema.openAPIV3Schema`.
     pub(crate) fn compile_within(
         openapi_v3_schema: &Value,
         limits: &mut Limits,
@@ -218,10 +216,10 @@ impl Schema {
         Ok(unknown)
     }
 
-    /// Drops every field of `object` that the schema does not know.
+    /// Drops every field of `object` that the schema does not define.
     ///
-    /// `apiVersion`, `kind` and `metadata` of the object, and of those embedded in it,
-    /// stay as they are. Pruning twice does no more than pruning once.
+    /// `apiVersion`, `kind` and `metadata` of the object and of embedded objects are not changed.
+    /// Pruning is idempotent.
     ///
     /// Returns the paths of the dropped fields, such as `spec.rules[0].colour`, sorted:
     /// `fieldValidation` `Strict` and `Warn` report them.
@@ -229,27 +227,27 @@ impl Schema {
         prune::prune_object(&self.root, object)
     }
 
-    /// Fills in the defaults that `object` lacks.
+    /// Sets the defaults of the missing fields of `object`.
     ///
-    /// A field is lacking if it is absent, or `null` without being `nullable`. Defaults
-    /// inside of an object are filled in if that object is there, or is itself a default.
-    /// A `null` that is neither allowed nor replaced by a default is dropped.
+    /// A field is missing if it is absent, or `null` and not `nullable`. Defaults within an object
+    /// are set if this object exists or is itself a default. A `null` that is neither allowed nor
+    /// replaced by a default is dropped.
     ///
     /// # Errors
     ///
-    /// [`DefaultsTooLarge`] if they would take too much memory. Then only a part is filled in.
+    /// [`DefaultsTooLarge`] if the defaults would take too much memory. Then only some are set.
     pub(crate) fn default(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
         defaults::drop_nulls(&self.root, object);
         self.fill(object)
     }
 
-    /// Whether `object` has a `null` that [`default`](Self::default) removes.
+    /// Returns whether `object` has a `null` that [`default`](Self::default) removes.
     pub(crate) fn drops_nulls(&self, object: &Value) -> bool {
         defaults::has_dropped_nulls(&self.root, object)
     }
 
-    /// Fills in the defaults that `object` lacks, and drops no `null`: validation refuses what
-    /// is left of them. This is what happens to an object that a configuration was applied to.
+    /// Sets the defaults of the missing fields of `object`, and drops no `null`: validation rejects
+    /// the remaining ones. An apply does this, as on the real server.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! Role-based access control: which requests the roles of a user allow.
+//! Role-based access control: evaluates the roles of users.
 //!
 //! The initial roles and bindings (`roles.jsonl`, one resource and object a line; its origin and
-//! license stand in `roles.origin.md`) are those that kube-apiserver v1.36.3 creates. A role that
+//! license are in `roles.origin.md`) are those that kube-apiserver v1.36.3 creates. A role that
 //! aggregates others has their rules, which in a cluster a controller writes into it.
 
 use std::collections::HashSet;
@@ -16,13 +16,13 @@ use crate::user::{MASTERS, User};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Roles and bindings, as kube-apiserver creates them.
+/// The roles and bindings that kube-apiserver creates.
 const INITIAL: &str = include_str!("roles.jsonl");
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Creates the roles and bindings that every cluster has.
+    /// Creates the initial roles and bindings.
     pub(super) fn create_roles(&mut self, now: &str) {
         for line in INITIAL.lines() {
             let parsed = serde_json::from_str::<(String, Value)>(line);
@@ -35,7 +35,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the roles of a user allow a request.
+    /// Returns whether the roles of a user allow a request.
     pub(crate) fn permits(&self, request: &Attributes) -> bool {
         let user = User {
             name: request.user.clone(),
@@ -49,7 +49,8 @@ impl Cluster {
         rules.iter().any(|rule| allows(rule, request))
     }
 
-    /// The rules that apply to a user in a namespace, or to what is in none.
+    /// Returns the rules that apply to a user in a namespace; for an empty namespace, at the cluster
+    /// scope.
     pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> Vec<Value> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return vec![
@@ -73,8 +74,8 @@ impl Cluster {
         rules
     }
 
-    /// The rules of the role that a binding in `namespace` refers to, and of the roles that it
-    /// aggregates, which may aggregate others: `admin` aggregates `edit`, and that `view`.
+    /// Returns the rules of the role of a binding in `namespace`, and of the roles that it aggregates,
+    /// which can aggregate others: `admin` aggregates `edit`, which aggregates `view`.
     fn rules_of_role(&self, reference: &Value, namespace: &str) -> Vec<Value> {
         let (plural, namespace) = match reference["kind"].as_str() {
             Some("Role") => ("roles", namespace),
@@ -108,7 +109,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether a binding in `namespace` is for a user.
+/// Returns whether a binding in `namespace` has the user as a subject.
 fn is_subject(subject: &Value, user: &User, namespace: &str) -> bool {
     let text = |field: &str| subject[field].as_str().unwrap_or_default();
     let name = text("name");
@@ -124,7 +125,7 @@ fn is_subject(subject: &Value, user: &User, namespace: &str) -> bool {
     }
 }
 
-/// Whether a rule allows a request.
+/// Returns whether a rule allows a request.
 fn allows(rule: &Value, request: &Attributes) -> bool {
     let names = |field: &str, wanted: &str| {
         let mut items = list(&rule[field]).iter().filter_map(Value::as_str);
@@ -135,7 +136,7 @@ fn allows(rule: &Value, request: &Attributes) -> bool {
     } else {
         format!("{}/{}", request.resource, request.subresource)
     };
-    // `*/scale` means the scale of everything.
+    // `*/scale` is the scale of all resources.
     let is_any = !request.subresource.is_empty()
         && names("resources", &format!("*/{}", request.subresource));
     let only = list(&rule["resourceNames"]);

@@ -18,18 +18,18 @@ use crate::status::Status;
 /// The manager of the fields of an object that was written before ownership was tracked.
 const BEFORE: &str = "before-first-apply";
 
-/// Why a configuration was not applied.
+/// The reason why a configuration was not applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApplyError {
-    /// It has entries in `managedFields`.
+    /// The configuration has entries in `managedFields`.
     HasEntries,
-    /// It is not of its type; the path and the fault.
+    /// The configuration does not match its type: the path and the error.
     Untyped(String),
-    /// It cannot be merged.
+    /// The configuration cannot be merged.
     Unmergeable(String),
-    /// The entries of the object cannot be read.
+    /// The entries of the object cannot be decoded.
     Entries(String),
-    /// Others own fields that it changes, as manager and path.
+    /// Other managers own fields that the apply changes.
     Conflicts(Vec<Conflict>),
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Conflict {
     path: Vec<Step>,
 }
 
-/// Merges `config`, which has no `apiVersion` and `kind`, into `live`, which is an empty
-/// object if there is none yet. With `force`, fields are taken from their owners. Gives the
-/// object with its entries.
+/// Merges `config`, which has no `apiVersion` and `kind`, into `live`, which is an empty object if
+/// the object does not exist. With `force`, the manager becomes the owner of fields that others own.
+/// Returns the object with its entries.
 ///
 /// # Errors
 ///
-/// [`ApplyError`]. Then nothing has changed.
+/// [`ApplyError`].
 pub(crate) fn apply(
     live: &Value,
     config: &Value,
@@ -58,7 +58,7 @@ pub(crate) fn apply(
     let Err(ApplyError::Conflicts(conflicts)) = applied else {
         return applied;
     };
-    // kubectl takes over, without a conflict, what it wrote before by client-side apply.
+    // kubectl becomes the owner, without a conflict, of what it wrote by client-side apply.
     let allowed = versions
         .shape(write.api_version)
         .filter(|_| write.manager == last_applied::KUBECTL)
@@ -144,8 +144,8 @@ fn attempt(
     Ok(object)
 }
 
-/// The entries of an object that has none: one for all of it, so that an apply conflicts with
-/// what was there before.
+/// Returns the entry for an object without entries, whose manager owns all fields, so that an apply
+/// conflicts with them.
 fn before_first(live: &Value, versions: &dyn Versions, write: &Write<'_>) -> Managers {
     let Some(shape) = versions.shape(write.api_version) else {
         return Managers::new();
@@ -161,8 +161,8 @@ fn before_first(live: &Value, versions: &dyn Versions, write: &Write<'_>) -> Man
     managers.unwrap_or_default()
 }
 
-/// `merged` without the fields that the last configuration of the applier contained, the new one
-/// does not, and no other manager owns.
+/// Returns `merged` without the fields that are in the last configuration of the applier and not in
+/// the new one, and that no other manager owns.
 fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn Versions) -> Value {
     let Some(shape) = versions.shape(&last.api_version) else {
         return merged.clone();
@@ -172,7 +172,7 @@ fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn V
     }
     let last = last.set.with_named_fields(shape);
     let mut pruned = without(merged, &last, shape);
-    // The fields of all managers at each version, beginning with that of the last apply.
+    // The fields of all managers in each version, beginning with the version of the last apply.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for ownership in managers.values() {
         let all = owned.entry(&ownership.api_version).or_default();
@@ -193,7 +193,7 @@ fn prune(merged: &Value, last: &Ownership, managers: &Managers, versions: &dyn V
     )
 }
 
-/// `merged` without what `pruned` lacks, but with what is owned.
+/// Returns `merged` without the fields that are missing in `pruned`, except those that are owned.
 fn with_owned(merged: &Value, pruned: &Value, owned: &Set, shape: Shape<'_>) -> Value {
     let all = owned::fields(merged, shape).with_named_fields(shape);
     let kept = owned::fields(pruned, shape).with_named_fields(shape);
@@ -208,7 +208,7 @@ fn without(value: &Value, set: &Set, shape: Shape<'_>) -> Value {
 // === impl ApplyError ===
 
 impl ApplyError {
-    /// The error response. `object` names the object like messages of the real server.
+    /// Returns the error response. `object` names the object as in messages of the real server.
     pub(crate) fn status(&self, object: &str) -> Status {
         match self {
             Self::HasEntries => Status::bad_request("metadata.managedFields must be nil"),
@@ -233,7 +233,7 @@ impl ApplyError {
     }
 }
 
-/// All conflicts in one message, by manager.
+/// Returns the message about all conflicts, ordered by manager.
 fn message(conflicts: &[Conflict]) -> String {
     if let [one] = conflicts {
         return format!(
@@ -259,7 +259,7 @@ fn message(conflicts: &[Conflict]) -> String {
     )
 }
 
-/// How the real server names an object in messages about types.
+/// Returns the name of an object in messages of the real server about types.
 pub(crate) fn object_words(config: &Value, api_version: &str, kind: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     format!(

@@ -8,12 +8,12 @@ use super::path::Step;
 use super::types::{List, ListKind, Map, Scalar, Shape};
 use super::walk::{Choice, Form, item_step};
 
-/// Checks that `config` has no field that its type does not know, no value of another kind,
-/// and no two items of one key.
+/// Checks that `config` has no unknown field, no value of another type, and no two items with the
+/// same key.
 ///
 /// # Errors
 ///
-/// Each error with its path, with the message of the real server.
+/// The messages of the real server about all errors, with their paths.
 pub(super) fn check(config: &Value, shape: Shape<'_>) -> Result<(), String> {
     let mut faults = Vec::new();
     walk(config, shape, &mut String::new(), &mut faults);
@@ -128,7 +128,7 @@ fn scalar_fault(scalar: Scalar, value: &Value) -> Option<String> {
     }
 }
 
-/// What Go calls the type of a value that was read from JSON.
+/// Returns the name of the Go type into which a JSON value is decoded.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -141,7 +141,7 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// A value as the source text of Go that makes it.
+/// Returns a value as a Go expression.
 fn in_go(value: &Value) -> String {
     match value {
         Value::Array(items) => {
@@ -158,7 +158,7 @@ fn in_go(value: &Value) -> String {
     }
 }
 
-/// A value as Go prints it, shortened.
+/// Returns a value as Go prints it, truncated.
 pub(crate) fn shown(value: &Value) -> String {
     cut(&match value {
         Value::Null => "<nil>".to_owned(),
@@ -176,9 +176,9 @@ pub(crate) fn shown(value: &Value) -> String {
     })
 }
 
-/// The beginning of a text.
+/// Truncates a text.
 fn cut(text: &str) -> String {
-    /// The longest text that is shown whole, in characters.
+    /// The maximum length that is not truncated, in characters.
     const MOST: usize = 100;
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -17,7 +17,7 @@ pub(super) struct Comparison {
     pub(super) removed: Set,
 }
 
-/// What a write does to a value as a whole, apart from its parts.
+/// The change of a value itself, without its fields and items.
 #[derive(Debug, Clone, Copy, Default)]
 struct Change {
     is_added: bool,
@@ -28,7 +28,7 @@ struct Change {
 // === impl Change ===
 
 impl Change {
-    /// The change of a value from `before` to `after`, of which one is there.
+    /// Returns the change of a value from `before` to `after`, of which at least one exists.
     fn of(before: Option<&Value>, after: Option<&Value>) -> Self {
         Self {
             is_added: before.is_none(),
@@ -56,7 +56,7 @@ impl Comparison {
         comparison
     }
 
-    /// The differences but for `ignored` and what lies below.
+    /// Removes `ignored` and all paths below it.
     pub(super) fn without(self, ignored: &Set) -> Self {
         Self {
             added: self.added.without_below(ignored),
@@ -65,12 +65,13 @@ impl Comparison {
         }
     }
 
-    /// The fields that were added or modified, and the removed ones.
+    /// Returns the added and modified fields, and the removed fields.
     pub(super) fn into_written_and_removed(self) -> (Set, Set) {
         (self.modified.union(self.added), self.removed)
     }
 
-    /// Adds the differences of the parts of two values, and returns the change of the whole.
+    /// Adds the differences of the fields and items of two values, and returns the change of the value
+    /// itself.
     fn compare(
         &mut self,
         before: Option<&Value>,
@@ -83,7 +84,7 @@ impl Comparison {
         } else if before.is_none() || left == right {
             self.as_form(right.form(shape), before, after, shape)
         } else {
-            // The value is of another kind now.
+            // The type of the value has changed.
             let (_, first) = self.as_form(left.form(shape), before, after, shape);
             let (is_leaf, second) = self.as_form(right.form(shape), before, after, shape);
             (is_leaf, first.or(second))
@@ -95,7 +96,7 @@ impl Comparison {
         }
     }
 
-    /// Compares two values as `form`: whether they are leaves, and the change of leaves.
+    /// Compares two values as `form`.
     fn as_form(
         &mut self,
         form: Form<'_>,
@@ -173,7 +174,7 @@ impl Comparison {
         for (step, (left, right)) in sides {
             let mut parts = Self::default();
             let change = match (left.as_slice(), right.as_slice()) {
-                // Items that are the same as others are owned together, as one leaf.
+                // Equal items have one owner, as one leaf.
                 ([_, _, ..], [_, _, ..]) => Change {
                     is_modified: left != right,
                     ..Change::default()
@@ -203,7 +204,7 @@ impl Comparison {
         }
     }
 
-    /// Adds the change of the value at `step`, and the differences of its parts.
+    /// Adds the change of the value at `step`, and the differences of its fields and items.
     fn add(&mut self, step: impl Fn() -> Step, change: Change, parts: Self) {
         self.added.add(&step, change.is_added, parts.added);
         self.modified.add(&step, change.is_modified, parts.modified);

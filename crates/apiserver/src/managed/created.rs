@@ -1,7 +1,7 @@
 //! The fields of a new object, which its creator owns.
 //!
-//! Most writes to a server in a test are creates, and most objects have no other manager. Their
-//! fields are written as text at once, and not as a set that is compared with an empty object.
+//! Most writes in a test are creates, and most objects have no other manager. Their fields are
+//! written as text directly, without a set that is compared with an empty object.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,20 +17,20 @@ use super::walk::{Choice, Form, item_step, items};
 /// Fields that the creator does not own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Excluded<'a> {
-    /// These and all below them.
+    /// These fields and all fields below them.
     pub(super) with_parts: Option<&'a Set>,
-    /// These without what is below them.
+    /// Only these fields, not those below them.
     pub(super) alone: Option<&'a Set>,
 }
 
-/// The fields of a new object, as `fieldsV1`. None if there are none.
+/// Returns the fields of a new object, as `fieldsV1`; `None` if it has no fields.
 pub(super) fn fields(object: &Value, shape: Shape<'_>, excluded: Excluded<'_>) -> Option<String> {
     let mut text = FieldsText::default();
     write(&mut text, object, shape, excluded);
     text.finish()
 }
 
-/// Writes the parts of `value`.
+/// Writes the fields and items of `value`.
 fn write(text: &mut FieldsText, value: &Value, shape: Shape<'_>, excluded: Excluded<'_>) {
     match Choice::of(shape, Some(value)).form(shape) {
         Form::Map(map) if !map.is_atomic => {
@@ -46,7 +46,7 @@ fn write(text: &mut FieldsText, value: &Value, shape: Shape<'_>, excluded: Exclu
         }
         Form::List(list) if !matches!(list.kind, ListKind::Atomic) => {
             let shape = shape.at(list.items);
-            // Items that are the same as others are owned together, as one leaf.
+            // Equal items have one owner, as one leaf.
             let mut steps: BTreeMap<Step, Option<&Value>> = BTreeMap::new();
             for item in items(Some(value)) {
                 let Ok(step) = item_step(list, item) else {
@@ -77,8 +77,8 @@ impl Excluded<'_> {
         alone: None,
     };
 
-    /// Whether the field `name` itself is owned, and what is excluded below it. None if all of it
-    /// is excluded.
+    /// Returns whether the field `name` itself is owned, and what is excluded below it; `None` if the
+    /// whole field is excluded.
     fn at(&self, name: &str) -> Option<(bool, Self)> {
         if self.with_parts.is_none() && self.alone.is_none() {
             return Some((true, Self::NOTHING));

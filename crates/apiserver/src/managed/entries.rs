@@ -8,15 +8,15 @@ use super::fields_v1;
 use super::set::Set;
 use crate::json;
 
-/// The field of an entry that has the paths. In a stored object it is a text.
+/// The field of an entry with the paths. In a stored object, it is a string.
 const FIELDS: &str = "fieldsV1";
 
 /// The operation of an entry. The order is that of the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
-    /// By server-side apply.
+    /// A server-side apply.
     Apply,
-    /// By any other write.
+    /// Any other write.
     Update,
 }
 
@@ -25,8 +25,8 @@ pub(crate) enum Operation {
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) operation: Operation,
-    /// The version in which an updater wrote; empty for an applier, which has one entry
-    /// whatever the version.
+    /// The version of an update; empty for an apply, because the applies of a manager in all versions
+    /// share one entry.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
@@ -35,9 +35,9 @@ pub(super) struct ManagerId {
 #[derive(Debug, Clone)]
 pub(super) struct Ownership {
     pub(super) set: Set,
-    /// The version in which the paths are meant.
+    /// The version of the paths.
     pub(super) api_version: String,
-    /// When the manager last changed something, as the entry says it.
+    /// The time of the last change, in the format of the entry.
     pub(super) time: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl ManagerId {
         }
     }
 
-    /// The manager as messages about conflicts name it.
+    /// Returns the name of the manager in messages about conflicts.
     pub(super) fn shown(&self) -> String {
         let subresource = match self.subresource.as_str() {
             "" => String::new(),
@@ -82,11 +82,11 @@ impl ManagerId {
     }
 }
 
-/// Reads the entries of a stored object.
+/// Decodes the entries of a stored object.
 ///
 /// # Errors
 ///
-/// What is wrong with one.
+/// The error of the first invalid entry.
 pub(super) fn stored(list: Option<&Value>) -> Result<Managers, String> {
     decode(list, |fields| match fields {
         Value::String(text) => fields_v1::parse(text),
@@ -94,11 +94,11 @@ pub(super) fn stored(list: Option<&Value>) -> Result<Managers, String> {
     })
 }
 
-/// Reads the entries that a client has sent.
+/// Decodes the entries that a client has sent.
 ///
 /// # Errors
 ///
-/// What is wrong with one.
+/// The error of the first invalid entry.
 pub(super) fn sent(list: Option<&Value>) -> Result<Managers, String> {
     decode(list, fields_v1::decode)
 }
@@ -132,7 +132,7 @@ fn decode(
         let empty = Value::Object(Map::new());
         let fields = entry.get("fieldsV1").filter(|fields| !fields.is_null());
         let id = ManagerId {
-            // An empty name stays empty when it is read.
+            // An empty name stays empty when it is decoded.
             manager: text("manager").to_owned(),
             ..ManagerId::new("", operation, api_version, text("subresource"))
         };
@@ -146,7 +146,7 @@ fn decode(
     Ok(managers)
 }
 
-/// The entries as a list, in the order of the real server; nothing if there are none.
+/// Encodes the entries as a list, in the order of the real server; `None` if there are no entries.
 pub(super) fn encode(managers: &Managers) -> Option<Value> {
     let mut sorted: Vec<_> = managers.iter().collect();
     sorted.sort_by_key(|(id, ownership)| {
@@ -162,7 +162,7 @@ pub(super) fn encode(managers: &Managers) -> Option<Value> {
     (!entries.is_empty()).then(|| entries.into())
 }
 
-/// One entry of a stored object; `fields_v1` is the text of its fields.
+/// Returns one entry of a stored object; `fields_v1` is the text of its fields.
 pub(super) fn entry(id: &ManagerId, api_version: &str, time: &str, fields_v1: String) -> Value {
     let operation = match id.operation {
         Operation::Apply => "Apply",
@@ -186,7 +186,7 @@ pub(super) fn entry(id: &ManagerId, api_version: &str, time: &str, fields_v1: St
     entry.into()
 }
 
-/// Brings the entries of a stored object into the form in which the API has them.
+/// Converts the entries of a stored object to their form in the API.
 pub(crate) fn expand(object: &mut Value) {
     let metadata = object.get_mut("metadata");
     let list = metadata.and_then(|metadata| metadata.get_mut("managedFields"));
@@ -200,7 +200,7 @@ pub(crate) fn expand(object: &mut Value) {
     }
 }
 
-/// Writes the entries of a stored object as the API has them.
+/// Writes the entries of a stored object in their form in the API.
 pub(crate) fn write(out: &mut Vec<u8>, list: &Value) {
     out.push(b'[');
     let entries = list.as_array().into_iter().flatten();
@@ -218,8 +218,8 @@ pub(crate) fn write(out: &mut Vec<u8>, list: &Value) {
     out.push(b']');
 }
 
-/// Whether a list of entries asks for all of them to be dropped: it is empty, or has one
-/// entry that says nothing.
+/// Returns whether a list of entries requests that all entries are dropped: it is empty, or has one
+/// empty entry.
 pub(super) fn is_reset(list: Option<&Value>) -> bool {
     match list.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,
@@ -228,7 +228,7 @@ pub(super) fn is_reset(list: Option<&Value>) -> bool {
     }
 }
 
-/// Whether two lists of entries differ in nothing but their times.
+/// Returns whether two lists of entries are equal except for their times.
 pub(crate) fn same_but_for_times(before: &Value, after: &Value) -> bool {
     let timeless = |list: &Value| {
         let mut list = list.clone();

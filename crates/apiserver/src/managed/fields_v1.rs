@@ -1,7 +1,7 @@
 //! Sets of paths as JSON: the `fieldsV1` of an entry of `managedFields`.
 //!
-//! A stored object has the text of this JSON in its place: it takes less memory than a tree of
-//! empty objects, and is sent as it is.
+//! A stored object contains this JSON as a string, which takes less memory than a tree of empty
+//! objects, and is sent without changes.
 
 use std::collections::BTreeSet;
 
@@ -10,35 +10,35 @@ use serde_json::{Map, Value};
 use super::path::Step;
 use super::set::Set;
 
-/// What stands for the path to the object itself.
+/// The key of the path to the object itself.
 const SELF: &str = ".";
 
-/// The JSON of a set as text, which is written from its beginning to its end.
+/// The JSON of a set, which is written sequentially.
 #[derive(Debug)]
 pub(super) struct FieldsText(String);
 
-/// The set as the text of its JSON.
+/// Encodes a set as JSON.
 pub(super) fn encode(set: &Set) -> String {
     let mut text = FieldsText::default();
     text.set(set);
     text.close()
 }
 
-/// Reads a set from the text of its JSON.
+/// Parses a set from JSON.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The reason why it is invalid.
 pub(super) fn parse(text: &str) -> Result<Set, String> {
     let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     decode(&value)
 }
 
-/// Reads a set.
+/// Decodes a set.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The reason why it is invalid.
 pub(super) fn decode(value: &Value) -> Result<Set, String> {
     let Value::Object(object) = value else {
         return Err("fieldsV1 must be an object".to_owned());
@@ -68,7 +68,7 @@ pub(super) fn decode(value: &Value) -> Result<Set, String> {
 
 impl Default for FieldsText {
     fn default() -> Self {
-        // Few objects have fewer fields.
+        // Few objects have a shorter text.
         let mut text = String::with_capacity(512);
         text.push('{');
         Self(text)
@@ -79,7 +79,7 @@ impl FieldsText {
     /// Adds the field `name` if `is_member`, and the paths that `below` adds below it.
     pub(super) fn field(&mut self, name: &str, is_member: bool, below: impl FnOnce(&mut Self)) {
         let key = |text: &mut String| {
-            // Few names have to be escaped.
+            // Few names need escapes.
             if name
                 .bytes()
                 .any(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'))
@@ -103,7 +103,7 @@ impl FieldsText {
         self.member(key, is_member, below);
     }
 
-    /// Adds a member of the open object, unless it is no path and has none below it.
+    /// Adds a member of the open object, unless it is not a path and there are no paths below it.
     fn member(
         &mut self,
         key: impl FnOnce(&mut String),
@@ -142,14 +142,14 @@ impl FieldsText {
         }
     }
 
-    /// The text. None if nothing was added.
+    /// Returns the text; `None` if nothing was added.
     pub(super) fn finish(self) -> Option<String> {
         (self.0.len() > 1).then(|| self.close())
     }
 
     fn close(mut self) -> String {
         self.0.push('}');
-        // It is kept as long as the object.
+        // It is stored with the object.
         self.0.shrink_to_fit();
         self.0
     }

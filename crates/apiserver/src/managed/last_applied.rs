@@ -1,4 +1,4 @@
-//! The annotation of client-side apply, which kubectl's server-side apply takes over.
+//! The annotation of client-side apply, which kubectl's server-side apply migrates.
 
 use serde_json::Value;
 
@@ -9,14 +9,14 @@ use super::set::Set;
 use super::types::Shape;
 use crate::metadata;
 
-/// The manager whose applies know the annotation.
+/// The manager whose applies migrate the annotation.
 pub(super) const KUBECTL: &str = "kubectl";
 
-/// The configuration that client-side apply applied last.
+/// The annotation with the last configuration of client-side apply.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The fields of the last client-side configuration that are as it said; nothing if there is
-/// none, or none in this version.
+/// Returns the fields of the last client-side configuration that have not changed since; `None` if
+/// there is no such configuration in this version.
 pub(super) fn unchanged(live: &Value, shape: Shape<'_>, api_version: &str) -> Option<Set> {
     let text = annotation(live)?;
     let mut last: Value = serde_json::from_str(text).ok()?;
@@ -32,8 +32,8 @@ pub(super) fn unchanged(live: &Value, shape: Shape<'_>, api_version: &str) -> Op
     Some(set.difference(&written).difference(&removed))
 }
 
-/// Sets the annotation, where an object has it, to the configuration that is applied now, so
-/// that a later client-side apply starts from there.
+/// Sets the annotation, if the object has it, to the applied configuration, so that a later
+/// client-side apply starts from it.
 pub(super) fn renew(object: &mut Value, config: &Value, kind: (&str, &str)) {
     if annotation(object).is_none_or(str::is_empty) {
         return;

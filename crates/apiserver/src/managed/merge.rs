@@ -8,13 +8,13 @@ use super::path::{Step, members};
 use super::types::{List, ListKind, Map, Shape};
 use super::walk::{Choice, Form, has_parts, item_step, items};
 
-/// `live` with what `config` says. Nothing of `live` is removed.
+/// Merges `config` into `live`, and removes nothing from `live`.
 ///
-/// Items of a list stand as they do in `live` unless `config` orders them otherwise.
+/// The items of a list keep their order unless `config` has another order.
 ///
 /// # Errors
 ///
-/// A list of `config` has two items of one key, or an item without any.
+/// A list of `config` has two items with the same key, or an item without a key.
 pub(super) fn merge(live: &Value, config: &Value, shape: Shape<'_>) -> Result<Value, String> {
     let merged = both(Some(live), Some(config), shape)?;
     Ok(merged.unwrap_or(Value::Null))
@@ -74,7 +74,7 @@ fn merge_maps(
         let config = config.and_then(|config| config.get(name));
         let value = match map.fields.get(name).copied().or(map.rest) {
             Some(id) => both(live, config, shape.at(id))?,
-            // The type does not know it: it stays as it is.
+            // The type has no such field: it is not changed.
             None => config.or(live).cloned(),
         };
         if let Some(value) = value {
@@ -84,10 +84,10 @@ fn merge_maps(
     Ok((!merged.is_empty()).then(|| merged.into()))
 }
 
-/// The items of a list by their steps, in order.
+/// The items of a list by their steps, in the order of the list.
 struct Indexed<'a> {
     order: Vec<(Step, &'a Value)>,
-    /// Nothing for a step that several items have.
+    /// `None` for a step that several items share.
     by_step: BTreeMap<Step, Option<&'a Value>>,
 }
 
@@ -153,7 +153,7 @@ fn merge_lists(
                 r += 1;
                 continue;
             }
-            // An item of both that the configuration has in another place.
+            // The configuration has this item at another position.
             if config.has(left) && shared.front().is_some_and(|next| *next != left) {
                 l += 1;
                 continue;

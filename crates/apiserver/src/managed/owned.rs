@@ -9,7 +9,7 @@ use super::set::Set;
 use super::types::{List, ListKind, Shape};
 use super::walk::{Choice, Form, item_step};
 
-/// Every leaf and every item in `value`.
+/// Returns each leaf and each item of `value`.
 pub(super) fn fields(value: &Value, shape: Shape<'_>) -> Set {
     let mut set = Set::default();
     walk(value, shape, &mut Vec::new(), &mut set);

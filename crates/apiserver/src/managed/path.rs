@@ -1,22 +1,22 @@
-//! One step of a path to a field.
+//! Steps of paths to fields.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// One step from a value to a part of it.
+/// A step from a value to one of its fields or items.
 ///
-/// The order is that of the server's own sets: fields, then items by key, by value and by
-/// index. Keys and values are JSON texts, so that steps can be compared and ordered.
+/// The order is that of the real server: fields, then items by key, by value and by index. Keys and
+/// values are JSON texts, so that steps can be compared and ordered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// The member of an object.
+    /// A member of an object.
     Field(String),
-    /// The item of a list whose members have these values, sorted by name.
+    /// The item of a list whose members have these values, in alphabetical order of the members.
     Key(Vec<(String, String)>),
-    /// The item of a set.
+    /// An item of a set.
     Item(String),
-    /// The item at a place. Written by no server, and read from what clients send.
+    /// The item at an index. Servers do not write it, but clients can send it.
     Index(i64),
 }
 
@@ -27,11 +27,11 @@ impl Step {
         Self::Field(name.to_owned())
     }
 
-    /// Reads a step as it stands in `fieldsV1`; nothing if it is of no known form.
+    /// Parses a step of `fieldsV1`; `None` if its form is unknown.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub(super) fn decode(text: &str) -> Result<Option<Self>, String> {
         let (form, rest) = text
             .split_at_checked(2)
@@ -57,7 +57,7 @@ impl Step {
         })
     }
 
-    /// The step to the item with these members.
+    /// Returns the step to the item with these members.
     pub(super) fn key<'a>(members: impl Iterator<Item = (String, &'a Value)>) -> Self {
         let mut members: Vec<_> = members
             .map(|(name, value)| (name, canonical(value)))
@@ -66,12 +66,12 @@ impl Step {
         Self::Key(members)
     }
 
-    /// The step to the item of a set.
+    /// Returns the step to the item of a set.
     pub(super) fn item(value: &Value) -> Self {
         Self::Item(canonical(value))
     }
 
-    /// The step as it stands in `fieldsV1`.
+    /// Encodes the step for `fieldsV1`.
     pub(super) fn encode(&self) -> String {
         match self {
             // `format!` takes three times as long, and most steps are fields.
@@ -91,7 +91,7 @@ impl Step {
 }
 
 impl fmt::Display for Step {
-    /// The step as messages about conflicts write it.
+    /// Writes the step as in messages about conflicts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
@@ -107,7 +107,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The text of a value, the same for numbers that are equal.
+/// Returns the text of a value, which is the same for equal numbers.
 fn canonical(value: &Value) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -121,7 +121,7 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-/// The text of a key in a message: the members of an object are joined without a separator.
+/// Returns the text of a key in a message: the members of an object are joined without a separator.
 fn key_text(json: &str) -> String {
     fn text(value: &Value) -> String {
         match value {
@@ -143,7 +143,7 @@ fn key_text(json: &str) -> String {
     }
 }
 
-/// JSON with the characters escaped that Go's encoder escapes.
+/// Escapes the characters of JSON that Go's encoder escapes.
 pub(super) fn escape_html(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -159,12 +159,12 @@ pub(super) fn escape_html(json: &str) -> String {
     out
 }
 
-/// A path as messages write it, such as `.spec.containers[name="a"].image`.
+/// Returns a path as in messages, such as `.spec.containers[name="a"].image`.
 pub(super) fn written(path: &[Step]) -> String {
     path.iter().map(ToString::to_string).collect()
 }
 
-/// The members of an object; nothing of what is none.
+/// Returns the members of an object; `None` if `value` is not an object.
 pub(super) fn members(value: Option<&Value>) -> Option<&Map<String, Value>> {
     value.and_then(Value::as_object)
 }

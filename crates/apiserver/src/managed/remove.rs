@@ -1,4 +1,4 @@
-//! A value without some of its fields and items.
+//! Removes fields and items from a value.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use super::set::Set;
 use super::types::{ListKind, Shape};
 use super::walk::{Choice, Form, item_step};
 
-/// `value` without the fields and items of `set`; nothing if nothing is left of an object
-/// or a list that had something.
+/// Returns `value` without the fields and items of `set`; `None` if an object or a list that was not
+/// empty has become empty.
 pub(super) fn without(value: &Value, set: &Set, shape: Shape<'_>) -> Option<Value> {
     match Choice::of(shape, Some(value)).form(shape) {
         Form::List(list) => {
@@ -45,7 +45,7 @@ pub(super) fn without(value: &Value, set: &Set, shape: Shape<'_>) -> Option<Valu
                 }
                 let value = match set.below(&step) {
                     Some(below) => {
-                        // What is left of it is nothing: a `null`, which decoding drops.
+                        // It has become empty: a `null`, which decoding drops.
                         without(value, below, shape.step(&step)).unwrap_or_default()
                     }
                     None => value.clone(),

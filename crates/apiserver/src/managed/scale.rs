@@ -15,8 +15,8 @@ use crate::metadata;
 /// The number of replicas in a scale.
 const REPLICAS: &[&str] = &["spec", "replicas"];
 
-/// The `managedFields` of the scale of `object`, whose number of replicas is at the JSON pointer
-/// `wanted`. None if no manager owns this number.
+/// Returns the `managedFields` of the scale of `object`, whose number of replicas is at the JSON
+/// pointer `wanted`; `None` if no manager owns this number.
 pub(crate) fn entries_of_scale(object: &Value, wanted: &str, scale_version: &str) -> Option<Value> {
     let path = path(wanted);
     let owners = managers(object).into_iter();
@@ -33,7 +33,7 @@ pub(crate) fn entries_of_scale(object: &Value, wanted: &str, scale_version: &str
     entries::encode(&owners.collect())
 }
 
-/// The `managedFields` of `object`, in version `api_version`, after an apply to its scale: the
+/// Returns the `managedFields` of `object`, in version `api_version`, after an apply to its scale: the
 /// managers of `.spec.replicas` of `scale` own the number at the JSON pointer `wanted`. A manager
 /// that owned the number keeps it as long as it owns any field of the scale.
 pub(crate) fn entries_of_object(
@@ -74,7 +74,7 @@ pub(crate) fn entries_of_object(
     entries::encode(&all)
 }
 
-/// The entries of an object; none if they cannot be read.
+/// Returns the entries of an object; no entries if they cannot be decoded.
 fn managers(object: &Value) -> Managers {
     entries::stored(metadata::field(object, "managedFields")).unwrap_or_default()
 }
@@ -85,12 +85,12 @@ fn replicas() -> Set {
     set
 }
 
-/// The path that a JSON pointer without escapes means.
+/// Converts a JSON pointer without escapes to a path.
 fn path(pointer: &str) -> Vec<Step> {
     pointer.split('/').skip(1).map(Step::field).collect()
 }
 
-/// The same manager with its updates in another version.
+/// Returns the manager with its updates in another version.
 fn in_version(id: &ManagerId, version: &str) -> ManagerId {
     let api_version = match id.operation {
         Operation::Apply => String::new(),

@@ -7,7 +7,7 @@ use super::types::Shape;
 
 /// A set of paths.
 ///
-/// A path is a member on its own: that `.spec.a` is in the set does not put `.spec` there.
+/// Each path is a separate member: a set with `.spec.a` does not contain `.spec`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Set {
     /// The paths of one step.
@@ -23,7 +23,7 @@ impl Set {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// Adds a path; the empty one, which is the whole object, is not added.
+    /// Adds a path, unless it is empty: the path of the object itself.
     pub(super) fn insert(&mut self, path: &[Step]) {
         match path {
             [] => {}
@@ -49,7 +49,7 @@ impl Set {
         }
     }
 
-    /// The rest of the paths that begin with `step`.
+    /// Returns the rest of the paths that begin with `step`.
     pub(super) fn below(&self, step: &Step) -> Option<&Self> {
         self.children.get(step).filter(|child| !child.is_empty())
     }
@@ -64,7 +64,7 @@ impl Set {
         }
     }
 
-    /// The paths of either.
+    /// Returns the paths that are in one of the sets.
     pub(super) fn union(mut self, other: Self) -> Self {
         self.extend(other);
         self
@@ -81,7 +81,7 @@ impl Set {
         }
     }
 
-    /// The paths of both.
+    /// Returns the paths that are in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let children = self.children.iter().filter_map(|(step, child)| {
             let both = child.intersection(other.children.get(step)?);
@@ -93,13 +93,13 @@ impl Set {
         }
     }
 
-    /// The paths that are not in `other`. What lies below a path of `other` stays.
+    /// Returns the paths that are not in `other`. Paths below those of `other` are not removed.
     pub(super) fn difference(mut self, other: &Self) -> Self {
         self.remove(other, false);
         self
     }
 
-    /// The paths that neither are in `other` nor lie below one that is.
+    /// Returns the paths that are not in `other` and not below one of its paths.
     pub(super) fn without_below(mut self, other: &Self) -> Self {
         self.remove(other, true);
         self
@@ -124,8 +124,7 @@ impl Set {
         }
     }
 
-    /// The paths, and the fields that the type names on the way to them: a set with
-    /// `.spec.a` is taken to have `.spec` too.
+    /// Returns the paths and their parents that the type has as fields: for `.spec.a` also `.spec`.
     pub(super) fn with_named_fields(&self, shape: Shape<'_>) -> Self {
         let mut members = self.members.clone();
         let mut children = BTreeMap::new();
@@ -141,8 +140,8 @@ impl Set {
         Self { members, children }
     }
 
-    /// The same ownership after the type has changed: what was granular and is atomic now is
-    /// owned as a whole.
+    /// Returns the ownership after a change of the type: a value that was granular and is atomic now
+    /// is owned as a whole.
     pub(super) fn reconciled(mut self, shape: Shape<'_>) -> Self {
         for (step, child) in std::mem::take(&mut self.children) {
             let below = shape.step(&step);
@@ -155,7 +154,7 @@ impl Set {
         self
     }
 
-    /// Every path, the shorter ones first.
+    /// Returns all paths, the shorter ones first.
     pub(super) fn paths(&self) -> Vec<Vec<Step>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);

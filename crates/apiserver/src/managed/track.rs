@@ -1,4 +1,4 @@
-//! Writes other than applies: the manager becomes the owner of the fields that it changed.
+//! Writes other than applies: their manager becomes the owner of the fields that they change.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -36,16 +36,16 @@ const UNOWNED: &[&[&str]] = &[
 
 /// Updates the `managedFields` of `object` after a write that changed it from `live`.
 ///
-/// The entries that the object came with count if they can be read, so that a client can
-/// change them; an empty list drops them all. Of an object without entries nothing is
-/// tracked, unless it is new: `live` is then an empty object.
+/// A client can change the entries by sending other entries that can be decoded; an empty list drops
+/// all of them. An object without entries is not tracked, unless it is new: `live` is then an empty
+/// object.
 pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, write: &Write<'_>) {
     let is_new = uid(live).is_empty();
     let sent = take_entries(object);
     let managers = if write.subresource.is_empty() {
         entries_of_update(live, sent.as_ref())
     } else {
-        // A write to a part of an object does not change who owns the rest.
+        // A write to a part of an object does not change the owners of the rest.
         entries::stored(crate::metadata::field(live, "managedFields")).unwrap_or_default()
     };
     if managers.is_empty() && !is_new {
@@ -57,7 +57,7 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
     if is_new && managers.is_empty() && !shape.has_structs() {
         return put_creator(object, shape, write);
     }
-    // Most objects have nothing to fill in, and are not copied for it.
+    // Most objects have no such fields, and are not copied.
     let filled = |object: &Value| shape.with_structs(object);
     let (live, new) = if shape.has_structs() {
         (Cow::Owned(filled(live)), Cow::Owned(filled(object)))
@@ -70,7 +70,7 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
     }
 }
 
-/// Puts the entry of the creator into a new object.
+/// Adds the entry of the creator to a new object.
 fn put_creator(object: &mut Value, shape: Shape<'_>, write: &Write<'_>) {
     let excluded = Excluded {
         with_parts: Some(&write.ignored()),
@@ -83,7 +83,7 @@ fn put_creator(object: &mut Value, shape: Shape<'_>, write: &Write<'_>) {
     }
 }
 
-/// The entries from which an update starts.
+/// Returns the entries before an update.
 fn entries_of_update(live: &Value, sent: Option<&Value>) -> Managers {
     if entries::is_reset(sent) {
         return Managers::new();
@@ -94,8 +94,8 @@ fn entries_of_update(live: &Value, sent: Option<&Value>) -> Managers {
     }
 }
 
-/// The entries after a write that made `object` of `live`; nothing if the version of the
-/// write has no type, which no version that is served lacks.
+/// Returns the entries after a write that changed `live` to `object`; `None` if the version of the
+/// write has no type. Each served version has a type.
 pub(super) fn updated(
     live: &Value,
     object: &Value,
@@ -122,7 +122,7 @@ pub(super) fn updated(
     Some(managers)
 }
 
-/// The fields in which two states differ in a version; nothing if that has no type.
+/// Returns the fields in which two states differ in a version; `None` if it has no type.
 pub(super) fn compare(
     live: &Value,
     object: &Value,
@@ -132,7 +132,7 @@ pub(super) fn compare(
 ) -> Option<Comparison> {
     let shape = versions.shape(api_version)?;
     let comparison = Comparison::of(live, object, shape);
-    // What is ignored is ignored in the version of the write.
+    // Fields are ignored in the version of the write.
     Some(if api_version == write.api_version {
         comparison.without(&write.ignored())
     } else {
@@ -140,8 +140,8 @@ pub(super) fn compare(
     })
 }
 
-/// The fields that other managers own and that the write changes, by manager, and what the
-/// write removes has no owner any more.
+/// Returns the fields that other managers own and that the write changes, by manager. Fields that the
+/// write removes lose their owners.
 pub(super) fn take_from_others(
     managers: &mut Managers,
     except: Option<&ManagerId>,
@@ -157,7 +157,7 @@ pub(super) fn take_from_others(
         }
         let version = &ownership.api_version;
         let Some(comparison) = compare(live, object, version, versions, write) else {
-            // The version is served no longer.
+            // The version is not served any more.
             return false;
         };
         let mut set = std::mem::take(&mut ownership.set);
@@ -173,7 +173,7 @@ pub(super) fn take_from_others(
     taken
 }
 
-/// The entries by the types of today; those of versions without a type are dropped.
+/// Converts the entries to the current types. Entries of versions without a type are dropped.
 pub(super) fn reconciled(managers: Managers, versions: &dyn Versions) -> Managers {
     let kept = managers.into_iter().filter_map(|(id, ownership)| {
         let shape = versions.shape(&ownership.api_version)?;
@@ -183,7 +183,7 @@ pub(super) fn reconciled(managers: Managers, versions: &dyn Versions) -> Manager
     kept.collect()
 }
 
-/// The fields without an owner, as a set.
+/// Returns the fields without an owner, as a set.
 pub(super) fn unowned() -> &'static Set {
     static SET: LazyLock<Set> = LazyLock::new(|| {
         let mut set = Set::default();
@@ -195,7 +195,7 @@ pub(super) fn unowned() -> &'static Set {
     &SET
 }
 
-/// Merges the oldest updaters until there are no more than may be.
+/// Merges the oldest updaters until their number is within the limit.
 fn cap(managers: &mut Managers) {
     let updaters = managers
         .iter()
@@ -207,7 +207,7 @@ fn cap(managers: &mut Managers) {
         return;
     };
     updaters.sort();
-    // The first updater of each version, which becomes the shared entry with the second.
+    // The first updater of each version; with the second one, it becomes the shared entry.
     let mut firsts: Vec<(String, ManagerId)> = Vec::new();
     for (time, id) in updaters {
         if excess == 0 {
@@ -236,13 +236,13 @@ fn cap(managers: &mut Managers) {
     }
 }
 
-/// Takes the entries out of an object.
+/// Removes the entries from an object, and returns them.
 pub(super) fn take_entries(object: &mut Value) -> Option<Value> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     metadata.remove("managedFields")
 }
 
-/// Puts entries into an object.
+/// Sets the entries of an object.
 pub(super) fn put_entries(object: &mut Value, managers: &Managers) {
     take_entries(object);
     if let Some(list) = entries::encode(managers) {
@@ -257,7 +257,7 @@ fn put_list(object: &mut Value, list: Value) {
 // === impl Write ===
 
 impl Write<'_> {
-    /// The entry of the manager of an update.
+    /// Returns the identity of the entry of an update.
     fn updater(&self) -> ManagerId {
         ManagerId::new(
             self.manager,

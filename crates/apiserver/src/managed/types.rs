@@ -1,4 +1,4 @@
-//! Types, as far as ownership depends on them: leaves, and how items of lists are identified.
+//! The properties of types that determine ownership: leaves, and the identity of list items.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ mod structural;
 
 pub(crate) use builtin::builtin;
 
-/// The types of one or more kinds, which refer to each other.
+/// The types of one or more kinds, and the types to which they refer.
 #[derive(Debug, Clone)]
 pub(crate) struct Types {
     nodes: Vec<Node>,
@@ -23,24 +23,24 @@ pub(crate) struct Types {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TypeId(usize);
 
-/// A type together with those that it refers to.
+/// A type, with the types to which it refers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
     types: &'a Types,
     id: TypeId,
 }
 
-/// What a value of a type may be: most types allow one of the three.
+/// The allowed values of a type: most types allow one of scalars, lists and objects.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
     pub(super) scalar: Option<Scalar>,
     pub(super) list: Option<List>,
     pub(super) map: Option<Map>,
-    /// Whether a typed object has something in it that is not said, but for its metadata.
+    /// Whether a Go value of this type has fields that the JSON lacks, except in its metadata.
     pub(super) has_structs: bool,
 }
 
-/// Which scalars are allowed.
+/// The allowed scalars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scalar {
     Number,
@@ -56,35 +56,35 @@ pub(super) struct List {
     pub(super) items: TypeId,
 }
 
-/// How the items of a list are identified.
+/// The identity of the items of a list.
 #[derive(Debug, Clone)]
 pub(super) enum ListKind {
-    /// They are not: the list is one leaf.
+    /// Items have no identity: the list is one leaf.
     Atomic,
-    /// By their value.
+    /// The value of the item.
     Set,
-    /// By the values of these members, with what counts where one is absent.
+    /// The values of these members, each with the default for a missing one.
     Map(Vec<(String, Option<Value>)>),
 }
 
 /// An object.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
-    /// Whether it is one leaf.
+    /// Whether the object is one leaf.
     pub(super) is_atomic: bool,
     pub(super) fields: BTreeMap<String, TypeId>,
-    /// The fields that a typed object always has: as an empty object if nothing is said.
+    /// The fields that a Go value always has, as an empty object if the JSON lacks them.
     pub(super) structs: Vec<String>,
-    /// The other fields that a typed object always has, and what they are if nothing is said.
+    /// The other fields that a Go value always has, and their values if the JSON lacks them.
     pub(super) zeros: Vec<(String, Value)>,
-    /// The type of members that are not named; nothing if there may be none.
+    /// The type of all other members; `None` if other members are not allowed.
     pub(super) rest: Option<TypeId>,
 }
 
 impl TypeId {
-    /// Anything, and a leaf whatever it is.
+    /// Any value, as a leaf.
     const LEAF: Self = Self(0);
-    /// Anything: objects are maps of the same, and lists are leaves.
+    /// Any value: objects are maps of this type, and lists are leaves.
     const DEDUCED: Self = Self(1);
 }
 
@@ -109,7 +109,7 @@ impl Types {
         }
     }
 
-    /// The types of the versions of a custom resource, from their structural schemas.
+    /// Creates the types of the versions of a custom resource from their structural schemas.
     pub(crate) fn structural<'a>(
         kind: &str,
         versions: impl IntoIterator<Item = (String, &'a Value)>,
@@ -122,14 +122,14 @@ impl Types {
         types
     }
 
-    /// The type of a kind in a version.
+    /// Returns the type of a kind in a version.
     pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<Shape<'_>> {
         let key = (api_version.to_owned(), kind.to_owned());
         let id = *self.roots.get(&key)?;
         Some(Shape { types: self, id })
     }
 
-    /// A type that knows nothing: objects are maps, and lists are leaves.
+    /// Returns a type for any value: objects are maps, and lists are leaves.
     pub(crate) fn deduced(&self) -> Shape<'_> {
         Shape {
             types: self,
@@ -161,29 +161,29 @@ impl Map {
 
 impl<'a> Shape<'a> {
     pub(super) fn node(self) -> &'a Node {
-        // Ids are made by `add` only, so that they are never out of range.
+        // Only `add` creates ids, so they are never out of range.
         &self.types.nodes[self.id.0.min(self.types.nodes.len() - 1)]
     }
 
-    /// Another type among the same.
+    /// Returns another type of the same `Types`.
     pub(super) fn at(self, id: TypeId) -> Self {
         Self { id, ..self }
     }
 
-    /// Whether objects of this type have a field of that name.
+    /// Returns whether objects of this type have a field with this name.
     pub(super) fn names(self, field: &str) -> bool {
         let map = self.node().map.as_ref();
         map.is_some_and(|map| map.fields.contains_key(field))
     }
 
-    /// The type of a member of an object of this type; nothing if there may be none.
+    /// Returns the type of a member of an object; `None` if the member is not allowed.
     pub(super) fn member(self, name: &str) -> Option<Self> {
         let map = self.node().map.as_ref()?;
         let id = map.fields.get(name).copied().or(map.rest)?;
         Some(self.at(id))
     }
 
-    /// The type of what `step` leads to; of what the type does not know, anything.
+    /// Returns the type at `step`; a type for any value if it is unknown.
     pub(super) fn step(self, step: &Step) -> Self {
         let known = match step {
             Step::Field(name) => self.member(name),
@@ -194,14 +194,13 @@ impl<'a> Shape<'a> {
         known.unwrap_or_else(|| self.types.deduced())
     }
 
-    /// Whether [`with_structs`](Self::with_structs) changes anything that can be owned.
+    /// Returns whether [`with_structs`](Self::with_structs) changes a field that can be owned.
     pub(super) fn has_structs(self) -> bool {
         self.node().has_structs
     }
 
-    /// `value` with the fields that a typed object of Go has where nothing is
-    /// said. The real server compares such objects, and so no manager owns a `spec` by
-    /// creating it.
+    /// Returns `value` with the fields that a Go value has although the JSON lacks them. The real
+    /// server compares Go values, so a manager does not become the owner of a `spec` by creating it.
     pub(super) fn with_structs(self, value: &Value) -> Value {
         match value {
             Value::Object(members) => {
@@ -236,7 +235,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Whether a value of this type is owned as a whole, although it could have parts.
+    /// Returns whether a value of this type is owned as a whole although it has fields or items.
     pub(super) fn is_atomic(self) -> bool {
         let node = self.node();
         match (&node.map, node.scalar, &node.list) {

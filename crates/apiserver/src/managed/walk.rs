@@ -5,17 +5,17 @@ use serde_json::Value;
 use super::path::Step;
 use super::types::{List, ListKind, Map, Scalar, Shape};
 
-/// A value as its type has it treated.
+/// A value in the form that its type requires.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form<'a> {
     Scalar(Scalar),
     List(&'a List),
     Map(&'a Map),
-    /// The type allows nothing. No schema that was accepted says so.
+    /// The type allows no value. No accepted schema has such a type.
     Nothing,
 }
 
-/// Which of the three a type allows once a value has been looked at.
+/// The forms that a type allows for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
     scalar: bool,
@@ -26,7 +26,7 @@ pub(super) struct Choice {
 // === impl Choice ===
 
 impl Choice {
-    /// What `value` of type `shape` may be treated as.
+    /// Returns the allowed forms of `value` of type `shape`.
     pub(super) fn of(shape: Shape<'_>, value: Option<&Value>) -> Self {
         let node = shape.node();
         let all = Self {
@@ -56,7 +56,7 @@ impl Choice {
         }
     }
 
-    /// The form of a value of type `shape`.
+    /// Returns the form of a value of type `shape`.
     pub(super) fn form(self, shape: Shape<'_>) -> Form<'_> {
         let node = shape.node();
         match (&node.map, node.scalar, &node.list) {
@@ -68,11 +68,11 @@ impl Choice {
     }
 }
 
-/// The step to `item` of a list that is no leaf.
+/// Returns the step to `item` of a list that is not a leaf.
 ///
 /// # Errors
 ///
-/// Why it has none, in the words of the real server.
+/// The message of the real server if the item has no step.
 pub(super) fn item_step(list: &List, item: &Value) -> Result<Step, String> {
     match &list.kind {
         ListKind::Atomic => Err("invalid indexing of non-associative list".to_owned()),
@@ -114,12 +114,12 @@ pub(super) fn item_step(list: &List, item: &Value) -> Result<Step, String> {
     }
 }
 
-/// The items of a list; none of what is no list.
+/// Returns the items of a list; no items if `value` is not a list.
 pub(super) fn items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Whether a value is an object with members, or a list with items.
+/// Returns whether a value is an object with members, or a list with items.
 pub(super) fn has_parts(value: Option<&Value>) -> bool {
     match value {
         Some(Value::Array(items)) => !items.is_empty(),

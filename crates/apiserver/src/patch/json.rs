@@ -1,14 +1,13 @@
-//! JSON patches, as lenient as in Kubernetes, with limits of the result.
+//! JSON patches, as lenient as in Kubernetes, with limits on the result.
 //!
 //! RFC 6902 requires that a replaced or tested member exists. Kubernetes reads a missing member as
 //! `null`: it may be replaced, and tested for `null`. It parses the index of a list like a number
 //! in Go, and a negative index counts from the end: `-1` is the last item, or, where a value is
 //! added, the position after it.
 //!
-//! A short patch can describe a huge object: each `copy` of the whole object into itself
-//! doubles it. So what `copy` adds is counted, as in kube-apiserver, and so is how deep the
-//! values of an operation reach. An operation may also read or move large parts of the object;
-//! these steps are counted too.
+//! A short patch can create a huge object: each `copy` of an object into itself doubles its size. So
+//! the size that `copy` adds is limited, as in kube-apiserver, and so is the depth of values. The
+//! values that operations read or move are limited too.
 //!
 //! Source: measured on kube-apiserver v1.36.3.
 
@@ -18,47 +17,47 @@ use json_patch::jsonptr::{Pointer, PointerBuf};
 use json_patch::{AddOperation, Patch, PatchError, PatchOperation, RemoveOperation};
 use serde_json::Value;
 
-/// How many bytes of JSON the `copy` operations of one patch may add: the size of the
-/// largest body, as in kube-apiserver.
+/// The maximum size that the `copy` operations of one patch add, in bytes of JSON: the maximum size
+/// of a body, as in kube-apiserver.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// How deep the values of an object may nest: as deep as a body that is decoded.
+/// The maximum depth of an object, which is that of a body.
 const MAX_DEPTH: usize = 128;
 
-/// How many values the operations of one patch may visit to find out how deep the object is, or
-/// shift in lists: a part of a second. An object has at most 1.5 million values, and is visited only
-/// if it nests almost as deep as it may.
+/// The maximum number of values that the operations of one patch visit to determine the depth of the
+/// object, or shift in lists. They take less than a second. An object has at most 1.5 million values,
+/// and is visited only if its depth is near the maximum.
 const MAX_STEPS: usize = 10_000_000;
 
-/// How many items of a list are shifted in the time in which one value is visited.
+/// The number of list items that are shifted in the time of a visit of one value.
 const SHIFTED_IN_A_STEP: usize = 4;
 
-/// Why a patch was not applied; the object is as it was.
+/// The reason why a patch was not applied. The object has not changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApplyError {
-    /// An operation names something that is not there, or a test failed.
+    /// The path of an operation does not exist, or a test failed.
     #[error(transparent)]
     Operation(#[from] PatchError),
-    /// The `copy` operations add more than an object may hold.
+    /// The `copy` operations exceed the maximum size.
     #[error(
         "Unable to complete the copy, the accumulated size increase of copy is {size}, exceeding \
          the limit {MAX_COPIED}"
     )]
     Copied {
-        /// What the operations up to this one add, in bytes of JSON.
+        /// The size that the operations up to this one add, in bytes of JSON.
         size: usize,
     },
-    /// An operation builds a value that nests deeper than a body may.
+    /// An operation creates a value that exceeds the maximum depth.
     #[error("Unable to apply the operation, the object would nest deeper than {MAX_DEPTH} levels")]
     Depth,
-    /// The operations take too long together.
+    /// All operations together take too long.
     #[error(
         "Unable to apply the operations, together they visit or shift more than {MAX_STEPS} values"
     )]
     Steps,
 }
 
-/// Changes `object`, or leaves it as it is if an operation does not fit.
+/// Applies the operations to `object`, which is not changed if one of them fails.
 pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError> {
     let mut changed = object.clone();
     let mut copied: usize = 0;
@@ -78,7 +77,7 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
         steps = steps.checked_sub(shifted).ok_or(ApplyError::Steps)?;
         deepest = deepest.max(reach(operation, deepest));
         if deepest > MAX_DEPTH {
-            // The estimate may be too high: what is moved need not be the deepest part.
+            // The estimate can be too high: the moved value may not be the deepest one.
             let exact = exact_reach(&changed, operation, &mut steps).ok_or(ApplyError::Steps)?;
             let whole = depth_within(&changed, &mut steps).ok_or(ApplyError::Steps)?;
             deepest = exact.max(whole);
@@ -97,7 +96,7 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
             PatchOperation::Test(test)
                 if test.value.is_null() && lacks(&changed, test.path.as_str()) => {}
             PatchOperation::Move(from) if has_other_index(&from.path) => {
-                // The index is that of the list without the value.
+                // The index applies to the list without the value.
                 let value = changed.pointer_mut(from.from.as_str()).map(Value::take);
                 let remove = RemoveOperation {
                     path: from.from.clone(),
@@ -118,8 +117,8 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
     Ok(())
 }
 
-/// `operation` with the indices of lists in `object` as RFC 6901 writes them, but for the path
-/// of a move, which leads into the list without the value.
+/// Returns `operation` with list indices in the form of RFC 6901, except in the path of a move, which
+/// applies to the list without the value.
 fn with_indices<'a>(object: &Value, operation: &'a PatchOperation) -> Cow<'a, PatchOperation> {
     let mut operation = Cow::Borrowed(operation);
     let from = match &*operation {
@@ -155,8 +154,8 @@ fn with_indices<'a>(object: &Value, operation: &'a PatchOperation) -> Cow<'a, Pa
     operation
 }
 
-/// `pointer` with the indices of lists as RFC 6901 writes them; nothing if they are already.
-/// `adds` says that its last index may be that behind the last item.
+/// Returns `pointer` with list indices in the form of RFC 6901; `None` if they have this form. With
+/// `adds`, the last index may be the position after the last item.
 fn with_index(object: &Value, pointer: &Pointer, adds: bool) -> Option<PointerBuf> {
     if !has_other_index(pointer) {
         return None;
@@ -182,13 +181,13 @@ fn with_index(object: &Value, pointer: &Pointer, adds: bool) -> Option<PointerBu
     Some(PointerBuf::from_tokens(tokens))
 }
 
-/// Whether a part of `pointer` may be an index that RFC 6901 doesn't know, such as `-1` or `01`.
+/// Returns whether `pointer` may have an index that RFC 6901 does not allow, such as `-1` or `01`.
 fn has_other_index(pointer: &Pointer) -> bool {
     let mut parts = pointer.as_str().split('/');
     parts.any(|part| part.len() > 1 && part.starts_with(['-', '+', '0']))
 }
 
-/// The index that `text` means in a list of `len` items.
+/// Parses the index `text` of a list of `len` items.
 fn index(text: &str, len: usize) -> Option<usize> {
     let number: i64 = text.parse().ok()?;
     if number < 0 {
@@ -198,8 +197,8 @@ fn index(text: &str, len: usize) -> Option<usize> {
     }
 }
 
-/// How deep the values that `operation` writes reach at most, if the object is `deepest`
-/// deep. Costs nothing for values that come from the object.
+/// Returns an upper bound of the depth of the values that `operation` writes, in an object of the
+/// depth `deepest`. Does not visit values of the object.
 fn reach(operation: &PatchOperation, deepest: usize) -> usize {
     match operation {
         PatchOperation::Add(add) => levels(add.path.as_str()) + depth(&add.value),
@@ -210,8 +209,8 @@ fn reach(operation: &PatchOperation, deepest: usize) -> usize {
     }
 }
 
-/// The same, after a look at the values that come from the object; nothing if that takes more
-/// than `steps`.
+/// Returns the exact depth, for which it visits values of the object; `None` if this takes more than
+/// `steps`.
 fn exact_reach(object: &Value, operation: &PatchOperation, steps: &mut usize) -> Option<usize> {
     let (from, to) = match operation {
         PatchOperation::Copy(copy) => (copy.from.as_str(), copy.path.as_str()),
@@ -223,11 +222,11 @@ fn exact_reach(object: &Value, operation: &PatchOperation, steps: &mut usize) ->
     Some(levels(to).saturating_add(depth))
 }
 
-/// How many items of lists `operation` shifts at most.
+/// Returns the maximum number of list items that `operation` shifts.
 fn shifted(object: &Value, operation: &PatchOperation) -> usize {
     let items = |pointer: &Pointer| {
         let list = (pointer.as_str().rsplit_once('/'))
-            // Behind the last item nothing is shifted.
+            // An item at the end shifts no other item.
             .filter(|(_, last)| *last != "-")
             .and_then(|(list, _)| object.pointer(list)?.as_array());
         list.map_or(0, Vec::len)
@@ -241,17 +240,18 @@ fn shifted(object: &Value, operation: &PatchOperation) -> usize {
     }
 }
 
-/// How many levels below the root `pointer` leads.
+/// Returns the depth of `pointer`.
 fn levels(pointer: &str) -> usize {
     pointer.bytes().filter(|byte| *byte == b'/').count()
 }
 
-/// How many values stand inside of each other in `value`; 0 for one that holds no others.
+/// Returns the depth of `value`; 0 for a scalar and for an empty list or object.
 fn depth(value: &Value) -> usize {
     depth_within(value, &mut usize::MAX.clone()).unwrap_or(usize::MAX)
 }
 
-/// The same; nothing if more than `steps` values are in it, from which they are taken.
+/// Returns the depth of `value`, and takes the number of its values from `steps`; `None` if it has
+/// more.
 fn depth_within(value: &Value, steps: &mut usize) -> Option<usize> {
     *steps = steps.checked_sub(1)?;
     let mut deepest = 0;
@@ -267,9 +267,9 @@ fn depth_within(value: &Value, steps: &mut usize) -> Option<usize> {
     Some(deepest + 1)
 }
 
-/// How many bytes of JSON `value` is.
+/// Returns the size of `value` in bytes of JSON.
 fn json_size(value: &Value) -> usize {
-    /// Counts what is written to it.
+    /// Counts the written bytes.
     struct Count(usize);
 
     impl std::io::Write for Count {
@@ -284,12 +284,12 @@ fn json_size(value: &Value) -> usize {
     }
 
     let mut count = Count(0);
-    // A `Value` serializes always, and the writer takes everything.
+    // Neither the serialization of a `Value` nor the writer can fail.
     _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// Whether `pointer` names a member that its object, which is there, doesn't have.
+/// Returns whether `pointer` is the path of a missing member of an existing object.
 fn lacks(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).is_none()
         && pointer
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(patched(Value::Array(adds)), None);
     }
 
-    /// Each of these takes long and changes little, and a patch has up to 10,000 of them.
+    /// Each of these operations takes long and changes little, and a patch has up to 10,000 of them.
     #[test]
     fn operations_that_visit_or_shift_too_many_values_are_refused() {
         let mut object = json!({ "wide": vec![0; 100_000], "a": 1 });

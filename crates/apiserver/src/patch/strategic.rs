@@ -3,7 +3,7 @@
 //! The type of an object defines for each list whether a patch replaces it or merges it, and by
 //! which key.
 //!
-//! Source: apimachinery `pkg/util/strategicpatch`, for what the directives mean.
+//! Source: apimachinery `pkg/util/strategicpatch`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,27 +12,27 @@ use serde_json::{Map, Value};
 use crate::managed::{go_type, shown};
 use crate::typed::{Field, Shape, Struct, named};
 
-/// What to do with a map or a list instead of merging: `replace` or `delete`.
+/// The directive that replaces or deletes a map or list: `replace` or `delete`.
 const DIRECTIVE: &str = "$patch";
-/// The only keys of a map that stay.
+/// The directive with the only keys of a map that are kept.
 const RETAIN_KEYS: &str = "$retainKeys";
-/// In which order the items of a list are to be.
+/// The prefix of the directive with the order of the items of a list.
 const ORDER: &str = "$setElementOrder/";
-/// What to take out of a list of plain values.
+/// The prefix of the directive with the items to remove from a list of scalars.
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
-/// How a patch treats a list.
+/// The effect of a patch on a list.
 #[derive(Clone, Copy)]
 enum List {
-    /// It replaces it.
+    /// The patch replaces the list.
     Replaced,
-    /// It adds what is not in it.
+    /// The patch adds the items that the list lacks.
     Set,
-    /// It merges the items with the same value of this member.
+    /// The patch merges the items with the same value of this member.
     Keyed(&'static str),
 }
 
-/// How the list in a field is treated.
+/// Returns the effect of a patch on the list in a field.
 fn list_of(field: Option<&Field>) -> List {
     match field {
         Some(field) if !field.strategy.split(',').any(|word| word == "merge") => List::Replaced,
@@ -42,12 +42,12 @@ fn list_of(field: Option<&Field>) -> List {
     }
 }
 
-/// Whether a patch replaces an object instead of merging it.
+/// Returns whether a patch replaces the object in a field instead of merging it.
 fn is_replaced(field: &Field) -> bool {
     field.strategy.split(',').any(|word| word == "replace")
 }
 
-/// The type of an object, or of the items of a list or a map.
+/// Returns the type of an object, or of the items of a list or the values of a map.
 fn inside(shape: &Shape) -> Option<&'static Struct> {
     match shape {
         Shape::Struct(name) => named(name),
@@ -60,8 +60,7 @@ fn inside(shape: &Shape) -> Option<&'static Struct> {
 ///
 /// # Errors
 ///
-/// What Kubernetes says of an item that is to be merged by a key which it does not have, and of
-/// an unknown directive.
+/// The message of Kubernetes about an item without its merge key, or about an unknown directive.
 pub(super) fn merge(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
@@ -78,7 +77,7 @@ pub(super) fn merge(
         let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
         target.retain(|key, _| retained.contains(key.as_str()));
     }
-    // Lists whose order is given, as they were before.
+    // The lists for which the patch specifies the order, before the merge.
     let ordered = patch.keys().filter_map(|key| key.strip_prefix(ORDER));
     let before = |target: &Map<String, Value>, key: &str| {
         let list = target.get(key).and_then(Value::as_array);
@@ -143,7 +142,7 @@ pub(super) fn merge(
     Ok(())
 }
 
-/// Merges `patch` into a list that is there.
+/// Merges `patch` into an existing list.
 fn merge_list(
     treatment: List,
     kind: Option<&'static Struct>,
@@ -221,7 +220,7 @@ fn merge_list(
     Ok(())
 }
 
-/// Checks that all items of a list and of the patch for it have one type, of Go.
+/// Checks that all items of a list and of its patch have the same Go type.
 fn check_same_types(list: &[Value], patch: &[Value]) -> Result<(), String> {
     let mut all = list.iter().chain(patch).map(go_type);
     let Some(first) = all.next() else {
@@ -242,7 +241,7 @@ fn is_directive(item: &Value, wanted: &str) -> bool {
         .is_some_and(|directive| directive == wanted)
 }
 
-/// The value by which `item` is merged.
+/// Returns the value by which `item` is merged.
 fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, String> {
     item.get(key).ok_or_else(|| {
         format!(
@@ -252,7 +251,7 @@ fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, String> {
     })
 }
 
-/// A value that is new to the object: what the patch says, without its directives.
+/// Returns the value that a patch adds to an object, without its directives.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(patch) => {
@@ -268,7 +267,7 @@ fn plain(value: &Value) -> Value {
     }
 }
 
-/// A list that is new to the object.
+/// Returns the list that a patch adds to an object.
 fn plain_list(items: &[Value]) -> Value {
     plain_items(items).collect()
 }
@@ -280,8 +279,8 @@ fn plain_items(items: &[Value]) -> impl Iterator<Item = Value> {
         .map(plain)
 }
 
-/// Brings the items that `wanted` names into its order. The others keep the order that they had
-/// `before`, and stand behind those that were not there before or were before them.
+/// Orders the items in `wanted` like it. The other items keep their order from `before`, and are after
+/// the items that are new or were before them.
 fn put_in_order(treatment: List, list: &mut Vec<Value>, wanted: &[Value], before: &[Value]) {
     fn identity(treatment: List, item: &Value) -> Option<&Value> {
         match treatment {

@@ -19,11 +19,11 @@ use super::{
 };
 use crate::status::FieldError;
 
-/// Compiles `schema`, which may take no more than is left of `limits`.
+/// Compiles `schema`, within the rest of `limits`.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, sorted.
+/// All errors of the schema, sorted.
 pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<FieldError>> {
     let root = Place::root("");
     let mut compiler = Compiler {
@@ -35,7 +35,7 @@ pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<F
     let node = compiler.node(schema, &root, Scope::ROOT);
     structural::check_complete(&node, &root, &mut compiler.faults);
     if compiler.faults.is_empty() {
-        // A default is a value: it can be checked once the schema is known to be sound.
+        // A default can be validated only against a valid schema.
         defaults::check(&node, &root, &mut compiler.faults);
     }
     let Compiler {
@@ -51,27 +51,27 @@ pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<F
         return Ok(node);
     }
     faults.sort_by_cached_key(ToString::to_string);
-    // Two rules may look at one keyword; its type is reported once.
+    // Two rules can read one keyword; its wrong type is reported once.
     faults.dedup();
     Err(faults)
 }
 
-/// Where a schema stands among others, as far as rules depend on it.
+/// The position of a schema, as far as rules depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
     pub(super) level: Level,
 
-    /// Below `metadata`, `kind` or `apiVersion` of a whole object.
+    /// Below `metadata`, `kind` or `apiVersion` of a complete object.
     pub(super) in_meta: bool,
 
-    /// Why no default may be given here.
+    /// The reason why a default is not allowed here.
     pub(super) no_default: Option<&'static str>,
 
-    /// `anyOf` spells "integer or string", which may name types although nested.
+    /// `anyOf` is "integer or string", which may have types although it is nested.
     names_types: bool,
 }
 
-/// What kind of place a schema describes.
+/// The value that a schema describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// The object.
@@ -84,7 +84,7 @@ pub(super) enum Level {
     Nested,
 }
 
-/// The faults so far, and the patterns, each compiled once however often it is used.
+/// The errors so far, and the patterns, each of which is compiled once.
 #[derive(Debug)]
 struct Compiler<'a> {
     faults: Vec<FieldError>,
@@ -103,7 +103,7 @@ impl Scope {
         names_types: false,
     };
 
-    /// Below here, at `level`; what is nested stays nested.
+    /// Returns the scope below this one, at `level`. It is nested if this one is.
     fn below(self, level: Level) -> Self {
         let level = if self.level == Level::Nested {
             Level::Nested
@@ -117,7 +117,7 @@ impl Scope {
         }
     }
 
-    /// The field `name` of a schema that describes a whole object, or not.
+    /// Returns the scope of the field `name`, which is a field of a complete object if `whole`.
     fn field(self, name: &str, whole: bool) -> Self {
         let below = self.below(Level::Field);
         let no_default = match name {
@@ -140,7 +140,7 @@ impl Scope {
         }
     }
 
-    /// Below `additionalProperties`.
+    /// Returns the scope of `additionalProperties`.
     fn each(self) -> Self {
         let below = self.below(Level::Field);
         if self.in_meta {
@@ -201,7 +201,7 @@ impl Compiler<'_> {
         node
     }
 
-    /// The schemas of what stands inside.
+    /// Compiles the schemas of fields, items and values.
     fn below(&mut self, node: &mut Node, words: &Keywords<'_>, at: &Place<'_>, scope: Scope) {
         if let Some(properties) = words.entries("properties", &mut self.faults) {
             let all = at.child("properties");
@@ -220,7 +220,7 @@ impl Compiler<'_> {
                 Additional::Each(Box::new(self.node(schema, &at, scope.each())))
             }
         };
-        // A list of schemas is refused by the vocabulary.
+        // `vocabulary` rejects a list of schemas.
         if let Some(schema) = words.raw("items").filter(|schema| !schema.is_array()) {
             let items = self.node(schema, &at.child("items"), scope.below(Level::Item));
             node.items = Some(Box::new(items));
@@ -283,14 +283,14 @@ impl Compiler<'_> {
         schemas.iter().enumerate().map(clause).collect()
     }
 
-    /// `allOf`, whose first clause may spell "integer or string".
+    /// Compiles `allOf`, whose first clause may be "integer or string".
     fn all_of(&mut self, schemas: &[Value], at: &Place<'_>, nested: Scope) -> Vec<Node> {
         let all = at.child("allOf");
         let clause = |(i, schema): (usize, &Value)| {
             let mut node = self.node(schema, &all.index(i), nested);
             let spelled = schema.get("anyOf").and_then(Value::as_array);
             if i == 0 && spelled.is_some_and(|any_of| structural::is_int_or_string(any_of)) {
-                // The types were refused as those of any nested schema; here they may stand.
+                // The types were rejected as in any nested schema; here they are allowed.
                 let allowed = all.index(0).child("anyOf").to_string();
                 self.faults
                     .retain(|fault| !fault.path.starts_with(&allowed));
@@ -331,7 +331,7 @@ fn list(words: &Keywords<'_>, faults: &mut Vec<FieldError>) -> List {
     match words.text("x-kubernetes-list-type", faults) {
         Some("set") => List::Set,
         Some("map") => List::Map(words.texts("x-kubernetes-list-map-keys", faults)),
-        // Other words are refused by the vocabulary.
+        // `vocabulary` rejects other texts.
         _ => List::Atomic,
     }
 }

@@ -1,4 +1,4 @@
-//! Defaults: filled in where a field is missing, and checked when a schema is compiled.
+//! Defaults: set in objects with missing fields, and validated when a schema is compiled.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting`, Kubernetes 1.36.
 
@@ -34,7 +34,7 @@ pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
     }
 }
 
-/// Whether [`drop_nulls`] changes `value`.
+/// Returns whether [`drop_nulls`] changes `value`.
 pub(super) fn has_dropped_nulls(node: &Node, value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter().any(|(name, value)| {
@@ -49,7 +49,7 @@ pub(super) fn has_dropped_nulls(node: &Node, value: &Value) -> bool {
     }
 }
 
-/// Whether `value` is a `null` that its field does not allow and that no default replaces.
+/// Returns whether `value` is a `null` that its field does not allow and that no default replaces.
 fn is_dropped(field: &Node, value: &Value) -> bool {
     value.is_null() && !field.nullable && field.default.is_none()
 }
@@ -104,11 +104,11 @@ impl Budget {
     }
 }
 
-/// Fills in what is missing in `value`, and in what it contains.
+/// Sets the defaults of the missing fields in `value`, at all levels.
 ///
 /// # Errors
 ///
-/// [`DefaultsTooLarge`] if it would take more than `budget`. Then only a part is filled in.
+/// [`DefaultsTooLarge`] if they would take more than `budget`. Then only some are set.
 pub(super) fn fill(
     node: &Node,
     value: &mut Value,
@@ -164,7 +164,7 @@ fn replace_null(
     Ok(())
 }
 
-/// Checks that every default in and below `node` is a value that the schema allows.
+/// Validates the defaults of `node` and of all nodes below it.
 pub(super) fn check(node: &Node, at: &Place<'_>, faults: &mut Vec<FieldError>) {
     if let Some(default) = &node.default {
         let at = at.child("default").to_string();

@@ -11,13 +11,13 @@ use super::{
 use crate::metadata::{self, syntax};
 use crate::status::FieldError;
 
-/// What Kubernetes says of a kind that could not be a name.
+/// The message of Kubernetes about an invalid kind.
 const NOT_A_KIND: &str = "may have mixed case, but should otherwise match: a DNS-1035 label must \
     consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
     end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation \
     is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// Whether `node` describes an embedded object or contains one.
+/// Returns whether `node` describes an embedded object or contains one.
 pub(super) fn occurs(node: &Node) -> bool {
     let additional = match &node.additional {
         Additional::Each(each) => Some(&**each),

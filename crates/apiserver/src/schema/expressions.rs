@@ -2,8 +2,7 @@
 //!
 //! Rules are not evaluated, and their types are not checked.
 //!
-//! Source: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`, Kubernetes 1.36,
-//! for the rules and their wording.
+//! Source: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`, Kubernetes 1.36.
 
 use std::collections::HashMap;
 use std::thread;
@@ -108,7 +107,7 @@ pub(super) fn check(
     texts
 }
 
-/// The errors of the syntax of `rules`, on a thread with a stack that suffices for each expression.
+/// Returns the syntax errors of `rules`, which a thread with a sufficient stack parses.
 pub(super) fn parse(rules: &[RuleText], limits: &mut Limits) -> Vec<FieldError> {
     if rules.is_empty() {
         return Vec::new();
@@ -130,7 +129,7 @@ pub(super) fn parse(rules: &[RuleText], limits: &mut Limits) -> Vec<FieldError> 
 }
 
 fn parse_here(rules: &[RuleText], limits: &mut Limits) -> Vec<FieldError> {
-    // Definitions repeat rules in each of their versions.
+    // Definitions repeat rules in each version.
     let mut known = HashMap::new();
     let mut faults = Vec::new();
     for rule in rules {
@@ -153,7 +152,7 @@ fn parse_here(rules: &[RuleText], limits: &mut Limits) -> Vec<FieldError> {
     faults
 }
 
-/// The description of the errors of one expression.
+/// Returns the description of the errors of one expression.
 fn syntax_errors(text: &str, limits: &mut Limits) -> Option<String> {
     if text.len() > MAX_LENGTH {
         return Some(format!("an expression may have at most {MAX_LENGTH} bytes"));
@@ -197,12 +196,12 @@ fn check_message(rule: &str, message: &str, at: &Place<'_>, faults: &mut Vec<Fie
     }
 }
 
-/// Whether a text is specified, but has only spaces.
+/// Returns whether a text is specified, but has only spaces.
 fn is_blank(text: &str) -> bool {
     !text.is_empty() && text.trim().is_empty()
 }
 
-/// Whether `path`, such as `.spec.ports['http']`, names a field of `schema`.
+/// Returns whether `path`, such as `.spec.ports['http']`, is the path of a field of `schema`.
 fn is_field(path: &str, schema: &Value) -> bool {
     let mut schema = schema;
     let mut rest = path;
@@ -239,7 +238,7 @@ fn is_field(path: &str, schema: &Value) -> bool {
     true
 }
 
-/// Where a text that is quoted with `'` ends.
+/// Returns the end of a text that is quoted with `'`.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     (0..bytes.len()).find(|&at| bytes[at] == b'\'' && (at == 0 || bytes[at - 1] != b'\\'))

@@ -1,23 +1,23 @@
-//! The formats that Kubernetes checks, and no others.
+//! The formats of strings that Kubernetes checks.
 //!
-//! A format that is not known for the type is dropped, as a real API server drops it.
-//! Not checked although Kubernetes does: `bsonobjectid`, `creditcard`, `isbn*`, `ssn`.
+//! A format that is unknown for the type is ignored, as on the real server. These formats are not
+//! checked although Kubernetes checks them: `bsonobjectid`, `creditcard`, `isbn*`, `ssn`.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go` and kube-openapi
-//! `pkg/validation/strfmt`, Kubernetes 1.36, for what each format accepts.
+//! `pkg/validation/strfmt`, Kubernetes 1.36.
 
 use super::node::{Type, Types};
 
 mod network;
 
-/// A format, with the name it was written in.
+/// A format, with its name as in the schema.
 #[derive(Clone, Debug)]
 pub(super) struct Format {
     pub(super) name: String,
     pub(super) check: Check,
 }
 
-/// How a format is checked.
+/// The check of a format.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     Text(fn(&str) -> bool),
@@ -30,7 +30,7 @@ pub(super) enum Check {
 // === impl Format ===
 
 impl Format {
-    /// The format called `name` for a value of `types`, if it is one that is checked.
+    /// Returns the format `name` for a value of `types`; `None` if it is not checked.
     pub(super) fn named(name: &str, types: Types) -> Option<Self> {
         let check = match types {
             Types::Any | Types::IntOrString | Types::One(Type::String) => Check::Text(text(name)?),
@@ -54,7 +54,7 @@ impl Format {
 }
 
 fn text(name: &str) -> Option<fn(&str) -> bool> {
-    // Dashes do not count: `date-time` is `datetime`.
+    // Dashes are ignored: `date-time` is `datetime`.
     Some(match name.replace('-', "").as_str() {
         "byte" => is_base64,
         "cidr" => network::is_cidr,
@@ -99,7 +99,7 @@ fn is_date(text: &str) -> bool {
     shape && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// RFC 3339's date-time: a date, `T`, a time and an offset, in either case.
+/// A date-time of RFC 3339: a date, `T`, a time and an offset, in upper or lower case.
 fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else {
         return false;
@@ -134,15 +134,15 @@ fn is_date_time(text: &str) -> bool {
     }
 }
 
-/// Go's `1h30m`, or text that has a part such as Scala's `3 days`.
+/// A duration of Go (`1h30m`), or a text that contains a duration of Scala (`3 days`).
 fn is_duration(text: &str) -> bool {
-    // Units as they stand, and those that more letters may follow, as in `nanoseconds`.
+    // Exact units, and beginnings of units, as of `nanoseconds`.
     const UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const BEGINNINGS: [&str; 8] = [
         "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
     ];
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == 'µ';
-    // A unit stands after digits, with or without spaces between them.
+    // A unit follows digits, perhaps after spaces.
     let mut parts = text.split_inclusive(|c: char| !c.is_ascii_digit());
     let mut at = 0;
     is_go_duration(text)
@@ -222,7 +222,7 @@ fn is_long_name(text: &str) -> bool {
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     let digits: Vec<_> = text.chars().filter(|c| *c != '-').collect();
     let dashes_are_right = {
-        // Each dash is optional, at its own place.
+        // Each dash is optional.
         let mut digits = 0;
         let mut last_was_dash = false;
         text.chars().all(|c| {

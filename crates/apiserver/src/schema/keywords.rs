@@ -1,15 +1,15 @@
-//! The keywords of one schema object, read with their types checked.
+//! Reads the keywords of one schema object, and checks their types.
 
 use serde_json::{Map, Value};
 
 use super::place::Place;
 use crate::status::FieldError;
 
-/// One object of a schema, and where it stands.
+/// One object of a schema, with its position.
 ///
-/// A keyword of the wrong type is a fault and otherwise treated as absent, and `null` is
-/// absent without a fault, as when Go decodes it. Keywords that are not asked for are
-/// tolerated: Kubernetes drops them when it decodes a CRD.
+/// A keyword of the wrong type is an error, and is treated as absent. `null` is absent without an
+/// error, as when Go decodes it. Unknown keywords are ignored: Kubernetes drops them when it decodes
+/// a CRD.
 #[derive(Debug)]
 pub(super) struct Keywords<'a> {
     map: &'a Map<String, Value>,
@@ -19,7 +19,7 @@ pub(super) struct Keywords<'a> {
 // === impl Keywords ===
 
 impl<'a> Keywords<'a> {
-    /// Reads `schema`, which stands `at`; `None`, with a fault, if it is no object.
+    /// Reads `schema`, which is `at` a position; `None`, with an error, if it is not an object.
     pub(super) fn read(
         schema: &'a Value,
         at: &Place<'a>,
@@ -37,40 +37,40 @@ impl<'a> Keywords<'a> {
         }
     }
 
-    /// The keyword as it stands, unless it is absent or `null`.
+    /// Returns the value of a keyword; `None` if it is absent or `null`.
     pub(super) fn raw(&self, keyword: &str) -> Option<&'a Value> {
         self.map.get(keyword).filter(|value| !value.is_null())
     }
 
-    /// A string that is not empty.
+    /// Returns a string; `None` if it is absent or empty.
     pub(super) fn text(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Option<&'a str> {
         self.typed(keyword, "a string", faults, Value::as_str)
             .filter(|text| !text.is_empty())
     }
 
-    /// A boolean; absent is `false`.
+    /// Returns a boolean; `false` if it is absent.
     pub(super) fn flag(&self, keyword: &str, faults: &mut Vec<FieldError>) -> bool {
         self.typed(keyword, "a boolean", faults, Value::as_bool)
             .unwrap_or_default()
     }
 
-    /// A number.
+    /// Returns a number.
     pub(super) fn number(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Option<f64> {
         self.typed(keyword, "a number", faults, Value::as_f64)
     }
 
-    /// How many of something.
+    /// Returns a length or count.
     pub(super) fn count(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Option<u64> {
         self.typed(keyword, "a non-negative integer", faults, Value::as_u64)
     }
 
-    /// A list; absent is empty.
+    /// Returns a list; empty if it is absent.
     pub(super) fn list(&self, keyword: &str, faults: &mut Vec<FieldError>) -> &'a [Value] {
         self.typed(keyword, "an array", faults, Value::as_array)
             .map_or(&[], Vec::as_slice)
     }
 
-    /// A list of strings; absent is empty.
+    /// Returns a list of strings; empty if it is absent.
     pub(super) fn texts(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Vec<String> {
         let mut texts = Vec::new();
         for (i, value) in self.list(keyword, faults).iter().enumerate() {
@@ -86,7 +86,7 @@ impl<'a> Keywords<'a> {
         texts
     }
 
-    /// Named things.
+    /// Returns the members of an object.
     pub(super) fn entries(
         &self,
         keyword: &str,

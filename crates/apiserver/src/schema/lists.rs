@@ -12,7 +12,7 @@ use super::{
 };
 use crate::status::FieldError;
 
-/// Notes every element that a list may not hold, or holds already.
+/// Reports each element that a list must not contain, or contains already.
 pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec<FieldError>) {
     match value {
         Value::Object(fields) => {
@@ -67,7 +67,7 @@ fn check_map(names: &[String], elements: &[Value], at: &Place<'_>, faults: &mut 
     }
 }
 
-/// The positions of the second occurrence of each key. Further occurrences are not reported.
+/// Returns the positions of the second occurrence of each key. Further occurrences are not reported.
 fn repeated(keys: impl Iterator<Item = String>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut repeated = Vec::new();

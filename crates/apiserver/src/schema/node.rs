@@ -1,4 +1,4 @@
-//! A compiled schema: one node per place where a value may stand.
+//! The nodes of a compiled schema.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,20 +7,20 @@ use serde_json::Value;
 
 use super::{PatternBytes, format::Format};
 
-/// What may stand in one place.
+/// A compiled schema of one value.
 ///
-/// The clauses of `allOf`, `anyOf`, `oneOf` and `not` are nodes too: Kubernetes forbids
-/// them to say anything but rules, and the compiler has seen to that.
+/// The clauses of `allOf`, `anyOf`, `oneOf` and `not` are nodes too. They contain only rules about
+/// values, which the compiler checks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) types: Types,
     pub(super) nullable: bool,
     pub(super) default: Option<Value>,
 
-    /// Unknown fields stay (`x-kubernetes-preserve-unknown-fields`).
+    /// Whether unknown fields are kept (`x-kubernetes-preserve-unknown-fields`).
     pub(super) open: bool,
 
-    /// A whole Kubernetes object stands here (`x-kubernetes-embedded-resource`).
+    /// Whether the value is a complete Kubernetes object (`x-kubernetes-embedded-resource`).
     pub(super) embedded: bool,
 
     pub(super) properties: BTreeMap<String, Node>,
@@ -30,7 +30,7 @@ pub(super) struct Node {
     pub(super) rules: Rules,
 }
 
-/// The JSON types that a value may have.
+/// The allowed JSON types of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Types {
     #[default]
@@ -52,7 +52,7 @@ pub(super) enum Type {
 /// The rule for fields that `properties` does not contain.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Additional {
-    /// Nothing is said: they are pruned, and valid.
+    /// `additionalProperties` is absent: the fields are pruned, and valid.
     #[default]
     Unsaid,
 
@@ -62,25 +62,25 @@ pub(super) enum Additional {
     /// `additionalProperties: true`.
     Anything,
 
-    /// Each of them is like this.
+    /// The schema of each of these fields.
     Each(Box<Node>),
 }
 
-/// What makes two elements of a list the same (`x-kubernetes-list-type`).
+/// The identity of the elements of a list (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum List {
-    /// Nothing does.
+    /// Elements have no identity.
     #[default]
     Atomic,
 
-    /// Their values.
+    /// The value of the element.
     Set,
 
-    /// Their values of these fields.
+    /// The values of these fields.
     Map(Vec<String>),
 }
 
-/// What a value of the right type must satisfy.
+/// The rules for a value of an allowed type.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     pub(super) required: Vec<String>,
@@ -100,21 +100,21 @@ pub(super) struct Rules {
     pub(super) not: Option<Box<Node>>,
 }
 
-/// How many there may be.
+/// The limits of a length or count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Range {
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
 }
 
-/// How large or small a number may be.
+/// The limits of a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     pub(super) value: f64,
     pub(super) exclusive: bool,
 }
 
-/// A regular expression, with the words it was written in.
+/// A compiled regular expression, with its text.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) text: String,
@@ -125,7 +125,7 @@ pub(super) struct Pattern {
 // === impl Node ===
 
 impl Node {
-    /// The node of the field `name`, however it was declared.
+    /// Returns the node of the field `name`, from `properties` or `additionalProperties`.
     pub(super) fn field(&self, name: &str) -> Option<&Node> {
         self.properties.get(name).or(match &self.additional {
             Additional::Each(node) => Some(node),
@@ -137,7 +137,7 @@ impl Node {
 // === impl Type ===
 
 impl Type {
-    /// Every type, in the order in which Kubernetes lists them.
+    /// All types, in the order of Kubernetes.
     pub(super) const ALL: [Self; 6] = [
         Self::Array,
         Self::Boolean,
@@ -147,7 +147,7 @@ impl Type {
         Self::String,
     ];
 
-    /// Its name in a schema.
+    /// Returns the name of the type in a schema.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Array => "array",
@@ -159,17 +159,17 @@ impl Type {
         }
     }
 
-    /// The type called `name`.
+    /// Returns the type with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The type of `value`; `null` has none.
+    /// Returns the type of `value`; `None` for `null`.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Null => None,
             Value::Bool(_) => Some(Self::Boolean),
-            // An integer that does not fit 64 bits is a float to Go.
+            // Go decodes an integer of more than 64 bits as a float.
             Value::Number(number) if number.is_i64() => Some(Self::Integer),
             Value::Number(_) => Some(Self::Number),
             Value::String(_) => Some(Self::String),
@@ -182,7 +182,7 @@ impl Type {
 // === impl Types ===
 
 impl Types {
-    /// The names, as Kubernetes joins them.
+    /// Returns the names, joined as in Kubernetes.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -191,7 +191,7 @@ impl Types {
         }
     }
 
-    /// Whether `kind` is named.
+    /// Returns whether `kind` is allowed.
     pub(super) fn contains(self, kind: Type) -> bool {
         match self {
             Self::Any => false,

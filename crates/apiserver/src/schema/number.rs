@@ -1,8 +1,8 @@
-//! Numbers as Go prints and compares them, because messages and limits are Go's.
+//! Prints and compares numbers like Go, because messages and limits come from Go.
 
 use serde_json::Value;
 
-/// A float as `%v` prints it: the shortest form, with an exponent from `1e+21` on.
+/// Prints a float like `%v`: in the shortest form, with an exponent from `1e+21` on.
 pub(crate) fn float_text(float: f64) -> String {
     let size = float.abs();
     if size == 0.0 || (1e-4..1e21).contains(&size) {
@@ -21,12 +21,12 @@ pub(crate) fn float_text(float: f64) -> String {
     }
 }
 
-/// Writes the numbers in `value` that are whole without a fraction, as Go does: `1.0` as `1`.
+/// Converts the whole numbers in `value` to integers, like Go: `1.0` to `1`.
 pub(crate) fn write_whole(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             let whole = number.as_f64().filter(|it| it.fract() == 0.0);
-            // As text, which is exact: a conversion would cut what is too large.
+            // Through a text, because a conversion would truncate large numbers.
             if let Some(whole) = whole.and_then(|it| format!("{it}").parse::<i64>().ok()) {
                 *value = whole.into();
             }
@@ -37,7 +37,7 @@ pub(crate) fn write_whole(value: &mut Value) {
     }
 }
 
-/// A limit of a schema, cut to an integer as Go's `int64(limit)` does.
+/// Truncates a limit of a schema to an integer, like Go's `int64(limit)`.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "an integer is compared with the integer part of a limit; out of range, the nearest"
@@ -46,14 +46,14 @@ pub(super) fn cut(limit: f64) -> i64 {
     limit as i64
 }
 
-/// Whether `float` is an integer that JSON carries without loss.
+/// Returns whether `float` is an integer that JSON represents exactly.
 ///
 /// Source: go-openapi `swag`, `IsFloat64AJSONInteger`: within 2^53, and close enough to
 /// an integer for the rounding errors of a division.
 pub(super) fn is_integer(float: f64) -> bool {
-    /// 2^53 - 1, the largest integer that every JSON reader keeps.
+    /// 2^53 - 1, the largest integer that every JSON parser represents exactly.
     const LARGEST: f64 = 9_007_199_254_740_991.0;
-    /// What swag forgives.
+    /// The tolerance of swag.
     const EPSILON: f64 = 1e-9;
 
     if !float.is_finite() || float.abs() > LARGEST {

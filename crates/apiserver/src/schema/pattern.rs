@@ -1,19 +1,19 @@
-//! A `pattern`, written for Go's RE2 and compiled by the `regex` crate.
+//! Compiles a `pattern` in the syntax of Go's RE2 with the `regex` crate.
 //!
-//! The two are close: both run in linear time and have no backreferences and no
-//! look-around. Where they differ, the pattern is rewritten before it is compiled:
+//! Both run in linear time, and have no backreferences and no look-around. Where their syntax
+//! differs, the pattern is rewritten:
 //!
-//! | in Go | in `regex` | so |
+//! | in Go | in `regex` | rewritten to |
 //! |--|--|--|
-//! | `\d`, `\s`, `\w` and `\b` are ASCII | they are Unicode | they are written out |
-//! | `{` is itself where no count follows | an error | `\{` |
-//! | in `[..]`, `[`, `&&`, `--`, `~~` are themselves | they nest and operate | escaped |
-//! | `\<` and `\>` are themselves | they begin and end words | `<`, `>` |
-//! | `\Q..\E` quotes | unknown | each character is escaped |
+//! | `\d`, `\s`, `\w` and `\b` are ASCII | they are Unicode | ASCII classes |
+//! | `{` is a literal if no count follows | an error | `\{` |
+//! | in `[..]`, `[`, `&&`, `--`, `~~` are literals | they are nested classes and operators | escapes |
+//! | `\<` and `\>` are literals | they are the start and end of words | `<`, `>` |
+//! | `\Q..\E` quotes | unknown | escapes |
 //!
-//! Not accepted, although Go does: `\C` and octal escapes.
+//! Not accepted, although Go accepts them: `\C` and octal escapes.
 //!
-//! Source: Go's `regexp/syntax`, for what its syntax means.
+//! Source: Go's `regexp/syntax`.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -21,34 +21,33 @@ use regex::{Error, RegexBuilder};
 
 use super::{Limits, node::Pattern};
 
-/// How many bytes a compiled pattern may take, from small to large. They are tried one after
-/// the other, and each try is charged, because it takes time in proportion; a pattern that
-/// needs more than the last is refused. The one that fits is taken from the memory of the server
-/// for as long as the pattern exists.
+/// The limits of the size of a compiled pattern, in bytes, from small to large. They are tried one
+/// after the other, and each attempt is charged, because its time is proportional to the limit. A
+/// pattern that exceeds the last one is rejected. The sufficient one is taken from the memory of the
+/// server while the pattern exists.
 ///
-/// Counted repetitions multiply. The names and paths of published CRDs need up to 100 KB.
+/// Nested repetitions multiply. The names and paths of published CRDs need up to 100 KB.
 const SIZES: [usize; 6] = [2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 4 << 20];
 
-/// How many bytes the lazily built automaton of one pattern may take while it matches.
+/// The maximum size of the lazily built automaton of one pattern, in bytes.
 const CACHE_SIZE: usize = 256 << 10;
 
-/// The longest pattern that is compiled, in bytes. Rewriting it and showing it in an error
-/// takes time and space in proportion.
+/// The maximum length of a pattern, in bytes. The time and space of its rewriting and of its error
+/// messages are proportional to it.
 pub(super) const MAX_LENGTH: usize = 16 << 10;
 
-/// The longest count in braces and the longest name of a class, in characters: what follows
-/// a bracket is looked at no further, so that a pattern of brackets takes linear time.
+/// The maximum length of a count in braces and of the name of a class, in characters. No more
+/// characters after a bracket are read, so that a pattern of brackets takes linear time.
 const MAX_LOOKAHEAD: usize = 24;
 
 // === impl Pattern ===
 
 impl Pattern {
-    /// Compiles `text`, and takes what that costs from `limits`.
+    /// Compiles `text`, and takes the cost from `limits`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the pattern, in one line, also if it needs more than is left of
-    /// the limits.
+    /// The reason in one line if the pattern is invalid or exceeds the rest of the limits.
     pub(super) fn new(text: &str, limits: &mut Limits) -> Result<Self, String> {
         let rewritten = rewritten(text);
         let mut is_memory_full = false;
@@ -79,7 +78,7 @@ impl Pattern {
                 bytes,
             }),
             Err(error) => {
-                // The crate draws the pattern with an arrow; the last line says it in words.
+                // The other lines of the error mark the position in the pattern.
                 let error = error.to_string();
                 let line = error.lines().last().unwrap_or_default().trim();
                 Err(line.strip_prefix("error: ").unwrap_or(line).to_owned())
@@ -87,15 +86,15 @@ impl Pattern {
         }
     }
 
-    /// The cost of matching `text`, at most: the bytes of the compiled pattern for each byte of the
-    /// text, and once more for the start.
+    /// Returns the maximum cost of matching `text`: the size of the compiled pattern for each byte of
+    /// the text, and once more for the start.
     pub(super) fn cost(&self, text: &str) -> u64 {
         let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
         let size = u64::try_from(self.bytes.bytes).unwrap_or(u64::MAX);
         length.saturating_add(1).saturating_mul(size)
     }
 
-    /// Whether `text` matches, anywhere.
+    /// Returns whether a part of `text` matches.
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
@@ -115,7 +114,7 @@ fn rewritten(pattern: &str) -> String {
     out
 }
 
-/// Writes the class whose bracket was just read.
+/// Writes the class after its opening bracket.
 fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     out.push('[');
     if rest.next_if_eq(&'^').is_some() {
@@ -123,7 +122,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
     let mut is_first = true;
     while let Some(c) = rest.next() {
-        // A bracket that comes first is itself.
+        // A bracket at the start is a literal.
         if c == ']' && !is_first {
             out.push(']');
             return;
@@ -132,7 +131,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
         if !class_item(c, rest, out) {
             continue;
         }
-        // A dash makes a range, unless it comes last.
+        // A dash is the operator of a range, unless it is at the end.
         let mut ahead = rest.clone();
         if ahead.next() == Some('-') && ahead.peek().is_some_and(|c| *c != ']') {
             rest.next();
@@ -144,7 +143,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// Writes one item of a class; whether it is a character, which may begin a range.
+/// Writes one item of a class. Returns whether it is a character, which can start a range.
 fn class_item(c: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool {
     match c {
         '\\' => {
@@ -178,7 +177,7 @@ fn class_item(c: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool
     }
 }
 
-/// The ASCII class that Go means by `\d` and its like.
+/// Returns the ASCII class of `\d` and similar escape sequences of Go.
 fn perl_class(c: char) -> Option<&'static str> {
     Some(match c {
         'd' => "[0-9]",
@@ -191,12 +190,12 @@ fn perl_class(c: char) -> Option<&'static str> {
     })
 }
 
-/// Writes the escape sequence whose backslash was just read, outside of a class.
+/// Writes the escape sequence after its backslash, outside of a class.
 fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     match rest.next() {
         None => out.push('\\'),
         Some('b') => out.push_str("(?-u:\\b)"),
-        // Unlike `\b`, it may hold inside of a character of many bytes.
+        // Unlike `\b`, it can match within a character of several bytes.
         Some('B') => out.push_str("\\B"),
         Some('Q') => quote(rest, out),
         Some('E') => {}
@@ -225,7 +224,7 @@ fn braces(escaped: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// Writes what stands between `\Q` and `\E`.
+/// Writes the text between `\Q` and `\E`.
 fn quote(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     while let Some(c) = rest.next() {
         if c == '\\' && rest.next_if_eq(&'E').is_some() {
@@ -235,7 +234,7 @@ fn quote(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// The rest of `[:alpha:]`, if that is what follows the bracket.
+/// Returns the rest of `[:alpha:]` if it follows the bracket.
 fn posix_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     let ahead = rest.clone().take(MAX_LOOKAHEAD);
     let name: String = ahead.take_while(|c| *c != ']').collect();
@@ -248,7 +247,7 @@ fn posix_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     Some(format!("[{name}]"))
 }
 
-/// Whether `3}`, `3,}` or `3,5}` follows.
+/// Returns whether `3}`, `3,}` or `3,5}` follows.
 fn is_count(rest: &Peekable<Chars<'_>>) -> bool {
     let ahead = rest.clone().take(MAX_LOOKAHEAD);
     let body: String = ahead.take_while(|c| *c != '}').collect();

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// A path, one step per stack frame.
 ///
-/// Walking a valid object allocates nothing for paths: a [`Place`] borrows its parent and
-/// is rendered when there is something to complain about.
+/// Walking a valid object allocates no memory for paths: a [`Place`] borrows its parent, and is
+/// written only in an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     parent: Option<&'a Place<'a>>,
@@ -14,7 +14,7 @@ pub(super) struct Place<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step<'a> {
-    /// The beginning, already in words; empty for an object's root.
+    /// The beginning as text; empty for the root of an object.
     Root(&'a str),
 
     /// `.name`
@@ -30,7 +30,7 @@ enum Step<'a> {
 // === impl Place ===
 
 impl<'a> Place<'a> {
-    /// A path that begins with `words`.
+    /// Creates a path that begins with `words`.
     pub(super) const fn root(words: &'a str) -> Self {
         Self {
             parent: None,
@@ -38,7 +38,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The field `name` below here.
+    /// Returns the path of the field `name`.
     pub(super) const fn child(&'a self, name: &'a str) -> Self {
         Self {
             parent: Some(self),
@@ -46,7 +46,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The entry `name` of the map that stands here.
+    /// Returns the path of the entry `name` of a map.
     pub(super) const fn key(&'a self, name: &'a str) -> Self {
         Self {
             parent: Some(self),
@@ -54,7 +54,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The element `index` of the list that stands here.
+    /// Returns the path of the element `index` of a list.
     pub(super) const fn index(&'a self, index: usize) -> Self {
         Self {
             parent: Some(self),
@@ -62,7 +62,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the path written so far has no words in it.
+    /// Returns whether the path is empty.
     fn is_empty(&self) -> bool {
         matches!(self.step, Step::Root(""))
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Place<'_> {
         let Some(parent) = self.parent else {
             return match self.step {
                 Step::Root(words) => f.write_str(words),
-                // Only `root` makes a place without a parent.
+                // Only `root` creates a place without a parent.
                 Step::Child(_) | Step::Key(_) | Step::Index(_) => Ok(()),
             };
         };

@@ -9,9 +9,9 @@ use super::{
     place::Place,
 };
 
-/// Drops what `node`, which describes a whole object, does not know.
+/// Drops the unknown fields of a complete object.
 ///
-/// Returns the paths of what was dropped, sorted.
+/// Returns the paths of the dropped fields, sorted.
 pub(super) fn prune_object(node: &Node, object: &mut Value) -> Vec<String> {
     let mut pruning = Pruning::default();
     pruning.walk(
@@ -27,28 +27,28 @@ pub(super) fn prune_object(node: &Node, object: &mut Value) -> Vec<String> {
     pruning.dropped
 }
 
-/// Drops what `node`, which describes some value, does not know.
+/// Drops the unknown fields of a value.
 pub(super) fn prune(node: &Node, value: &mut Value) {
     Pruning::default().known(node, value, &Place::root(""));
 }
 
-/// The fields dropped so far.
+/// The paths of the dropped fields.
 #[derive(Debug, Default)]
 struct Pruning {
     dropped: Vec<String>,
 }
 
-/// What a value is, beside what its node says.
+/// The properties of a value that its node does not contain.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
-    /// Unknown fields stay.
+    /// Whether unknown fields are kept.
     open: bool,
 
-    /// An object with its own `metadata`.
+    /// Whether the value is an object with `metadata`.
     whole: bool,
 }
 
-/// The fields of an embedded object that its schema need not name.
+/// The fields of an embedded object that its schema does not have to define.
 fn is_meta(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
@@ -56,7 +56,7 @@ fn is_meta(name: &str) -> bool {
 // === impl Pruning ===
 
 impl Pruning {
-    /// A value that `node` describes.
+    /// Prunes a value with the schema `node`.
     fn known(&mut self, node: &Node, value: &mut Value, at: &Place<'_>) {
         self.walk(
             node,
@@ -79,7 +79,7 @@ impl Pruning {
                 match (node.properties.get(name), &node.additional) {
                     (Some(field), _) => self.known(field, value, &at),
                     (None, Additional::Each(each)) => self.known(each, value, &at),
-                    // The fields may stay, but nothing describes what is in them.
+                    // The field is kept, and its contents have no schema.
                     (None, Additional::Anything | Additional::Refused) => self.unknown(value, &at),
                     (None, Additional::Unsaid) if frame.open => {}
                     (None, Additional::Unsaid) => {
@@ -93,7 +93,7 @@ impl Pruning {
                 for (i, element) in elements.iter_mut().enumerate() {
                     let at = at.index(i);
                     match &node.items {
-                        // The elements of an open list are open too.
+                        // Unknown fields of the elements are kept too.
                         Some(items) if frame.open => {
                             let frame = Frame {
                                 open: true,
@@ -111,7 +111,7 @@ impl Pruning {
         }
     }
 
-    /// Drops every field of a value that no schema describes.
+    /// Drops all fields of a value without a schema.
     fn unknown(&mut self, value: &mut Value, at: &Place<'_>) {
         match value {
             Value::Object(fields) => {

@@ -1,11 +1,11 @@
 //! The rules of structural schemas.
 //!
-//! The shape of an object (types, fields, items) is said outside of `allOf`, `anyOf`,
-//! `oneOf` and `not`, once; inside of them stand only rules about values. So pruning and
-//! defaulting need no guess which clause applies.
+//! The types, fields and items of an object are defined once, outside of `allOf`, `anyOf`, `oneOf`
+//! and `not`, which contain only rules about values. So pruning and defaulting do not depend on the
+//! clause that applies.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema/validation.go` and
-//! `complete.go`, Kubernetes 1.36, for the rules and their wording.
+//! `complete.go`, Kubernetes 1.36.
 
 use serde_json::{Map, Value};
 
@@ -85,7 +85,7 @@ pub(super) fn check(
     }
 }
 
-/// The fields that every object has say no more than Kubernetes knows anyway.
+/// Checks that the schemas of `apiVersion`, `kind` and `metadata` only repeat their types.
 fn check_meta(words: &Keywords<'_>, at: &Place<'_>, level: Level, faults: &mut Vec<FieldError>) {
     let properties = words.raw("properties").and_then(Value::as_object);
     let field = |name| {
@@ -110,15 +110,15 @@ fn check_meta(words: &Keywords<'_>, at: &Place<'_>, level: Level, faults: &mut V
             faults.push(FieldError::invalid(path, &named.into(), why));
         }
     }
-    if level == Level::Root && field("metadata").is_some_and(says_more_than_names) {
+    if level == Level::Root && field("metadata").is_some_and(restricts_more_than_names) {
         let why = "must not specify anything other than name and generateName, but metadata is \
                    implicitly specified";
         faults.push(FieldError::forbidden(all.key("metadata").to_string(), why));
     }
 }
 
-/// Whether a schema of `metadata` restricts more than `name` and `generateName`.
-fn says_more_than_names(metadata: &Map<String, Value>) -> bool {
+/// Returns whether a schema of `metadata` restricts more than `name` and `generateName`.
+fn restricts_more_than_names(metadata: &Map<String, Value>) -> bool {
     metadata
         .iter()
         .any(|(keyword, value)| match keyword.as_str() {
@@ -130,7 +130,7 @@ fn says_more_than_names(metadata: &Map<String, Value>) -> bool {
         })
 }
 
-/// Whether Go would call `value` unset.
+/// Returns whether `value` is a zero value in Go.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -159,7 +159,7 @@ fn check_embedded(words: &Keywords<'_>, open: bool, at: &Place<'_>, faults: &mut
 
 /// Checks a schema below `allOf`, `anyOf`, `oneOf` or `not`.
 pub(super) fn check_nested(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
-    /// What may not be said in a nested schema, and what Kubernetes wants instead.
+    /// The keywords that are not allowed in a nested schema, and the values that Kubernetes requires.
     const FORBIDDEN: [(&str, &str); 13] = [
         ("type", "must be empty to be structural"),
         ("additionalProperties", "must be undefined to be structural"),
@@ -212,18 +212,18 @@ pub(super) fn check_nested(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Ve
     }
 }
 
-/// Whether `any_of` says `integer` or `string`, and nothing else.
+/// Returns whether `any_of` is exactly "`integer` or `string`".
 pub(super) fn is_int_or_string(any_of: &[Value]) -> bool {
-    let says = |schema: &Value, name: &str| {
+    let has_type = |schema: &Value, name: &str| {
         schema.as_object().is_some_and(|words| words.len() == 1)
             && schema.get("type").and_then(Value::as_str) == Some(name)
     };
-    matches!(any_of, [first, second] if says(first, "integer") && says(second, "string"))
+    matches!(any_of, [first, second] if has_type(first, "integer") && has_type(second, "string"))
 }
 
-/// Checks that what the clauses at the root are about is declared outside of them.
+/// Checks that the fields in the clauses of the root are also defined outside of them.
 ///
-/// Kubernetes looks at the clauses of the root only.
+/// Kubernetes checks only the clauses of the root.
 pub(super) fn check_complete(root: &Node, at: &Place<'_>, faults: &mut Vec<FieldError>) {
     check_clauses(root, Some(root), at, at, faults);
 }

@@ -1,13 +1,12 @@
 //! Validation of values against a node.
 //!
-//! Kubernetes validates with kube-openapi, and its messages show how that works: every
-//! check that applies to the *value's* type runs, whatever type the schema wants, and
-//! where no clause of an `anyOf` or `oneOf` holds, the faults of the clause with the most
-//! checks behind it are reported. Both are reproduced, because clients read the messages.
+//! Kubernetes validates with kube-openapi, which makes every check that applies to the type of the
+//! *value*, whichever type the schema requires. If no clause of an `anyOf` or `oneOf` is satisfied,
+//! it reports the errors of the clause with the most checks. Both are reproduced, because clients
+//! read the messages.
 //!
 //! Source: kube-openapi `pkg/validation/validate` and apiextensions-apiserver
-//! `pkg/apiserver/validation/validation.go`, Kubernetes 1.36, for the order of the checks
-//! and the wording.
+//! `pkg/apiserver/validation/validation.go`, Kubernetes 1.36.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -28,9 +27,9 @@ mod old;
 use fit::{Multiple, Numeric, not_multiple, out_of_range, wrong_type};
 use old::OldElements;
 
-/// Everything in `value` that `node` does not allow.
+/// Returns all violations of `node` in `value`.
 ///
-/// `field` is the path at which the value stands, or empty for a whole object.
+/// `field` is the path of the value; empty for a complete object.
 ///
 /// A part of the value that is equal to the same part of `old` is allowed ("ratcheting").
 pub(super) fn validate(
@@ -62,30 +61,30 @@ pub(super) fn validate(
 /// 8 KiB, which most published patterns need, and a text of 128 KiB against one of 128 KiB.
 const MAX_MATCHING: u64 = 1 << 34;
 
-/// One validation, of one value and all that it contains.
+/// The validation of one value at all levels.
 #[derive(Clone, Copy, Debug)]
 struct Validation<'a> {
     field: &'a str,
 
-    /// How much matching is still allowed. `None` after a match that was too expensive.
+    /// The cost of matching that is left. `None` after a match that was too expensive.
     matching: &'a Cell<Option<u64>>,
 
-    /// The old value at the same place, whose faults are allowed if it has not changed.
+    /// The old value at the same path, whose violations are allowed if it has not changed.
     old: Option<&'a Value>,
 }
 
-/// What was found.
+/// The errors and the number of checks.
 #[derive(Debug, Default)]
 struct Report {
     faults: Vec<FieldError>,
 
-    /// The same, to find one again.
+    /// The same errors, to detect duplicates.
     seen: HashSet<FieldError>,
 
-    /// The length of the texts of the faults, in bytes.
+    /// The length of the messages, in bytes.
     bytes: usize,
 
-    /// How many checks were made, by which clauses are compared.
+    /// The number of checks, by which clauses are compared.
     checks: usize,
 }
 
@@ -97,7 +96,7 @@ impl Report {
     /// and a list of 100,000 values could otherwise take 100 GB.
     const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-    /// Notes `fault`, once.
+    /// Adds `fault`, unless it has been added before.
     fn add(&mut self, fault: FieldError) {
         if !self.is_full() && self.seen.insert(fault.clone()) {
             self.bytes = self
@@ -130,7 +129,7 @@ impl Report {
 // === impl Validation ===
 
 impl<'a> Validation<'a> {
-    /// The path of a fault: `name` below where the value stands.
+    /// Returns the path of an error: `name` below the path of the value.
     fn path(self, name: &Place<'_>) -> String {
         match (self.field, name.to_string()) {
             ("", name) => name,
@@ -142,7 +141,7 @@ impl<'a> Validation<'a> {
     fn invalid(self, at: &Place<'_>, value: &Value, rule: impl std::fmt::Display) -> FieldError {
         let why = format!("{at} in body {rule}");
         match value.as_f64().filter(|_| value.is_f64()) {
-            // Go prints a float without a fraction like an integer.
+            // Go prints a whole float like an integer.
             Some(float) if float.fract() == 0.0 && number::is_integer(float) => {
                 FieldError::invalid(self.path(at), &number::cut(float).into(), why)
             }
@@ -150,7 +149,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// Validates a whole value. What an unchanged value violates is allowed.
+    /// Validates a value. An unchanged value may violate the schema.
     fn value(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
         let report = self.check(node, value, at);
         if !report.is_valid() && self.old == Some(value) {
@@ -162,7 +161,7 @@ impl<'a> Validation<'a> {
         report
     }
 
-    /// The same validation with the old value of a part.
+    /// Returns the validation of a part, with its old value.
     fn below(self, old: Option<&'a Value>) -> Self {
         Self { old, ..self }
     }
@@ -174,7 +173,7 @@ impl<'a> Validation<'a> {
             self.one_of_values(node, value, at, &mut report);
             return report;
         }
-        // Below a clause, unchanged parts are not allowed to violate it.
+        // Below a clause, unchanged parts must not violate it.
         report.merge(self.below(None).clauses(node, value, at));
         report.checks += 1;
         match value {
@@ -206,8 +205,8 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// Takes the cost of matching `text` from what is allowed. False if it is too expensive, or an
-    /// earlier match was.
+    /// Takes the cost of matching `text` from the rest. Returns false if this or an earlier match is
+    /// too expensive.
     fn may_match(self, pattern: &Pattern, text: &str) -> bool {
         let left = self.matching.get();
         let left = left.and_then(|left| left.checked_sub(pattern.cost(text)));
@@ -218,9 +217,9 @@ impl<'a> Validation<'a> {
     fn string(self, node: &Node, text: &str, value: &Value, at: &Place<'_>, report: &mut Report) {
         report.checks += 1;
         let rules = &node.rules;
-        // Each of the three is reported only if those before it hold.
+        // Each of the three rules is checked only if the previous ones are satisfied.
         let length = || u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
-        // A pattern is matched last: a long text that is too long anyway costs nothing then.
+        // The pattern is last, because a text that is too long is not matched.
         let pattern = || {
             let pattern = rules.pattern.as_ref();
             pattern.filter(|pattern| self.may_match(pattern, text) && !pattern.is_match(text))
@@ -331,7 +330,7 @@ impl<'a> Validation<'a> {
 
     fn one_of_values(self, node: &Node, value: &Value, at: &Place<'_>, report: &mut Report) {
         let allowed = &node.rules.one_of_values;
-        // Kubernetes compares no `null`, not even with itself.
+        // Kubernetes does not compare `null`, not even with `null`.
         let is_same = |allowed: &Value| match (allowed, value) {
             (Value::Null, _) | (_, Value::Null) => false,
             (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -384,7 +383,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// `anyOf`, `oneOf`, `allOf` and `not`.
+    /// Checks `anyOf`, `oneOf`, `allOf` and `not`.
     fn clauses(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
         let mut report = Report {
             checks: 1,
@@ -435,8 +434,8 @@ impl<'a> Validation<'a> {
         report
     }
 
-    /// How many of `clauses` hold, and what to tell: the first that holds, or else the one
-    /// that failed after the most checks.
+    /// Returns the number of satisfied clauses, and the report of the first satisfied one, or else of
+    /// the violated one with the most checks.
     fn choose(
         self,
         clauses: &[Node],
@@ -464,7 +463,7 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// A fault that Kubernetes reports without saying where, except in its words.
+/// Returns an error that Kubernetes reports without a path; only its message names the field.
 fn untyped(why: &str) -> FieldError {
     FieldError::invalid("<nil>", &"".into(), why)
 }
@@ -473,7 +472,7 @@ fn fewer(count: usize, least: u64) -> bool {
     u64::try_from(count).is_ok_and(|count| count < least)
 }
 
-/// `most`, if there are more.
+/// Returns `most` if there are more.
 fn exceeded(count: usize, most: u64) -> Option<usize> {
     usize::try_from(most).ok().filter(|most| count > *most)
 }

@@ -1,14 +1,14 @@
-//! The keywords that a schema may use, and their words.
+//! The allowed keywords of a schema, and their values.
 //!
 //! Source: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`,
-//! Kubernetes 1.36, for the rules and their wording.
+//! Kubernetes 1.36.
 
 use serde_json::Value;
 
 use super::{compile::Scope, keywords::Keywords, node::Type, place::Place};
 use crate::status::FieldError;
 
-/// Checks the words of one schema, nested or not.
+/// Checks the keywords of one schema, nested or not.
 pub(super) fn check(
     words: &Keywords<'_>,
     at: &Place<'_>,
@@ -76,7 +76,7 @@ fn check_unsupported(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<Fiel
         "dependencies",
         "$ref",
     ] {
-        // An empty object says nothing, and is dropped when a definition is decoded.
+        // An empty object has no effect, and is dropped when a definition is decoded.
         let said = words.raw(keyword);
         if said.is_some_and(|said| said.as_object().is_none_or(|said| !said.is_empty())) {
             let why = format!("{keyword} is not supported");
@@ -144,7 +144,7 @@ fn check_list_type(
     }
     let items = words.raw("items");
     let items_at = at.child("items");
-    if matches!(list, "set" | "map") && says(items, "nullable") == Some(&Value::Bool(true)) {
+    if matches!(list, "set" | "map") && keyword_in(items, "nullable") == Some(&Value::Bool(true)) {
         let why = format!("cannot be nullable when x-kubernetes-list-type is {list}");
         faults.push(FieldError::forbidden(
             items_at.child("nullable").to_string(),
@@ -158,25 +158,25 @@ fn check_list_type(
     }
 }
 
-/// The elements of a set are compared whole, so they may not be merged in parts.
+/// Checks that the elements of a set are scalars or atomic, because they are compared as a whole.
 fn check_set(items: Option<&Value>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    let (keyword, is_atomic) = match says(items, "type").and_then(Value::as_str) {
+    let (keyword, is_atomic) = match keyword_in(items, "type").and_then(Value::as_str) {
         Some("array") => {
-            let list = says(items, "x-kubernetes-list-type").and_then(Value::as_str);
+            let list = keyword_in(items, "x-kubernetes-list-type").and_then(Value::as_str);
             (
                 "x-kubernetes-list-type",
                 list.is_none_or(|list| list == "atomic"),
             )
         }
         Some("object") => {
-            let map = says(items, "x-kubernetes-map-type").and_then(Value::as_str);
+            let map = keyword_in(items, "x-kubernetes-map-type").and_then(Value::as_str);
             ("x-kubernetes-map-type", map == Some("atomic"))
         }
         _ => return,
     };
     if !is_atomic {
-        let value = says(items, keyword).unwrap_or(&Value::Null);
+        let value = keyword_in(items, keyword).unwrap_or(&Value::Null);
         faults.push(FieldError::invalid(
             at.child(keyword).to_string(),
             value,
@@ -185,7 +185,7 @@ fn check_set(items: Option<&Value>, at: &Place<'_>, faults: &mut Vec<FieldError>
     }
 }
 
-/// The fields in `keys` distinguish the elements of a map.
+/// Checks the fields in `keys`, which identify the elements of a map.
 fn check_map(items: Option<&Value>, keys: &[String], at: &Place<'_>, faults: &mut Vec<FieldError>) {
     let keys_at = at.child("x-kubernetes-list-map-keys");
     let items_at = at.child("items");
@@ -198,7 +198,7 @@ fn check_map(items: Option<&Value>, keys: &[String], at: &Place<'_>, faults: &mu
         faults.push(FieldError::required(items_at.to_string(), why));
         return;
     }
-    let types = says(items, "type")
+    let types = keyword_in(items, "type")
         .and_then(Value::as_str)
         .unwrap_or_default();
     if types != "object" {
@@ -211,13 +211,13 @@ fn check_map(items: Option<&Value>, keys: &[String], at: &Place<'_>, faults: &mu
         return;
     }
     let fields_at = items_at.child("properties");
-    let required = says(items, "required").and_then(Value::as_array);
+    let required = keyword_in(items, "required").and_then(Value::as_array);
     for (i, key) in keys.iter().enumerate() {
         if keys[..i].contains(key) {
             let why = "must not contain duplicate entries";
             faults.push(FieldError::invalid(keys_at.to_string(), &keys.into(), why));
         }
-        let Some(field) = says(items, "properties").and_then(|fields| fields.get(key)) else {
+        let Some(field) = keyword_in(items, "properties").and_then(|fields| fields.get(key)) else {
             let why = "entries must all be names of item properties";
             faults.push(FieldError::invalid(keys_at.to_string(), &keys.into(), why));
             continue;
@@ -256,7 +256,7 @@ fn must_be(types: &str, wanted: &str, why: &str, at: &Place<'_>, faults: &mut Ve
     }
 }
 
-/// What a schema beside this one says.
-fn says<'a>(schema: Option<&'a Value>, keyword: &str) -> Option<&'a Value> {
+/// Returns a keyword of another part of the schema.
+fn keyword_in<'a>(schema: Option<&'a Value>, keyword: &str) -> Option<&'a Value> {
     schema?.get(keyword)
 }

@@ -7,14 +7,14 @@ use crate::status::Status;
 use crate::typed;
 use crate::wire::{Document, yaml};
 
-/// What the body should be.
+/// The expected type of the body.
 #[derive(Debug)]
 pub(super) struct Expected<'a> {
-    /// Taken if a protobuf body does not name it.
+    /// The default for a protobuf body without it.
     api_version: &'a str,
     kind: &'a str,
 
-    /// Whether it has a protobuf form.
+    /// Whether it has a protobuf encoding.
     has_protobuf: bool,
 
     /// The type of an object of a built-in kind.
@@ -24,7 +24,7 @@ pub(super) struct Expected<'a> {
 // === impl Expected ===
 
 impl<'a> Expected<'a> {
-    /// The options of a deletion, whatever is deleted.
+    /// Returns the type of the options of a deletion.
     pub(super) const DELETE_OPTIONS: Expected<'static> = Expected {
         api_version: "",
         kind: "DeleteOptions",
@@ -32,23 +32,23 @@ impl<'a> Expected<'a> {
         typed: None,
     };
 
-    /// An object of `resource`, or what is sent to one of its subresources.
+    /// Returns the type of an object of `resource`, or of the body for one of its subresources.
     pub(super) fn object_of(resource: &'a Resource) -> Self {
         Self {
             api_version: resource.api_version(),
             kind: &resource.info.kind,
-            // kube-apiserver 1.36 closes the connection where it has none; we say why.
+            // kube-apiserver 1.36 closes the connection instead of sending this error.
             has_protobuf: !resource.info.custom,
             typed: resource.typed(),
         }
     }
 }
 
-/// Reads a body, whatever form it has.
+/// Decodes a body by its media type.
 ///
 /// # Errors
 ///
-/// 415 if the form is not one that is read here, 400 if the body is malformed.
+/// 415 if the media type is not supported, 400 if the body is malformed.
 pub(super) fn read(
     content_type: &str,
     body: &[u8],
@@ -113,7 +113,7 @@ pub(super) fn read(
 }
 
 impl Expected<'_> {
-    /// What a protobuf body is: what it says itself, and what is expected where it does not.
+    /// Returns the type of a protobuf body, with the expected type as default.
     fn names<'b>(&'b self, envelope: &'b Envelope<'_>) -> (&'b str, &'b str) {
         let or = |named: &'b str, expected: &'b str| {
             if named.is_empty() { expected } else { named }

@@ -30,7 +30,7 @@ pub(super) struct Operation<'a> {
     pub(super) place: Place,
 }
 
-/// Answers a request to a resource.
+/// Executes a request to a resource.
 pub(super) async fn respond(
     service: &ApiService,
     call: &Call,
@@ -94,11 +94,11 @@ pub(super) async fn respond(
     Ok(response)
 }
 
-/// Whether the URL fits the scope and the parts of the resource.
+/// Returns whether the URL matches the scope and the subresources of the resource.
 fn is_there(resource: &Resource, place: &Place) -> bool {
     let scoped = match (&place.namespace, &place.name) {
         (Some(_), _) => resource.info.namespaced,
-        // All namespaces together have no objects of their own.
+        // A request for one object of a namespaced resource needs a namespace.
         (None, Some(_)) => !resource.info.namespaced,
         (None, None) => true,
     };
@@ -188,7 +188,7 @@ impl Operation<'_> {
         self.page(&page, format)
     }
 
-    /// Waits for a version from the future.
+    /// Waits until the server has reached `version`.
     async fn wait_for(&self, version: Option<u64>) -> Result<(), Status> {
         let Some(version) = version else {
             return Ok(());
@@ -207,7 +207,7 @@ impl Operation<'_> {
         let body = self.body(&mut options)?;
         let namespace = self.place.namespace.as_deref();
         let written = if self.resource.info.custom {
-            // Its schema may change until the cluster is free.
+            // Its schema can change before the lock is acquired.
             self.write(|cluster, resource, now| {
                 cluster.create(resource, namespace, body, &options, now)
             })?
@@ -236,7 +236,7 @@ impl Operation<'_> {
     ///
     /// # Errors
     ///
-    /// 404 if it is served no longer.
+    /// 404 if it is not served any more.
     fn write<T>(
         &self,
         change: impl FnOnce(&mut Cluster, &Resource, &str) -> Result<T, Status>,
@@ -247,8 +247,7 @@ impl Operation<'_> {
         })
     }
 
-    /// Makes a write that creates the object if it is missing, which the client must be
-    /// allowed to do.
+    /// Executes a write that creates a missing object, if the client may create it.
     fn upsert(
         &self,
         mut body: Value,
@@ -262,8 +261,8 @@ impl Operation<'_> {
             ..options.clone()
         };
         let written = self.write(|cluster, resource, now| {
-            // The authorizer is not asked under the lock, and as on the real server only after
-            // everything else was found to be right.
+            // The authorizer is not called under the lock and, as on the real server, only if
+            // everything else is valid.
             if is_authorized || cluster.get(resource, &key).is_ok() {
                 write(cluster, resource, body.take(), options, now).map(Some)
             } else {
@@ -375,7 +374,7 @@ impl Operation<'_> {
         Ok(options)
     }
 
-    /// The options of an apply. `duplicates` says which fields the configuration has twice.
+    /// Parses the options of an apply. `duplicates` are the messages about duplicate fields.
     fn apply_options(&self, duplicates: Vec<String>) -> Result<WriteOptions, Status> {
         let mut options = self.write_options(WriteKind::Apply)?;
         options.duplicates = duplicates;
@@ -395,7 +394,7 @@ impl Operation<'_> {
                 reply::refusal(&Status::deleted(&about, object.uid()))
             }
             Deleted::Gone(object) | Deleted::Dying(object) => {
-                // What waits for something has this code if the old option was used.
+                // A deletion that has to wait has this code if the deprecated option was used.
                 let code = if options.is_legacy_delete && waits {
                     StatusCode::ACCEPTED
                 } else {
@@ -464,7 +463,7 @@ impl Operation<'_> {
         Ok(reply::encoded(StatusCode::OK, encoded))
     }
 
-    /// How the answer is written: one object, or a list of them.
+    /// Selects the format of a response with one object or a list.
     pub(super) fn format(&self, list: bool) -> Result<Format, Status> {
         let typed = encode::has_protobuf(&self.resource);
         self.call.accept.format(&self.query, list, typed)
@@ -493,7 +492,7 @@ impl Operation<'_> {
             .unwrap_or_default()
     }
 
-    /// The body of a create or update, whose duplicate fields are added to `options`.
+    /// Decodes the body of a create or update, and adds its duplicate fields to `options`.
     pub(super) fn body(&self, options: &mut WriteOptions) -> Result<Value, Status> {
         let expected = Expected::object_of(&self.resource);
         let body = body::read(self.content_type(), &self.call.body, &expected)?;

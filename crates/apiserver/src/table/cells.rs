@@ -93,7 +93,7 @@ pub(super) fn phase(object: &Value, _: Timestamp) -> Value {
     text(object, "/status/phase", "")
 }
 
-/// The string or number at `pointer`, or `absent`.
+/// Returns the string or number at `pointer`, or `absent`.
 pub(super) fn text_or_number(object: &Value, pointer: &str, absent: &str) -> Value {
     match object.pointer(pointer) {
         Some(Value::Number(number)) => number.to_string().into(),
@@ -101,7 +101,7 @@ pub(super) fn text_or_number(object: &Value, pointer: &str, absent: &str) -> Val
     }
 }
 
-/// The string or number at `pointer` as a text.
+/// Returns the string or number at `pointer` as a text.
 fn text_at(object: &Value, pointer: &str) -> Option<String> {
     match object.pointer(pointer)? {
         Value::Number(number) => Some(number.to_string()),

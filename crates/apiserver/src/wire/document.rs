@@ -1,4 +1,4 @@
-//! Documents as values, with the members that an object of them has twice. *(pure)*
+//! Documents as values, and their duplicate members. *(pure)*
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -8,27 +8,26 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-/// How many bytes the paths of all duplicate members may have. Above it, further ones are not
-/// reported.
+/// The maximum size of the paths of all duplicate members, in bytes. Further ones are not reported.
 pub(super) const MAX_DUPLICATES: usize = 64 * 1024;
 
 /// A document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
-    /// Of members of the same name, the last one.
+    /// The value; of members with the same name, it has the last one.
     pub(crate) value: Value,
-    /// What is reported of the members that an object has twice: for JSON, a text for each with its
-    /// path, such as `spec.containers[0].image`; for YAML, one text with their lines.
+    /// The messages about duplicate members: for JSON, the path of each, such as
+    /// `spec.containers[0].image`; for YAML, one text with their lines.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads a value, and notes its duplicate members.
+/// Deserializes a value, and collects its duplicate members.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     duplicates: &'a RefCell<Duplicates>,
 }
 
-/// Paths relative to the value that is being read.
+/// The paths of duplicate members, relative to the current value.
 #[derive(Default)]
 struct Duplicates {
     paths: Vec<String>,
@@ -39,13 +38,13 @@ struct Duplicates {
 // === impl Document ===
 
 impl Document {
-    /// Reads one document of JSON.
+    /// Parses one JSON document.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The syntax error.
     pub(crate) fn from_json(body: &[u8]) -> Result<Self, serde_json::Error> {
-        // A text is checked for UTF-8 at once, and not string by string.
+        // One check of the whole text for UTF-8 is faster than one for each string.
         match str::from_utf8(body) {
             Ok(text) => Self::from_deserializer(serde_json::Deserializer::from_str(text)),
             Err(_) => Self::from_deserializer(serde_json::Deserializer::from_slice(body)),
@@ -79,8 +78,8 @@ impl Document {
 // === impl Duplicates ===
 
 impl Duplicates {
-    /// Prepends a step to the paths from number `first` on, which are below it. `is_duplicate`
-    /// says that the step itself leads to a duplicate member.
+    /// Prepends a step to the paths from number `first` on, which are below it. With `is_duplicate`,
+    /// the member at the step is a duplicate.
     fn enclose(&mut self, first: usize, step: &str, is_duplicate: bool) {
         let below = self.paths.len().saturating_sub(first);
         let more = (below + usize::from(is_duplicate)).saturating_mul(step.len() + 1);

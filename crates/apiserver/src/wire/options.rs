@@ -227,7 +227,7 @@ fn not_a_number(parser: &str, text: &str) -> String {
 // === impl WriteOptions ===
 
 impl WriteOptions {
-    /// Refuses a configuration that has fields twice, if the client asks for it.
+    /// Rejects a configuration with duplicate fields, if the client requests it.
     ///
     /// # Errors
     ///

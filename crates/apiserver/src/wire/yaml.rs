@@ -1,9 +1,9 @@
-//! Reads YAML as the real server does, without letting a small document become a large value. *(pure)*
+//! Parses YAML like the real server, and limits the size of the value. *(pure)*
 //!
-//! An alias repeats what its anchor names, so a few kilobytes of aliases can describe
-//! gigabytes. Without aliases a document has no more values than bytes, and no longer texts
-//! than itself; a document that yields several times as many is refused. A document that nests
-//! deeply is refused too.
+//! An alias repeats the value of its anchor, so a few kilobytes of aliases can describe gigabytes.
+//! Without aliases, a document has at most as many values as bytes, and its texts are not longer than
+//! the document. A document whose value is several times as large is rejected, and so is one that
+//! nests too deeply.
 
 mod reader;
 mod scalar;
@@ -15,19 +15,19 @@ use self::reader::Reader;
 pub(crate) use self::scalar::ScalarError;
 use super::document::Document;
 
-/// How many times larger than the document its value may be.
+/// The maximum size of a value, as a multiple of the size of its document.
 const MAX_EXPANSION: usize = 8;
 
-/// What each document may yield, however short it is.
+/// The size in addition to it, in bytes, which every document has.
 const FREE: usize = 64 * 1024;
 
-/// How deep lists and objects may nest.
+/// The maximum depth of lists and objects.
 const MAX_DEPTH: usize = 128;
 
-/// How the report of duplicate members starts.
+/// The start of the message about duplicate members.
 const DUPLICATES: &str = "yaml: unmarshal errors:";
 
-/// Why a document in YAML was not read.
+/// The reason why a YAML document was rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum YamlError {
     #[error("yaml: the document is not UTF-8")]
@@ -65,8 +65,7 @@ impl From<ScanError> for YamlError {
     }
 }
 
-/// Splits a report of duplicate members into the warnings about it: of a document in YAML, one for
-/// each line.
+/// Splits a message about duplicate members into warnings: for a YAML document, one for each line.
 pub(crate) fn duplicate_warnings(report: String) -> Vec<String> {
     match report.strip_prefix(DUPLICATES) {
         Some(lines) => lines.split("\n  ").skip(1).map(str::to_owned).collect(),
@@ -74,12 +73,12 @@ pub(crate) fn duplicate_warnings(report: String) -> Vec<String> {
     }
 }
 
-/// Reads the first document of a body. A body without a document, and one that is `null`, is an
-/// object without members, as on the real server.
+/// Parses the first document of a body. A body without a document and a document `null` are an empty
+/// object, as on the real server.
 ///
 /// # Errors
 ///
-/// The same as of [`read`].
+/// As for [`read`].
 pub(crate) fn from_slice(body: &[u8]) -> Result<Document, YamlError> {
     let mut document = read(body)?;
     if document.value.is_null() {
@@ -88,13 +87,12 @@ pub(crate) fn from_slice(body: &[u8]) -> Result<Document, YamlError> {
     Ok(document)
 }
 
-/// Reads the first document of a text, which is `null` if the text has none. Further documents are
-/// ignored, as on the real server.
+/// Parses the first document of a text; `null` if the text has none. Further documents are ignored,
+/// as on the real server.
 ///
 /// # Errors
 ///
-/// What is wrong with the document, in one line, also if its aliases repeat too much or it nests too
-/// deeply.
+/// The reason in one line if the document is invalid, too large because of aliases, or too deep.
 pub(crate) fn read(body: &[u8]) -> Result<Document, YamlError> {
     let text = std::str::from_utf8(body).map_err(|_| YamlError::NotUtf8)?;
     if text.chars().any(is_forbidden) {
@@ -104,7 +102,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Document, YamlError> {
     Reader::new(text, limit.saturating_add(FREE)).read()
 }
 
-/// Whether the real server refuses a document with this character.
+/// Returns whether the real server rejects a document with this character.
 fn is_forbidden(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' => false,

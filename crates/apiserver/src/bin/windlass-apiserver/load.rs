@@ -11,10 +11,10 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 use windlass_apiserver::{ApiServer, ManifestError, read_manifest};
 
-/// Who owns the fields of loaded objects.
+/// The field manager of loaded objects.
 const MANAGER: &str = "windlass-apiserver";
 
-/// Why manifests were not loaded.
+/// The reason why manifests were not loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("cannot read {}", path.display())]
@@ -32,13 +32,13 @@ pub(crate) enum LoadError {
     },
 }
 
-/// An object, and the file that it is from.
+/// An object, and the file of its manifest.
 struct Manifest {
     path: PathBuf,
     object: Value,
 }
 
-/// Applies all manifests in `paths`, which are files and folders: definitions first, then
+/// Applies all manifests in `paths`, which are files and directories: first definitions, then
 /// namespaces, then the others in their order.
 pub(crate) async fn load(server: &ApiServer, paths: &[PathBuf]) -> Result<(), LoadError> {
     let mut manifests = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) async fn load(server: &ApiServer, paths: &[PathBuf]) -> Result<(), Lo
     Ok(())
 }
 
-/// What an object is called in an error.
+/// Returns the name of an object in errors.
 fn named(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("(none)").to_owned();
     format!(
@@ -71,7 +71,7 @@ fn named(object: &Value) -> String {
     )
 }
 
-/// Reads the manifests of a file, or of all YAML and JSON files of a folder, by name.
+/// Reads the manifests of a file, or of all YAML and JSON files of a directory in alphabetical order.
 fn read(path: &Path, manifests: &mut Vec<Manifest>) -> Result<(), LoadError> {
     let unreadable = |source| LoadError::Read {
         path: path.to_owned(),
@@ -110,7 +110,7 @@ fn read(path: &Path, manifests: &mut Vec<Manifest>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Applies one object, server-side.
+/// Applies one object with server-side apply.
 async fn apply(server: &ApiServer, object: &Value) -> Result<(), String> {
     let text = |value: &Value, what: &str| match value.as_str() {
         Some(text) if !text.is_empty() => Ok(text.to_owned()),

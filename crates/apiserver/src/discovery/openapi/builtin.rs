@@ -1,5 +1,6 @@
-//! The schemas of built-in kinds, generated from the table of their types. They equal kube-apiserver's
-//! without the descriptions, which `descriptions` adds.
+//! The schemas of built-in kinds, generated from the table of their types. They equal those of
+//! kube-apiserver, except the descriptions, which `descriptions` adds, and the differences in
+//! `docs/apiserver.md`.
 
 use serde_json::{Map, Value, json};
 
@@ -63,7 +64,7 @@ pub(super) fn add(kind: &'static Struct, schemas: &mut Map<String, Value>) {
         let mut properties = Map::new();
         for (name, field) in &found.fields {
             let property = match (found.name, *name) {
-                // The table of types has no other JSON with a name of its own.
+                // The table of types does not distinguish it from other JSON.
                 ("meta.v1.ManagedFieldsEntry", "fieldsV1") => special(SPECIAL[7], schemas),
                 _ => property(field, schemas, &mut waiting),
             };
@@ -175,7 +176,7 @@ fn element(
         Shape::Bool => json!(false),
         Shape::Struct(_) => json!({}),
         Shape::Bytes | Shape::List(..) | Shape::Map(..) => return schema,
-        // A reference without a default stands alone.
+        // A reference without a default is not in `allOf`.
         _ => return schema["allOf"][0].take(),
     };
     schema["default"] = default;

@@ -11,22 +11,22 @@ use crate::typed::{self, Empty, Field, Struct};
 /// The type of the metadata of an object.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
-/// The types whose fields of JSON are leaves: the schema in a definition, and revisions.
+/// The types whose JSON fields are leaves: the schema of a definition, and revisions.
 const WITH_VALUES: [&str; 2] = [
     "apiextensions.v1.JSONSchemaProps",
     "apps.v1.ControllerRevision",
 ];
 
-/// The types of each kind by the name of its own, read when the first object is written.
+/// The types of each kind, by its name. They are created when the first object is written.
 static KINDS: LazyLock<HashMap<&str, OnceLock<Types>>> = LazyLock::new(|| {
     let kinds = typed::kinds().filter_map(|(api_version, kind)| typed::kind(api_version, kind));
     kinds.map(|kind| (kind.name, OnceLock::new())).collect()
 });
 
-/// What is known of kinds that are not in the table.
+/// The type of kinds that are not in the table.
 static UNKNOWN: LazyLock<Types> = LazyLock::new(Types::new);
 
-/// The type of a built-in kind in a version; of one that is not known, anything.
+/// Returns the type of a built-in kind in a version; a type for any value if it is unknown.
 pub(crate) fn builtin(api_version: &str, kind: &str) -> Shape<'static> {
     let known = typed::kind(api_version, kind).and_then(|root| {
         let types = KINDS.get(root.name)?;
@@ -36,7 +36,7 @@ pub(crate) fn builtin(api_version: &str, kind: &str) -> Shape<'static> {
     known.unwrap_or_else(|| UNKNOWN.deduced())
 }
 
-/// Adds the type of the metadata of an object to other types.
+/// Adds the type of metadata to `types`.
 pub(super) fn object_meta(types: &mut Types) -> TypeId {
     let mut reader = Reader {
         types: std::mem::replace(types, Types::new()),
@@ -61,19 +61,19 @@ fn read(api_version: &str, kind: &str) -> Types {
     reader.types
 }
 
-/// Types that are being read.
+/// Types while they are created from the table.
 struct Reader {
     types: Types,
-    /// The places of the types, those that are still to come included; and whether they are
-    /// owned in parts although they are atomic elsewhere.
+    /// The ids of the types, also of those that are not created yet, by name and by whether they are
+    /// granular although they are atomic elsewhere.
     names: HashMap<(&'static str, bool), TypeId>,
 }
 
 // === impl Reader ===
 
 impl Reader {
-    /// Notes which types have fields that are always there, in them or further down. The
-    /// metadata of the object itself does not count: no manager owns it as a whole.
+    /// Marks the types that have fields which a Go value always has, also at deeper levels. The
+    /// metadata of the object does not count: no manager owns it as a whole.
     fn note_structs(&mut self) {
         let mut has_changed = true;
         while std::mem::take(&mut has_changed) {
@@ -100,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// The place of a type.
+    /// Returns the id of a type.
     fn named(&mut self, name: &'static str, is_granular: bool) -> TypeId {
         if let Some(id) = self.names.get(&(name, is_granular)) {
             return *id;
@@ -213,7 +213,7 @@ fn map(is_atomic: bool, rest: TypeId) -> Node {
     }
 }
 
-/// The keys of a list, with the defaults that its items have for them.
+/// Returns the keys of a list, with their defaults in its items.
 fn keys_of(keys: &[&str], items: &typed::Shape) -> Vec<(String, Option<Value>)> {
     let item = match items {
         typed::Shape::Struct(name) => typed::named(name),

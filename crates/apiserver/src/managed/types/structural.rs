@@ -1,19 +1,19 @@
 //! Types from the structural schema of a custom resource.
 //!
-//! Source: kube-openapi `pkg/schemaconv`, for what a schema means.
+//! Source: kube-openapi `pkg/schemaconv`.
 
 use serde_json::Value;
 
 use super::{List, ListKind, Map, Node, Scalar, TypeId, Types, builtin};
 
-/// Adds the type of whole objects.
+/// Adds the type of complete objects.
 pub(super) fn convert(types: &mut Types, schema: &Value) -> TypeId {
     let mut node = node(types, schema, false);
     describe_object(types, &mut node);
     types.add(node)
 }
 
-/// Names what every whole object has, whatever its schema says.
+/// Adds the fields of every complete object, which its schema does not have to define.
 fn describe_object(types: &mut Types, node: &mut Node) {
     let text = types.add(scalar(Scalar::Text));
     let metadata = builtin::object_meta(types);
@@ -24,7 +24,7 @@ fn describe_object(types: &mut Types, node: &mut Node) {
     }
 }
 
-/// The type of a value that `schema` describes, below one that is `open` or not.
+/// Returns the type of `schema`. `open`: whether the parent allows unknown fields.
 fn node(types: &mut Types, schema: &Value, open: bool) -> Node {
     let is = |keyword: &str| schema.get(keyword) == Some(&Value::Bool(true));
     let open = open || is("x-kubernetes-preserve-unknown-fields");

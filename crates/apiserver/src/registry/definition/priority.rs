@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-/// The order of versions in discovery: `v2`, `v1`, `v1beta2`, `v1alpha1`, then the others
-/// by name.
+/// The order of versions in discovery: `v2`, `v1`, `v1beta2`, `v1alpha1`, then the others in
+/// alphabetical order.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Priority {
     Known {

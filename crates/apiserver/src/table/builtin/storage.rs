@@ -8,7 +8,7 @@ use super::{
     age, column, wide,
 };
 
-/// The columns after the name; `None` if another module has them.
+/// Returns the columns after the name; `None` if another module has them.
 pub(super) fn columns(group: &str, plural: &str) -> Option<Vec<Column>> {
     Some(match (group, plural) {
         ("", "persistentvolumes") => volumes(),

@@ -129,7 +129,7 @@ impl<'a> Sum<'a> {
         sum
     }
 
-    /// Whether one of them is not done yet, and the restarts of those that stay.
+    /// Returns whether an init container has not completed, and the restarts of the sidecars.
     fn add_init_containers(&mut self, object: &'a Value) -> (bool, Restarts<'a>) {
         let containers = list_at(object, "/spec/initContainers");
         let mut sidecar_restarts = Restarts::default();

@@ -19,7 +19,7 @@ pub(in super::super) fn controller(object: &Value, _: Timestamp) -> Value {
     }
 }
 
-/// The owner of an IP address, as `resource.group/namespace/name`.
+/// Returns the owner of an IP address, as `resource.group/namespace/name`.
 pub(in super::super) fn parent(object: &Value, _: Timestamp) -> Value {
     let Some(parent) = object.pointer("/spec/parentRef").filter(|it| !it.is_null()) else {
         return NONE.into();
@@ -35,7 +35,7 @@ pub(in super::super) fn parent(object: &Value, _: Timestamp) -> Value {
     text.into()
 }
 
-/// The service of an API service, or `Local`.
+/// Returns the service of an API service, or `Local`.
 pub(in super::super) fn api_service(object: &Value, _: Timestamp) -> Value {
     let Some(service) = object.pointer("/spec/service").filter(|it| !it.is_null()) else {
         return "Local".into();
@@ -75,7 +75,7 @@ pub(in super::super) fn claim_state(object: &Value, _: Timestamp) -> Value {
         .into()
 }
 
-/// The ranges of a service CIDR.
+/// Returns the ranges of a service CIDR.
 pub(in super::super) fn cidrs(object: &Value, _: Timestamp) -> Value {
     let cidrs = list_at(object, "/spec/cidrs").iter();
     let cidrs = cidrs.filter_map(Value::as_str);

@@ -38,7 +38,7 @@ pub(in super::super) fn volume_access_modes(object: &Value, _: Timestamp) -> Val
     access_modes(object, "/spec/accessModes")
 }
 
-/// The claim of a volume, as `namespace/name`.
+/// Returns the claim of a volume, as `namespace/name`.
 pub(in super::super) fn claim(object: &Value, _: Timestamp) -> Value {
     let Some(claim) = object.pointer("/spec/claimRef").filter(|it| !it.is_null()) else {
         return "".into();
@@ -47,7 +47,7 @@ pub(in super::super) fn claim(object: &Value, _: Timestamp) -> Value {
     format!("{namespace}/{}", str_at(claim, "/name", "")).into()
 }
 
-/// The capacity of a claim that has a volume.
+/// Returns the capacity of a claim that has a volume.
 pub(in super::super) fn claim_capacity(object: &Value, _: Timestamp) -> Value {
     if str_at(object, "/spec/volumeName", "").is_empty() {
         return "".into();
@@ -55,7 +55,7 @@ pub(in super::super) fn claim_capacity(object: &Value, _: Timestamp) -> Value {
     quantity(object, "/status/capacity/storage")
 }
 
-/// The access modes of a claim that has a volume.
+/// Returns the access modes of a claim that has a volume.
 pub(in super::super) fn claim_access_modes(object: &Value, _: Timestamp) -> Value {
     if str_at(object, "/spec/volumeName", "").is_empty() {
         return "".into();
@@ -82,7 +82,7 @@ pub(in super::super) fn drivers(object: &Value, _: Timestamp) -> Value {
     list_at(object, "/spec/drivers").len().into()
 }
 
-/// The audiences of the tokens that a driver requests.
+/// Returns the audiences of the tokens that a driver requests.
 pub(in super::super) fn token_requests(object: &Value, _: Timestamp) -> Value {
     let requests = list_at(object, "/spec/tokenRequests").iter();
     let audiences = requests.map(|request| str_at(request, "/audience", ""));

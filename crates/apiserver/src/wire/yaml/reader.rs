@@ -17,9 +17,9 @@ const MERGE: (&str, &str) = ("<<", "tag:yaml.org,2002:merge");
 pub(super) struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     text: &'a str,
-    /// How many bytes and values the document may have in addition.
+    /// The number of bytes and values that are left for the document.
     left: usize,
-    /// The same for the copies of values that aliases may repeat.
+    /// The number of bytes and values that are left for copies of values for aliases.
     left_for_anchors: usize,
     /// Values by the number of their anchor. Empty if the document has no alias.
     anchors: HashMap<usize, Anchor<'a>>,
@@ -27,13 +27,13 @@ pub(super) struct Reader<'a> {
     duplicates: String,
 }
 
-/// A value that aliases may repeat.
+/// A value that aliases can repeat.
 struct Anchor<'a> {
     node: Node<'a>,
     size: usize,
 }
 
-/// A value whose type as a key may differ from that of its JSON.
+/// A value, and its type as a key, which can differ from its type in JSON.
 #[derive(Clone)]
 enum Node<'a> {
     Scalar(Scalar<'a>),
@@ -43,7 +43,7 @@ enum Node<'a> {
 /// An event, and the line on which it starts.
 type Step<'a> = (Event<'a>, usize);
 
-/// The members of an object that is being read.
+/// The members of the current object.
 #[derive(Default)]
 struct Members {
     map: Map<String, Value>,
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         Ok((event, line))
     }
 
-    /// Takes `size` of what is left for the document.
+    /// Takes `size` from the rest of the document.
     fn take(&mut self, size: usize) -> Result<(), YamlError> {
         self.left = self.left.checked_sub(size).ok_or(YamlError::Aliases)?;
         Ok(())
@@ -200,8 +200,8 @@ impl<'a> Reader<'a> {
         self.take(1)
     }
 
-    /// Reads the value of a merge key: its members become members of the object with the key. The
-    /// last one counts, whether it is merged or not; in a list, the first object counts.
+    /// Merges the value of a merge key into the object with the key. Of members with the same name, the
+    /// last one is used, merged or not; of the objects in a list, the first one.
     fn merge(&mut self, members: &mut Members, depth: usize) -> Result<(), YamlError> {
         let step = self.step()?;
         let line = step.1;
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The options of a parser that accepts what the real server's does.
+/// Returns the options of a parser that accepts the same syntax as the real server.
 fn like_libyaml() -> Options {
     granit_parser::options! {
         emit_comments: false,
@@ -266,8 +266,8 @@ fn like_libyaml() -> Options {
     }
 }
 
-/// Whether a quoted text has an escape that JSON has and YAML 1.1 does not have: `\/`, and half of a
-/// character above U+FFFF.
+/// Returns whether a quoted text has an escape of JSON that YAML 1.1 does not have: `\/`, or half of
+/// a surrogate pair.
 fn has_unknown_escape(quoted: &str) -> bool {
     let mut rest = quoted;
     while let Some((_, escape)) = rest.split_once('\\') {
@@ -283,7 +283,7 @@ fn has_unknown_escape(quoted: &str) -> bool {
     false
 }
 
-/// Whether a key merges the members of its value into the object.
+/// Returns whether a key is the merge key.
 fn is_merge(key: &Event<'_>) -> bool {
     let Event::Scalar(text, style, _, tag) = key else {
         return false;
@@ -299,7 +299,7 @@ fn is_merge(key: &Event<'_>) -> bool {
         }
 }
 
-/// The full name of a tag; empty without a tag.
+/// Returns the full name of a tag; empty without a tag.
 fn full_name(tag: Option<&Tag>) -> Cow<'_, str> {
     match tag {
         None => "".into(),

@@ -31,7 +31,7 @@ pub(super) enum Scalar<'a> {
     Text(Cow<'a, str>),
 }
 
-/// Why a scalar has no value.
+/// The reason why a scalar has no value.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ScalarError {
     #[error("yaml: cannot decode {actual} `{text}` as a {wanted}")]
@@ -58,7 +58,7 @@ pub(super) fn resolve<'a>(text: Cow<'a, str>, tag: &str) -> Result<Scalar<'a>, S
     let name = match tag.strip_prefix(TAG_PREFIX) {
         Some(name) => name,
         None if tag.is_empty() => "",
-        // The parser ignores the tags that it does not know.
+        // The parser ignores unknown tags.
         None => return Ok(Scalar::Text(text)),
     };
     match name {
@@ -199,7 +199,7 @@ fn decode_binary(text: &str) -> Result<String, ScalarError> {
     Ok(decoded)
 }
 
-/// Whether a text is a date, or a date and a time.
+/// Returns whether a text is a date, or a date and a time.
 fn is_timestamp(text: &str) -> bool {
     let (date, time) = match text.find(['T', 't', ' ']) {
         Some(at) => (&text[..at], Some((text.as_bytes()[at], &text[at + 1..]))),
@@ -218,7 +218,7 @@ fn is_timestamp(text: &str) -> bool {
     date.is_some() && parts.next().is_none() && time.is_none_or(|(by, time)| is_time(by, time))
 }
 
-/// Whether a text is a time of day: after a `T` with a zone, after a space without one.
+/// Returns whether a text is a time of day: after a `T` with a zone, after a space without one.
 fn is_time(separator: u8, text: &str) -> bool {
     let clock = if separator == b' ' {
         text
@@ -254,10 +254,10 @@ fn is_time(separator: u8, text: &str) -> bool {
 // === impl Scalar ===
 
 impl Scalar<'_> {
-    /// The tag of a text.
+    /// Returns the tag of a string.
     pub(super) const TEXT_TAG: &'static str = "!!str";
 
-    /// The tag of the type.
+    /// Returns the tag of the type.
     pub(super) fn tag(&self) -> &'static str {
         match self {
             Self::Null => "!!null",

@@ -130,3 +130,40 @@ async fn a_port_closes_though_clients_do_not_read_or_do_not_finish_a_request() {
     timeout(LIMIT, port.stop()).await.expect("it closes");
     drop((unread, unfinished));
 }
+
+#[tokio::test]
+async fn checks_of_health_are_reported() {
+    let server = ApiServer::new();
+    for (path, text) in [
+        ("/livez", "ok"),
+        ("/livez/ping", "ok"),
+        ("/livez?exclude=ping", "ok"),
+        (
+            "/livez?verbose",
+            "[+]ping ok\n[+]log ok\n[+]etcd ok\nlivez check passed\n",
+        ),
+        (
+            "/readyz?exclude=etcd&verbose",
+            "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n[+]etcd-readiness ok\n[+]informer-sync \
+             ok\n[+]shutdown ok\nreadyz check passed\n",
+        ),
+        (
+            "/healthz?verbose&exclude=b&exclude=a",
+            "[+]ping ok\n[+]log ok\n[+]etcd ok\nwarn: some health checks cannot be excluded: no \
+             matches for \"a\",\"b\"\nhealthz check passed\n",
+        ),
+        ("/livez/shutdown", "404 page not found\n"),
+        ("/readyz/shutdown", "ok"),
+        ("/readyz/shutdown/now", "404 page not found\n"),
+    ] {
+        let code = if text.starts_with("404") { 404 } else { 200 };
+        let get = Request::get(path).body(Full::default()).expect("a request");
+        let (parts, body) = support::answer(&server, get).await;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        assert_eq!(
+            (parts.status.as_u16(), body.as_str()),
+            (code, text),
+            "{path}"
+        );
+    }
+}

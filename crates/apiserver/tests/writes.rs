@@ -516,3 +516,35 @@ async fn an_object_is_not_stored_once_its_kind_is_gone() {
         0
     );
 }
+
+#[tokio::test]
+async fn an_object_is_limited_by_its_size_in_etcd() {
+    let server = ApiServer::new();
+    let definition = support::widget_definition();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    request(&server, Method::POST, definitions, Some(&definition)).await;
+    let path = "/apis/ex.io/v1/namespaces/default/widgets";
+    let too_large = "etcdserver: request is too large";
+    for (text, size, code, message) in [
+        ("x", 3 << 19, 500, too_large),
+        ("x", (3 << 19) - 1024, 201, ""),
+        (
+            "x",
+            2 << 20,
+            500,
+            "rpc error: code = ResourceExhausted desc = trying to send message larger",
+        ),
+        // Go writes it with six characters.
+        ("<", 1 << 18, 500, too_large),
+        ("<", (1 << 18) - 256, 201, ""),
+    ] {
+        let widget = json!({
+            "apiVersion": "ex.io/v1", "kind": "Widget", "metadata": { "name": format!("w{size}") },
+            "spec": { "size": 1, "color": text.repeat(size) },
+        });
+        let (found, body) = request(&server, Method::POST, path, Some(&widget)).await;
+        assert_eq!(found.as_u16(), code, "{size}");
+        let found = body["message"].as_str().unwrap_or_default();
+        assert!(found.starts_with(message), "{size}: {found}");
+    }
+}

@@ -43,6 +43,11 @@ on_both_servers! {
         assert_eq!(rejected(raw.merge(&widget.one("fits"), &change).await), TOO_LARGE);
         assert_eq!(rejected(raw.apply(&widget.one("large"), "me", &large).await), TOO_LARGE);
 
+        // Go writes this character as `\u003c`.
+        widget.create("escaped", &json!({ "text": "<".repeat((LIMIT - MARGIN) / 6) })).await;
+        let escaped = widget.object("large", &json!({ "text": "<".repeat(LIMIT / 6) }));
+        assert_eq!(rejected(raw.post(&widget.all(), &escaped).await), TOO_LARGE);
+
         // From 2 MiB, the client of etcd rejects it.
         let larger = widget.object("large", &text(2 << 20));
         let message = rejected(raw.post(&widget.all(), &larger).await);

@@ -71,5 +71,8 @@ fn stored_size(resource: &Resource, object: &Value) -> usize {
         return bytes.len();
     }
     let header = json!({ "apiVersion": version, "kind": kind }).to_string();
-    header.len() + Stored::unsaved(object.clone()).body().len()
+    let stored = Stored::unsaved(object.clone());
+    let escaped = stored.body().iter().filter(|byte| b"<>&".contains(byte));
+    // Go writes these characters as `\u003c`.
+    header.len() + stored.body().len() + 5 * escaped.count()
 }

@@ -11,6 +11,10 @@ use crate::metadata;
 use crate::metadata::syntax;
 use crate::store::{Key, Location, Stored, references};
 
+/// The maximum number of owners that are searched in all namespaces, for each written object. A search
+/// visits all objects of a resource.
+const MAX_SEARCHES: usize = 10;
+
 /// The source of the events.
 const COMPONENT: &str = "garbage-collector-controller";
 
@@ -25,8 +29,10 @@ impl Cluster {
         now: &str,
     ) {
         let references = references(object.value());
-        let foreign: Vec<Value> = references
-            .filter(|reference| self.is_foreign(reference, key))
+        let absent = references.filter(|reference| self.is_absent_here(reference, key));
+        let foreign: Vec<Value> = absent
+            .take(MAX_SEARCHES)
+            .filter(|reference| self.is_elsewhere(reference, key))
             .cloned()
             .collect();
         let Some(resource) = self.resource_of(table).filter(|_| !foreign.is_empty()) else {
@@ -47,19 +53,26 @@ impl Cluster {
         }
     }
 
-    /// Returns whether the owner of an object at `key` is in another namespace.
-    fn is_foreign(&self, reference: &Value, key: &Key) -> bool {
-        let uid = text(reference, "uid");
-        let Some(resource) = self.owner_resource(reference) else {
-            return false;
-        };
-        let here = Key::new(&key.namespace, text(reference, "name"));
-        let found = self.store.get(&resource.table, &here);
-        if !resource.info.namespaced || found.is_some_and(|found| found.uid() == uid) {
-            return false;
-        }
-        let mut all = self.store.objects(&resource.table);
-        all.any(|(at, owner)| at.namespace != key.namespace && owner.uid() == uid)
+    /// Returns whether a namespaced owner is not in the namespace of `key`.
+    fn is_absent_here(&self, reference: &Value, key: &Key) -> bool {
+        let resource = self.owner_resource(reference);
+        resource.is_some_and(|resource| {
+            let here = Key::new(&key.namespace, text(reference, "name"));
+            let found = self.store.get(&resource.table, &here);
+            let is_here = found.is_some_and(|found| found.uid() == text(reference, "uid"));
+            resource.info.namespaced && !is_here
+        })
+    }
+
+    /// Returns whether an owner is in another namespace than that of `key`.
+    fn is_elsewhere(&self, reference: &Value, key: &Key) -> bool {
+        let resource = self.owner_resource(reference);
+        resource.is_some_and(|resource| {
+            let mut all = self.store.objects(&resource.table);
+            all.any(|(at, owner)| {
+                at.namespace != key.namespace && owner.uid() == text(reference, "uid")
+            })
+        })
     }
 }
 

@@ -52,7 +52,7 @@ on_both_servers! {
         let raw = Collected::new(&cluster, "").await.raw;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let query = format!(
-            "watch=1&allowWatchBookmarks=true&timeoutSeconds=5&resourceVersion={}",
+            "watch=1&allowWatchBookmarks=true&timeoutSeconds=10&resourceVersion={}",
             version(&created),
         );
         let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;

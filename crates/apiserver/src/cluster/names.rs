@@ -11,7 +11,7 @@ use super::{Cluster, DEFINITIONS};
 use crate::registry::Definition;
 use crate::store::Key;
 
-/// The fields of the names of a definition that share one set of names with other definitions.
+/// The name fields that must be unique among the definitions of a group.
 const RESOURCE_FIELDS: [&str; 2] = ["plural", "singular"];
 
 const KIND_FIELDS: [&str; 2] = ["kind", "listKind"];

@@ -1,17 +1,17 @@
-//! Numbers of an applied object, converted to the types of their fields as the real server does
-//! it: integers are cut to their width, and floats without a fraction become integers.
+//! Converts the numbers of an applied object to the types of their fields, like the real server:
+//! integers are cut to their width, and floats without a fraction become integers.
 //!
-//! Everything else is left to decoding, which says the same of it.
+//! Other values are not changed. If they are invalid, decoding reports the same error.
 
 use serde_json::{Number, Value};
 
 use super::table::{Shape, Struct, named};
 
-/// Converts the numbers in `object`, which is to be of type `kind`.
+/// Converts the numbers in `object`, of type `kind`.
 ///
 /// # Errors
 ///
-/// What the real server says of the first number that its field cannot hold.
+/// The real server's error for the first number that does not fit its field.
 pub(crate) fn convert(kind: &'static Struct, object: &mut Value) -> Result<(), String> {
     let Value::Object(members) = object else {
         return Ok(());
@@ -56,7 +56,7 @@ fn convert_value(shape: &Shape, value: &mut Value) -> Result<(), String> {
     }
 }
 
-/// The integer that a number is; nothing if it has a fraction.
+/// A number as an integer. `None` if it has a fraction.
 fn whole(number: &Number) -> Option<i64> {
     if let Some(whole) = number.as_i64() {
         return Some(whole);

@@ -1,7 +1,7 @@
-//! Bodies in which an object has several members of the same name, as Go reads them. *(pure)*
+//! Merges members of the same name in the body of a request, like Go. *(pure)*
 //!
-//! Go decodes each of these members into the same field, one after the other: structs and maps are
-//! merged, and so are the items of lists with the same index. Other values are replaced.
+//! Go decodes each of these members into the same field, in order: structs and maps are merged, and
+//! so are the items of lists with the same index. Other values are replaced.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ enum Tree {
 
 struct TreeVisitor;
 
-/// Reads `body` as an object of type `kind`, and merges the members of the same name. Nothing if it
+/// Reads `body` as an object of type `kind`, and merges the members of the same name. `None` if it
 /// is not JSON.
 pub(crate) fn merge_duplicates(kind: &'static Struct, body: &[u8]) -> Option<Value> {
     match serde_json::from_slice(body).ok()? {
@@ -44,10 +44,10 @@ fn merge_struct(
     object.into()
 }
 
-/// Returns the value of a field that is `before` when Go reads `tree` into it.
+/// Returns the value of a field after Go decodes `tree` into it; `before` is its value before that.
 fn merge_field(field: &Field, before: Option<Value>, tree: Tree) -> Value {
     if matches!(tree, Tree::Scalar(Value::Null)) && !field.is_pointer {
-        // Go leaves these types as they are.
+        // Go does not change fields of these types.
         let is_unchanged = match field.shape {
             Shape::Text(_)
             | Shape::Int32(_)
@@ -73,7 +73,7 @@ fn merge_field(field: &Field, before: Option<Value>, tree: Tree) -> Value {
     merge(&field.shape, before.unwrap_or_default(), tree)
 }
 
-/// Returns the value that is `before` when Go reads `tree` into it. A value of the wrong type stays,
+/// Returns the value after Go decodes `tree` into `before`. A value of the wrong type is kept,
 /// because Go reports the first one.
 fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
     if !before.is_null() && !fits(shape, &before) {
@@ -87,7 +87,7 @@ fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
         (Shape::Map(_, values), Tree::Object(members)) => {
             let mut map = object(before);
             for (name, tree) in members {
-                // Go reads each value of a map into a new one.
+                // Go decodes each value of a map into a new value.
                 let value = merge(values, Value::Null, tree);
                 match map.entry(name) {
                     Entry::Vacant(entry) => {
@@ -116,7 +116,7 @@ fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
     }
 }
 
-/// Whether a value is of the type of JSON that Go reads into a shape.
+/// Whether Go reads the JSON type of a value into a field of this type.
 fn fits(shape: &Shape, value: &Value) -> bool {
     match shape {
         Shape::Text(_) | Shape::Bytes => value.is_string(),
@@ -144,7 +144,7 @@ fn object(value: Value) -> Map<String, Value> {
 // === impl Tree ===
 
 impl Tree {
-    /// The value in which the last member of a name counts.
+    /// Converts to JSON. The last member of each name is kept.
     fn into_value(self) -> Value {
         match self {
             Self::Scalar(value) => value,

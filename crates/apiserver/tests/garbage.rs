@@ -163,7 +163,7 @@ async fn a_foreground_deletion_waits_for_blocking_dependents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_own_each_other_do_not_wait_for_each_other_for_ever() {
+async fn objects_that_own_each_other_do_not_wait_for_each_other_forever() {
     let server = ApiServer::new();
     let one = create(&server, "one", &[]).await;
     let two = create_with(&server, "two", vec![blocking(&one)]).await;

@@ -274,7 +274,7 @@ async fn a_watch_without_a_version_begins_with_the_current_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_future_version_sends_nothing_before_it() {
+async fn a_watch_from_a_future_version_begins_after_it() {
     let server = ApiServer::new();
     let from = server.resource_version() + 1;
     let mut events = watch(

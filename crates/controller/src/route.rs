@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn to_remove_one_changes_nothing_about_the_others() {
+    fn removing_a_handler_keeps_the_others() {
         check("w w w -0", "w1 w2");
         check("w r w -0 w", "w2 w3 r1");
         check("w w -7", "w0 w1");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_of_one_form_takes_no_other() {
+    fn a_kind_has_objects_of_one_form() {
         let mut route = Route::default();
         let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_handlers_and_mappers_is_forgotten_with_the_last_of_them() {
+    fn the_form_of_handlers_and_mappers_is_removed_with_the_last_one() {
         let mut route = Route::default();
         let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_nothing_refers_to_is_removed() {
+    fn an_unused_kind_is_removed() {
         let mut route = Route::default();
         let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
         let to = new_kind(&mut route, "to", ObjectType::of::<u8>()).expect("new");
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_that_was_meant_is_named() {
+    fn the_error_suggests_the_closest_kind() {
         let mut route = Route::default();
         let sites = new_kind(&mut route, "websites", ObjectType::of::<u8>()).expect("new");
         let pods = new_kind(&mut route, "pods", ObjectType::of::<u8>()).expect("new");

@@ -46,7 +46,7 @@ struct Script {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_answer_to_a_write_of_a_finalizer_brings_contents_of_an_object_into_the_log() {
+async fn responses_to_finalizer_writes_are_logged_without_contents_of_objects() {
     let object = object().to_string();
     let undecodable = [
         object
@@ -98,7 +98,7 @@ async fn no_answer_to_a_write_of_a_finalizer_brings_contents_of_an_object_into_t
 
 /// The list of orphans is read in pages of metadata; a release reads the object and patches it.
 #[tokio::test(start_paused = true)]
-async fn no_answer_to_a_request_for_orphans_brings_contents_of_an_object_into_the_log() {
+async fn responses_to_orphan_requests_are_logged_without_contents_of_objects() {
     let mut held = object();
     held["metadata"]["finalizers"] = json!(["example.io/publisher"]);
     held["metadata"]["annotations"] = json!({ "password": CANARY });
@@ -184,7 +184,7 @@ async fn check_orphans(answers: [Answer; 3], step: &str) {
 
 /// A refusal says what is missing.
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_may_not_be_written_names_what_a_role_must_grant() {
+async fn a_forbidden_finalizer_write_names_the_missing_permission() {
     let refused = Answer {
         status: 403,
         body: refusal(403),

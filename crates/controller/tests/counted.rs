@@ -134,7 +134,7 @@ async fn an_event_costs_one_allocation_whatever_is_pending() {
 
 /// A worker sleeps until something is due. What ticked once a second would wake 86,400 times.
 #[test]
-fn nothing_wakes_while_nothing_is_due() {
+fn an_idle_controller_does_not_wake_up() {
     let parks = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&parks);
     let runtime = runtime::Builder::new_current_thread()

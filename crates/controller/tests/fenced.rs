@@ -131,7 +131,7 @@ async fn reads_are_sent_while_the_fence_is_closed() {
 /// HTTP/1.1 without TLS: kube's client does not negotiate HTTP/2, and with TLS the same task writes
 /// to the socket.
 #[tokio::test]
-async fn a_connection_that_waits_for_the_socket_writes_nothing_more_after_the_deadline() {
+async fn a_connection_that_waits_for_the_socket_writes_no_bytes_after_the_deadline() {
     /// Far more than the kernel buffers of both sides hold.
     const BODY: usize = 64 * 1024 * 1024;
 

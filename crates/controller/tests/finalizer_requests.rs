@@ -179,7 +179,8 @@ fn whole(body: String) -> Answered {
 ///
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_write_is_repeated_as_late_as_the_server_asks_and_at_most_five_minutes_later() {
+async fn a_finalizer_write_is_repeated_after_the_retry_delay_of_the_server_and_at_most_five_minutes()
+ {
     let day = "86400";
     for status in [429, 503, 504] {
         for (header, body, wait) in [
@@ -221,7 +222,7 @@ async fn a_finalizer_write_without_a_complete_response_times_out_after_half_a_mi
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_finalizer_write_of_any_length_is_not_kept() {
+async fn the_response_to_a_finalizer_write_is_not_kept() {
     for (length, is_read) in [(1_000_000, true), (17 * 1024 * 1024, false)] {
         let server = Server::new(Answer::Long(length));
         server.run_for_an_hour().await;

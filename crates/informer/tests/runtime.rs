@@ -74,7 +74,7 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_deletes_during_gaps_are_found
 ///
 /// Rows: GA-48, BO-27
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
+async fn a_stream_recovers_from_an_error_without_a_relist() {
     let (mut sender, events) = futures::channel::mpsc::channel(16);
     let mut events = Some(events);
     let source = WatcherStream::new("configmaps", move || events.take().expect("started once"));
@@ -129,7 +129,7 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
 /// A kind where nothing happens is not a connection that is half open: kube's watcher says nothing
 /// of bookmarks.
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_a_kind_where_nothing_happens_stays_up() {
+async fn a_stream_without_events_stays_healthy() {
     let events = [RuntimeEvent::Init, RuntimeEvent::InitDone];
     let quiet = move || {
         stream::iter(events.clone())

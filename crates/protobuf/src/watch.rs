@@ -182,7 +182,7 @@ mod tests {
     use super::{Frames, WatchEvent};
 
     #[test]
-    fn frames_are_cut_wherever_the_pieces_end() {
+    fn frames_are_complete_with_any_chunking() {
         let event = |object| WatchEvent {
             event: "ADDED",
             object,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_above_the_limit_is_refused_before_it_has_come() {
+    fn a_frame_above_the_limit_is_refused_before_it_is_complete() {
         let mut frames = Frames::new(64);
         frames.push(&[0xff, 0xff, 0xff, 0xff]);
         let error = frames.next_frame().expect_err("too long");

@@ -15,7 +15,7 @@ mod tests {
     use crate::error::DecodeProblem;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_message_can_be_read() {
         let mut writer = Writer::default();
         let end = writer.len();
         writer.bytes_field(2, b"inner");

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_are_followed_and_never_stored() {
+    fn directives_are_applied_and_never_stored() {
         check(
             "apps.v1.DeploymentSpec",
             json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": {} } }),

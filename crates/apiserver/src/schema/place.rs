@@ -93,7 +93,7 @@ mod tests {
     use super::Place;
 
     #[test]
-    fn a_path_reads_like_kubernetes_writes_it() {
+    fn a_path_is_displayed_as_in_kubernetes() {
         let root = Place::root("");
         let spec = root.child("spec");
         let list = spec.child("rules");

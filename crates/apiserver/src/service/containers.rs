@@ -443,7 +443,7 @@ mod tests {
     use super::end_of_log;
 
     #[test]
-    fn the_end_of_a_log_has_so_many_lines_and_bytes() {
+    fn the_tail_of_a_log_is_limited_by_lines_and_bytes() {
         for (log, lines, bytes, expected) in [
             ("a\nb\nc\n", None, None, "a\nb\nc\n"),
             ("a\nb\nc\n", Some(2), None, "b\nc\n"),

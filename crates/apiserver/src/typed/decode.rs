@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_the_wrong_type_is_named_as_go_names_it() {
+    fn the_error_of_a_wrong_type_equals_that_of_go() {
         let container =
             |field: &str, value: Value| json!({ "spec": { "containers": [{ field: value }] } });
         for (object, expected) in [
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn decoding_a_decoded_object_changes_nothing() {
+    fn decoding_is_idempotent() {
         for (version, name) in kinds() {
             let found = kind(version, name).expect("a kind");
             let mut object =
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_base64_is_found_where_go_finds_it() {
+    fn the_position_of_bad_base64_equals_that_of_go() {
         for (text, at) in [
             ("%%", 0),
             ("YWJj=A", 4),

@@ -227,7 +227,7 @@ mod tests {
     use super::PLAIN;
 
     #[test]
-    fn the_table_is_sorted_and_names_fields_that_there_are() {
+    fn the_table_is_sorted_and_names_existing_fields() {
         assert!(PLAIN.is_sorted_by_key(|(of, field, ..)| (of, field)));
         for (of, field, _, value) in PLAIN {
             let found = named(of).unwrap_or_else(|| panic!("no type {of}"));

@@ -415,7 +415,7 @@ mod tests {
     use super::Quantity;
 
     #[test]
-    fn each_quantity_has_one_text() {
+    fn each_quantity_has_a_canonical_text() {
         for (text, canonical) in [
             ("0", "0"),
             ("0Mi", "0"),
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_compare_by_what_they_are() {
+    fn quantities_compare_by_value() {
         let order = [
             "-1e30", "-1", "-1m", "0", "1n", "999m", "1", "1001m", "1Ki", "1e18", "1e30",
         ];

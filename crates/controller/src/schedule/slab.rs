@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_there_until_it_is_taken_out() {
+    fn a_value_is_stored_until_it_is_removed() {
         let mut pool = Slab::default();
         let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
         for (value, number) in numbers.iter().enumerate() {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_was_given_back_is_used_again() {
+    fn a_released_number_is_reused() {
         let mut pool = Slab::default();
         let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
         for number in &numbers[..500] {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_pool_keeps_one_chunk() {
+    fn an_empty_slab_keeps_one_chunk() {
         let mut pool = Slab::default();
         for round in 0..3 {
             let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_costs_no_more_than_one() {
+    fn an_optional_number_has_the_size_of_a_number() {
         assert_eq!(size_of::<Option<SlabKey>>(), 4);
     }
 }

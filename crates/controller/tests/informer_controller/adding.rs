@@ -256,7 +256,7 @@ impl Reconciler<ConfigMap> for Finalizing {
 }
 
 #[test]
-fn what_is_refused_leaves_no_kind() {
+fn a_rejected_registration_leaves_no_kind() {
     let controller = InformerController::new();
     controller.add_reconciler(KIND, Finalizing).expect("added");
     let refused = controller.add_reconciler("others", Finalizing);

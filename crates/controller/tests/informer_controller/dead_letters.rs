@@ -94,7 +94,7 @@ async fn a_dead_letter_of_a_deleted_object_is_not_called_again() {
 /// The redrive comes after a worker took the `Deleted` and before it calls handlers: when
 /// predicates are asked.
 #[tokio::test(start_paused = true)]
-async fn a_redrive_while_the_delete_is_dispatched_calls_nothing_after_it() {
+async fn a_redrive_during_the_dispatch_of_the_delete_causes_no_call_after_it() {
     let rig = Rig::new(never_retries());
     let (controller, result) = (rig.controller.clone(), Arc::new(OnceLock::new()));
     let done = Arc::clone(&result);

@@ -35,7 +35,7 @@ async fn a_new_event_drops_pending_calls_by_default() {
 
 /// Rows: GA-24, GA-104, GA-105
 #[tokio::test(start_paused = true)]
-async fn a_policy_is_asked_about_each_pending_call() {
+async fn a_policy_is_called_for_each_pending_call() {
     let asked = Log::default();
     let log = asked.clone();
     let rig = Rig::new(quiet().retry_dequeue_policy(

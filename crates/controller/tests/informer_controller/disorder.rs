@@ -434,7 +434,7 @@ async fn a_handler_without_an_informer_is_an_error_that_names_the_closest_kind()
 
 /// Defect 16. Rows: BO-43
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
+async fn an_unused_kind_is_removed_completely() {
     let running = Rig::new(quiet().name("dynamic")).start_empty().await;
     let controller = running.rig.controller.clone();
     let series = || {
@@ -465,7 +465,7 @@ async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
 
 /// Defect 10. Rows: CK-31
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_a_call_is_dropped_ends_nothing() {
+async fn a_panic_while_a_call_is_dropped_does_not_stop_the_controller() {
     /// Panics when it is dropped, also as what a panic carries.
     struct Bomb;
     impl Drop for Bomb {

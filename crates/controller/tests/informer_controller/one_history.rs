@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn several_informers_give_one_history_of_each_object(
+    fn several_informers_are_merged_into_one_history_of_each_object(
         steps in prop::collection::vec(step(), 1..60),
         first in 1..=SELECTED.len(),
         coalesce: bool,

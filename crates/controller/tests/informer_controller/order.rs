@@ -142,7 +142,7 @@ async fn an_add_an_update_and_a_delete_may_each_fail_and_are_then_called_again()
 
 /// Rows: GA-31, GA-103, GA-109
 #[tokio::test(start_paused = true)]
-async fn the_method_that_matches_the_event_is_called_and_one_that_is_not_set_does_nothing() {
+async fn the_method_that_matches_the_event_is_called_if_it_is_set() {
     let rig = Rig::new(InformerController::builder());
     let log = rig.log.clone();
     let only_deletes = SimpleWatcher::new().on_delete(move |last: Arc<ConfigMap>| {

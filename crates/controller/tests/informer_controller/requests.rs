@@ -94,7 +94,7 @@ async fn a_resync_is_marked_and_is_an_update_for_watchers() {
 
 /// A reconciler can be tested without a controller.
 #[tokio::test]
-async fn a_request_can_be_made_by_hand() {
+async fn a_request_can_be_constructed_in_a_test() {
     let step = |request: Request<ConfigMap>| async move {
         let seen = request.state().and_then(State::get::<u32>).copied();
         Ok::<_, Refused>(match seen {

@@ -471,7 +471,7 @@ async fn a_periodic_reconciler_that_writes_status_keeps_one_pending_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_without_end_never_comes() {
+async fn an_infinite_delay_never_expires() {
     let rig = Rig::new(quiet());
     rig.reconcile(|_: Request<ConfigMap>| async {
         Ok::<_, Refused>(Outcome::requeue_after(Duration::MAX))

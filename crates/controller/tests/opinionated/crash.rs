@@ -42,7 +42,7 @@ where
 
 /// Rows: GA-75
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_crashes_after_any_write_misses_nothing() {
+async fn a_watcher_that_crashes_after_any_write_misses_no_change() {
     for (crash, said) in [
         (
             1,
@@ -65,7 +65,7 @@ async fn a_watcher_that_crashes_after_any_write_misses_nothing() {
 
 /// Rows: GA-71
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_that_crashes_after_any_write_misses_nothing() {
+async fn a_reconciler_that_crashes_after_any_write_misses_no_change() {
     for (crash, said) in [
         (
             1,

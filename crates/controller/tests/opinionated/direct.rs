@@ -216,7 +216,7 @@ async fn the_number_of_remembered_objects_is_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminating_object_that_was_never_ours_is_forgotten_with_its_end() {
+async fn the_state_of_a_foreign_terminating_object_is_removed_with_it() {
     let calls = ["", "deleted web=1"];
     for ((rig, wrapped), calls) in each(OnSelectorExit::default()).into_iter().zip(calls) {
         rig.world.create("web", 1).await;
@@ -330,7 +330,7 @@ async fn after_a_restore_only_an_object_that_dies_is_released() {
 /// An earlier process has guarded it, and it is marked for deletion: the event with the mark will
 /// arrive.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_dies_before_its_add_is_not_added_and_not_asked_for_again() {
+async fn an_object_that_terminates_before_its_add_is_not_added() {
     for (rig, wrapped) in each(OnSelectorExit::default()) {
         rig.world.create("web", 1).await;
         let first = rig.world.object("web").await;
@@ -388,7 +388,7 @@ async fn an_update_that_only_shows_our_finalizer_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_an_object_with_our_finalizer_is_needed() {
+async fn a_delete_of_an_object_with_our_finalizer_is_needed() {
     for (rig, wrapped) in each(OnSelectorExit::default()) {
         rig.world.create("web", 1).await;
         let free = rig.world.object("web").await;
@@ -404,7 +404,7 @@ async fn the_end_of_an_object_with_our_finalizer_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_from_before_our_patch_is_a_resync_or_nothing() {
+async fn an_event_from_before_our_patch_is_a_resync_or_skipped() {
     for (rig, wrapped) in each(OnSelectorExit::default()) {
         let [first, _] = added(&rig, &wrapped).await;
         wrapped.add(&first).await.expect("it was added");

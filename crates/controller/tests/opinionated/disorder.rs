@@ -50,7 +50,7 @@ async fn a_finalizer_removed_before_the_informer_has_it_is_restored() {
 
 /// Defect 6. Rows: GA-79, GA-83
 #[tokio::test(start_paused = true)]
-async fn what_was_added_with_a_newer_state_is_not_updated_to_an_older_one() {
+async fn an_object_added_in_a_newer_state_is_not_updated_to_an_older_one() {
     let rig = Rig::new();
     let controller = builder().build().expect("good settings");
     // Another writer changes the object twice before the wrapper is called.

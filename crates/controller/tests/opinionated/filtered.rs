@@ -144,7 +144,7 @@ async fn a_call_passes_all_predicates_of_a_wrapped_handler_or_is_not_made() {
 /// Versions that are not numbers are not compared: a change of another writer, which came with the
 /// event of our patch, is not taken for that patch.
 #[tokio::test(start_paused = true)]
-async fn a_foreign_change_is_no_echo_where_versions_are_not_numbers() {
+async fn a_change_of_another_client_is_dispatched_with_non_numeric_versions() {
     let rig = Rig::new();
     rig.world.version_names().await;
     let (log, world) = (rig.log.clone(), rig.world.clone());

@@ -73,14 +73,14 @@ async fn a_watcher_has_the_default_finalizer_or_one_of_a_supplier() {
 ///
 /// Rows: GA-72
 #[test]
-fn a_finalizer_that_is_none_is_an_error() {
+fn an_invalid_finalizer_is_an_error() {
     let rig = Rig::new();
     let empty = Finalizers::<Lease>::new(rig.world.clone(), |_: &GroupVersionKind| String::new());
     assert_eq!(empty.expect_err("empty"), InvalidFinalizer::Empty);
 }
 
 #[test]
-fn a_built_in_kind_wants_a_domain() {
+fn a_built_in_kind_requires_a_domain() {
     struct Nobody;
     impl PatchClient<ConfigMap> for Nobody {
         async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<ConfigMap, kube::Error> {
@@ -98,7 +98,7 @@ fn a_built_in_kind_wants_a_domain() {
 
 /// Rows: GA-87
 #[tokio::test(start_paused = true)]
-async fn a_client_that_can_patch_is_enough() {
+async fn any_client_with_a_patch_method_can_be_used() {
     struct OnlyPatch(World);
     impl PatchClient<Lease> for OnlyPatch {
         async fn patch(
@@ -120,7 +120,7 @@ async fn a_client_that_can_patch_is_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_name_is_ours_and_is_replaced_in_one_patch() {
+async fn a_legacy_name_is_ours_and_is_replaced_in_one_patch() {
     let legacy = FinalizerName::new("test.windlass.dev/legacy").expect("a name");
     let progress = legacy.in_progress();
     let rig = Rig::new();

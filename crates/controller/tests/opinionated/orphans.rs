@@ -129,7 +129,7 @@ async fn an_orphan_that_is_shown_twice_is_returned_once() {
 
 /// A partial list would keep the objects that it lacks from being deleted.
 #[tokio::test]
-async fn a_list_that_does_not_come_to_an_end_is_an_error_after_eight_pages_without_a_new_object() {
+async fn an_endless_list_is_an_error_after_eight_pages_without_a_new_object() {
     type Pages = fn(usize) -> (std::ops::Range<usize>, String);
     let endless: [Pages; 5] = [
         |_| (0..1, "again".to_owned()),

@@ -16,7 +16,7 @@ use crate::{
 
 /// Rows: GA-68, GA-73
 #[tokio::test(start_paused = true)]
-async fn a_new_object_is_guarded_created_and_then_held() {
+async fn a_new_object_gets_the_guard_the_create_and_the_finalizer() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
@@ -362,7 +362,7 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
+async fn a_delete_that_requests_a_requeue_is_not_complete() {
     let rig = Rig::new();
     let log = rig.log.clone();
     let patient = move |request: Request<Lease>| {

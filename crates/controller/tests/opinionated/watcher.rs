@@ -14,7 +14,7 @@ use crate::{
 
 /// Rows: GA-74, GA-83
 #[tokio::test(start_paused = true)]
-async fn a_new_object_is_guarded_added_and_then_held() {
+async fn a_new_object_gets_the_guard_the_add_and_the_finalizer() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
@@ -201,7 +201,7 @@ async fn a_finalizer_removed_by_another_writer_is_restored_without_a_second_add(
 
 /// Rows: GA-86
 #[tokio::test(start_paused = true)]
-async fn what_is_not_set_does_nothing_and_the_finalizer_comes_and_goes() {
+async fn unset_functions_are_skipped_and_the_finalizer_is_still_set_and_removed() {
     let rig = Rig::new();
     let nothing = || OpinionatedWatcher::new(rig.finalizers(), SimpleWatcher::<Lease>::new());
     let running = rig.watch(nothing()).await;
@@ -345,7 +345,7 @@ async fn an_object_deleted_during_the_add_is_cleaned_up_and_gets_no_finalizer() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_is_given_the_object_as_it_is_with_the_guard() {
+async fn an_add_receives_the_object_with_the_guard() {
     let rig = Rig::new();
     let log = rig.log.clone();
     let adding = SimpleWatcher::new().on_add(move |object: Arc<Lease>| {
@@ -369,7 +369,7 @@ async fn an_add_is_given_the_object_as_it_is_with_the_guard() {
 
 /// A watcher can be called directly, without a controller; it then has nothing to remember.
 #[tokio::test(start_paused = true)]
-async fn a_kept_pending_call_is_no_second_delete() {
+async fn a_kept_pending_call_does_not_repeat_the_delete() {
     let rig = Rig::new();
     let controller = builder()
         .retry_dequeue_policy(NeverDequeue)

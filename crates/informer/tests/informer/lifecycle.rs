@@ -72,7 +72,7 @@ async fn synced_is_published_after_the_first_complete_list() {
 
 /// Rows: GA-22, GA-43, BO-27
 #[tokio::test(start_paused = true)]
-async fn problems_reach_the_error_handler_and_the_health() {
+async fn errors_are_reported_to_the_error_handler_and_the_health() {
     let problems = Arc::new(Mutex::new(Vec::new()));
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::builder(source)

@@ -63,7 +63,7 @@ async fn an_event_states_whether_it_is_from_a_list() {
 
 /// A list that breaks off and begins again is a list all the time.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_is_a_list() {
+async fn events_of_an_aborted_list_are_from_a_list() {
     let (script, mut running) = start();
     script.change(Change::ListStarted).await.expect("runs");
     script.apply(config("a", "1")).await.expect("runs");

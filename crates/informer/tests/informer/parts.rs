@@ -41,13 +41,13 @@ async fn a_subscription_is_also_a_stream_of_its_events() {
 }
 
 #[test]
-fn a_uid_is_printed_as_it_is() {
+fn a_uid_is_displayed_unchanged() {
     assert_eq!(Uid::from("0b2c").to_string(), "0b2c");
 }
 
 /// Rows: GA-44, CK-16, CK-23, BO-08
 #[tokio::test(start_paused = true)]
-async fn the_store_and_its_indexes_have_any_number_of_readers() {
+async fn the_store_and_its_indexes_can_be_read_concurrently() {
     let by_value = Index::new(|config: &ConfigMap| config.data.clone()?.remove("value"));
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).index(&by_value).build();
@@ -142,7 +142,7 @@ async fn a_user_defined_source_works_like_an_api() {
 ///
 /// Rows: GA-04, GA-41, GA-47
 #[tokio::test(start_paused = true)]
-async fn an_informer_lists_what_its_api_reaches_and_filters_nothing_unasked() {
+async fn an_informer_lists_the_namespaces_of_its_api_without_a_default_filter() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let service = tower::service_fn({
         let asked = Arc::clone(&asked);

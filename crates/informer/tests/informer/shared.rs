@@ -83,7 +83,7 @@ async fn is_silent(events: &mut Subscription<ConfigMap>) -> bool {
 ///
 /// Rows: CK-11
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_leaves_hands_the_run_over_and_nothing_is_lost() {
+async fn a_cancelled_caller_hands_over_the_run_without_losing_events() {
     let (script, informer, runs) = counted();
     let mut callers: Vec<_> = (0..6).map(|_| Caller::of(&informer)).collect();
     let mut events = informer.subscribe();
@@ -118,7 +118,7 @@ async fn a_caller_that_leaves_hands_the_run_over_and_nothing_is_lost() {
 
 /// The new driver is woken by what the old one waited for: time, too.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_takes_over_waits_for_all_that_the_last_one_waited_for() {
+async fn a_caller_that_takes_over_waits_for_the_same_tasks() {
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).resync(Duration::from_secs(64));
     let informer = informer.build();
@@ -323,7 +323,7 @@ async fn a_source_that_panics_is_an_error_of_every_caller() {
 
 /// Callers join and leave on several threads, and each sees a history without a gap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn callers_that_come_and_go_on_threads_lose_nothing() {
+async fn callers_that_start_and_stop_on_threads_lose_no_events() {
     const VERSIONS: usize = 20_000;
     let (script, source) = Scripted::new();
     let informer = Informer::new(source);

@@ -18,7 +18,7 @@ impl Drop for Bomb {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_handler_that_panics_ends_nothing() {
+async fn a_panic_in_the_error_handler_does_not_stop_the_informer() {
     let handlers: [fn(); 2] = [|| panic!("no"), || panic_any(Bomb)];
     for handler in handlers {
         let (script, source) = Scripted::<ConfigMap>::new();
@@ -42,7 +42,7 @@ async fn an_error_handler_that_panics_ends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_ends_nothing() {
+async fn a_panic_in_an_index_function_does_not_stop_the_informer() {
     let by_name = Index::new(|config: &ConfigMap| {
         if config.name_any() == "bomb" {
             panic_any(Bomb);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_up_at_once_is_not_asked_in_a_hot_loop() {
+async fn immediate_disconnects_cause_no_busy_loop() {
     let mut answers = vec![Answer::lines([END.to_owned()])];
     answers.extend((0..20).map(|_| Answer::lines([])));
     let mut wire = Wire::start(answers);
@@ -28,7 +28,7 @@ async fn a_server_that_hangs_up_at_once_is_not_asked_in_a_hot_loop() {
 
 /// Rows: BO-02
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_cut_and_resumed() {
+async fn a_silent_watch_is_aborted_and_resumed() {
     let mut wire = Wire::start([
         Answer::lines([END.to_owned()]).then_hang(),
         Answer::json(200, &list("10", &[])),
@@ -127,7 +127,7 @@ async fn a_requested_retry_delay_is_respected() {
 
 /// kube's own client repeats such answers by itself, up to fifteen times, and reports none.
 #[tokio::test(start_paused = true)]
-async fn no_middleware_repeats_our_requests() {
+async fn requests_are_not_repeated_by_a_middleware() {
     let server = Server::new([
         Answer::json(503, "").retry_after(1),
         Answer::lines([END.to_owned()]).then_hang(),

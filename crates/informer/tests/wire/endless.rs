@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_continue_that_leads_to_itself_is_not_followed() {
+async fn a_repeated_continue_token_aborts_the_list() {
     let server = Server::new([]).otherwise(|_| Answer::json(200, &page("7", &[("a", 1)], "on")));
     check(
         server,
@@ -27,7 +27,7 @@ async fn a_continue_that_leads_to_itself_is_not_followed() {
 
 /// The tokens differ, and the pages do not.
 #[tokio::test(start_paused = true)]
-async fn pages_without_new_objects_are_not_followed_without_end() {
+async fn the_number_of_pages_without_new_objects_is_limited() {
     let count = AtomicUsize::new(0);
     let server = Server::new([]).otherwise(move |_| {
         let token = count.fetch_add(1, Ordering::Relaxed).to_string();
@@ -37,7 +37,7 @@ async fn pages_without_new_objects_are_not_followed_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn empty_pages_are_not_followed_without_end() {
+async fn the_number_of_empty_pages_is_limited() {
     let count = AtomicUsize::new(0);
     let server = Server::new([]).otherwise(move |_| {
         let token = count.fetch_add(1, Ordering::Relaxed).to_string();
@@ -49,7 +49,7 @@ async fn empty_pages_are_not_followed_without_end() {
 /// One object decodes on every second page only, so that the number of undecodable objects goes up
 /// and down.
 #[tokio::test(start_paused = true)]
-async fn pages_that_show_an_object_in_turn_decodable_and_not_are_not_followed_without_end() {
+async fn the_number_of_pages_with_an_alternately_decodable_object_is_limited() {
     for repeats in [false, true] {
         let count = AtomicUsize::new(0);
         let server = Server::new([]).otherwise(move |_| {

@@ -15,7 +15,7 @@ use crate::{
 ///
 /// Rows: BO-01
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_from_the_past_ends_nothing_and_brings_nothing_back() {
+async fn a_streamed_list_from_the_past_changes_no_objects() {
     let mut wire = Wire::start([
         Answer::lines([
             added("a", 1, "1"),
@@ -74,7 +74,7 @@ async fn a_streamed_list_with_many_deleted_objects_is_aborted() {
 
 /// What a refused stream has shown is forgotten with it.
 #[tokio::test(start_paused = true)]
-async fn a_refused_streams_objects_never_come_later() {
+async fn objects_of_a_refused_stream_are_never_delivered() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1"), end(20)]),
         Answer::lines([error(410, "Expired")]),
@@ -239,7 +239,7 @@ async fn the_objects_of_a_restored_cluster_are_delivered_despite_a_broken_list()
 ///
 /// Rows: BO-02
 #[tokio::test(start_paused = true)]
-async fn a_quiet_server_that_is_where_it_was_is_asked_for_one_object_and_watched_on() {
+async fn a_silent_server_with_an_unchanged_version_is_watched_without_a_relist() {
     let server = Server::new([Answer::lines([added("a", 1, "1"), end(10)]).then_hang()]).otherwise(
         |asked| {
             if asked.contains("watch=true") {

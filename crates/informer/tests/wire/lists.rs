@@ -10,7 +10,7 @@ use crate::{
 
 /// A proxy that swallows bookmarks would make a streamed list wait for ever.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_whose_end_never_comes_falls_back_to_pages() {
+async fn a_streamed_list_without_an_end_falls_back_to_pages() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1")]).then_hang(),
         Answer::lines([added("a", 1, "1")]).then_hang(),
@@ -133,7 +133,7 @@ async fn unchanged_objects_of_a_relist_are_neither_decoded_nor_dispatched() {
 
 /// In one piece it may be too long for the server, each time.
 #[tokio::test(start_paused = true)]
-async fn a_list_in_one_piece_that_fails_is_followed_by_pages() {
+async fn a_failed_unpaged_list_is_followed_by_a_paged_list() {
     let gone = || Answer::json(410, r#"{"kind":"Status","code":410,"reason":"Expired"}"#);
     let mut wire = Wire::pages([
         Answer::json(200, &page("7", &[("a", 1)], "more")),

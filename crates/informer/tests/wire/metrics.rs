@@ -27,7 +27,7 @@ fn series(registry: &Registry) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are() {
+async fn changes_undecodable_objects_and_restarts_are_counted_separately() {
     let broken = added("bad", 5, "1").replace(&object("bad", 5, "1"), &bad("bad", 5));
     let server = Server::new([
         Answer::lines([

@@ -66,7 +66,7 @@ async fn a_resync_delivers_each_object_once_per_period_spread_over_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_slow_makes_the_watch_wait_and_loses_nothing() {
+async fn a_slow_handler_pauses_the_watch_without_losing_events() {
     let mut lines = vec![END.to_owned()];
     lines.extend((0..2000).map(|i| added(&format!("c-{i:04}"), 11 + i, "1")));
     let mut wire = Wire::start([Answer::lines(lines).then_hang()]);
@@ -87,7 +87,7 @@ async fn a_handler_that_is_slow_makes_the_watch_wait_and_loses_nothing() {
 
 /// With another seed they differ: `waits_differ_between_informers`.
 #[tokio::test(start_paused = true)]
-async fn waits_are_those_of_the_given_backoff_and_seed() {
+async fn delays_follow_from_the_backoff_and_the_seed() {
     let waits = || async {
         let answers = (0..4).map(|_| Answer::json(500, ""));
         let server = Server::new(answers.chain([Answer::never()]));

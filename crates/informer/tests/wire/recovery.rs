@@ -82,7 +82,7 @@ async fn an_object_without_a_uid_is_reported() {
 
 /// An object of another kind, and the table that `kubectl` asks for.
 #[tokio::test(start_paused = true)]
-async fn an_event_with_an_object_of_another_kind_is_not_reported_and_stops_nothing() {
+async fn an_event_with_an_object_of_another_kind_is_ignored() {
     let secret = object("s", 11, "1").replace("ConfigMap", "Secret");
     let table = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"11"},"rows":[]}"#;
     for other in [&*secret, table] {

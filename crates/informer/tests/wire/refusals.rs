@@ -17,7 +17,7 @@ use crate::{
 ///
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_a_server_asks_for_is_at_most_five_minutes() {
+async fn a_retry_delay_of_the_server_is_limited_to_five_minutes() {
     let status = |seconds: &str| {
         format!(r#"{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{seconds}}}}}"#)
     };
@@ -43,7 +43,7 @@ async fn a_wait_that_a_server_asks_for_is_at_most_five_minutes() {
 
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn the_longest_wait_that_a_server_can_ask_for_can_be_set() {
+async fn the_limit_of_the_retry_delay_can_be_configured() {
     for (longest, expected) in [(10, 10), (3600, 1000)] {
         let server = Server::new([
             Answer::json(429, "").retry_after(1000),
@@ -129,7 +129,7 @@ async fn an_endless_error_response_is_read_for_at_most_half_a_minute() {
 
 /// A `Status` is short. What is longer is a page of a proxy, of which 64 KiB are read.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_is_long_is_not_read_to_its_end() {
+async fn a_long_error_response_is_not_read_to_its_end() {
     for length in [64 * 1024, 20_000] {
         let chunk = "x".repeat(length);
         let mut wire = Wire::start([
@@ -143,7 +143,7 @@ async fn a_refusal_that_is_long_is_not_read_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_read_to_its_end_however_it_is_cut() {
+async fn an_error_response_is_read_to_its_end_with_any_chunking() {
     let status = r#"{"kind":"Status","code":403,"message":"not for you"}"#;
     let (start, end) = status.split_at(20);
     let wire = Wire::start([Answer::json(403, start).then(end)]);

@@ -68,7 +68,7 @@ async fn each_watch_requests_bookmarks_and_a_timeout() {
 
 /// The API server is restarted: nothing was missed, so nothing is listed.
 #[tokio::test(start_paused = true)]
-async fn a_watch_resumes_without_a_list_when_the_server_was_away() {
+async fn a_watch_resumes_without_a_list_after_an_outage() {
     let mut answers = vec![Answer::lines([END.to_owned(), added("a", 11, "1")])];
     answers.extend(std::iter::repeat_with(Answer::refused).take(20));
     answers.push(Answer::lines([added("b", 12, "1")]).then_hang());
@@ -86,7 +86,7 @@ async fn a_watch_resumes_without_a_list_when_the_server_was_away() {
 
 /// A server that is not there yet says nothing about streamed lists.
 #[tokio::test(start_paused = true)]
-async fn lists_are_streamed_though_the_server_was_away_at_the_start() {
+async fn lists_are_streamed_after_an_outage_at_the_start() {
     let mut answers: Vec<_> = std::iter::repeat_with(Answer::refused).take(3).collect();
     answers.push(Answer::lines([added("a", 1, "1"), END.to_owned()]).then_hang());
     let mut wire = Wire::start(answers);
@@ -151,7 +151,7 @@ async fn the_backoff_is_reset_after_a_working_watch_that_broke() {
 
 /// What the server is asked for first may be refused for a moment only.
 #[tokio::test(start_paused = true)]
-async fn lists_are_streamed_again_though_one_stream_broke_off_before() {
+async fn lists_are_streamed_after_one_aborted_stream() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1")]),
         Answer::lines([added("a", 1, "1"), END.to_owned()]),

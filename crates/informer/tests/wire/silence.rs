@@ -15,7 +15,7 @@ use crate::{
 
 /// A proxy that keeps connections open with empty lines is not an API server that lives.
 #[tokio::test(start_paused = true)]
-async fn empty_lines_and_half_lines_are_no_sign_of_life() {
+async fn empty_and_partial_lines_do_not_end_a_silence() {
     for noise in ["\n", "x"] {
         let mut wire = Wire::start([
             Answer::lines([END.to_owned(), bookmark(11)])
@@ -31,7 +31,7 @@ async fn empty_lines_and_half_lines_are_no_sign_of_life() {
 
 /// The cluster was restored, and its bookmarks say so.
 #[tokio::test(start_paused = true)]
-async fn bookmarks_from_the_past_are_no_sign_of_life() {
+async fn bookmarks_from_the_past_do_not_end_a_silence() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 9, "1"), END.to_owned()])
             .then_repeat(Duration::from_secs(60), &(bookmark(5) + "\n")),
@@ -70,7 +70,7 @@ async fn a_watch_with_bookmarks_stays_open_until_its_timeout() {
 
 /// Some servers send no bookmarks. A quiet watch of theirs is not down.
 #[tokio::test(start_paused = true)]
-async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
+async fn a_server_without_bookmarks_and_events_stays_healthy() {
     let server = Server::new([Answer::lines([added("a", 1, "1"), END.to_owned()]).then_hang()])
         .otherwise(|asked| {
             if asked.contains("watch=true") {

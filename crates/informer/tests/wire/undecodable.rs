@@ -16,7 +16,7 @@ use crate::{
 
 /// Rows: BO-27
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_and_is_deleted_is_no_problem_any_more() {
+async fn a_deleted_undecodable_object_is_removed_from_the_health() {
     let broken = |name| added(name, 1, "1").replace(&object(name, 1, "1"), &bad(name, 1));
     let mut wire = Wire::start([Answer::lines([
         broken("a"),
@@ -33,7 +33,7 @@ async fn an_object_that_does_not_decode_and_is_deleted_is_no_problem_any_more() 
 
 /// A list shows it no more, or in a state that decodes.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_and_is_not_listed_is_no_problem_any_more() {
+async fn an_undecodable_object_missing_from_a_list_is_removed_from_the_health() {
     let broken = |name| added(name, 1, "1").replace(&object(name, 1, "1"), &bad(name, 1));
     let mut wire = Wire::start([
         Answer::lines([broken("a"), broken("b"), END.to_owned()]),
@@ -284,7 +284,7 @@ async fn events_of_a_watch_do_not_wait_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_requested_may_have_as_many_bytes_as_the_limit() {
+async fn a_requested_object_can_be_as_large_as_the_limit() {
     let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
     let longest = object("a", 1, &"x".repeat(1000));
     let server = Server::new([

@@ -10,7 +10,7 @@ use super::themes::{THEMES, map, rig, sites, sorted, start, used_by};
 use crate::support::{KIND, Log, Rig, config, generation, show};
 
 #[test]
-fn a_mapper_needs_a_kind_to_name_and_has_the_type_of_the_kind_that_it_is_asked_of() {
+fn a_mapper_requires_a_known_kind_and_has_the_type_of_its_source_kind() {
     let rig = Rig::new(InformerController::builder());
     let add = |kind, to| rig.controller.add_mapper::<Secret>(kind, to, SameName);
     let unknown = add("secrets", "themes").expect_err("there is no such kind");
@@ -65,7 +65,7 @@ async fn a_mapper_can_have_a_predicate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
+async fn a_panic_of_a_mapper_is_reported_and_affects_only_its_own_result() {
     let reports = Log::default();
     let log = reports.clone();
     let builder = InformerController::builder().on_error(move |report| {

@@ -20,7 +20,7 @@ use super::themes::{THEMES, map, rig, start, used_by};
 use crate::support::{KIND, Log, Refused, ask, config, pass, reborn, secs, settle, word};
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_changes_are_not_a_thousand_calls() {
+async fn a_thousand_changes_are_coalesced_into_few_calls() {
     for delivery in [Coalescing::Never, Coalescing::Always] {
         let (rig, themes) = rig(InformerController::builder().coalescing(delivery));
         let gate = Arc::new(Semaphore::new(0));

@@ -313,12 +313,12 @@ async fn kubectl_reads_logs_and_runs_commands() -> TestResult {
             .kill_on_drop(true)
             .output();
         let output = timeout(LIMIT, output).await??;
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {stderr}");
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),
             stdout,
-            "{arguments}: {said}"
+            "{arguments}: {stderr}"
         );
     }
     std::fs::remove_dir_all(&folder)?;

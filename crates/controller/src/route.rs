@@ -343,12 +343,12 @@ mod tests {
     #[test]
     fn a_kind_has_objects_of_one_form() {
         let mut route = Route::default();
-        let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
+        let (text, raw) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by).map_err(|it| it.to_string());
-        assert_eq!(form(packed, FormUser::Informer), Ok(()));
+        assert_eq!(form(raw, FormUser::Informer), Ok(()));
         assert_eq!(form(text, FormUser::Handler), Ok(()));
-        assert_eq!(form(packed, FormUser::Handler), Ok(()));
+        assert_eq!(form(raw, FormUser::Handler), Ok(()));
         let other = form(text, FormUser::Informer).expect_err("a handler takes raw objects");
         assert!(
             other.contains("has objects of type alloc::boxed::Box<str>"),
@@ -358,17 +358,15 @@ mod tests {
         let kind = self::tests::new_kind(&mut route, "others", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by);
         assert!(form(text, FormUser::Informer).is_ok());
-        assert!(form(packed, FormUser::Handler).is_err());
+        assert!(form(raw, FormUser::Handler).is_err());
     }
 
     #[test]
     fn the_form_of_handlers_and_mappers_is_removed_with_the_last_one() {
         let mut route = Route::default();
-        let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
+        let (text, raw) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
-        route
-            .form(kind, packed, FormUser::Handler)
-            .expect("the first");
+        route.form(kind, raw, FormUser::Handler).expect("the first");
         let mapper = route.add_mapper(kind, kind, Box::new(Inert));
         let handler = route.add(kind, Role::Watcher, Box::new(Inert));
         assert_eq!(route.remove(kind, |it| it.id == handler).len(), 1);

@@ -1,4 +1,4 @@
-//! What must not be in a log: contents of objects, in any answer to any write of a finalizer.
+//! Responses to finalizer writes must not bring contents of objects into the log.
 
 use std::{
     convert::Infallible,
@@ -31,14 +31,14 @@ const CANARY: &str = "hunter2-canary";
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
-/// What a server answers.
+/// A scripted response.
 #[derive(Clone)]
 struct Answer {
     status: u16,
     body: String,
 }
 
-/// How the requests of a finalizer are answered.
+/// The responses to the requests of a finalizer.
 #[derive(Clone)]
 struct Script {
     patch: Answer,
@@ -318,8 +318,8 @@ fn object() -> Value {
     })
 }
 
-/// As the API server words it: 422 and 5xx may quote the object in the message, the others do so
-/// in details alone, or behind what they have to say.
+/// A refusal in the words of the API server: 422 and 5xx can quote the object in the message.
+/// Others quote it only in details, or at the end of the message.
 fn refusal(code: u16) -> String {
     let quotes = code == 422 || code >= 500;
     let message = if quotes {

@@ -33,22 +33,22 @@ use windlass_controller::{
 };
 use windlass_informer::{Informer, Scripted};
 
-/// What the server answers to every write, and when it was asked.
+/// A server with one answer to every write. It records the times of the writes.
 #[derive(Clone)]
 struct Server {
     answer: Answer,
     asked: Arc<Mutex<Vec<Duration>>>,
-    /// How often the handler was called.
+    /// The number of calls of the handler.
     calls: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Debug)]
 enum Answer {
-    /// A refusal with this status, this header and this wait in its body.
+    /// A refusal with this status, this header and this delay in its body.
     Refusal(u16, Option<&'static str>, Option<&'static str>),
-    /// Nothing.
+    /// No response.
     Never,
-    /// A head, and the beginning of a body that does not end.
+    /// A head, and the beginning of an endless body.
     HalfBody,
     /// A success with a body of this many bytes.
     Long(usize),
@@ -174,8 +174,8 @@ fn whole(body: String) -> Answered {
     Full::from(body).boxed_unsync()
 }
 
-/// What an API server asks for is the least wait, but it cannot stop a controller for a day. Kube's
-/// own retries would wait within the call, which keeps one of the controller's workers.
+/// The retry delay of an API server is the minimum delay, but it cannot stop a controller for a
+/// day. Kube's own retries would wait within the call, and block one of the controller's workers.
 ///
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]

@@ -324,6 +324,9 @@ mod tests {
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default(), false, 1 << 20));
         let read = RawObject::read(&decoder, RawJson::of(json));
-        read.expect("a config map").lazy.get().expect("packed")
+        read.expect("a config map")
+            .lazy
+            .get()
+            .expect("it is decoded")
     }
 }

@@ -1,5 +1,5 @@
-//! What is counted of an informer, so that what was gained stays: allocations, bytes, requests
-//! and wake-ups. Nothing here depends on how fast the machine is.
+//! Bounds on allocations, bytes, requests and wake-ups of an informer. They do not depend on the
+//! speed of the machine.
 //!
 //! Each bound is what was counted when it was written, and a little: a change that passes one
 //! has to say why.
@@ -68,7 +68,7 @@ fn a_watch_event_of_a_raw_object_decodes_nothing() {
     );
 }
 
-/// It is not read, so nothing of it is decoded once all subscribers have had it.
+/// Nothing reads the object, so it does not stay decoded after all subscribers received it.
 ///
 /// Rows: BO-45
 #[test]

@@ -160,8 +160,8 @@ fn propagation(
     match resource.rules.default_propagation {
         DefaultPropagation::Background => options.propagation,
         DefaultPropagation::Orphan => {
-            let said = options.propagation.or_else(own);
-            said.or(Some(Propagation::Orphan))
+            let policy = options.propagation.or_else(own);
+            policy.or(Some(Propagation::Orphan))
         }
         DefaultPropagation::Unsupported => Some(Propagation::Background),
     }

@@ -5,7 +5,7 @@
 
 use serde_json::{Number, Value};
 
-use super::table::{Shape, Struct, named};
+use super::table::{FieldType, Struct, named};
 
 /// Converts the numbers in `object`, of type `kind`.
 ///
@@ -24,10 +24,10 @@ pub(crate) fn convert(kind: &'static Struct, object: &mut Value) -> Result<(), S
     Ok(())
 }
 
-fn convert_value(shape: &Shape, value: &mut Value) -> Result<(), String> {
+fn convert_value(shape: &FieldType, value: &mut Value) -> Result<(), String> {
     match (shape, &mut *value) {
-        (Shape::Int32(_) | Shape::Int64(_), Value::Number(number)) => {
-            let is_narrow = matches!(shape, Shape::Int32(_));
+        (FieldType::Int32(_) | FieldType::Int64(_), Value::Number(number)) => {
+            let is_narrow = matches!(shape, FieldType::Int32(_));
             let whole = whole(number).ok_or_else(|| {
                 let wanted = if is_narrow { "int32" } else { "int64" };
                 format!("cannot convert float64 to {wanted}")
@@ -44,11 +44,13 @@ fn convert_value(shape: &Shape, value: &mut Value) -> Result<(), String> {
             *value = cut.into();
             Ok(())
         }
-        (Shape::Struct(name), value) => named(name).map_or(Ok(()), |found| convert(found, value)),
-        (Shape::List(_, items), Value::Array(list)) => list
+        (FieldType::Struct(name), value) => {
+            named(name).map_or(Ok(()), |found| convert(found, value))
+        }
+        (FieldType::List(_, items), Value::Array(list)) => list
             .iter_mut()
             .try_for_each(|item| convert_value(items, item)),
-        (Shape::Map(_, values), Value::Object(members)) => {
+        (FieldType::Map(_, values), Value::Object(members)) => {
             let mut members = members.values_mut();
             members.try_for_each(|member| convert_value(values, member))
         }

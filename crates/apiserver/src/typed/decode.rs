@@ -7,7 +7,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use super::table::{Empty, Field, Shape, Struct, named};
+use super::table::{Empty, Field, FieldType, Struct, named};
 use super::{Quantity, defaults};
 use crate::timestamp;
 
@@ -108,9 +108,9 @@ impl Decoder {
             self.path.pop();
             let is_kept = match field.shape {
                 // Go sees raw JSON as bytes, which are not empty.
-                Shape::Struct(_) | Shape::Json => true,
+                FieldType::Struct(_) | FieldType::Json => true,
                 // An empty string is not the zero value, which is 0.
-                Shape::IntOrString => value.is_string(),
+                FieldType::IntOrString => value.is_string(),
                 _ => field.is_pointer,
             };
             if !is_kept && !field.is_pointer && is_empty(value) {
@@ -136,16 +136,22 @@ impl Decoder {
     }
 
     /// Decodes a value other than `null`.
-    fn value(&mut self, shape: &Shape, value: &mut Value) -> Result<(), String> {
+    fn value(&mut self, shape: &FieldType, value: &mut Value) -> Result<(), String> {
         match (shape, &mut *value) {
-            (Shape::Text(_) | Shape::IntOrString | Shape::Duration, Value::String(_))
-            | (Shape::Bool, Value::Bool(_))
-            | (Shape::Json, _) => Ok(()),
-            (Shape::Int32(_) | Shape::Int64(_) | Shape::Double, Value::Number(number)) => {
+            (
+                FieldType::Text(_) | FieldType::IntOrString | FieldType::Duration,
+                Value::String(_),
+            )
+            | (FieldType::Bool, Value::Bool(_))
+            | (FieldType::Json, _) => Ok(()),
+            (
+                FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double,
+                Value::Number(number),
+            ) => {
                 let fits = match shape {
-                    Shape::Int32(_) => is_int32(number),
-                    Shape::Int64(_) if number.as_i64().is_some() => Number::Fits,
-                    Shape::Int64(_) => Number::TooLarge,
+                    FieldType::Int32(_) => is_int32(number),
+                    FieldType::Int64(_) if number.as_i64().is_some() => Number::Fits,
+                    FieldType::Int64(_) => Number::TooLarge,
                     _ => Number::Fits,
                 };
                 match fits {
@@ -158,7 +164,7 @@ impl Decoder {
                     }
                 }
             }
-            (Shape::Bytes, Value::String(text)) => {
+            (FieldType::Bytes, Value::String(text)) => {
                 // Go skips line ends.
                 let joined = text.replace(['\r', '\n'], "");
                 if let Ok(bytes) = BASE64.decode(joined) {
@@ -169,8 +175,8 @@ impl Decoder {
                 }
                 Ok(())
             }
-            (Shape::Time | Shape::MicroTime, Value::String(text)) => {
-                let normal = if *shape == Shape::Time {
+            (FieldType::Time | FieldType::MicroTime, Value::String(text)) => {
+                let normal = if *shape == FieldType::Time {
                     timestamp::seconds(text)
                 } else {
                     timestamp::micros(text)
@@ -178,7 +184,7 @@ impl Decoder {
                 *text = normal?;
                 Ok(())
             }
-            (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
+            (FieldType::Quantity, Value::String(_) | Value::Number(_)) => {
                 let text = match &*value {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
@@ -186,30 +192,33 @@ impl Decoder {
                 *value = Quantity::stored(&text, self.rounds)?.into();
                 Ok(())
             }
-            (Shape::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
-            (Shape::IntOrString, Value::Number(number)) => match is_int32(number) {
+            (FieldType::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
+            (FieldType::IntOrString, Value::Number(number)) => match is_int32(number) {
                 Number::Fits => Ok(()),
                 Number::TooLarge => {
                     let found = format!("number {number}");
                     Err(self.mistyped(&found, "int32"))
                 }
             },
-            (Shape::Struct(name), Value::Object(members)) => match named(name) {
+            (FieldType::Struct(name), Value::Object(members)) => match named(name) {
                 Some(found) => self.members(found, members),
                 None => Ok(()),
             },
-            (Shape::SchemaOr, _) => self.schema_or(value),
-            (Shape::List(_, items), Value::Array(list)) => {
+            (FieldType::SchemaOr, _) => self.schema_or(value),
+            (FieldType::List(_, items), Value::Array(list)) => {
                 for (at, item) in list.iter_mut().enumerate() {
                     self.item(Step::Item(at), items, item)?;
                 }
                 Ok(())
             }
-            (Shape::Map(name, values), Value::Object(members)) => {
+            (FieldType::Map(name, values), Value::Object(members)) => {
                 self.rounds = *name == Some(RESOURCES);
                 for (key, member) in members.iter_mut() {
                     // Most values of maps are strings, which cannot have errors and need no path.
-                    if !matches!((&**values, &*member), (Shape::Text(_), Value::String(_))) {
+                    if !matches!(
+                        (&**values, &*member),
+                        (FieldType::Text(_), Value::String(_))
+                    ) {
                         self.item(Step::Key(key.clone()), values, member)?;
                     }
                 }
@@ -218,8 +227,8 @@ impl Decoder {
             }
             (shape, value) => {
                 let wanted = match shape {
-                    Shape::Time | Shape::MicroTime | Shape::Duration => "string",
-                    Shape::IntOrString => "int32",
+                    FieldType::Time | FieldType::MicroTime | FieldType::Duration => "string",
+                    FieldType::IntOrString => "int32",
                     _ => {
                         let error = self.mistyped(kind_of(value), &shape.go_name());
                         self.remember(error);
@@ -237,10 +246,10 @@ impl Decoder {
     }
 
     /// Decodes an item of a list or a map.
-    fn item(&mut self, step: Step, shape: &Shape, value: &mut Value) -> Result<(), String> {
+    fn item(&mut self, step: Step, shape: &FieldType, value: &mut Value) -> Result<(), String> {
         if value.is_null() {
             *value = match shape {
-                Shape::Bytes => "".into(),
+                FieldType::Bytes => "".into(),
                 shape => zero(shape),
             };
             return Ok(());
@@ -305,14 +314,14 @@ pub(crate) fn zero_member(field: &Field) -> Option<Value> {
         (Empty::Kept, true) => Some(Value::Null),
         // These are structs in Go, and `omitempty` never omits a struct.
         (Empty::Omitted, false) => match &field.shape {
-            Shape::Struct(_)
-            | Shape::Time
-            | Shape::MicroTime
-            | Shape::Quantity
-            | Shape::IntOrString
-            | Shape::Duration => Some(zero(&field.shape)),
+            FieldType::Struct(_)
+            | FieldType::Time
+            | FieldType::MicroTime
+            | FieldType::Quantity
+            | FieldType::IntOrString
+            | FieldType::Duration => Some(zero(&field.shape)),
             // Go writes empty raw JSON as `null`.
-            Shape::Json => Some(Value::Null),
+            FieldType::Json => Some(Value::Null),
             _ => None,
         },
         (Empty::Kept, false) => Some(zero(&field.shape)),
@@ -320,14 +329,16 @@ pub(crate) fn zero_member(field: &Field) -> Option<Value> {
 }
 
 /// The JSON that Go writes for the zero value of a type.
-fn zero(shape: &Shape) -> Value {
+fn zero(shape: &FieldType) -> Value {
     match shape {
-        Shape::Text(_) => "".into(),
-        Shape::Int32(_) | Shape::Int64(_) | Shape::Double | Shape::IntOrString => 0.into(),
-        Shape::Bool => false.into(),
-        Shape::Quantity => "0".into(),
-        Shape::Duration => "0s".into(),
-        Shape::Struct(name) => {
+        FieldType::Text(_) => "".into(),
+        FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double | FieldType::IntOrString => {
+            0.into()
+        }
+        FieldType::Bool => false.into(),
+        FieldType::Quantity => "0".into(),
+        FieldType::Duration => "0s".into(),
+        FieldType::Struct(name) => {
             let mut members = Value::Object(Map::new());
             // An empty object has no field of the wrong type.
             let _ = named(name).map(|found| decode(found, &mut members));

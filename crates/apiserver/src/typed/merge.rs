@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-use super::table::{Field, Shape, Struct, named};
+use super::table::{Field, FieldType, Struct, named};
 
 /// JSON with all members of its objects.
 enum Tree {
@@ -49,22 +49,22 @@ fn merge_field(field: &Field, before: Option<Value>, tree: Tree) -> Value {
     if matches!(tree, Tree::Scalar(Value::Null)) && !field.is_pointer {
         // Go does not change fields of these types.
         let is_unchanged = match field.shape {
-            Shape::Text(_)
-            | Shape::Int32(_)
-            | Shape::Int64(_)
-            | Shape::Double
-            | Shape::Bool
-            | Shape::Struct(_) => true,
-            Shape::Bytes
-            | Shape::Time
-            | Shape::MicroTime
-            | Shape::Duration
-            | Shape::Quantity
-            | Shape::IntOrString
-            | Shape::Json
-            | Shape::SchemaOr
-            | Shape::List(..)
-            | Shape::Map(..) => false,
+            FieldType::Text(_)
+            | FieldType::Int32(_)
+            | FieldType::Int64(_)
+            | FieldType::Double
+            | FieldType::Bool
+            | FieldType::Struct(_) => true,
+            FieldType::Bytes
+            | FieldType::Time
+            | FieldType::MicroTime
+            | FieldType::Duration
+            | FieldType::Quantity
+            | FieldType::IntOrString
+            | FieldType::Json
+            | FieldType::SchemaOr
+            | FieldType::List(..)
+            | FieldType::Map(..) => false,
         };
         if is_unchanged {
             return before.unwrap_or_default();
@@ -75,16 +75,16 @@ fn merge_field(field: &Field, before: Option<Value>, tree: Tree) -> Value {
 
 /// Returns the value after Go decodes `tree` into `before`. A value of the wrong type is kept,
 /// because Go reports the first one.
-fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
+fn merge(shape: &FieldType, before: Value, tree: Tree) -> Value {
     if !before.is_null() && !fits(shape, &before) {
         return before;
     }
     match (shape, tree) {
-        (Shape::Struct(name), Tree::Object(members)) => match named(name) {
+        (FieldType::Struct(name), Tree::Object(members)) => match named(name) {
             Some(kind) => merge_struct(kind, object(before), members),
             None => Tree::Object(members).into_value(),
         },
-        (Shape::Map(_, values), Tree::Object(members)) => {
+        (FieldType::Map(_, values), Tree::Object(members)) => {
             let mut map = object(before);
             for (name, tree) in members {
                 // Go decodes each value of a map into a new value.
@@ -102,7 +102,7 @@ fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
             }
             map.into()
         }
-        (Shape::List(_, items), Tree::List(trees)) => {
+        (FieldType::List(_, items), Tree::List(trees)) => {
             let mut before = match before {
                 Value::Array(list) => list.into_iter(),
                 _ => Vec::new().into_iter(),
@@ -117,20 +117,20 @@ fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
 }
 
 /// Whether Go reads the JSON type of a value into a field of this type.
-fn fits(shape: &Shape, value: &Value) -> bool {
+fn fits(shape: &FieldType, value: &Value) -> bool {
     match shape {
-        Shape::Text(_) | Shape::Bytes => value.is_string(),
-        Shape::Int32(_) | Shape::Int64(_) | Shape::Double => value.is_number(),
-        Shape::Bool => value.is_boolean(),
-        Shape::Struct(_) | Shape::Map(..) => value.is_object(),
-        Shape::List(..) => value.is_array(),
-        Shape::Time
-        | Shape::MicroTime
-        | Shape::Duration
-        | Shape::Quantity
-        | Shape::IntOrString
-        | Shape::Json
-        | Shape::SchemaOr => true,
+        FieldType::Text(_) | FieldType::Bytes => value.is_string(),
+        FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double => value.is_number(),
+        FieldType::Bool => value.is_boolean(),
+        FieldType::Struct(_) | FieldType::Map(..) => value.is_object(),
+        FieldType::List(..) => value.is_array(),
+        FieldType::Time
+        | FieldType::MicroTime
+        | FieldType::Duration
+        | FieldType::Quantity
+        | FieldType::IntOrString
+        | FieldType::Json
+        | FieldType::SchemaOr => true,
     }
 }
 

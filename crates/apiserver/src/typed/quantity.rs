@@ -14,14 +14,14 @@ pub(crate) struct Quantity {
     /// The quantity is `number * 10^power`: `number` has at most 37 digits, `power` is at least -9.
     number: i128,
     power: i32,
-    form: Form,
+    form: Notation,
     /// Whether Kubernetes stores the text of the client unchanged.
     is_kept: bool,
 }
 
 /// The form in which a quantity was written. It is printed in the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Notation {
     /// `5M`.
     Decimal,
     /// `5e6`.
@@ -79,7 +79,7 @@ impl Quantity {
         // Kubernetes has a fast path for most quantities. Only the fast path keeps the text, and
         // reads a suffix without a number as zero.
         let is_short = match form {
-            Form::Binary => {
+            Notation::Binary => {
                 let suffix = usize::try_from(scale * 3).unwrap_or_default();
                 fraction == 0 && whole + suffix < 15
             }
@@ -92,7 +92,7 @@ impl Quantity {
         let mut quantity = Self::of(&parts, form, scale);
         quantity.is_kept = is_short
             && match form {
-                Form::Binary => parts.is_odd(),
+                Notation::Binary => parts.is_odd(),
                 _ => parts.is_canonical(scale.saturating_sub(shift)),
             };
         if text.starts_with('-') {
@@ -121,9 +121,9 @@ impl Quantity {
     }
 
     /// Returns the quantity of `parts`, without the sign.
-    fn of(parts: &Parts<'_>, form: Form, scale: i32) -> Self {
+    fn of(parts: &Parts<'_>, form: Notation, scale: i32) -> Self {
         // More digits would overflow after the multiplication by the largest suffix.
-        let most = if form == Form::Binary { 20 } else { DIGITS };
+        let most = if form == Notation::Binary { 20 } else { DIGITS };
         let digits = format!("{}{}", parts.whole, parts.fraction);
         let digits = digits.trim_start_matches('0');
         let kept = &digits[..digits.len().min(most)];
@@ -135,7 +135,7 @@ impl Quantity {
             form,
             is_kept: false,
         };
-        if form == Form::Binary {
+        if form == Notation::Binary {
             for _ in 0..scale {
                 quantity.number = quantity.number.saturating_mul(1024);
             }
@@ -152,8 +152,8 @@ impl Quantity {
         }
         quantity.round_up(NANO);
         // Kubernetes prints a binary quantity below one in the decimal form.
-        if form == Form::Binary && quantity.power < 0 && quantity.size() <= 0 {
-            quantity.form = Form::Decimal;
+        if form == Notation::Binary && quantity.power < 0 && quantity.size() <= 0 {
+            quantity.form = Notation::Decimal;
         }
         quantity
     }
@@ -253,7 +253,7 @@ impl Quantity {
         Self {
             number: i128::try_from(count).unwrap_or(MAX),
             power: 0,
-            form: Form::Decimal,
+            form: Notation::Decimal,
             is_kept: false,
         }
     }
@@ -327,7 +327,7 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         if let Some(whole) = self.whole().filter(|it| it.abs() >= 1024)
-            && self.form == Form::Binary
+            && self.form == Notation::Binary
         {
             let (mut number, mut power) = (whole, 0);
             while number % 1024 == 0 && power + 1 < BINARY.len() {
@@ -345,7 +345,7 @@ impl fmt::Display for Quantity {
             power -= 1;
         }
         write!(f, "{number}")?;
-        if self.form == Form::Exponent {
+        if self.form == Notation::Exponent {
             return if power == 0 {
                 Ok(())
             } else {
@@ -397,15 +397,15 @@ impl<'a> Parts<'a> {
 }
 
 /// The factor of a suffix: a power of ten, or of 1,024.
-fn scale(suffix: &str) -> Option<(Form, i32)> {
+fn scale(suffix: &str) -> Option<(Notation, i32)> {
     if let Some(at) = DECIMAL.iter().position(|known| *known == suffix) {
-        return Some((Form::Decimal, i32::try_from(at).ok()? * 3 + NANO));
+        return Some((Notation::Decimal, i32::try_from(at).ok()? * 3 + NANO));
     }
     if let Some(at) = BINARY.iter().position(|known| *known == suffix) {
-        return Some((Form::Binary, i32::try_from(at).ok()?));
+        return Some((Notation::Binary, i32::try_from(at).ok()?));
     }
     let exponent = suffix.strip_prefix(['e', 'E'])?;
-    Some((Form::Exponent, exponent.parse().ok()?))
+    Some((Notation::Exponent, exponent.parse().ok()?))
 }
 
 #[cfg(test)]

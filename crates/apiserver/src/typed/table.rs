@@ -35,7 +35,7 @@ pub(crate) struct Struct {
 /// A field of a struct.
 #[derive(Debug)]
 pub(crate) struct Field {
-    pub(crate) shape: Shape,
+    pub(crate) shape: FieldType,
     /// The value that Go writes for an empty field.
     pub(crate) empty: Empty,
     pub(crate) is_pointer: bool,
@@ -83,7 +83,7 @@ pub(crate) enum ListKind {
 
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum FieldType {
     /// A string, with Go's name of its type.
     Text(&'static str),
     /// A 32-bit integer, with Go's name of its type.
@@ -106,10 +106,10 @@ pub(crate) enum Shape {
     /// A struct, by its name in this table.
     Struct(&'static str),
     /// A list, with Go's name of its type if that does not follow from the type of its items.
-    List(Option<&'static str>, Box<Shape>),
+    List(Option<&'static str>, Box<FieldType>),
     /// A map with string keys, with Go's name of its type if that does not follow from the type of
     /// its values.
-    Map(Option<&'static str>, Box<Shape>),
+    Map(Option<&'static str>, Box<FieldType>),
 }
 
 /// The type called `name`, such as `apps.v1.DeploymentSpec`.
@@ -190,7 +190,7 @@ impl Field {
         };
         let plain = shape.strip_prefix('*');
         let mut field = Self {
-            shape: Shape::read(plain.unwrap_or(shape)),
+            shape: FieldType::read(plain.unwrap_or(shape)),
             empty,
             is_pointer: plain.is_some(),
             inline: "",
@@ -234,9 +234,9 @@ impl Field {
     }
 }
 
-// === impl Shape ===
+// === impl FieldType ===
 
-impl Shape {
+impl FieldType {
     fn read(text: &'static str) -> Self {
         if let Some(rest) = text.strip_prefix("[]") {
             let (name, items) = named_and_rest(rest);
@@ -312,14 +312,14 @@ fn named_and_rest(text: &'static str) -> (Option<&'static str>, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Empty, INDEX, ListKind, Shape, kind, kinds, named};
+    use super::{Empty, FieldType, INDEX, ListKind, kind, kinds, named};
 
     #[test]
     fn every_type_of_the_table_can_be_read_and_refers_to_others_in_it() {
-        fn check(shape: &Shape, at: &str) {
+        fn check(shape: &FieldType, at: &str) {
             match shape {
-                Shape::Struct(name) => assert!(named(name).is_some(), "{name} of {at}"),
-                Shape::List(_, inner) | Shape::Map(_, inner) => check(inner, at),
+                FieldType::Struct(name) => assert!(named(name).is_some(), "{name} of {at}"),
+                FieldType::List(_, inner) | FieldType::Map(_, inner) => check(inner, at),
                 _ => {}
             }
         }

@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_dead_letter_is_kept_when_another_handler_receives_an_event() {
-        check("put a0, put b0, put a1, tell a0", "b0 a1");
-        check("put a0, tell a1, clear a", "");
+        check("put a0, put b0, put a1, dispatch a0", "b0 a1");
+        check("put a0, dispatch a1, clear a", "");
     }
 
     #[test]
@@ -217,9 +217,11 @@ mod tests {
             match step.split_once(' ') {
                 Some(("put", it)) => _ = letters.put(call(it)),
                 Some(("clear", name)) => _ = letters.clear(&lane(name), |_| true),
-                Some(("tell", name)) => {
-                    let told = call(name);
-                    letters.clear(&told.lane, |it| it.letter.handler == told.letter.handler);
+                Some(("dispatch", name)) => {
+                    let dispatched = call(name);
+                    letters.clear(&dispatched.lane, |it| {
+                        it.letter.handler == dispatched.letter.handler
+                    });
                 }
                 Some((_, handler)) => {
                     let handler = handler.parse().expect("a number");

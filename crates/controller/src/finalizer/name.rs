@@ -324,9 +324,13 @@ mod tests {
         ] {
             let refused = FinalizerName::new(name).expect_err(name);
             assert_eq!(refused.reason(), reason, "{name}");
-            let told = refused.to_string();
-            assert!(told.contains(name), "{told}");
-            assert!(told.contains("use ") || told.contains("name it") || told.contains("give "));
+            let message = refused.to_string();
+            assert!(message.contains(name), "{message}");
+            assert!(
+                message.contains("use ")
+                    || message.contains("name it")
+                    || message.contains("give ")
+            );
         }
     }
 

@@ -33,7 +33,7 @@ fn an_object_that_moves_between_informers_is_updated_or_deleted_and_added() {
 fn a_lagging_informer_does_not_restore_deleted_objects() {
     check("a+1 a-5 b+1 b~2 b-5", "+1 -5");
     check("a+1 a-5 b+1 b-5 a+6", "+1 -5 +6");
-    // It left b, was back, and was deleted: b shows all that late.
+    // The object left b, returned, and was deleted. b delivers all this late.
     check("b+1 a+3 a-4 b-2 b+3 b-4", "+1 ~1>3 -3");
 }
 
@@ -125,7 +125,7 @@ fn an_informer_that_is_added_after_a_restore_has_the_same_epoch() {
     let restored = Event::Added(object("4"));
     assert!(apply(&mut merge, informer_event(0, restored, 1)).is_some());
     merge.remove(id(1), &nothing);
-    // It has counted no epoch, because it was not there.
+    // The informer was not registered during the restore, and has counted no epoch.
     merge.add(id(1), false, 0);
     let newer = Event::Added(object("6"));
     assert_eq!(apply(&mut merge, informer_event(1, newer, 0)), Some(false));
@@ -136,7 +136,7 @@ fn an_informer_that_is_added_after_a_restore_has_the_same_epoch() {
 #[test]
 fn when_one_informer_detects_a_restore_the_others_relist() {
     let mut merge = merge(false);
-    // What the second informer has in its store.
+    // The store of the second informer.
     let lookup =
         |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
     let apply = |merge: &mut Merge, shown| {
@@ -145,7 +145,7 @@ fn when_one_informer_detects_a_restore_the_others_relist() {
     };
     let added = informer_event(0, event("+", "9"), 0);
     assert_eq!(apply(&mut merge, added), Some(("+9".to_owned(), false)));
-    // It lists for the first time after the restore, which it cannot know.
+    // The informer lists for the first time after the restore, which it cannot detect.
     let listed = informer_event(1, event("+", "3"), 0);
     assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
     let gone = informer_event(0, event("-", "9"), 1);
@@ -306,8 +306,8 @@ fn a_lagging_informer_that_missed_a_restore_catches_up_with_its_list() {
     }
 }
 
-/// It may have begun before the delete that the informer has to pass. Nothing else requests another
-/// one, and the watch of the old history never passes that delete.
+/// The list can be older than the delete that the informer has to pass. Without the request there
+/// is no other list, and the watch of the old history never passes that delete.
 #[test]
 fn after_a_restore_a_list_from_before_a_dropped_tombstone_is_requested_again() {
     let mut merge = merge(false);

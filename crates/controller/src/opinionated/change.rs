@@ -121,10 +121,10 @@ mod tests {
         let finalizers = Finalizers::<K>::new(NoClient, name).expect("a finalizer");
         let parse = |value: &Value| serde_json::from_value::<K>(value.clone()).expect("an object");
         let (old, new) = (parse(old), parse(new));
-        let said_matters = matters(&finalizers, &old, &new);
-        let said_echo = is_echo(&finalizers, &old, &new);
+        let found_matters = matters(&finalizers, &old, &new);
+        let found_echo = is_echo(&finalizers, &old, &new);
         assert_eq!(
-            (said_matters, said_echo),
+            (found_matters, found_echo),
             (expected == "matters", expected == "echo")
         );
     }

@@ -327,9 +327,9 @@ mod tests {
         Moment::after(Duration::from_secs(seconds))
     }
 
-    /// Runs `script` against a new agenda; `came` is the due time of each `take`.
+    /// Runs `script` against a new queue; `expected` is the due time of each `take`.
     #[track_caller]
-    fn check(script: &str, came: &str) {
+    fn check(script: &str, expected: &str) {
         let mut timers = TimerQueue::default();
         let mut set = Vec::new();
         let mut taken = Vec::new();
@@ -351,6 +351,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(taken.join(" "), came, "{script}");
+        assert_eq!(taken.join(" "), expected, "{script}");
     }
 }

@@ -121,7 +121,7 @@ async fn after_a_stop_only_the_calls_in_progress_complete() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "web=1 begins");
+    assert_eq!(running.logged().await, "web=1 begins");
     let log = running.rig.log.clone();
     running.stop().await.expect("it stops");
     assert_eq!(log.take().await, "web=1 ends");
@@ -334,7 +334,7 @@ async fn with_a_start_before_the_sync_no_informer_is_waited_for() {
     rig.watch(rig.log.watcher("w"));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     pass(3600).await;
     assert!(!running.has_ended());
     running.stop().await.expect("it stops");

@@ -1,5 +1,4 @@
-//! What finalizers ask an API server over HTTP: pages of orphans, and how much of a response is
-//! read.
+//! The HTTP requests of `Finalizers::orphans`: pages of orphans, and the limit of a response.
 
 use std::{
     convert::Infallible,
@@ -165,7 +164,7 @@ async fn an_endless_list_is_an_error_after_eight_pages_without_a_new_object() {
     }
 }
 
-/// As many pages without a new object as a server may send, and then others.
+/// The maximum number of pages without a new object, followed by others.
 #[tokio::test]
 async fn a_list_with_a_few_pages_without_a_new_object_is_read_to_its_end() {
     let requests = Arc::new(AtomicUsize::new(0));

@@ -122,7 +122,7 @@ async fn changes_and_resyncs_take_turns() {
             {
                 break;
             }
-            // There is always another change by the time that this one is taken.
+            // The next change is always queued before this one is received.
             tokio::time::advance(Duration::from_millis(100)).await;
         }
     };

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use windlass_informer::{Index, Informer, Scripted, Verb, WatchError, WatchErrorCause};
 
-use crate::running::{config, run, told, within_a_day};
+use crate::running::{config, receive, run, within_a_day};
 
 /// A payload that panics again when it is dropped.
 struct Bomb;
@@ -37,7 +37,10 @@ async fn a_panic_in_the_error_handler_does_not_stop_the_informer() {
             .expect("runs");
         let list = [config("a", "1")];
         within_a_day(script.list(list)).await.expect("runs");
-        assert_eq!(told(&mut running.events, 2).await, ["added a 1", "synced"]);
+        assert_eq!(
+            receive(&mut running.events, 2).await,
+            ["added a 1", "synced"]
+        );
     }
 }
 
@@ -56,7 +59,7 @@ async fn a_panic_in_an_index_function_does_not_stop_the_informer() {
     let mut running = run(informer);
     let list = ["bad", "bomb", "good"].map(|name| config(name, "1"));
     within_a_day(script.list(list)).await.expect("runs");
-    told(&mut running.events, 4).await;
+    receive(&mut running.events, 4).await;
     for (name, found) in [("bad", 0), ("bomb", 0), ("good", 1)] {
         assert_eq!(store.by(&by_name, name).expect("declared").len(), found);
     }

@@ -17,7 +17,7 @@ async fn immediate_disconnects_cause_no_busy_loop() {
     let mut answers = vec![Answer::lines([END.to_owned()])];
     answers.extend((0..20).map(|_| Answer::lines([])));
     let mut wire = Wire::start(answers);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     wire.requests(21).await;
     let waits = wire.waits();
     assert!(waits[0] >= Duration::from_millis(400), "{waits:?}");
@@ -34,7 +34,7 @@ async fn a_silent_watch_is_aborted_and_resumed() {
         Answer::json(200, &list("10", &[])),
         Answer::lines([added("a", 11, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added a"]);
     let silence = wire.waits()[0];
     assert!(
         silence >= ListWatch::<ConfigMap>::DEFAULT_SILENCE,
@@ -54,7 +54,7 @@ async fn a_silent_watch_is_aborted_and_resumed() {
 #[tokio::test(start_paused = true)]
 async fn a_response_without_a_head_times_out() {
     let mut wire = Wire::start([Answer::never(), Answer::lines([END.to_owned()]).then_hang()]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,8 +70,8 @@ async fn each_form_of_an_expired_error_causes_a_relist() {
             answer,
             Answer::lines([added("c", 12, "1"), END.replace("10", "20")]).then_hang(),
         ]);
-        assert_eq!(wire.told(1).await, ["synced"]);
-        while wire.told(1).await != ["added c"] {}
+        assert_eq!(wire.receive(1).await, ["synced"]);
+        while wire.receive(1).await != ["added c"] {}
         assert!(
             wire.asked(2).contains("sendInitialEvents"),
             "{}",
@@ -97,7 +97,7 @@ async fn an_error_other_than_expired_resumes_the_watch() {
             answer,
             Answer::lines([added("a", 11, "1")]).then_hang(),
         ]);
-        assert_eq!(wire.told(2).await, ["synced", "added a"]);
+        assert_eq!(wire.receive(2).await, ["synced", "added a"]);
         assert!(
             wire.asked(2).contains("resourceVersion=10"),
             "{}",
@@ -118,7 +118,7 @@ async fn a_requested_retry_delay_is_respected() {
         Answer::json(429, "slow down"),
         Answer::lines([END.to_owned()]).then_hang(),
     ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     let waits = wire.waits();
     assert!(waits[0] >= Duration::from_secs(7), "{waits:?}");
     assert!(waits[1] >= Duration::from_secs(3), "{waits:?}");
@@ -138,7 +138,7 @@ async fn requests_are_not_repeated_by_a_middleware() {
     let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
     let health = wire.informer.until(down).await;
     assert!(health.to_string().contains("503"), "{health}");
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     assert_eq!(wire.server.requests().len(), 2);
 }
 

@@ -214,13 +214,13 @@ async fn a_store_configured_to_keep_objects_decoded_keeps_them() {
     let server = Server::new([Answer::lines(first_list(MANY)).then_hang_for_good()]);
     let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
     let mut wire = Wire::run(ListWatch::new(api).decoded(), server);
-    wire.told(MANY + 1).await;
+    wire.receive(MANY + 1).await;
     let read_once = wire.read("o-0");
     wire.read_others();
     assert!(read_once.upgrade().is_some());
 }
 
-/// Who an object is, and its labels and owners, can be had for nothing.
+/// The identity, labels and owners of an object are available without decoding it.
 #[tokio::test(start_paused = true)]
 async fn inspecting_the_stored_form_does_not_decode() {
     let wire = many([]).await;
@@ -245,8 +245,8 @@ async fn a_deleted_object_is_delivered_in_its_stored_form() {
         Answer::lines([deleted("a", 11), crate::text::error(410, "Expired")]),
         Answer::lines([END.replace("10", "20")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "added b", "synced"]);
-    assert_eq!(wire.told(2).await, ["deleted a", "missed b"]);
+    assert_eq!(wire.receive(3).await, ["added a", "added b", "synced"]);
+    assert_eq!(wire.receive(2).await, ["deleted a", "missed b"]);
 }
 
 const MANY: usize = 64;
@@ -268,7 +268,7 @@ async fn many_in(cache: usize, then: impl IntoIterator<Item = Answer>) -> Wire {
     });
     let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
     let mut wire = Wire::run(ListWatch::new(api).seed(7).decode_cache(cache), server);
-    wire.told(MANY + 1).await;
+    wire.receive(MANY + 1).await;
     wire
 }
 

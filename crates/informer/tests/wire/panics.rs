@@ -125,9 +125,9 @@ async fn a_panic_of_deserialize_of_a_raw_object_is_an_error_for_its_reader() {
     let running = tokio::spawn(informer.run(CancellationToken::new()));
     informer.synced().await.expect("it is run");
     let key = ObjectKey::new("bad").within("default");
-    let packed = informer.store().get(&key).expect("it is there");
+    let raw = informer.store().get(&key).expect("it is there");
     for _ in 0..2 {
-        let error = Arc::clone(&packed).object().expect_err("it panics");
+        let error = Arc::clone(&raw).object().expect_err("it panics");
         assert!(matches!(error, DecodeError::Panicked { .. }), "{error}");
     }
     running.abort();

@@ -35,7 +35,7 @@ async fn a_retry_delay_of_the_server_is_limited_to_five_minutes() {
             .into_iter()
             .chain([Answer::lines([END.to_owned()]).then_hang()]),
     );
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     for wait in wire.waits() {
         assert!(wait.as_secs() >= 300 && wait.as_secs() <= 330, "{wait:?}");
     }
@@ -51,7 +51,7 @@ async fn the_limit_of_the_retry_delay_can_be_configured() {
         ]);
         let source = source(&server).max_retry_after(Duration::from_secs(longest));
         let mut wire = Wire::run(source, server);
-        assert_eq!(wire.told(1).await, ["synced"]);
+        assert_eq!(wire.receive(1).await, ["synced"]);
         let wait = wire.waits()[0].as_secs();
         assert!(wait >= expected && wait <= expected + 30, "{wait} s");
     }
@@ -84,7 +84,7 @@ async fn a_rejected_list_or_watch_is_reported_and_retried() {
         })
         .build();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added b"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added b"]);
     let problems = problems.lock().expect("no panic").clone();
     assert_eq!(problems.len(), 5, "{problems:?}");
     assert!(problems[1].contains("no such label"), "{problems:?}");
@@ -109,7 +109,7 @@ async fn a_watch_that_is_refused_three_times_begins_with_a_list() {
         Answer::json(400, "invalid resource version"),
         Answer::lines([added("b", 11, "1"), crate::text::end(12)]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added b"]);
 }
 
 /// An error page whose bytes trickle in must not keep the next request back.
@@ -119,7 +119,7 @@ async fn an_endless_error_response_is_read_for_at_most_half_a_minute() {
         Answer::json(503, "").then_repeat(Duration::from_secs(20), "x"),
         Answer::lines([END.to_owned()]).then_hang(),
     ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     assert!(
         wire.waits()[0] < Duration::from_secs(40),
         "{:?}",
@@ -136,7 +136,7 @@ async fn a_long_error_response_is_not_read_to_its_end() {
             Answer::json(503, "").then_repeat(Duration::from_secs(1), &chunk),
             Answer::lines([END.to_owned()]).then_hang(),
         ]);
-        assert_eq!(wire.told(1).await, ["synced"]);
+        assert_eq!(wire.receive(1).await, ["synced"]);
         let wait = wire.waits()[0];
         assert!(wait < Duration::from_secs(7), "{wait:?}");
     }

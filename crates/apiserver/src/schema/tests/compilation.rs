@@ -212,8 +212,8 @@ fn the_crds_of_the_gateway_api_compile() {
 }
 
 #[track_caller]
-fn check(schema: &Value, told: &[&str]) {
+fn check(schema: &Value, expected: &[&str]) {
     let faults = Schema::compile(schema).err().unwrap_or_default();
     let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    assert_eq!(faults, told, "{schema}");
+    assert_eq!(faults, expected, "{schema}");
 }

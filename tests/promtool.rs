@@ -38,14 +38,14 @@ async fn promtool_accepts_the_metrics_of_an_operator() {
     ] {
         assert!(text.contains(series), "no {series} in\n{text}");
     }
-    let Some(said) = promtool(&text) else {
+    let Some(output) = promtool(&text) else {
         println!("skipped: promtool is not on the PATH (Debian: apt-get install prometheus)");
         return;
     };
-    let complaints = [said.stdout, said.stderr].concat();
+    let complaints = [output.stdout, output.stderr].concat();
     let complaints = String::from_utf8_lossy(&complaints);
     assert!(
-        said.status.success() && complaints.is_empty(),
+        output.status.success() && complaints.is_empty(),
         "{complaints}\n{text}"
     );
 }

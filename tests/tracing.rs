@@ -101,15 +101,15 @@ async fn one_trace_leads_from_the_watch_event_to_the_retry() {
     })
     .await;
 
-    let told = seen.one("informer-event-add");
-    assert_eq!(told.parent_span_id, SpanId::INVALID);
-    check(told, "kind", "configmaps");
-    check(told, "object", "default/fails-once");
-    check(told, "uid", &uid);
-    let version = field(told, "resource_version").expect("the field exists");
+    let delivered = seen.one("informer-event-add");
+    assert_eq!(delivered.parent_span_id, SpanId::INVALID);
+    check(delivered, "kind", "configmaps");
+    check(delivered, "object", "default/fails-once");
+    check(delivered, "uid", &uid);
+    let version = field(delivered, "resource_version").expect("the field exists");
 
     let event = seen.one("controller-event-add");
-    child(event, told);
+    child(event, delivered);
     check(event, "kind", "configs");
     check(event, "object", "default/fails-once");
     check(event, "uid", &uid);
@@ -136,9 +136,9 @@ async fn one_trace_leads_from_the_watch_event_to_the_retry() {
 
     // Each event is a separate trace. Its spans end before the next event is delivered.
     for what in ["update", "delete"] {
-        let told = seen.one(&format!("informer-event-{what}"));
-        child(seen.one(&format!("controller-event-{what}")), told);
-        let other = told.span_context.trace_id();
+        let delivered = seen.one(&format!("informer-event-{what}"));
+        child(seen.one(&format!("controller-event-{what}")), delivered);
+        let other = delivered.span_context.trace_id();
         assert_ne!(other, event.span_context.trace_id());
     }
 }
@@ -256,7 +256,12 @@ async fn a_coalesced_event_has_the_outcome_coalesced() {
     let seen = Seen::of("busy");
     let updates = (seen.0.iter()).filter(|span| span.name == "informer-event-update");
     let outcomes: Vec<_> = updates
-        .map(|told| (field(told, "resource_version"), field(told, "outcome")))
+        .map(|delivered| {
+            (
+                field(delivered, "resource_version"),
+                field(delivered, "outcome"),
+            )
+        })
         .collect();
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(

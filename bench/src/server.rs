@@ -223,15 +223,15 @@ mod tests {
             .watch(&WatchParams::default().initial_events(), "")
             .await?;
         pin_mut!(watch);
-        let mut told = Vec::new();
+        let mut names = Vec::new();
         while let Some(event) = watch.next().await {
             match event? {
-                WatchEvent::Added(pod) => told.extend(pod.metadata.name),
+                WatchEvent::Added(pod) => names.extend(pod.metadata.name),
                 WatchEvent::Bookmark(_) => break,
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(names.len(), 3, "{names:?}");
         Ok(())
     }
 }

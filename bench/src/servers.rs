@@ -93,7 +93,7 @@ pub(crate) async fn measure(program: &Path, arguments: &[&str], load: Load) -> R
     let rate = server.create(at_once, AT_ONCE).await?;
     measured.set("creates_at_once_per_second", rate);
 
-    let rate = server.tell(batch(load.events)).await?;
+    let rate = server.deliver(batch(load.events)).await?;
     measured.set("events_per_second", rate);
 
     let created = load.creates * 2 + load.events;
@@ -156,19 +156,20 @@ impl Server {
     }
 
     /// Creates all objects while many watches are open. Returns the events per second.
-    async fn tell(&self, bodies: Vec<Bytes>) -> Result<f64> {
+    async fn deliver(&self, bodies: Vec<Bytes>) -> Result<f64> {
         let version = self.version().await?;
         let watches = (0..WATCHERS).map(|_| self.watch(&version));
         let watches = try_join_all(watches).await?;
         let events = bodies.len();
         let begun = monotonic();
-        let told = watches.into_iter().map(|watch| {
-            let told = tokio::spawn(told(watch, events));
-            async { told.await? }
+        let received = watches.into_iter().map(|watch| {
+            let received = tokio::spawn(receive(watch, events));
+            async { received.await? }
         });
-        let (created, told) = tokio::join!(self.create(bodies, AT_ONCE), try_join_all(told));
+        let (created, received) =
+            tokio::join!(self.create(bodies, AT_ONCE), try_join_all(received));
         created?;
-        told?;
+        received?;
         Ok(per_second(events * WATCHERS, begun))
     }
 
@@ -227,12 +228,12 @@ impl Ready {
 }
 
 /// Reads a watch until it has delivered this number of events.
-async fn told(mut watch: Body, events: usize) -> Result<()> {
-    let mut told = 0;
-    while told < events {
+async fn receive(mut watch: Body, events: usize) -> Result<()> {
+    let mut received = 0;
+    while received < events {
         let frame = watch.frame().await.ok_or("the watch ended")??;
         if let Ok(chunk) = frame.into_data() {
-            told += chunk.split(|byte| *byte == b'\n').count() - 1;
+            received += chunk.split(|byte| *byte == b'\n').count() - 1;
         }
     }
     Ok(())

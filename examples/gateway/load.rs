@@ -231,12 +231,12 @@ fn refused(manifest: &Manifest) -> impl FnOnce(kube::Error) -> LoadError {
 /// The message of an error and of its sources.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let reasons = std::iter::successors(error.source(), |reason| reason.source());
-    reasons.fold(error.to_string(), |said, reason| {
+    reasons.fold(error.to_string(), |text, reason| {
         let reason = reason.to_string();
-        if said.contains(&reason) {
-            said
+        if text.contains(&reason) {
+            text
         } else {
-            format!("{said}: {reason}")
+            format!("{text}: {reason}")
         }
     })
 }

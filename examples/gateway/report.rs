@@ -53,15 +53,15 @@ pub(crate) fn gateways(snapshot: &Snapshot) -> String {
     for (key, gateway) in &snapshot.gateways {
         let class = &gateway.spec.gateway_class_name;
         for listener in gateway.status.iter().flat_map(|status| &status.listeners) {
-            let say = |about| said(find(&listener.conditions, about));
+            let column = |about| describe(find(&listener.conditions, about));
             table.0.push(vec![
                 key.to_string(),
                 class.clone(),
                 listener.name.clone(),
                 listener.attached_routes.to_string(),
-                say(ACCEPTED),
-                say(PROGRAMMED),
-                say(RESOLVED_REFS),
+                column(ACCEPTED),
+                column(PROGRAMMED),
+                column(RESOLVED_REFS),
             ]);
         }
     }
@@ -95,7 +95,7 @@ pub(crate) fn inventory(inventory: &Inventory) -> String {
     )
 }
 
-fn said(condition: Option<&Condition>) -> String {
+fn describe(condition: Option<&Condition>) -> String {
     match condition {
         None => "-".to_owned(),
         Some(condition) if condition.status == "True" => "yes".to_owned(),
@@ -119,7 +119,7 @@ impl Table {
     ) {
         let status = snapshot.routes[id].status.as_ref();
         let entry = status.and_then(|status| status.entry(&judged.parent, controller));
-        let say = |about| said(entry.and_then(|entry| find(&entry.conditions, about)));
+        let column = |about| describe(entry.and_then(|entry| find(&entry.conditions, about)));
         let listeners = judged
             .bindings
             .iter()
@@ -136,8 +136,8 @@ impl Table {
             judged.parent.name.clone(),
             listeners.collect::<Vec<_>>().join(" "),
             hostnames.join(" "),
-            say(ACCEPTED),
-            say(RESOLVED_REFS),
+            column(ACCEPTED),
+            column(RESOLVED_REFS),
         ]);
     }
 

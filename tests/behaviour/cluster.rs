@@ -78,10 +78,10 @@ pub(crate) fn number(name: &str) -> Option<u64> {
 
 /// Runs one test body on one server.
 pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
-    /// A test that waits longer waits for something that does not come. `WINDLASS_PATIENCE` sets
-    /// other seconds, for random tests that are prolonged.
-    const PATIENCE: u64 = 300;
-    let patience = Duration::from_secs(number("WINDLASS_PATIENCE").unwrap_or(PATIENCE));
+    /// The timeout of one test: its condition does not become true. `WINDLASS_PATIENCE` sets another
+    /// number of seconds, for long runs of random tests.
+    const TIMEOUT_SECONDS: u64 = 300;
+    let limit = Duration::from_secs(number("WINDLASS_PATIENCE").unwrap_or(TIMEOUT_SECONDS));
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -93,9 +93,9 @@ pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
             println!("not run: there is no real kube-apiserver here");
             return;
         };
-        timeout(patience, body(cluster))
+        timeout(limit, body(cluster))
             .await
-            .expect("the test waits for something that does not come");
+            .expect("the condition of the test becomes true before the timeout");
     });
 }
 

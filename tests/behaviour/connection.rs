@@ -17,10 +17,10 @@ use tower::{BoxError, Layer, Service};
 /// The connection between one client and its server. Clones refer to the same connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
-    /// Counts cuts, so that a stream knows which came after it.
+    /// The number of cuts so far. A stream ends when the number changes.
     cuts: watch::Sender<u64>,
     held: watch::Sender<bool>,
-    /// Requests that contain this wait.
+    /// Requests with this text in their URL wait.
     paused: watch::Sender<Option<String>>,
     requests: Arc<Mutex<Vec<String>>>,
 }
@@ -43,12 +43,12 @@ impl Connection {
         }
     }
 
-    /// Ends all watches that run, cleanly and at once.
+    /// Ends all running watches immediately, without an error.
     pub(crate) fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Lets no list and no watch begin, until [`release`](Self::release).
+    /// Blocks new lists and watches until [`release`](Self::release).
     pub(crate) fn hold(&self) {
         self.held.send_replace(true);
     }
@@ -57,7 +57,7 @@ impl Connection {
         self.held.send_replace(false);
     }
 
-    /// Lets no request that contains `part` begin, until [`resume`](Self::resume).
+    /// Blocks requests whose URL contains `part` until [`resume`](Self::resume).
     pub(crate) fn pause_at(&self, part: &str) {
         self.paused.send_replace(Some(part.to_owned()));
     }
@@ -66,7 +66,7 @@ impl Connection {
         self.paused.send_replace(None);
     }
 
-    /// Every list and watch that was asked for, as its path and query.
+    /// The requested lists and watches, as path and query.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests
             .lock()
@@ -74,7 +74,7 @@ impl Connection {
             .clone()
     }
 
-    /// How many times something that contains `part` was asked for.
+    /// The number of requested lists and watches whose URL contains `part`.
     pub(crate) fn count(&self, part: &str) -> usize {
         let requests = self.requests();
         requests.iter().filter(|url| url.contains(part)).count()

@@ -35,20 +35,20 @@ on_both_servers! {
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         controller.add_informer("configs", &informer).expect("new");
-        let (tell, mut told) = mpsc::channel(64);
+        let (sender, mut receiver) = mpsc::channel(64);
         // The reconciler is added first, to show that watchers are called first nevertheless.
-        controller.add_reconciler("configs", reconciler("r1", &tell)).expect("a name");
-        controller.add_watcher("configs", watcher("w1", &tell)).expect("a name");
-        controller.add_watcher("configs", watcher("w2", &tell)).expect("a name");
-        controller.add_reconciler("configs", reconciler("r2", &tell)).expect("a name");
+        controller.add_reconciler("configs", reconciler("r1", &sender)).expect("a name");
+        controller.add_watcher("configs", watcher("w1", &sender)).expect("a name");
+        controller.add_watcher("configs", watcher("w2", &sender)).expect("a name");
+        controller.add_reconciler("configs", reconciler("r2", &sender)).expect("a name");
         let running = Running::start(&controller);
 
         configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
-        assert_eq!(next(&mut told, 4).await, ["w1 add a", "w2 add a", "r1 Created a", "r2 Created a"]);
+        assert_eq!(next(&mut receiver, 4).await, ["w1 add a", "w2 add a", "r1 Created a", "r2 Created a"]);
         set(&configs, "a", "2").await;
-        assert_eq!(next(&mut told, 4).await, ["w1 update a 1>2", "w2 update a 1>2", "r1 Updated a", "r2 Updated a"]);
+        assert_eq!(next(&mut receiver, 4).await, ["w1 update a 1>2", "w2 update a 1>2", "r1 Updated a", "r2 Updated a"]);
         configs.delete("a", &DeleteParams::default()).await.expect("there");
-        assert_eq!(next(&mut told, 4).await, ["w1 delete a", "w2 delete a", "r1 Deleted a", "r2 Deleted a"]);
+        assert_eq!(next(&mut receiver, 4).await, ["w1 delete a", "w2 delete a", "r1 Deleted a", "r2 Deleted a"]);
         running.stop().await.expect("nothing went wrong for good");
     }
 
@@ -63,14 +63,14 @@ on_both_servers! {
             .expect("a good name");
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         controller.add_informer("configs", &informer).expect("new");
-        let (tell, mut told) = mpsc::channel(64);
+        let (sender, mut receiver) = mpsc::channel(64);
         controller
             .add_reconciler("configs", move |request: Request<ConfigMap>| {
-                let tell = tell.clone();
+                let sender = sender.clone();
                 async move {
                     let calls = request.state().and_then(State::get::<u32>).copied();
                     let line = format!("{:?} attempt {} state {calls:?}", request.action(), request.attempt());
-                    tell.send(line).await.expect("the test listens");
+                    sender.send(line).await.expect("the test listens");
                     match calls.unwrap_or_default() {
                         2 => Ok(Outcome::done()),
                         calls => Err(Failure::new("not yet").state(State::new(calls + 1))),
@@ -80,7 +80,7 @@ on_both_servers! {
             .expect("a name");
         let running = Running::start(&controller);
         assert_eq!(
-            next(&mut told, 3).await,
+            next(&mut receiver, 3).await,
             [
                 "Created attempt 0 state None",
                 "Created attempt 1 state Some(1)",
@@ -100,14 +100,14 @@ on_both_servers! {
             let source = source.labels(format!("app={app}")).expect("a selector");
             controller.add_informer("configs", &Informer::new(source)).expect("new");
         }
-        let (tell, mut told) = mpsc::channel(64);
-        controller.add_watcher("configs", watcher("w", &tell)).expect("a name");
+        let (sender, mut receiver) = mpsc::channel(64);
+        controller.add_watcher("configs", watcher("w", &sender)).expect("a name");
         let running = Running::start(&controller);
         for (name, app) in [("a", "web"), ("b", "db"), ("c", "none")] {
             let object = labelled(config(name, "1"), "app", app);
             configs.create(&PostParams::default(), &object).await.expect("new");
         }
-        let mut seen = next(&mut told, 2).await;
+        let mut seen = next(&mut receiver, 2).await;
         seen.sort();
         assert_eq!(seen, ["w add a", "w add b"]);
         running.stop().await.expect("nothing went wrong for good");
@@ -161,16 +161,16 @@ on_both_servers! {
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         controller.add_informer("configs", &informer).expect("new");
-        let (tell, mut told) = mpsc::channel(64);
+        let (sender, mut receiver) = mpsc::channel(64);
         let at_once = Arc::new(AtomicU32::new(0));
         controller
             .add_reconciler("configs", move |request: Request<ConfigMap>| {
-                let (tell, at_once) = (tell.clone(), Arc::clone(&at_once));
+                let (sender, at_once) = (sender.clone(), Arc::clone(&at_once));
                 async move {
                     assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0, "two at once");
                     tokio::task::yield_now().await;
                     let line = value(request.object()).to_owned();
-                    tell.send(line).await.expect("the test listens");
+                    sender.send(line).await.expect("the test listens");
                     at_once.fetch_sub(1, Ordering::SeqCst);
                     Ok::<_, Infallible>(Outcome::done())
                 }
@@ -183,7 +183,7 @@ on_both_servers! {
         }
         let mut seen: Vec<u32> = Vec::new();
         while seen.last() != Some(&50) {
-            let value = told.recv().await.expect("it runs");
+            let value = receiver.recv().await.expect("it runs");
             seen.push(value.parse().expect("a number"));
         }
         assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
@@ -191,18 +191,19 @@ on_both_servers! {
     }
 }
 
-fn watcher(name: &'static str, tell: &mpsc::Sender<String>) -> SimpleWatcher<ConfigMap> {
-    let tell = tell.clone();
-    let say = move |what: String| {
-        let tell = tell.clone();
+fn watcher(name: &'static str, sender: &mpsc::Sender<String>) -> SimpleWatcher<ConfigMap> {
+    let sender = sender.clone();
+    let send = move |what: String| {
+        let sender = sender.clone();
         async move {
-            tell.send(format!("{name} {what}"))
+            sender
+                .send(format!("{name} {what}"))
                 .await
                 .expect("the test listens");
             Ok::<_, Infallible>(())
         }
     };
-    let (add, update, delete) = (say.clone(), say.clone(), say);
+    let (add, update, delete) = (send.clone(), send.clone(), send);
     SimpleWatcher::new()
         .on_add(move |object: Arc<ConfigMap>| add(format!("add {}", object.name_any())))
         .on_update(move |old: Arc<ConfigMap>, new: Arc<ConfigMap>| {
@@ -218,24 +219,24 @@ fn watcher(name: &'static str, tell: &mpsc::Sender<String>) -> SimpleWatcher<Con
 
 fn reconciler(
     name: &'static str,
-    tell: &mpsc::Sender<String>,
+    sender: &mpsc::Sender<String>,
 ) -> impl windlass::Reconciler<ConfigMap> + use<> {
-    let tell = tell.clone();
+    let sender = sender.clone();
     move |request: Request<ConfigMap>| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         async move {
             let action: Action = request.action();
             let line = format!("{name} {action:?} {}", request.key().name());
-            tell.send(line).await.expect("the test listens");
+            sender.send(line).await.expect("the test listens");
             Ok::<_, Infallible>(Outcome::done())
         }
     }
 }
 
-async fn next(told: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
+async fn next(receiver: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     while lines.len() < count {
-        lines.push(told.recv().await.expect("the controller runs"));
+        lines.push(receiver.recv().await.expect("the controller runs"));
     }
     lines
 }

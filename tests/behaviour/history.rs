@@ -76,12 +76,12 @@ on_both_servers! {
         cluster.forget_history().await;
         cluster.connection().release();
 
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         for _ in 0..3 {
-            told.push(watched.next().await);
+            changes.push(watched.next().await);
         }
-        told.sort();
-        assert_eq!(told, ["added d", "missed a", "updated b"], "and c is not reported");
+        changes.sort();
+        assert_eq!(changes, ["added d", "missed a", "updated b"], "and c is not reported");
         let store = watched.informer.store();
         let mut there: Vec<_> = store.keys().iter().map(|key| key.name().to_owned()).collect();
         there.sort();

@@ -210,7 +210,7 @@ struct Replica {
 // === impl Log ===
 
 impl Log {
-    fn say(&self, line: String) {
+    fn record(&self, line: String) {
         self.0
             .lock()
             .expect("no thread panics while it holds the lock")
@@ -260,7 +260,7 @@ impl Replica {
                     }
                     let patch = Patch::Merge(json!({ "data": { name: value } }));
                     api.patch("a", &PatchParams::default(), &patch).await?;
-                    log.say(format!("{identity} {name}={value}"));
+                    log.record(format!("{identity} {name}={value}"));
                     Ok::<_, Failure>(Outcome::done())
                 }
             };

@@ -17,7 +17,7 @@ use windlass::{Informer, ObjectKey, informer::HealthState};
 
 use crate::{
     kinds::{Gizmo, config, loose_gizmo},
-    watched::{Watched, quick, say},
+    watched::{Watched, describe, quick},
 };
 
 on_both_servers! {
@@ -82,9 +82,9 @@ on_both_servers! {
         others.delete("a", &kube::api::DeleteParams::default()).await.expect("there");
         cluster.forget_history().await;
         cluster.connection().resume();
-        let mut told = watched.first_list().await;
-        told.sort();
-        assert_eq!(told, ["added b", "added c", "missed a"]);
+        let mut changes = watched.first_list().await;
+        changes.sort();
+        assert_eq!(changes, ["added b", "added c", "missed a"]);
         watched.stop().await;
     }
 
@@ -194,9 +194,9 @@ on_both_servers! {
         let source = quick(cluster.api::<ConfigMap>().await)
             .fields("spec.nodeName=a")
             .expect("it looks like a selector");
-        let (tell, mut problems) = mpsc::channel(64);
+        let (sender, mut problems) = mpsc::channel(64);
         let informer = Informer::builder(source)
-            .on_error(move |problem| _ = tell.try_send(problem.to_string()))
+            .on_error(move |problem| _ = sender.try_send(problem.to_string()))
             .build();
         let stop = CancellationToken::new();
         let look = async {
@@ -250,11 +250,11 @@ on_both_servers! {
         assert_eq!(watched.first_list().await, ["added a"]);
         let mut late = watched.informer.subscribe();
         assert!(!late.has_synced(), "its own view, not the store's");
-        assert_eq!(crate::watched::say(&late.next().await.expect("runs")), "added a");
-        assert_eq!(crate::watched::say(&late.next().await.expect("runs")), "synced");
+        assert_eq!(crate::watched::describe(&late.next().await.expect("runs")), "added a");
+        assert_eq!(crate::watched::describe(&late.next().await.expect("runs")), "synced");
         assert!(late.has_synced());
         others.create(&PostParams::default(), &config("b", "1")).await.expect("new");
-        assert_eq!(crate::watched::say(&late.next().await.expect("runs")), "added b");
+        assert_eq!(crate::watched::describe(&late.next().await.expect("runs")), "added b");
         assert_eq!(watched.next().await, "added b");
         watched.stop().await;
     }
@@ -278,12 +278,12 @@ on_both_servers! {
         watched.stop().await;
         let mut list = Vec::new();
         while !events.has_synced() {
-            list.push(say(&events.next().await.expect("it is run")));
+            list.push(describe(&events.next().await.expect("it is run")));
         }
         list.sort();
         assert_eq!(list, ["added a", "added b", "synced"]);
         others.create(&PostParams::default(), &config("c", "1")).await.expect("new");
-        assert_eq!(say(&events.next().await.expect("it is run")), "added c");
+        assert_eq!(describe(&events.next().await.expect("it is run")), "added c");
         assert_eq!(cluster.connection().requests().len(), 1, "one list and watch for both");
         stop.cancel();
         second.await.expect("no panic").expect("stopped");
@@ -296,7 +296,7 @@ on_both_servers! {
         let mut events = informer.subscribe();
         let mut list = Vec::new();
         while !events.has_synced() {
-            list.push(say(&events.next().await.expect("it is run")));
+            list.push(describe(&events.next().await.expect("it is run")));
         }
         list.sort();
         assert_eq!(list, ["added a", "added c", "added d", "synced"]);

@@ -37,7 +37,7 @@ on_both_servers! {
         let informer = Informer::builder(quick(cluster.api::<ConfigMap>().await));
         let informer = informer.index(&by_secret).build();
         let store = informer.store();
-        let (running, mut told) = start(&cluster, &informer, |controller, watched| {
+        let (running, mut receiver) = start(&cluster, &informer, |controller, watched| {
             controller.add_informer("secrets", &Informer::new(watched)).expect("new");
             controller
                 .add_mapper("secrets", "configs", move |secret: &Secret| {
@@ -50,22 +50,22 @@ on_both_servers! {
         .await;
         for (name, secret) in [("a", "s"), ("b", "s"), ("c", "other")] {
             create(&configs, named(config(name, "1"), secret)).await;
-            assert_eq!(next(&mut told, 1).await, [format!("Created {name}")]);
+            assert_eq!(next(&mut receiver, 1).await, [format!("Created {name}")]);
         }
         create(&secrets, secret("s")).await;
-        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
+        assert_eq!(next(&mut receiver, 2).await, ["Resynced a", "Resynced b"]);
         patch(&secrets, "s", json!({ "stringData": { "key": "2" } })).await;
-        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
+        assert_eq!(next(&mut receiver, 2).await, ["Resynced a", "Resynced b"]);
         secrets.delete("s", &DeleteParams::default()).await.expect("there");
-        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
-        running.quiet(&configs, &mut told).await;
+        assert_eq!(next(&mut receiver, 2).await, ["Resynced a", "Resynced b"]);
+        running.quiet(&configs, &mut receiver).await;
     }
 
     /// Rows: BO-09, KR-18
     async fn a_changed_reference_reconciles_the_old_and_the_new_object(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        let (running, mut told) = start(&cluster, &informer, |controller, watched| {
+        let (running, mut receiver) = start(&cluster, &informer, |controller, watched| {
             controller.add_informer("secrets", &Informer::new(watched)).expect("new");
             controller
                 .add_mapper("secrets", "configs", |secret: &Secret| {
@@ -78,41 +78,41 @@ on_both_servers! {
         for name in ["a", "b", "c"] {
             create(&configs, config(name, "1")).await;
         }
-        assert_eq!(next(&mut told, 3).await, ["Created a", "Created b", "Created c"]);
+        assert_eq!(next(&mut receiver, 3).await, ["Created a", "Created b", "Created c"]);
         let path = |name: &str| format!("{}/{name}", cluster.namespace());
         create(&secrets, named(secret("s"), &path("a"))).await;
-        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        assert_eq!(next(&mut receiver, 1).await, ["Resynced a"]);
         patch(&secrets, "s", json!({ "metadata": { "annotations": { NAMED: path("b") } } })).await;
-        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
+        assert_eq!(next(&mut receiver, 2).await, ["Resynced a", "Resynced b"]);
         // Another namespace, without an object of this name.
         patch(&secrets, "s", json!({ "metadata": { "annotations": { NAMED: "default/c" } } })).await;
-        assert_eq!(next(&mut told, 1).await, ["Resynced b"]);
-        running.quiet(&configs, &mut told).await;
+        assert_eq!(next(&mut receiver, 1).await, ["Resynced b"]);
+        running.quiet(&configs, &mut receiver).await;
     }
 
     /// Rows: KR-04, KR-15
     async fn a_change_of_a_child_reconciles_its_owner(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        let (running, mut told) = start(&cluster, &informer, |controller, watched| {
+        let (running, mut receiver) = start(&cluster, &informer, |controller, watched| {
             controller.add_informer("secrets", &Informer::new(watched)).expect("new");
             let owners = Owners::of::<ConfigMap>(&());
             controller.add_mapper::<Secret>("secrets", "configs", owners).expect("both are there");
         })
         .await;
         let owner = create(&configs, config("a", "1")).await;
-        assert_eq!(next(&mut told, 1).await, ["Created a"]);
+        assert_eq!(next(&mut receiver, 1).await, ["Created a"]);
         create(&secrets, secret("nobodys")).await;
         // Of the same name, and of another kind.
         let other = create(&secrets, secret("a")).await;
         create(&secrets, owned_by(secret("theirs"), &other)).await;
         create(&secrets, owned_by(secret("ours"), &owner)).await;
-        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        assert_eq!(next(&mut receiver, 1).await, ["Resynced a"]);
         patch(&secrets, "ours", json!({ "stringData": { "key": "2" } })).await;
-        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        assert_eq!(next(&mut receiver, 1).await, ["Resynced a"]);
         secrets.delete("ours", &DeleteParams::default()).await.expect("there");
-        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
-        running.quiet(&configs, &mut told).await;
+        assert_eq!(next(&mut receiver, 1).await, ["Resynced a"]);
+        running.quiet(&configs, &mut receiver).await;
     }
 
     /// Rows: KR-16, KR-19
@@ -122,7 +122,7 @@ on_both_servers! {
         let client = cluster.client().await;
         let dynamic: Api<DynamicObject> = Api::namespaced_with(client, cluster.namespace(), &kind);
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        let (running, mut told) = start(&cluster, &informer, |controller, _| {
+        let (running, mut receiver) = start(&cluster, &informer, |controller, _| {
             controller.add_informer("anything", &Informer::new(quick((dynamic, kind)))).expect("new");
             let owners = Owners::of::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()));
             controller
@@ -131,10 +131,10 @@ on_both_servers! {
         })
         .await;
         let owner = create(&configs, config("a", "1")).await;
-        assert_eq!(next(&mut told, 1).await, ["Created a"]);
+        assert_eq!(next(&mut receiver, 1).await, ["Created a"]);
         create(&secrets, owned_by(secret("ours"), &owner)).await;
-        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
-        running.quiet(&configs, &mut told).await;
+        assert_eq!(next(&mut receiver, 1).await, ["Resynced a"]);
+        running.quiet(&configs, &mut receiver).await;
     }
 
     /// Rows: BO-10
@@ -144,40 +144,40 @@ on_both_servers! {
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<Gadget>().await));
         controller.add_informer("gadgets", &informer).expect("new");
-        let (tell, mut told) = mpsc::channel(64);
-        let says = reconciler("filtered ", &tell).filter(GenerationChanged);
+        let (sender, mut receiver) = mpsc::channel(64);
+        let says = reconciler("filtered ", &sender).filter(GenerationChanged);
         controller.add_reconciler::<Gadget>("gadgets", says).expect("a name");
         // It can be left out, for each reconciler on its own.
-        controller.add_reconciler::<Gadget>("gadgets", reconciler("", &tell)).expect("a name");
+        controller.add_reconciler::<Gadget>("gadgets", reconciler("", &sender)).expect("a name");
         let running = Running::start(&controller);
 
         create(&gadgets, Gadget::new("a", GadgetSpec { size: 1 })).await;
-        assert_eq!(next(&mut told, 2).await, ["Created a", "filtered Created a"]);
+        assert_eq!(next(&mut receiver, 2).await, ["Created a", "filtered Created a"]);
         let ready = Patch::Merge(json!({ "status": { "ready": true } }));
         gadgets.patch_status("a", &PatchParams::default(), &ready).await.expect("there");
-        assert_eq!(next(&mut told, 1).await, ["Updated a"]);
+        assert_eq!(next(&mut receiver, 1).await, ["Updated a"]);
         patch(&gadgets, "a", json!({ "metadata": { "labels": { "tier": "front" } } })).await;
-        assert_eq!(next(&mut told, 1).await, ["Updated a"]);
+        assert_eq!(next(&mut receiver, 1).await, ["Updated a"]);
         for change in [
             json!({ "spec": { "size": 2 } }),
             json!({ "metadata": { "finalizers": ["test.windlass.dev/held"] } }),
         ] {
             patch(&gadgets, "a", change).await;
-            assert_eq!(next(&mut told, 2).await, ["Updated a", "filtered Updated a"]);
+            assert_eq!(next(&mut receiver, 2).await, ["Updated a", "filtered Updated a"]);
         }
         gadgets.delete("a", &DeleteParams::default()).await.expect("there");
-        assert_eq!(next(&mut told, 2).await, ["Updated a", "filtered Updated a"]);
+        assert_eq!(next(&mut receiver, 2).await, ["Updated a", "filtered Updated a"]);
         patch(&gadgets, "a", json!({ "metadata": { "finalizers": null } })).await;
-        assert_eq!(next(&mut told, 2).await, ["Deleted a", "filtered Deleted a"]);
+        assert_eq!(next(&mut receiver, 2).await, ["Deleted a", "filtered Deleted a"]);
         running.stop().await.expect("nothing went wrong for good");
     }
 }
 
 impl Running {
     /// Stops when it is clear that nothing more is delivered than what comes next.
-    async fn quiet(self, configs: &Api<ConfigMap>, told: &mut mpsc::Receiver<String>) {
+    async fn quiet(self, configs: &Api<ConfigMap>, receiver: &mut mpsc::Receiver<String>) {
         create(configs, config("last", "1")).await;
-        assert_eq!(next(told, 1).await, ["Created last"]);
+        assert_eq!(next(receiver, 1).await, ["Created last"]);
         self.stop().await.expect("nothing went wrong for good");
     }
 }
@@ -191,26 +191,26 @@ async fn start(
 ) -> (Running, mpsc::Receiver<String>) {
     let controller = InformerController::new();
     controller.add_informer("configs", informer).expect("new");
-    let (tell, told) = mpsc::channel(64);
+    let (sender, receiver) = mpsc::channel(64);
     controller
-        .add_reconciler::<ConfigMap>("configs", reconciler("", &tell))
+        .add_reconciler::<ConfigMap>("configs", reconciler("", &sender))
         .expect("a name");
     add(&controller, quick(cluster.api::<Secret>().await));
-    (Running::start(&controller), told)
+    (Running::start(&controller), receiver)
 }
 
 fn reconciler<K: Send + Sync + 'static>(
     name: &'static str,
-    tell: &mpsc::Sender<String>,
+    sender: &mpsc::Sender<String>,
 ) -> impl Reconciler<K> + use<K> {
-    let tell = tell.clone();
+    let sender = sender.clone();
     move |request: Request<K>| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         async move {
             // The real server publishes its certificates in every namespace.
             if request.key().name() != "kube-root-ca.crt" {
                 let line = format!("{name}{:?} {}", request.action(), request.key().name());
-                tell.send(line).await.expect("the test listens");
+                sender.send(line).await.expect("the test listens");
             }
             Ok::<_, Infallible>(Outcome::done())
         }
@@ -218,10 +218,10 @@ fn reconciler<K: Send + Sync + 'static>(
 }
 
 /// The next calls, sorted: different objects are reconciled concurrently.
-async fn next(told: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
+async fn next(receiver: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     while lines.len() < count {
-        lines.push(told.recv().await.expect("the controller runs"));
+        lines.push(receiver.recv().await.expect("the controller runs"));
     }
     lines.sort();
     lines

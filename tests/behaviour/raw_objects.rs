@@ -38,7 +38,7 @@ on_both_servers! {
         let Some(Event::Updated { old, new }) = watched.events.next().await else {
             panic!("an update");
         };
-        let old = old.get().expect("it is packed");
+        let old = old.get().expect("it is stored as JSON");
         assert_eq!(value(&old.get().expect("it decodes")), "1");
         assert_eq!(value(&new.get().expect("it decodes")), "2");
 
@@ -133,16 +133,16 @@ on_both_servers! {
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await).raw());
         controller.add_informer("configs", &informer).expect("new");
-        let (tell, mut told) = mpsc::channel(64);
+        let (sender, mut receiver) = mpsc::channel(64);
         controller
             .add_reconciler("configs", {
-                let tell = tell.clone();
+                let sender = sender.clone();
                 move |request: Request<ConfigMap>| {
                     let old = request.old().map(|old| value(old).to_owned());
-                    let said = format!("{:?} {old:?} {}", request.action(), value(request.object()));
-                    let tell = tell.clone();
+                    let line = format!("{:?} {old:?} {}", request.action(), value(request.object()));
+                    let sender = sender.clone();
                     async move {
-                        tell.send(said).await.expect("the test receives");
+                        sender.send(line).await.expect("the test receives");
                         Ok::<_, Infallible>(Outcome::done())
                     }
                 }
@@ -150,25 +150,25 @@ on_both_servers! {
             .expect("a reconciler of config maps");
         controller
             .add_reconciler("configs", move |request: Request<RawObject<ConfigMap>>| {
-                let said = format!("{:?} packed {}", request.action(), request.object().name());
-                let tell = tell.clone();
+                let line = format!("{:?} raw {}", request.action(), request.object().name());
+                let sender = sender.clone();
                 async move {
-                    tell.send(said).await.expect("the test receives");
+                    sender.send(line).await.expect("the test receives");
                     Ok::<_, Infallible>(Outcome::done())
                 }
             })
-            .expect("a reconciler of packed config maps");
+            .expect("a reconciler of raw config maps");
         let running = Running::start(&controller);
 
         configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
-        assert_eq!(told.recv().await.as_deref(), Some("Created None 1"));
-        assert_eq!(told.recv().await.as_deref(), Some("Created packed a"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("Created None 1"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("Created raw a"));
         let patch = json!({ "data": { "value": "2" } });
         configs.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
-        assert_eq!(told.recv().await.as_deref(), Some("Updated Some(\"1\") 2"));
-        assert_eq!(told.recv().await.as_deref(), Some("Updated packed a"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("Updated Some(\"1\") 2"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("Updated raw a"));
         configs.delete("a", &DeleteParams::default()).await.expect("there");
-        assert_eq!(told.recv().await.as_deref(), Some("Deleted None 2"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("Deleted None 2"));
         running.stop().await.expect("nothing went wrong for good");
     }
 
@@ -183,15 +183,15 @@ on_both_servers! {
             .data(json!({ "spec": { "size": "hunter2" } }));
         others.create(&PostParams::default(), &bad).await.expect("loose");
 
-        let (tell, mut told) = mpsc::channel(64);
+        let (sender, mut receiver) = mpsc::channel(64);
         let problems = Arc::new(Mutex::new(Vec::new()));
         let controller = InformerController::builder()
             .retry_policy(ExponentialBackoff::new(Duration::from_millis(1), 5))
             .on_error({
-                let (problems, tell) = (Arc::clone(&problems), tell.clone());
+                let (problems, sender) = (Arc::clone(&problems), sender.clone());
                 move |problem| {
                     problems.lock().expect("no thread panics while it holds the lock").push(format!("{problem:?}"));
-                    tell.try_send("error".to_owned()).expect("the channel is not full");
+                    sender.try_send("error".to_owned()).expect("the channel is not full");
                 }
             })
             .build()
@@ -200,21 +200,21 @@ on_both_servers! {
         controller.add_informer("gizmos", &informer).expect("new");
         controller
             .add_reconciler("gizmos", move |request: Request<Gizmo>| {
-                let said = format!("{:?} {}", request.action(), request.object().spec.size);
-                let tell = tell.clone();
+                let line = format!("{:?} {}", request.action(), request.object().spec.size);
+                let sender = sender.clone();
                 async move {
-                    tell.send(said).await.expect("the test receives");
+                    sender.send(line).await.expect("the test receives");
                     Ok::<_, Infallible>(Outcome::done())
                 }
             })
             .expect("a reconciler of gizmos");
         let running = Running::start(&controller);
 
-        assert_eq!(told.recv().await.as_deref(), Some("error"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("error"));
         let patch = json!({ "spec": { "size": 7 } });
         others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
         // No handler has received its old state, as in a store that keeps objects decoded.
-        assert_eq!(told.recv().await.as_deref(), Some("Created 7"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("Created 7"));
         let problems = problems.lock().expect("no thread panics while it holds the lock").join("\n");
         assert!(!problems.contains("hunter2"), "a value may be a secret: {problems}");
         running.stop().await.expect("nothing went wrong for good");
@@ -240,12 +240,12 @@ on_both_servers! {
                 .streamed_lists(streamed)
                 .decoders(std::num::NonZeroUsize::new(4).expect("not zero"));
             let mut watched = Watched::start(source);
-            let mut told = Vec::new();
+            let mut names = Vec::new();
             while let Some(Event::Added(config)) = watched.events.next().await {
-                told.push(config.metadata.name.clone().expect("a name"));
+                names.push(config.metadata.name.clone().expect("a name"));
             }
             let expected: Vec<_> = (0..700).map(|i| format!("c-{i:04}")).collect();
-            assert_eq!(told, expected, "streamed: {streamed}");
+            assert_eq!(names, expected, "streamed: {streamed}");
             watched.stop().await;
         }
     }

@@ -17,16 +17,18 @@ pub(crate) struct RealServer {
     pub(crate) powerless_token: String,
     /// Such as `v1.36.3`.
     pub(crate) version: String,
-    talk: Mutex<Talk>,
+    pipes: Mutex<Pipes>,
     child: Child,
 }
 
-struct Talk {
-    say: ChildStdin,
-    hear: BufReader<ChildStdout>,
+/// The pipes to the process of the server. A command and its answer are one line each.
+struct Pipes {
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
 }
 
-/// Without its watch cache, history expires when the test says so, and no connection breaks.
+/// Without the watch cache, the history only expires when the test compacts it, and no connection
+/// breaks.
 const WITHOUT_CACHE: &str = "--watch-cache=false";
 
 // === impl RealServer ===
@@ -78,7 +80,7 @@ impl RealServer {
 
     /// Stops the server, and waits until its process has ended.
     pub(crate) fn stop(mut self) {
-        self.tell("stop");
+        self.send_command("stop");
         self.child.wait().expect("it is our child");
     }
 
@@ -90,9 +92,9 @@ impl RealServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("WINDLASS_KUBE_APISERVER names the server that `cargo xtask kube-apiserver --build-only` built");
-        let say = child.stdin.take().expect("piped");
-        let mut hear = BufReader::new(child.stdout.take().expect("piped"));
-        let ready = read_json(&mut hear);
+        let stdin = child.stdin.take().expect("piped");
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let ready = read_json(&mut stdout);
         let kubeconfig = ready["kubeconfig"].as_str().expect("a path");
         Self {
             kubeconfig: Kubeconfig::read_from(kubeconfig).expect("a kubeconfig"),
@@ -101,7 +103,7 @@ impl RealServer {
                 .expect("a token")
                 .to_owned(),
             version: ready["version"].as_str().expect("a version").to_owned(),
-            talk: Mutex::new(Talk { say, hear }),
+            pipes: Mutex::new(Pipes { stdin, stdout }),
             child,
         }
     }
@@ -113,19 +115,19 @@ impl RealServer {
             .expect("our own kubeconfig")
     }
 
-    /// Forgets the history up to now.
+    /// Compacts the history up to now.
     pub(crate) fn compact(&self) {
-        self.tell("compact");
+        self.send_command("compact");
     }
 
-    /// Sends a command, and waits until it is done.
-    fn tell(&self, command: &str) {
-        let mut talk = self
-            .talk
+    /// Sends a command, and waits for its completion.
+    fn send_command(&self, command: &str) {
+        let mut pipes = self
+            .pipes
             .lock()
             .expect("no thread panics while it holds the lock");
-        writeln!(talk.say, "{command}").expect("the server listens");
-        let answer = read_json(&mut talk.hear);
+        writeln!(pipes.stdin, "{command}").expect("the server listens");
+        let answer = read_json(&mut pipes.stdout);
         assert!(answer.get("error").is_none(), "{answer}");
     }
 }

@@ -166,17 +166,17 @@ on_both_servers! {
         let controller = controller.expect("a good name");
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
         controller.add_informer("configs", &informer).expect("new");
-        let (tell, mut told) = mpsc::channel(64);
+        let (sender, mut receiver) = mpsc::channel(64);
         let earlier: Arc<Mutex<Vec<Weak<ConfigMap>>>> = Arc::default();
         controller
             .add_reconciler("configs", move |request: Request<ConfigMap>| {
                 let mut earlier = earlier.lock().expect("no thread panics while it holds the lock");
                 let held = earlier.iter().filter(|it| it.strong_count() > 0).count();
                 earlier.push(Arc::downgrade(request.object()));
-                let said = (value(request.object()).to_owned(), earlier.len() - 1, held);
-                let tell = tell.clone();
+                let call = (value(request.object()).to_owned(), earlier.len() - 1, held);
+                let sender = sender.clone();
                 async move {
-                    tell.send(said).await.expect("the test receives");
+                    sender.send(call).await.expect("the test receives");
                     Ok::<_, Infallible>(Outcome::requeue_after(Duration::from_secs(3600)))
                 }
             })
@@ -184,8 +184,8 @@ on_both_servers! {
         let running = Running::start(&controller);
         for (earlier, name) in ["a", "b", "c"].into_iter().enumerate() {
             others.create(&PostParams::default(), &config(name, name)).await.expect("new");
-            let said = told.recv().await.expect("it runs");
-            assert_eq!(said, (name.to_owned(), earlier, 0), "of each: a value, how many, and held");
+            let call = receiver.recv().await.expect("it runs");
+            assert_eq!(call, (name.to_owned(), earlier, 0), "of each: a value, how many, and held");
         }
         running.stop().await.expect("nothing went wrong for good");
     }
@@ -207,13 +207,13 @@ on_both_servers! {
         controller.add_informer("configs", &informer).expect("new");
         let (script, source) = Scripted::<ConfigMap>::new();
         controller.add_informer("others", &Informer::new(source)).expect("new");
-        let (tell, mut told) = mpsc::channel(OBJECTS);
+        let (sender, mut receiver) = mpsc::channel(OBJECTS);
         controller
             .add_reconciler("configs", move |request: Request<Counted>| {
-                let tell = tell.clone();
+                let sender = sender.clone();
                 let decoded = decoded(&request.object().data.value.0);
                 async move {
-                    tell.send(decoded).await.expect("the test receives");
+                    sender.send(decoded).await.expect("the test receives");
                     Ok::<_, Infallible>(Outcome::done())
                 }
             })
@@ -227,7 +227,7 @@ on_both_servers! {
 
         script.list([]).await.expect("it runs");
         for _ in 0..OBJECTS {
-            let decoded = told.recv().await.expect("it runs");
+            let decoded = receiver.recv().await.expect("it runs");
             assert!((1..OBJECTS).contains(&decoded), "{decoded} of {OBJECTS} at once");
         }
         running.stop().await.expect("nothing went wrong for good");

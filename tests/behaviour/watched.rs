@@ -72,7 +72,7 @@ where
     /// The next event, in words: `added a`, `updated a`, `deleted a`, `synced`.
     pub(crate) async fn next(&mut self) -> String {
         let event = self.events.next().await.expect("the informer runs");
-        say(&event)
+        describe(&event)
     }
 
     /// Everything up to `Synced`, sorted.
@@ -103,7 +103,7 @@ where
     }
 }
 
-pub(crate) fn say<K: Stored>(event: &Event<K>) -> String {
+pub(crate) fn describe<K: Stored>(event: &Event<K>) -> String {
     match event {
         Event::Added(object) => format!("added {}", object.name()),
         Event::Updated { new, .. } => format!("updated {}", new.name()),

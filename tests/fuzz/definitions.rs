@@ -34,12 +34,12 @@ pub(crate) fn check(input: &Input) {
         let definition = input.definition.of(&DEFINITIONS);
         let request = Request::post(DEFINED).body(definition);
         let (status, answer) = send(&server, request.expect("a request")).await;
-        let said = String::from_utf8_lossy(&answer);
-        assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{said}");
+        let message = String::from_utf8_lossy(&answer);
+        assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{message}");
         let request = Request::post(ALL).body(input.object.of(&OBJECTS));
         let (status, created) = send(&server, request.expect("a request")).await;
-        let said = String::from_utf8_lossy(&created);
-        assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{said}");
+        let message = String::from_utf8_lossy(&created);
+        assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{message}");
         if status != StatusCode::CREATED {
             return;
         }
@@ -52,8 +52,8 @@ pub(crate) fn check(input: &Input) {
         assert_eq!(status, StatusCode::OK);
         let request = Request::put(ONE).body(stored);
         let (status, written) = send(&server, request.expect("a request")).await;
-        let said = String::from_utf8_lossy(&written);
-        assert_eq!(status, StatusCode::OK, "{said}");
+        let message = String::from_utf8_lossy(&written);
+        assert_eq!(status, StatusCode::OK, "{message}");
         let written: Value = serde_json::from_slice(&written).expect("an object");
         assert_eq!(
             written, created,

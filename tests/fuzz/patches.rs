@@ -91,16 +91,16 @@ pub(crate) fn check(input: &Input) {
             };
             let text = patch.text.of(&texts);
             let (status, answer) = send(&server, call("PATCH", path, content_type, text)).await;
-            let said = String::from_utf8_lossy(&answer);
+            let message = String::from_utf8_lossy(&answer);
             // The real server, too, answers these with 500.
-            let is_known = said.contains("failed to create typed patch object")
-                || said.contains("unknown patch type: ")
-                || said.contains("strconv.ParseUint: ");
+            let is_known = message.contains("failed to create typed patch object")
+                || message.contains("unknown patch type: ")
+                || message.contains("strconv.ParseUint: ");
             let is_failure = status == StatusCode::INTERNAL_SERVER_ERROR && !is_known;
-            assert!(!is_failure, "{patch:?} {said}");
+            assert!(!is_failure, "{patch:?} {message}");
             if !status.is_success() {
                 let refused: Value = serde_json::from_slice(&answer).expect("a status");
-                assert_eq!(refused["kind"], "Status", "{said}");
+                assert_eq!(refused["kind"], "Status", "{message}");
                 continue;
             }
             let (found, stored) = send(&server, call("GET", PLAIN, json, Vec::new())).await;
@@ -112,8 +112,8 @@ pub(crate) fn check(input: &Input) {
             assert_eq!(answered, stored_value, "{patch:?}");
             // What is stored is valid, and to write it back changes nothing.
             let (again, written) = send(&server, call("PUT", PLAIN, json, stored)).await;
-            let said = String::from_utf8_lossy(&written);
-            assert_eq!(again, StatusCode::OK, "{patch:?} {said}");
+            let message = String::from_utf8_lossy(&written);
+            assert_eq!(again, StatusCode::OK, "{patch:?} {message}");
             let written: Value = serde_json::from_slice(&written).expect("an object");
             let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
             assert_eq!(version(&written), version(&stored_value), "{patch:?}");

@@ -48,13 +48,13 @@ impl Process {
     }
 
     /// Sends a line to its stdin.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("it is piped");
         writeln!(stdin, "{line}").expect("the request is sent");
     }
 
     /// Waits for the next line that begins with one of `words`. Returns the word and the rest.
-    pub(crate) async fn said<'a>(&mut self, words: &[&'a str]) -> (&'a str, String) {
+    pub(crate) async fn wait_for_line<'a>(&mut self, words: &[&'a str]) -> (&'a str, String) {
         loop {
             let line = self
                 .lines
@@ -71,7 +71,7 @@ impl Process {
     }
 
     /// The rest of such a line, if it was already printed.
-    pub(crate) fn said_already(&mut self, word: &str) -> Option<String> {
+    pub(crate) fn received_line(&mut self, word: &str) -> Option<String> {
         while let Ok(line) = self.lines.try_recv() {
             if let Some(rest) = line.strip_prefix(word) {
                 return Some(rest.trim().to_owned());

@@ -75,7 +75,7 @@ impl Cluster {
         let (server, config) = match kind {
             Kind::Embedded => {
                 let mut server = Process::start("child::server", "none");
-                let (_, url) = timeout(LIMIT, server.said(&["url "]))
+                let (_, url) = timeout(LIMIT, server.wait_for_line(&["url "]))
                     .await
                     .expect("it starts");
                 let config = Config::new(url.parse().expect("a URL"));
@@ -94,7 +94,7 @@ impl Cluster {
         let clock = || Duration::ZERO;
         let proxy = Proxy::start(client.clone(), clock, move |parts| harmed.next(parts)).await;
         let mut operator = Process::start("child::operator", &proxy.url());
-        let (_, admin) = timeout(LIMIT, operator.said(&["admin "]))
+        let (_, admin) = timeout(LIMIT, operator.wait_for_line(&["admin "]))
             .await
             .expect("it starts");
         Some(Self {
@@ -131,7 +131,7 @@ impl Cluster {
         let pause = (length / 60).max(Duration::from_secs(1));
         while began.elapsed() < length {
             self.step(rng).await;
-            while let Some(uid) = self.operator.said_already("cleaned ") {
+            while let Some(uid) = self.operator.received_line("cleaned ") {
                 *self.cleaned.entry(uid).or_default() += 1;
             }
             if Instant::now() >= next {
@@ -156,7 +156,7 @@ impl Cluster {
         let name = self.live.keys().nth(some).cloned();
         match (rng.random_range(0..1000_u32), name) {
             (0..2, _) => match &mut self.server {
-                Server::Embedded(process) => process.tell("compact"),
+                Server::Embedded(process) => process.send_line("compact"),
                 Server::Real(real) => real.compact(),
             },
             (2..50, _) => {
@@ -269,10 +269,10 @@ impl Cluster {
             mut cleaned,
             ..
         } = self;
-        operator.tell("stop");
+        operator.send_line("stop");
         let operator_tasks = loop {
-            let said = timeout(LIMIT, operator.said(&["cleaned ", "tasks "])).await;
-            match said.expect("it ends") {
+            let line = timeout(LIMIT, operator.wait_for_line(&["cleaned ", "tasks "])).await;
+            match line.expect("it ends") {
                 ("cleaned ", uid) => *cleaned.entry(uid).or_default() += 1,
                 (_, tasks) => break tasks.parse().expect("a number"),
             }
@@ -280,8 +280,8 @@ impl Cluster {
         drop((proxy, configs));
         let server_tasks = match server {
             Server::Embedded(mut process) => {
-                process.tell("stop");
-                let (_, tasks) = timeout(LIMIT, process.said(&["tasks "]))
+                process.send_line("stop");
+                let (_, tasks) = timeout(LIMIT, process.wait_for_line(&["tasks "]))
                     .await
                     .expect("it ends");
                 Some(tasks.parse().expect("a number"))

@@ -133,8 +133,8 @@ impl Running {
             .output()
             .map_err(|error| format!("cannot run kubectl, which reads {path}: {error}"))?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("kubectl cannot read {path}: {said}").into());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("kubectl cannot read {path}: {stderr}").into());
         }
         Ok(serde_json::from_slice(&output.stdout)?)
     }

@@ -88,9 +88,9 @@ impl Patch {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         let file = self.file.display();
-        Err(format!("{file} does not apply, write it again for the current code: {said}").into())
+        Err(format!("{file} does not apply, write it again for the current code: {stderr}").into())
     }
 }
 

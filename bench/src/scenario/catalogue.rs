@@ -267,7 +267,7 @@ impl Size {
             contenders.filter(|it| it.is_peer()).collect::<Vec<_>>()
         };
         // The peers keep the same form as before, so they are not measured twice.
-        let packed = |id, scenario: &Scenario| Scenario {
+        let raw = |id, scenario: &Scenario| Scenario {
             like: Some(Like {
                 name: scenario.name.clone(),
                 contenders: peers(scenario),
@@ -293,9 +293,9 @@ impl Size {
             }
         };
         let mut all = vec![
-            packed("P1-packed", &list),
-            packed("P2-packed", &relist),
-            packed("P3-packed", &update),
+            raw("P1-packed", &list),
+            raw("P2-packed", &relist),
+            raw("P3-packed", &update),
             decoded,
             metadata("P1-metadata", &list),
             metadata("P3-metadata", &update),

@@ -220,33 +220,33 @@ mod tests {
             rate: 100,
             hot: 1000,
         };
-        let (others, hot) = count(&told(updates).await);
+        let (others, hot) = count(&indexes(updates).await);
         assert_eq!(others, 3);
         // The first and the last update of the other objects are 20 ms apart.
         assert!((19..=22).contains(&hot), "{hot}");
     }
 
     #[track_caller]
-    fn count(told: &[usize]) -> (usize, usize) {
-        let hot = told.iter().filter(|index| **index == LAST).count();
-        (told.len() - hot, hot)
+    fn count(indexes: &[usize]) -> (usize, usize) {
+        let hot = indexes.iter().filter(|index| **index == LAST).count();
+        (indexes.len() - hot, hot)
     }
 
-    async fn check(updates: Updates, told_of: &str) {
-        let told: Vec<_> = (told(updates).await.iter().map(usize::to_string)).collect();
-        assert_eq!(told.join(" "), told_of, "{updates:?}");
+    async fn check(updates: Updates, expected: &str) {
+        let indexes: Vec<_> = (updated(updates).await.iter().map(usize::to_string)).collect();
+        assert_eq!(indexes.join(" "), expected, "{updates:?}");
     }
 
     const LAST: usize = 3;
 
     /// The indexes of updated objects, out of four. The last one is only updated if it is hot.
-    async fn told(updates: Updates) -> Vec<usize> {
+    async fn updated(updates: Updates) -> Vec<usize> {
         let count = if updates.hot > 0 { LAST + 1 } else { LAST };
         let mut updating = Updating::new(updates);
-        let mut told = Vec::new();
+        let mut indexes = Vec::new();
         while let Some(index) = updating.next(count).await {
-            told.push(index);
+            indexes.push(index);
         }
-        told
+        indexes
     }
 }

@@ -52,10 +52,10 @@ pub(crate) use list::Page;
 pub(crate) use scale::ScaleChange;
 pub(crate) use update::{Part, Upsert};
 
-/// Where namespaces are stored.
+/// The table of namespaces in the store.
 const NAMESPACES: &str = "namespaces";
 
-/// Where custom resource definitions are stored.
+/// The table of custom resource definitions in the store.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// The state of the server.
@@ -65,7 +65,7 @@ pub(crate) struct Cluster {
     pub(crate) registry: Registry,
     /// The objects, and their history.
     pub(crate) store: Store,
-    /// The memory of the patterns of all definitions.
+    /// The cache of the compiled patterns of all definitions.
     pattern_memory: PatternMemory,
     random: StdRng,
     /// Signs the tokens of service accounts. `None` until the first token is requested.
@@ -85,7 +85,7 @@ pub(crate) struct Cluster {
     contents_seen: Option<u64>,
     /// The revision at which the status of quotas was last written. `None` if clients write it.
     quotas_seen: Option<u64>,
-    /// When events expire.
+    /// The expiry times of events.
     expiry: Expiry,
     /// Resources that are not served any more, since the last call of `take_retired`.
     retired: Vec<Table>,
@@ -100,7 +100,7 @@ pub(crate) struct Cluster {
 pub(crate) struct ClusterOptions {
     /// The limits of its history.
     pub(crate) history: HistoryLimits,
-    /// How long an event is kept after its last write; zero if events do not expire.
+    /// The time to live of an event after its last write. Zero if events do not expire.
     pub(crate) event_ttl: Duration,
     /// Whether garbage collection deletes objects whose owners were deleted.
     pub(crate) collects_garbage: bool,
@@ -169,19 +169,19 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 404 if there is none.
+    /// 404 if the object does not exist.
     pub(crate) fn get(&self, resource: &Resource, key: &Key) -> Result<&Arc<Stored>, Status> {
         self.store
             .get(&resource.table, key)
             .ok_or_else(|| Status::not_found(&resource.about(&key.name)))
     }
 
-    /// The resource as it is served now: its definition may have changed since a request found
-    /// it.
+    /// The resource in its current version: its definition can have changed since a request looked
+    /// it up.
     ///
     /// # Errors
     ///
-    /// 404 if it is not served any more.
+    /// 404 if the resource is not served any more.
     pub(crate) fn served(&self, resource: &Arc<Resource>) -> Result<Arc<Resource>, Status> {
         let info = &resource.info;
         if !info.custom {
@@ -195,7 +195,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 404 if there is none.
+    /// 404 if the object does not exist.
     fn current(&self, resource: &Resource, key: &Key) -> Result<Arc<Stored>, Status> {
         let stored = self.get(resource, key)?;
         let Some(mut object) = resource.migrated(stored) else {
@@ -211,12 +211,13 @@ impl Cluster {
     /// Executes the effects of earlier writes, until no effect remains.
     pub(crate) fn settle(&mut self, now: &str) {
         loop {
-            // Last, because the removal of a namespace or a definition also leaves garbage.
+            // This is the last effect, because the removal of a namespace or a definition leaves
+            // garbage.
             self.settle_definitions();
             self.settle_names(now);
             self.settle_namespaces(now);
             if !self.fill_namespaces(now) && !self.collect_garbage(now) {
-                // Counts what the other controllers have left.
+                // This follows the other controllers, whose writes change the counts.
                 self.count_quotas(now);
                 return;
             }
@@ -224,11 +225,11 @@ impl Cluster {
     }
 }
 
-/// The selectors in `options`, for `resource`.
+/// Parses the selectors in `options`, for `resource`.
 ///
 /// # Errors
 ///
-/// 400 if one doesn't parse, or names a field that the resource doesn't know.
+/// 400 if one cannot be parsed, or names a field that the resource does not know.
 pub(crate) fn selector(resource: &Resource, options: &ListOptions) -> Result<Selector, Status> {
     let labels = LabelSelector::parse(&options.label_selector);
     let fields = FieldSelector::parse(&options.field_selector, &resource.rules.fields);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn json_may_have_escapes_that_yaml_does_not_have() {
+    fn json_escapes_that_yaml_lacks_are_accepted() {
         let text = " {\"a\": \"\\ud83d\\ude00\\/\"}\n{\"b\": 1e3}\n";
         let documents = read_manifest(text).expect("a manifest");
         assert_eq!(documents, [json!({ "a": "😀/" }), json!({ "b": 1e3 })]);

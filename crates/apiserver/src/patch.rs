@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_does_not_fit_changes_nothing() {
+    fn a_failing_patch_changes_no_value() {
         let mut object = json!({ "a": 1, "b": 1 });
         let body = r#"[{"op":"remove","path":"/b"},{"op":"test","path":"/a","value":2}]"#;
         let (patch, _) = Patch::parse(JSON_PATCH, body.as_bytes(), true).expect("it parses");

@@ -35,10 +35,10 @@ mod lists;
 mod node;
 mod number;
 mod pattern;
-mod place;
 mod prune;
 mod structural;
 mod validate;
+mod value_path;
 mod vocabulary;
 
 pub(crate) use self::format::is_go_duration;
@@ -211,7 +211,12 @@ impl Schema {
     pub(crate) fn decode_embedded(&self, object: &mut Value) -> Result<Vec<String>, FieldError> {
         let mut unknown = Vec::new();
         if self.has_embedded {
-            embedded::decode(&self.root, object, &place::Place::root(""), &mut unknown)?;
+            embedded::decode(
+                &self.root,
+                object,
+                &value_path::ValuePath::root(""),
+                &mut unknown,
+            )?;
         }
         Ok(unknown)
     }
@@ -292,7 +297,7 @@ fn check_shapes(
     old: Option<&Value>,
     faults: &mut Vec<FieldError>,
 ) {
-    let root = place::Place::root(root);
+    let root = value_path::ValuePath::root(root);
     embedded::check(node, value, &root, faults);
     let mut found = Vec::new();
     lists::check(node, value, &root, &mut found);

@@ -25,7 +25,7 @@ pub(crate) use self::convert::convert;
 pub(crate) use self::decode::{decode, empty, zero_member};
 pub(crate) use self::merge::merge_duplicates;
 pub(crate) use self::quantity::Quantity;
-pub(crate) use self::table::{Empty, Field, ListKind, Shape, Struct, kind, kinds, named};
+pub(crate) use self::table::{Empty, Field, FieldType, ListKind, Struct, kind, kinds, named};
 pub(crate) use self::validate::{
     invalid_certificate, is_external, validate, validate_new, validate_update,
 };

@@ -13,5 +13,5 @@ pub(crate) use options::{
     DeleteOptions, ListOptions, Propagation, UnknownFields, VersionMatch, WriteKind, WriteOptions,
     read_version, resource_version,
 };
-pub(crate) use path::{Place, Target};
+pub(crate) use path::{ResourcePath, Target};
 pub(crate) use query::Query;

@@ -130,8 +130,8 @@ async fn manifests_are_read_as_kubectl_reads_them() -> TestResult {
                 ])
                 .arg(&file)
                 .output()?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{stderr}");
             let list: serde_json::Value = serde_json::from_slice(&output.stdout)?;
             assert_eq!(list["items"][1]["spec"]["size"], 12);
             assert_eq!(list["items"][2]["data"], data);
@@ -192,8 +192,8 @@ async fn the_command_speaks_tls_with_an_authority_in_its_kubeconfig() -> TestRes
                 .env("HOME", &folder.0)
                 .args(["get", "namespaces", "--output", "name"])
                 .output()?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{stderr}");
             let found = String::from_utf8_lossy(&output.stdout);
             assert!(found.contains("namespace/kube-system"), "{found}");
         }

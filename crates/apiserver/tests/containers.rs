@@ -240,7 +240,7 @@ async fn a_command_ends_with_its_client_and_with_the_port() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_no_websocket_is_refused() -> TestResult {
+async fn a_request_that_is_no_websocket_is_refused() -> TestResult {
     let (server, _listening, _) = server().await?;
     let path = format!("{PODS}/web/exec?command=whoami&stdout=true");
     for headers in [
@@ -264,7 +264,7 @@ async fn what_is_no_websocket_is_refused() -> TestResult {
 }
 
 #[tokio::test]
-async fn without_a_hook_a_running_pod_says_which_to_register() {
+async fn without_a_hook_the_error_names_the_hook_to_register() {
     let server = ApiServer::new();
     create_pods(&server).await;
     let binding = json!({ "metadata": { "name": "web" }, "target": { "name": "node-1" } });
@@ -313,12 +313,12 @@ async fn kubectl_reads_logs_and_runs_commands() -> TestResult {
             .kill_on_drop(true)
             .output();
         let output = timeout(LIMIT, output).await??;
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {stderr}");
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),
             stdout,
-            "{arguments}: {said}"
+            "{arguments}: {stderr}"
         );
     }
     std::fs::remove_dir_all(&folder)?;

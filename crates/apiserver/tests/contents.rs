@@ -88,13 +88,13 @@ async fn the_conditions_of_a_terminating_namespace_state_its_remaining_contents(
         let (_, object) = get(&server, &namespace).await;
         let list = object["status"]["conditions"].as_array().cloned();
         let list = list.expect("conditions").into_iter();
-        let told = list.map(|it| {
+        let conditions = list.map(|it| {
             let text = |field: &str| it[field].as_str().unwrap_or_default().to_owned();
             (text("type"), text("status"), text("message"))
         });
-        told.collect::<Vec<_>>()
+        conditions.collect::<Vec<_>>()
     };
-    let told = |kind: &str, status: &str, message: &str| {
+    let condition = |kind: &str, status: &str, message: &str| {
         (kind.to_owned(), status.to_owned(), message.to_owned())
     };
     let found = conditions().await;
@@ -106,13 +106,13 @@ async fn the_conditions_of_a_terminating_namespace_state_its_remaining_contents(
     let remaining = "Some resources are remaining: configmaps. has 2 resource instances";
     assert_eq!(
         found[3],
-        told("NamespaceContentRemaining", "True", remaining)
+        condition("NamespaceContentRemaining", "True", remaining)
     );
     let finalizers = "Some content in the namespace has finalizers remaining: ex.io/b in 1 resource \
                       instances, ex.io/hold in 2 resource instances";
     assert_eq!(
         found[4],
-        told("NamespaceFinalizersRemaining", "True", finalizers)
+        condition("NamespaceFinalizersRemaining", "True", finalizers)
     );
 
     let free = json!({ "metadata": { "finalizers": null } });

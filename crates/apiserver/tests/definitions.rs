@@ -327,5 +327,5 @@ async fn a_definition_named_like_a_built_in_resource_does_not_change_it() {
     let (code, _) = request(&server, Method::GET, &format!("{leases}/a"), None).await;
     assert_eq!(code, 200, "the leases are still there");
     post(&server, leases, &named("b")).await;
-    assert_eq!(events.told().await, "ADDED b", "the watch continues");
+    assert_eq!(events.next_line().await, "ADDED b", "the watch continues");
 }

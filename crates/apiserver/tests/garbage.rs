@@ -74,7 +74,7 @@ async fn dependents_of_a_deleted_object_are_deleted_recursively() {
     assert_eq!(delete(&server, "owner", "Background").await, 200);
     assert_eq!(names(&server).await, "other");
     for name in ["owner", "child", "grandchild"] {
-        assert_eq!(events.told().await, format!("DELETED {name}"));
+        assert_eq!(events.next_line().await, format!("DELETED {name}"));
     }
 }
 
@@ -127,8 +127,8 @@ async fn orphans_stay_without_an_owner() {
     assert_eq!(child["metadata"].get("ownerReferences"), None);
     let entries = child["metadata"]["managedFields"].to_string();
     assert!(!entries.contains("ownerReferences"), "{entries}");
-    for told in ["MODIFIED owner", "MODIFIED child", "DELETED owner"] {
-        assert_eq!(events.told().await, told);
+    for line in ["MODIFIED owner", "MODIFIED child", "DELETED owner"] {
+        assert_eq!(events.next_line().await, line);
     }
     assert_eq!(names(&server).await, "child");
 }
@@ -157,13 +157,13 @@ async fn a_foreground_deletion_waits_for_blocking_dependents() {
     let free = json!({ "metadata": { "finalizers": null } });
     request(&server, Method::PATCH, &at("held"), Some(&free)).await;
     for name in ["held", "owner"] {
-        assert_eq!(events.told().await, format!("DELETED {name}"));
+        assert_eq!(events.next_line().await, format!("DELETED {name}"));
     }
     assert_eq!(names(&server).await, "");
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_own_each_other_do_not_wait_for_each_other_for_ever() {
+async fn objects_that_own_each_other_do_not_wait_for_each_other_forever() {
     let server = ApiServer::new();
     let one = create(&server, "one", &[]).await;
     let two = create_with(&server, "two", vec![blocking(&one)]).await;

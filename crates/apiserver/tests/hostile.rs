@@ -298,10 +298,10 @@ async fn the_history_of_large_objects_is_bounded_by_its_bytes() {
     }
     let since = |version: u64| format!("{MAPS}?watch=1&resourceVersion={version}");
     let mut old = watch(&server, &since(first), "application/json").await;
-    assert_eq!(old.told().await, "ERROR 410");
+    assert_eq!(old.next_line().await, "ERROR 410");
     let recent = server.resource_version() - 2;
     let mut recent = watch(&server, &since(recent), "application/json").await;
-    assert_eq!(recent.told().await, "MODIFIED a");
+    assert_eq!(recent.next_line().await, "MODIFIED a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,11 +320,11 @@ async fn writes_above_the_age_limit_are_dropped() {
     tokio::time::advance(Duration::from_secs(299)).await;
     write(2).await;
     let mut early = watch(&server, &from_first, "application/json").await;
-    assert_eq!(early.told().await, "MODIFIED a");
+    assert_eq!(early.next_line().await, "MODIFIED a");
     tokio::time::advance(Duration::from_secs(2)).await;
     write(3).await;
     let mut late = watch(&server, &from_first, "application/json").await;
-    assert_eq!(late.told().await, "ERROR 410");
+    assert_eq!(late.next_line().await, "ERROR 410");
 }
 
 /// Each of these takes minutes where every item is compared with every other one, and otherwise a

@@ -205,7 +205,7 @@ async fn openapi_documents_list_the_fields_of_built_in_kinds() {
 }
 
 #[tokio::test]
-async fn a_scale_changes_the_replicas_and_nothing_else() {
+async fn a_scale_changes_only_the_replicas() {
     let server = ApiServer::new();
     request(&server, Method::POST, DEPLOYMENTS, Some(&deployment("web"))).await;
     let path = format!("{DEPLOYMENTS}/web/scale");
@@ -245,7 +245,7 @@ async fn a_scale_changes_the_replicas_and_nothing_else() {
 
 /// The port on which nodes say whether they serve a service is one of the ports of the nodes.
 #[tokio::test]
-async fn a_port_for_health_checks_is_not_given_twice() {
+async fn a_health_check_port_is_not_allocated_twice() {
     let server = ApiServer::new();
     let ports = json!([{ "port": 80 }]);
     let local = json!({
@@ -268,7 +268,7 @@ async fn a_port_for_health_checks_is_not_given_twice() {
 
 /// What a service has no more when its type changes is given back.
 #[tokio::test]
-async fn a_service_without_an_address_gives_it_back() {
+async fn a_service_that_loses_its_address_releases_it() {
     let server = ApiServer::new();
     let service = json!({ "metadata": { "name": "a" }, "spec": { "ports": [{ "port": 80 }] } });
     let (_, mut service) = request(&server, Method::POST, SERVICES, Some(&service)).await;

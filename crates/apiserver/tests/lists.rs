@@ -177,8 +177,8 @@ async fn a_list_can_request_a_version() {
             now,
         ),
     ] {
-        let (code, found, told) = list(&server, &format!("{MAPS}?{query}")).await;
-        assert_eq!((code, told.as_str()), (200, names), "{query}");
+        let (code, found, names_found) = list(&server, &format!("{MAPS}?{query}")).await;
+        assert_eq!((code, names_found.as_str()), (200, names), "{query}");
         assert_eq!(
             found["metadata"]["resourceVersion"],
             version.to_string(),

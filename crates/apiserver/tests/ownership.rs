@@ -73,7 +73,7 @@ async fn the_time_of_an_entry_is_that_of_the_last_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_apply_that_changes_nothing_is_not_written() {
+async fn an_apply_without_changes_is_not_written() {
     let server = ApiServer::new();
     let first = apply(&server, "me", "1").await;
     advance(Duration::from_secs(5)).await;

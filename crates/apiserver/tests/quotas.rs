@@ -39,7 +39,7 @@ fn pod(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_quota_counts_what_was_there_and_what_goes() {
+async fn a_quota_counts_existing_and_deleted_objects() {
     let server = ApiServer::new();
     let pods = format!("{NAMESPACE}/pods");
     post(&server, &pods, &pod("a")).await;
@@ -106,7 +106,7 @@ async fn a_quota_counts_custom_resources() {
 }
 
 #[tokio::test]
-async fn without_its_status_a_quota_limits_nothing() {
+async fn a_quota_without_a_status_has_no_limits() {
     let server = ApiServer::builder().quota_status(false).start();
     quota(&server, &json!({ "configmaps": "0" })).await;
     let map = json!({ "metadata": { "name": "a" } });
@@ -120,7 +120,7 @@ async fn without_its_status_a_quota_limits_nothing() {
 }
 
 #[tokio::test]
-async fn a_quota_without_room_for_the_objects_of_a_namespace_ends_nothing() {
+async fn an_exhausted_quota_prevents_initial_objects() {
     let server = ApiServer::builder().namespace_contents(true).start();
     quota(&server, &json!({ "configmaps": "0" })).await;
     let path = format!("{NAMESPACE}/configmaps/kube-root-ca.crt");

@@ -23,7 +23,7 @@ fn configmap(name: &str) -> ConfigMap {
     serde_json::from_value(json!({ "metadata": { "name": name } })).expect("it is a ConfigMap")
 }
 
-fn told(event: &WatchEvent<ConfigMap>) -> String {
+fn describe(event: &WatchEvent<ConfigMap>) -> String {
     match event {
         WatchEvent::Added(map) => format!("added {}", map.name_any()),
         WatchEvent::Modified(map) => format!("modified {}", map.name_any()),
@@ -65,7 +65,7 @@ async fn a_watch_sends_events_after_its_version_and_ends_at_its_timeout() -> Tes
     pin_mut!(events);
 
     assert_eq!(
-        events.try_next().await?.as_ref().map(told).as_deref(),
+        events.try_next().await?.as_ref().map(describe).as_deref(),
         Some("added a")
     );
     let labels = json!({ "metadata": { "labels": { "a": "b" } } });
@@ -73,14 +73,17 @@ async fn a_watch_sends_events_after_its_version_and_ends_at_its_timeout() -> Tes
         .await?;
     maps.delete("a", &DeleteParams::default()).await?;
     assert_eq!(
-        events.try_next().await?.as_ref().map(told).as_deref(),
+        events.try_next().await?.as_ref().map(describe).as_deref(),
         Some("modified a")
     );
     assert_eq!(
-        events.try_next().await?.as_ref().map(told).as_deref(),
+        events.try_next().await?.as_ref().map(describe).as_deref(),
         Some("deleted a")
     );
-    let rest: Vec<_> = events.map_ok(|event| told(&event)).try_collect().await?;
+    let rest: Vec<_> = events
+        .map_ok(|event| describe(&event))
+        .try_collect()
+        .await?;
     assert_eq!(
         rest,
         ["bookmark"],
@@ -100,7 +103,7 @@ async fn a_watch_from_a_compacted_version_gets_an_error() -> TestResult {
         .watch(&WatchParams::default(), &from.to_string())
         .await?;
     let events: Vec<_> = events
-        .map(|event| event.map(|event| told(&event)))
+        .map(|event| event.map(|event| describe(&event)))
         .try_collect()
         .await?;
     assert_eq!(events, ["error 410"]);
@@ -120,12 +123,12 @@ async fn a_running_watch_survives_compaction_and_ends_when_it_is_closed() {
     create(&server, "a", json!({})).await;
     server.compact(server.resource_version());
     assert_eq!(
-        events.told().await,
+        events.next_line().await,
         "ADDED a",
         "a watch that was there receives what was forgotten"
     );
     server.close_watches();
-    assert_eq!(events.told().await, "end");
+    assert_eq!(events.next_line().await, "end");
     let from = server.resource_version();
     let mut events = watch(
         &server,
@@ -135,7 +138,7 @@ async fn a_running_watch_survives_compaction_and_ends_when_it_is_closed() {
     .await;
     create(&server, "b", json!({})).await;
     assert_eq!(
-        events.told().await,
+        events.next_line().await,
         "ADDED b",
         "a new one may start at once"
     );
@@ -150,9 +153,9 @@ async fn an_object_that_enters_or_leaves_the_selector_is_added_or_deleted() {
 
     create(&server, "a", json!({})).await;
     label(&server, "a", json!({ "tier": "front" })).await;
-    assert_eq!(events.told().await, "ADDED a");
+    assert_eq!(events.next_line().await, "ADDED a");
     label(&server, "a", json!({ "other": "1" })).await;
-    assert_eq!(events.told().await, "MODIFIED a");
+    assert_eq!(events.next_line().await, "MODIFIED a");
     let out = label(&server, "a", json!({ "tier": "back" })).await;
     let event = events.next().await.expect("the object left the selection");
     assert_eq!(event["type"], "DELETED");
@@ -168,7 +171,7 @@ async fn an_object_that_enters_or_leaves_the_selector_is_added_or_deleted() {
     delete(&server, "a").await;
     create(&server, "b", json!({ "tier": "front" })).await;
     assert_eq!(
-        events.told().await,
+        events.next_line().await,
         "ADDED b",
         "what is outside goes unseen"
     );
@@ -198,17 +201,17 @@ async fn a_watch_without_events_sends_bookmarks() {
     request(&server, Method::POST, "/api/v1/namespaces", Some(&body)).await;
     let version = server.resource_version();
     assert_eq!(
-        marked.told().await,
+        marked.next_line().await,
         format!("BOOKMARK {version}"),
         "after a minute"
     );
     assert_eq!(
-        marked.told().await,
+        marked.next_line().await,
         format!("BOOKMARK {version}"),
         "before the end"
     );
-    assert_eq!(marked.told().await, "end");
-    assert_eq!(plain.told().await, "end");
+    assert_eq!(marked.next_line().await, "end");
+    assert_eq!(plain.next_line().await, "end");
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,8 +226,8 @@ async fn a_streamed_list_ends_with_a_bookmark() {
         JSON,
     )
     .await;
-    assert_eq!(events.told().await, "ADDED a");
-    assert_eq!(events.told().await, "ADDED b");
+    assert_eq!(events.next_line().await, "ADDED a");
+    assert_eq!(events.next_line().await, "ADDED b");
     let bookmark = events.next().await.expect("a bookmark");
     assert_eq!(bookmark["type"], "BOOKMARK");
     assert_eq!(bookmark["object"]["kind"], "ConfigMap");
@@ -235,7 +238,7 @@ async fn a_streamed_list_ends_with_a_bookmark() {
         server.resource_version().to_string()
     );
     create(&server, "c", json!({})).await;
-    assert_eq!(events.told().await, "ADDED c");
+    assert_eq!(events.next_line().await, "ADDED c");
 
     let old = ApiServer::builder().profile(Profile::V1_33).start();
     let (code, answer) = request(&old, Method::GET, &format!("{MAPS}?{query}"), None).await;
@@ -252,8 +255,8 @@ async fn a_streamed_list_from_the_future_is_refused_in_the_stream() {
         JSON,
     )
     .await;
-    assert_eq!(events.told().await, "ERROR 504");
-    assert_eq!(events.told().await, "end");
+    assert_eq!(events.next_line().await, "ERROR 504");
+    assert_eq!(events.next_line().await, "end");
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,19 +265,19 @@ async fn a_watch_without_a_version_begins_with_the_current_objects() {
     create(&server, "a", json!({})).await;
     for query in ["watch", "watch=true&resourceVersion=0"] {
         let mut events = watch(&server, &format!("{MAPS}?{query}"), JSON).await;
-        assert_eq!(events.told().await, "ADDED a", "{query}");
+        assert_eq!(events.next_line().await, "ADDED a", "{query}");
     }
     let query = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
     let mut events = watch(&server, &format!("{MAPS}?{query}&timeoutSeconds=5"), JSON).await;
     assert_eq!(
-        events.told().await,
+        events.next_line().await,
         "end",
         "what is there was not asked for"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_future_version_sends_nothing_before_it() {
+async fn a_watch_from_a_future_version_begins_after_it() {
     let server = ApiServer::new();
     let from = server.resource_version() + 1;
     let mut events = watch(
@@ -285,7 +288,7 @@ async fn a_watch_from_a_future_version_sends_nothing_before_it() {
     .await;
     create(&server, "a", json!({})).await;
     create(&server, "b", json!({})).await;
-    assert_eq!(events.told().await, "ADDED b");
+    assert_eq!(events.next_line().await, "ADDED b");
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,11 +326,11 @@ async fn the_watches_of_a_kind_end_with_its_definition() -> TestResult {
     });
     request(&server, Method::POST, widgets, Some(&body)).await;
     let mut events = watch(&server, "/apis/ex.io/v1/widgets?watch=1", JSON).await;
-    assert_eq!(events.told().await, "ADDED w");
+    assert_eq!(events.next_line().await, "ADDED w");
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.ex.io";
     request(&server, Method::DELETE, definition, None).await;
-    assert_eq!(events.told().await, "DELETED w");
-    assert_eq!(events.told().await, "end");
+    assert_eq!(events.next_line().await, "DELETED w");
+    assert_eq!(events.next_line().await, "end");
     assert_eq!(request(&server, Method::GET, widgets, None).await.0, 404);
     Ok(())
 }
@@ -344,14 +347,14 @@ async fn the_removal_of_the_last_finalizer_sends_no_modified_event() {
     .await;
     let body = json!({ "metadata": { "name": "a", "finalizers": ["ex.io/clean"] } });
     request(&server, Method::POST, MAPS, Some(&body)).await;
-    assert_eq!(events.told().await, "ADDED a");
+    assert_eq!(events.next_line().await, "ADDED a");
 
     let path = format!("{MAPS}/a");
     let (_, dying) = request(&server, Method::DELETE, &path, None).await;
     assert_eq!(dying["metadata"]["deletionGracePeriodSeconds"], 0);
     let (_, again) = request(&server, Method::DELETE, &path, None).await;
     assert_eq!(again, dying, "an object dies once");
-    assert_eq!(events.told().await, "MODIFIED a");
+    assert_eq!(events.next_line().await, "MODIFIED a");
 
     let more = json!({ "metadata": { "finalizers": ["ex.io/clean", "ex.io/new"] } });
     assert_eq!(
@@ -393,22 +396,23 @@ async fn a_watch_with_a_backlog_ends_in_time_with_a_bookmark() {
         }
     };
     write_more().await;
-    assert_eq!(events.told().await, "ADDED m1");
+    assert_eq!(events.next_line().await, "ADDED m1");
     tokio::time::advance(Duration::from_secs(70)).await;
     write_more().await;
-    let mut told = Vec::new();
-    while told.len() < 250 {
-        told.push(events.told().await);
+    let mut lines = Vec::new();
+    while lines.len() < 250 {
+        lines.push(events.next_line().await);
     }
     assert_eq!(
-        told.iter()
+        lines
+            .iter()
             .filter(|event| event.starts_with("BOOKMARK"))
             .count(),
         1
     );
     tokio::time::advance(Duration::from_secs(40)).await;
     let mut after = 0;
-    while events.told().await != "end" {
+    while events.next_line().await != "end" {
         after += 1;
         write_more().await;
         assert!(after < 200, "it continues after its end");

@@ -41,7 +41,7 @@ async fn an_error_is_a_status_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_serves_is_plain_text_or_says_so() {
+async fn an_unknown_path_is_plain_text_or_a_404_status() {
     let server = ApiServer::new();
     for path in ["/nowhere", "/apis/ex.io/v1/widgets", "/apis/ex.io"] {
         let request = Request::get(path).body(Full::default()).expect("a request");
@@ -139,7 +139,7 @@ async fn a_body_must_fit_its_url() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_says_which_version_it_is_of_where_that_matters() -> kube::Result<()> {
+async fn an_update_needs_a_resource_version_where_kubernetes_requires_it() -> kube::Result<()> {
     let server = ApiServer::new();
     create(&server, MAPS, &named("a")).await;
     let body = json!({ "metadata": { "name": "a" }, "data": { "k": "v" } });
@@ -224,7 +224,7 @@ async fn identity_does_not_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_changes_nothing_is_no_write() {
+async fn an_update_without_changes_is_not_written() {
     let server = ApiServer::new();
     let created = create(&server, MAPS, &named("a")).await;
     let version = server.resource_version();
@@ -241,7 +241,7 @@ async fn a_write_that_changes_nothing_is_no_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_answers_and_writes_nothing() {
+async fn a_dry_run_is_answered_without_a_write() {
     let server = ApiServer::new();
     let version = server.resource_version();
     let path = format!("{MAPS}?dryRun=All");
@@ -371,7 +371,7 @@ fn deployment() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_default_that_is_left_out_of_an_update_is_no_change() {
+async fn an_omitted_default_is_no_change() {
     let server = ApiServer::new();
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let body = deployment();
@@ -482,7 +482,7 @@ async fn a_write_that_creates_needs_the_right_to_create() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_not_stored_once_its_kind_is_gone() {
+async fn an_object_is_not_stored_after_its_definition_was_deleted() {
     let server = Arc::new(OnceLock::<ApiServer>::new());
     let definition = format!(
         "{DEFINITIONS}/{}",

@@ -58,7 +58,7 @@ mod tests {
     /// Each row: a part that one write changes, and whether that differs: of a decoded object, of
     /// one whose finalizers the same write has changed, and of one that is kept as JSON.
     #[test]
-    fn the_content_is_all_but_the_status_the_finalizers_and_what_each_write_changes() {
+    fn the_content_excludes_the_status_the_finalizers_and_server_fields() {
         let owner = json!([{ "apiVersion": "v1", "kind": "A", "name": "a", "uid": "1" }]);
         let managed = json!([{ "manager": "kubectl" }]);
         for (part, value, decoded, with_finalizers, as_json) in [

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn to_remove_one_changes_nothing_about_the_others() {
+    fn removing_a_handler_keeps_the_others() {
         check("w w w -0", "w1 w2");
         check("w r w -0 w", "w2 w3 r1");
         check("w w -7", "w0 w1");
@@ -341,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_of_one_form_takes_no_other() {
+    fn a_kind_has_objects_of_one_form() {
         let mut route = Route::default();
-        let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
+        let (text, raw) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by).map_err(|it| it.to_string());
-        assert_eq!(form(packed, FormUser::Informer), Ok(()));
+        assert_eq!(form(raw, FormUser::Informer), Ok(()));
         assert_eq!(form(text, FormUser::Handler), Ok(()));
-        assert_eq!(form(packed, FormUser::Handler), Ok(()));
+        assert_eq!(form(raw, FormUser::Handler), Ok(()));
         let other = form(text, FormUser::Informer).expect_err("a handler takes raw objects");
         assert!(
             other.contains("has objects of type alloc::boxed::Box<str>"),
@@ -358,17 +358,15 @@ mod tests {
         let kind = self::tests::new_kind(&mut route, "others", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by);
         assert!(form(text, FormUser::Informer).is_ok());
-        assert!(form(packed, FormUser::Handler).is_err());
+        assert!(form(raw, FormUser::Handler).is_err());
     }
 
     #[test]
-    fn the_form_of_handlers_and_mappers_is_forgotten_with_the_last_of_them() {
+    fn the_form_of_handlers_and_mappers_is_removed_with_the_last_one() {
         let mut route = Route::default();
-        let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
+        let (text, raw) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
-        route
-            .form(kind, packed, FormUser::Handler)
-            .expect("the first");
+        route.form(kind, raw, FormUser::Handler).expect("the first");
         let mapper = route.add_mapper(kind, kind, Box::new(Inert));
         let handler = route.add(kind, Role::Watcher, Box::new(Inert));
         assert_eq!(route.remove(kind, |it| it.id == handler).len(), 1);
@@ -432,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_nothing_refers_to_is_removed() {
+    fn an_unused_kind_is_removed() {
         let mut route = Route::default();
         let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
         let to = new_kind(&mut route, "to", ObjectType::of::<u8>()).expect("new");
@@ -449,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_that_was_meant_is_named() {
+    fn the_error_suggests_the_closest_kind() {
         let mut route = Route::default();
         let sites = new_kind(&mut route, "websites", ObjectType::of::<u8>()).expect("new");
         let pods = new_kind(&mut route, "pods", ObjectType::of::<u8>()).expect("new");

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapper_is_asked_of_the_old_and_of_the_new() {
+    fn a_mapper_is_called_with_the_old_and_the_new_object() {
         let named = |event: &str, mapper: &dyn ErasedMapper| {
             let (keys, panicked) = map(mapper, &event_called(event));
             let keys: Vec<_> = keys.iter().map(ObjectKey::name).collect();
@@ -342,7 +342,7 @@ mod tests {
 
     /// A chain of one, which wants the actions that `wanted` holds.
     #[test]
-    fn handlers_learn_that_the_history_went_back() {
+    fn handlers_are_notified_of_a_restore() {
         #[derive(Clone, Default)]
         struct Remembers(Arc<parking_lot::Mutex<Vec<String>>>);
 
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_panics_has_no_opinion() {
+    fn a_panic_of_user_code_has_no_result() {
         assert_eq!(call_user_code("policy", || 1), Some(1));
         assert_eq!(call_user_code("policy", || -> u8 { panic!("no") }), None);
     }

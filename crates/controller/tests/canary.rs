@@ -1,4 +1,4 @@
-//! What must not be in a log: contents of objects, in any answer to any write of a finalizer.
+//! Responses to finalizer writes must not bring contents of objects into the log.
 
 use std::{
     convert::Infallible,
@@ -31,14 +31,14 @@ const CANARY: &str = "hunter2-canary";
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
-/// What a server answers.
+/// A scripted response.
 #[derive(Clone)]
 struct Answer {
     status: u16,
     body: String,
 }
 
-/// How the requests of a finalizer are answered.
+/// The responses to the requests of a finalizer.
 #[derive(Clone)]
 struct Script {
     patch: Answer,
@@ -46,7 +46,7 @@ struct Script {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_answer_to_a_write_of_a_finalizer_brings_contents_of_an_object_into_the_log() {
+async fn responses_to_finalizer_writes_are_logged_without_contents_of_objects() {
     let object = object().to_string();
     let undecodable = [
         object
@@ -98,7 +98,7 @@ async fn no_answer_to_a_write_of_a_finalizer_brings_contents_of_an_object_into_t
 
 /// The list of orphans is read in pages of metadata; a release reads the object and patches it.
 #[tokio::test(start_paused = true)]
-async fn no_answer_to_a_request_for_orphans_brings_contents_of_an_object_into_the_log() {
+async fn responses_to_orphan_requests_are_logged_without_contents_of_objects() {
     let mut held = object();
     held["metadata"]["finalizers"] = json!(["example.io/publisher"]);
     held["metadata"]["annotations"] = json!({ "password": CANARY });
@@ -184,7 +184,7 @@ async fn check_orphans(answers: [Answer; 3], step: &str) {
 
 /// A refusal says what is missing.
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_may_not_be_written_names_what_a_role_must_grant() {
+async fn a_forbidden_finalizer_write_names_the_missing_permission() {
     let refused = Answer {
         status: 403,
         body: refusal(403),
@@ -318,8 +318,8 @@ fn object() -> Value {
     })
 }
 
-/// As the API server words it: 422 and 5xx may quote the object in the message, the others do so
-/// in details alone, or behind what they have to say.
+/// A refusal in the words of the API server: 422 and 5xx can quote the object in the message.
+/// Others quote it only in details, or at the end of the message.
 fn refusal(code: u16) -> String {
     let quotes = code == 422 || code >= 500;
     let message = if quotes {

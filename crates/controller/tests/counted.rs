@@ -50,18 +50,18 @@ const TRACE: usize = if cfg!(feature = "opentelemetry") {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An informer of a scripted source, and the script.
-struct Told {
+struct CountedInformer {
     script: Script<ConfigMap>,
     informer: Informer<ConfigMap>,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// What it costs to wait for a worker, beyond the object and its name: the lane with its first
-/// event (112 bytes), its place in the queue (8) and its place in the index (9), and spare capacity
-/// in the last two: 135 bytes were measured.
+/// The memory of a waiting key, without the object and its name: the lane with its first event (112
+/// bytes), its entry in the queue (8) and its entry in the index (9), and spare capacity in the
+/// last two: 135 bytes were measured.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_costs_138_bytes() {
-    let told = Told::of(MANY).await;
+    let counted = CountedInformer::of(MANY).await;
     let none = Arc::new(Semaphore::new(0));
     let controller = controller(move |_| {
         let none = Arc::clone(&none);
@@ -73,22 +73,22 @@ async fn a_key_that_waits_costs_138_bytes() {
     });
     let before = ALLOCATOR.allocated();
     controller
-        .add_informer("maps", &told.informer)
+        .add_informer("maps", &counted.informer)
         .expect("added once");
     idle().await;
     let each = (ALLOCATOR.allocated() - before) / MANY;
     assert!((112..=138 + TRACE).contains(&each), "{each} bytes a key");
 }
 
-/// What it costs to have a call pending, beyond the object and its name: the lane, its places
-/// as above, the call (104) and its time (24, and spare capacity): 271 bytes were measured.
+/// The memory of a pending call, without the object and its name: the lane and its entries as
+/// above, the call (104) and its time (24, and spare capacity): 271 bytes were measured.
 #[tokio::test(start_paused = true)]
 async fn a_pending_call_costs_275_bytes() {
-    let told = Told::of(MANY).await;
+    let counted = CountedInformer::of(MANY).await;
     let controller = controller(|_| async { Outcome::requeue_after(DAY) });
     let before = ALLOCATOR.allocated();
     controller
-        .add_informer("maps", &told.informer)
+        .add_informer("maps", &counted.informer)
         .expect("added once");
     idle().await;
     assert_eq!(controller.pending_retries(), MANY);
@@ -105,13 +105,13 @@ async fn a_pending_call_costs_275_bytes() {
 #[tokio::test(start_paused = true)]
 async fn an_event_costs_one_allocation_whatever_is_pending() {
     let listened = {
-        let told = Told::of(0).await;
-        let mut events = told.informer.subscribe();
+        let counted = CountedInformer::of(0).await;
+        let mut events = counted.informer.subscribe();
         tokio::spawn(async move { while events.next().await.is_some() {} });
-        told.allocations().await
+        counted.allocations().await
     };
     for pending in [0, MANY] {
-        let told = Told::of(pending).await;
+        let counted = CountedInformer::of(pending).await;
         let controller = controller(|request: Request<ConfigMap>| async move {
             if request.key().name() == "one" {
                 Outcome::done()
@@ -120,11 +120,11 @@ async fn an_event_costs_one_allocation_whatever_is_pending() {
             }
         });
         controller
-            .add_informer("maps", &told.informer)
+            .add_informer("maps", &counted.informer)
             .expect("added once");
         idle().await;
         assert_eq!(controller.pending_retries(), pending);
-        let each = told.allocations().await - listened;
+        let each = counted.allocations().await - listened;
         assert!(
             each <= 1,
             "{each} allocations an event, with {pending} pending"
@@ -134,7 +134,7 @@ async fn an_event_costs_one_allocation_whatever_is_pending() {
 
 /// A worker sleeps until something is due. What ticked once a second would wake 86,400 times.
 #[test]
-fn nothing_wakes_while_nothing_is_due() {
+fn an_idle_controller_does_not_wake_up() {
     let parks = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&parks);
     let runtime = runtime::Builder::new_current_thread()
@@ -144,7 +144,7 @@ fn nothing_wakes_while_nothing_is_due() {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let told = Told::of(1_000).await;
+        let counted = CountedInformer::of(1_000).await;
         let calls = Arc::new(AtomicUsize::new(0));
         let called = Arc::clone(&calls);
         let controller = controller(move |_| {
@@ -152,7 +152,7 @@ fn nothing_wakes_while_nothing_is_due() {
             async { Outcome::requeue_after(DAY) }
         });
         controller
-            .add_informer("maps", &told.informer)
+            .add_informer("maps", &counted.informer)
             .expect("added once");
         idle().await;
         assert_eq!(calls.load(Ordering::Relaxed), 1_000);
@@ -175,7 +175,7 @@ fn nothing_wakes_while_nothing_is_due() {
 
 // === impl EventEnvelope ===
 
-impl Told {
+impl CountedInformer {
     /// An informer that has delivered `count` objects, and one called `one`.
     async fn of(count: usize) -> Self {
         let alone = COUNTING.lock().await;
@@ -196,8 +196,8 @@ impl Told {
         }
     }
 
-    /// How many allocations an update of the object called `one` is, on its way to the
-    /// subscriber.
+    /// The number of allocations for an update of the object `one` until the subscriber has
+    /// received it.
     async fn allocations(&self) -> usize {
         let versions = 1..=EVENTS + 100;
         let mut updates: Vec<_> = versions.map(|version| object("one", version)).collect();

@@ -46,7 +46,7 @@ impl TestClock {
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn overdue_requeues_do_not_begin_after_the_deadline_and_go_on_when_it_is_moved() {
+async fn overdue_requeues_begin_only_when_the_deadline_is_extended() {
     let (clock, calls) = (TestClock::default(), Arc::new(AtomicUsize::new(0)));
     let fence = clock.fence();
     fence.open_until(MINUTE);
@@ -109,7 +109,7 @@ async fn the_hook_for_exhausted_calls_waits_for_the_lease_and_not_after_a_stop()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_lives_as_long_as_its_call() {
+async fn a_permit_is_held_until_its_call_ends() {
     let (fence, may_end) = (TestClock::default().fence(), Arc::new(Notify::new()));
     fence.open_until(MINUTE);
     let ends = Arc::clone(&may_end);

@@ -131,7 +131,7 @@ async fn reads_are_sent_while_the_fence_is_closed() {
 /// HTTP/1.1 without TLS: kube's client does not negotiate HTTP/2, and with TLS the same task writes
 /// to the socket.
 #[tokio::test]
-async fn a_connection_that_waits_for_the_socket_writes_nothing_more_after_the_deadline() {
+async fn a_connection_that_waits_for_the_socket_writes_no_bytes_after_the_deadline() {
     /// Far more than the kernel buffers of both sides hold.
     const BODY: usize = 64 * 1024 * 1024;
 
@@ -139,14 +139,14 @@ async fn a_connection_that_waits_for_the_socket_writes_nothing_more_after_the_de
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let (begun, has_begun) = mpsc::channel();
-        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let (resume, may_resume) = mpsc::channel::<()>();
         let (done, received) = tokio::sync::oneshot::channel();
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a connection");
             let mut buffer = vec![0; 64 * 1024];
             let mut total = stream.read(&mut buffer).expect("the head");
             begun.send(()).expect("the test waits");
-            may_go_on.recv().expect("the test continues");
+            may_resume.recv().expect("the test continues");
             loop {
                 match stream.read(&mut buffer) {
                     Ok(0) => break,
@@ -178,7 +178,7 @@ async fn a_connection_that_waits_for_the_socket_writes_nothing_more_after_the_de
         if frozen {
             time.store(3600, Ordering::SeqCst);
         }
-        go_on.send(()).expect("the server waits");
+        resume.send(()).expect("the server waits");
         let received = received.await.expect("the server ends");
         write.await.expect("no panic").expect_err("no response");
         server.join().expect("no panic");

@@ -33,22 +33,22 @@ use windlass_controller::{
 };
 use windlass_informer::{Informer, Scripted};
 
-/// What the server answers to every write, and when it was asked.
+/// A server with one answer to every write. It records the times of the writes.
 #[derive(Clone)]
 struct Server {
     answer: Answer,
     asked: Arc<Mutex<Vec<Duration>>>,
-    /// How often the handler was called.
+    /// The number of calls of the handler.
     calls: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Debug)]
 enum Answer {
-    /// A refusal with this status, this header and this wait in its body.
+    /// A refusal with this status, this header and this delay in its body.
     Refusal(u16, Option<&'static str>, Option<&'static str>),
-    /// Nothing.
+    /// No response.
     Never,
-    /// A head, and the beginning of a body that does not end.
+    /// A head, and the beginning of an endless body.
     HalfBody,
     /// A success with a body of this many bytes.
     Long(usize),
@@ -174,12 +174,13 @@ fn whole(body: String) -> Answered {
     Full::from(body).boxed_unsync()
 }
 
-/// What an API server asks for is the least wait, but it cannot stop a controller for a day. Kube's
-/// own retries would wait within the call, which keeps one of the controller's workers.
+/// The retry delay of an API server is the minimum delay, but it cannot stop a controller for a
+/// day. Kube's own retries would wait within the call, and block one of the controller's workers.
 ///
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_write_is_repeated_as_late_as_the_server_asks_and_at_most_five_minutes_later() {
+async fn a_finalizer_write_is_repeated_after_the_retry_delay_of_the_server_and_at_most_five_minutes()
+ {
     let day = "86400";
     for status in [429, 503, 504] {
         for (header, body, wait) in [
@@ -221,7 +222,7 @@ async fn a_finalizer_write_without_a_complete_response_times_out_after_half_a_mi
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_finalizer_write_of_any_length_is_not_kept() {
+async fn the_response_to_a_finalizer_write_is_not_kept() {
     for (length, is_read) in [(1_000_000, true), (17 * 1024 * 1024, false)] {
         let server = Server::new(Answer::Long(length));
         server.run_for_an_hour().await;

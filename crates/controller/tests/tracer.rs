@@ -71,13 +71,13 @@ async fn a_retry_continues_the_trace_of_its_event_and_a_requeue_is_linked_to_it(
         let its = spans.iter().filter(|span| span.name == name);
         its.collect()
     };
-    let told = all("informer-event-add");
+    let delivered = all("informer-event-add");
     let event = all("controller-event-add");
-    let (&[told], &[event]) = (&*told, &*event) else {
+    let (&[delivered], &[event]) = (&*delivered, &*event) else {
         panic!("{spans:#?}");
     };
-    assert_eq!(told.instrumentation_scope.name(), "shop-operator");
-    assert_eq!(event.parent_span_id, told.span_context.span_id());
+    assert_eq!(delivered.instrumentation_scope.name(), "shop-operator");
+    assert_eq!(event.parent_span_id, delivered.span_context.span_id());
     let mut repeated = all("controller-retry");
     repeated.sort_by_key(|span| span.start_time);
     let [retry, requeue] = *repeated else {

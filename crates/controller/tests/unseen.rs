@@ -24,8 +24,8 @@ use windlass_informer::{Informer, ObjectKey, Scripted};
 /// The names of spans.
 type Names = BTreeSet<String>;
 
-/// What `tracing` hands to `log`. Where there is no subscriber and its feature `log` is, which
-/// kube sets, `tracing` makes a span to tell `log` when it is entered, left and over.
+/// Counts the spans that `tracing` creates for `log`. Without a subscriber and with its feature
+/// `log`, which kube enables, `tracing` creates a span to log when it is entered, left and closed.
 struct Unasked(Mutex<Names>);
 
 /// The spans that a subscriber has seen. Clones are the same.
@@ -75,14 +75,14 @@ fn events_and_calls_have_no_spans_without_a_subscriber() {
     info_span!("own").in_scope(|| ());
     assert_eq!(UNASKED.take(), names(["own"]), "`tracing` tells `log`");
 
-    assert_eq!(a_life(), [None; 5]);
-    // It is made once for each informer, and no more often.
+    assert_eq!(run_once(), [None; 5]);
+    // It is created once for each informer.
     assert_eq!(UNASKED.take(), names(["informer"]));
 
     let seen = Seen::default();
     let subscriber = tracing_subscriber::registry().with(seen.clone());
     assert_eq!(
-        with_default(subscriber, a_life),
+        with_default(subscriber, run_once),
         [
             None,
             Some("informer-event-add"),
@@ -112,7 +112,7 @@ fn events_and_calls_have_no_spans_without_a_subscriber() {
 }
 
 /// Everything with a span happens, with a retry and a mapper.
-fn a_life() -> Vec<Option<&'static str>> {
+fn run_once() -> Vec<Option<&'static str>> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -157,8 +157,8 @@ fn a_life() -> Vec<Option<&'static str>> {
         running.await.expect("no panic").expect("it stops");
 
         let mut spans = Vec::new();
-        while let Some(told) = events.next_envelope().await {
-            spans.push(told.span.metadata().map(Metadata::name));
+        while let Some(envelope) = events.next_envelope().await {
+            spans.push(envelope.span.metadata().map(Metadata::name));
         }
         spans
     })

@@ -245,7 +245,7 @@ mod tests {
     use super::{ServerStatus, retry_after};
 
     #[test]
-    fn a_wait_that_no_number_holds_does_not_hide_the_rest_of_the_status() {
+    fn an_overflowing_retry_delay_does_not_hide_the_rest_of_the_status() {
         for (seconds, expected) in [
             ("18446744073709551615", Some(Duration::from_secs(u64::MAX))),
             ("99999999999999999999999", Some(Duration::MAX)),

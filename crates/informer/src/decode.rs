@@ -222,7 +222,7 @@ mod tests {
     use super::{Decoder, Trim};
 
     #[test]
-    fn a_failure_names_the_place_and_never_the_value() {
+    fn an_error_shows_the_position_and_never_the_value() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let json = r#"{"metadata":{"name":"a","uid":"u"},"data":{"password":["hunter2"]}}"#;
         let error = decoder
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_alone_is_a_kind_of_its_own() {
+    fn partial_object_metadata_is_its_own_kind() {
         let decoder = Decoder::<PartialObjectMeta<Pod>>::new(&(), Trim::default(), false, 0);
         let json = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
         decoder
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_says_where() {
+    fn an_error_about_invalid_json_has_its_position() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let json = "{\"metadata\":{\"name\":\"a\"},\n\"data\":{\"a\":\"b\",}}";
         let error = decoder.object(json.as_bytes()).expect_err("a comma");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_says_where() {
+    fn an_error_about_invalid_utf_8_has_its_position() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let error = decoder
             .object(b"{\"metadata\":{\"name\":\"\xff\"}}")

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_its_code_its_reason_and_one_line_of_its_message() {
+    fn an_api_error_is_displayed_with_code_reason_and_one_line_of_its_message() {
         check(
             json!({ "code": 403, "reason": "Forbidden", "message": "pods is forbidden\nreally" }),
             "cannot publish: the API server answered 403 Forbidden (pods is forbidden really)",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_may_quote_an_object_or_a_crash_is_left_out() {
+    fn messages_that_can_quote_objects_or_panics_are_omitted() {
         check(
             json!({
                 "code": 422, "reason": "Invalid", "message": "data[k]: Invalid value: \"canary\"",
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_answer_that_does_not_decode_the_place_is_shown() {
+    fn a_decode_error_is_displayed_with_its_position() {
         let error = serde_json::from_str::<u8>("\"canary\"").expect_err("no number");
         let shown =
             "cannot publish: the response of the API server does not decode (line 1, column 8)";
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_whose_text_is_in_the_one_before_is_not_repeated() {
+    fn a_cause_that_its_error_contains_is_not_repeated() {
         let error = Outer(kube::Error::ReadEvents(io::Error::other("full")));
         assert_eq!(
             ErrorChain::new(&error).to_string(),

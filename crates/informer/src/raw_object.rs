@@ -224,7 +224,7 @@ mod tests {
     const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;
 
     #[test]
-    fn a_packed_object_knows_who_it_is_and_is_decoded_once() {
+    fn a_raw_object_has_its_identity_and_is_decoded_once() {
         let map = pack(MAP);
         assert_eq!(map.key().to_string(), "shop/web");
         assert_eq!((map.uid(), map.resource_version()), (Some("u"), Some("7")));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_whole() {
+    fn a_raw_object_has_its_complete_json() {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0));
         for end in 1..MAP.len() {
             let half = RawObject::read(&decoder, RawJson::of(&MAP[..end]));
@@ -324,6 +324,9 @@ mod tests {
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default(), false, 1 << 20));
         let read = RawObject::read(&decoder, RawJson::of(json));
-        read.expect("a config map").lazy.get().expect("packed")
+        read.expect("a config map")
+            .lazy
+            .get()
+            .expect("it is decoded")
     }
 }

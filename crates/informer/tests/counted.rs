@@ -1,5 +1,5 @@
-//! What is counted of an informer, so that what was gained stays: allocations, bytes, requests
-//! and wake-ups. Nothing here depends on how fast the machine is.
+//! Bounds on allocations, bytes, requests and wake-ups of an informer. They do not depend on the
+//! speed of the machine.
 //!
 //! Each bound is what was counted when it was written, and a little: a change that passes one
 //! has to say why.
@@ -49,7 +49,7 @@ fn a_watch_event_costs_the_object_once_and_its_json() {
 }
 
 #[test]
-fn a_watch_event_of_an_object_that_stays_decoded_costs_the_object_and_next_to_nothing() {
+fn a_watch_event_of_an_object_that_stays_decoded_allocates_little_more_than_the_object() {
     let allocated = per_hundred_events(ListWatch::decoded);
     assert!(
         allocated <= 100 * (DECODED + 5) + 50,
@@ -60,7 +60,7 @@ fn a_watch_event_of_an_object_that_stays_decoded_costs_the_object_and_next_to_no
 /// The two allocations of the chunk that it came in, of which its JSON is a part, or the JSON and the
 /// `Arc` around it. Its identity is read from the JSON.
 #[test]
-fn a_watch_event_of_a_packed_object_decodes_nothing() {
+fn a_watch_event_of_a_raw_object_decodes_nothing() {
     let allocated = per_hundred_events(ListWatch::raw);
     assert!(
         allocated <= 100 * 2 + 50,
@@ -68,11 +68,11 @@ fn a_watch_event_of_a_packed_object_decodes_nothing() {
     );
 }
 
-/// It is not read, so nothing of it is decoded once all subscribers have had it.
+/// Nothing reads the object, so it does not stay decoded after all subscribers received it.
 ///
 /// Rows: BO-45
 #[test]
-fn a_store_costs_the_json_of_its_objects_and_a_place_for_each() {
+fn a_store_costs_the_json_of_its_objects_and_an_entry_for_each() {
     let kept = kept_per_object(|maps| maps);
     let json = pruned().len();
     println!("{kept} bytes an object, of which {json} are JSON");
@@ -80,7 +80,7 @@ fn a_store_costs_the_json_of_its_objects_and_a_place_for_each() {
 }
 
 #[test]
-fn a_store_of_packed_objects_costs_their_json_and_a_place_for_each() {
+fn a_store_of_raw_objects_costs_their_json_and_an_entry_for_each() {
     let kept = kept_per_object(ListWatch::raw);
     let json = pruned().len();
     println!("{kept} bytes an object, of which {json} are JSON");
@@ -88,7 +88,7 @@ fn a_store_of_packed_objects_costs_their_json_and_a_place_for_each() {
 }
 
 #[test]
-fn a_store_of_decoded_objects_costs_the_objects_and_a_place_for_each() {
+fn a_store_of_decoded_objects_costs_the_objects_and_an_entry_for_each() {
     let kept = kept_per_object(ListWatch::decoded);
     let decoded = decoded_bytes();
     println!("{kept} bytes an object, of which {decoded} are the object");
@@ -127,7 +127,7 @@ fn a_relist_of_unchanged_objects_reads_only_identities() {
 }
 
 #[test]
-fn an_informer_to_which_nothing_happens_does_not_wake_up() {
+fn an_idle_informer_does_not_wake_up() {
     let _alone = alone();
     let server = Server::new(vec![vec![list(3)], vec![]]);
     runtime().block_on(async {

@@ -40,9 +40,9 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_deletes_during_gaps_are_found
     let stop = CancellationToken::new();
     let run = informer.run(stop.clone());
     let look = async {
-        let mut told = Vec::new();
-        while told.len() < 6 {
-            told.push(match events.next().await.expect("the informer runs") {
+        let mut received = Vec::new();
+        while received.len() < 6 {
+            received.push(match events.next().await.expect("the informer runs") {
                 Event::Added(object) => format!("added {}", object.name_any()),
                 Event::Updated { new, .. } => format!("updated {}", new.name_any()),
                 Event::Deleted { last, missed: true } => format!("missed {}", last.name_any()),
@@ -51,13 +51,13 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_deletes_during_gaps_are_found
             });
         }
         stop.cancel();
-        told
+        received
     };
-    let (ended, told) = tokio::join!(run, look);
+    let (ended, received) = tokio::join!(run, look);
     ended.expect("stopped");
     // kube's watcher never reports that `b` was deleted.
     assert_eq!(
-        told,
+        received,
         [
             "added a",
             "added b",
@@ -74,7 +74,7 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_deletes_during_gaps_are_found
 ///
 /// Rows: GA-48, BO-27
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
+async fn a_stream_recovers_from_an_error_without_a_relist() {
     let (mut sender, events) = futures::channel::mpsc::channel(16);
     let mut events = Some(events);
     let source = WatcherStream::new("configmaps", move || events.take().expect("started once"));
@@ -129,7 +129,7 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
 /// A kind where nothing happens is not a connection that is half open: kube's watcher says nothing
 /// of bookmarks.
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_a_kind_where_nothing_happens_stays_up() {
+async fn a_stream_without_events_stays_healthy() {
     let events = [RuntimeEvent::Init, RuntimeEvent::InitDone];
     let quiet = move || {
         stream::iter(events.clone())
@@ -183,7 +183,7 @@ async fn a_stream_that_only_has_errors_is_polled_with_a_backoff() {
     let count = Arc::clone(&polls);
     let source = WatcherStream::new("configmaps", move || {
         let count = Arc::clone(&count);
-        // As kube's watcher does: each try begins with a list that fails.
+        // Kube's watcher does this: each attempt begins with a failing list.
         stream::repeat_with(move || match count.fetch_add(1, Ordering::SeqCst) % 2 {
             0 => Ok(RuntimeEvent::Init),
             _ => Err(broken()),

@@ -54,7 +54,7 @@ async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_token_that_is_valid_and_allowed_reads_the_metrics() {
+async fn only_a_valid_and_allowed_token_can_read_the_metrics() {
     let asked = Arc::new(AtomicUsize::new(0));
     let scrapes = [
         (None, 401),
@@ -137,7 +137,7 @@ async fn reviews_of_unknown_tokens_are_rate_limited() {
 /// addresses of 127.0.0.0/8.
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
-async fn invented_tokens_do_not_displace_an_allowed_one() {
+async fn invalid_tokens_do_not_evict_an_allowed_one() {
     let asked = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

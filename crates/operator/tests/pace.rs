@@ -40,7 +40,7 @@ struct Connected {
 
 /// It makes progress all the time, so that only the total limit ends it.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_slowly_for_ever_loses_its_connection_at_the_total_limit() {
+async fn a_client_that_reads_slowly_forever_is_disconnected_at_the_total_limit() {
     let mut connected = Connected::new().await;
     connected
         .send("GET /large HTTP/1.1\r\nhost: here\r\n\r\n")
@@ -63,7 +63,7 @@ async fn a_client_that_reads_slowly_for_ever_loses_its_connection_at_the_total_l
 
 /// A client that sends a request now and then.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_sends_requests_for_ever_loses_its_connection_at_the_total_limit() {
+async fn a_client_that_sends_requests_forever_is_disconnected_at_the_total_limit() {
     let mut connected = Connected::new().await;
     let began = Instant::now();
     let mut responses = 0;

@@ -1,13 +1,13 @@
-//! From protobuf to JSON. *(pure)*
+//! Decodes protobuf to JSON. *(pure)*
 //!
-//! A message is read straight into its JSON object, so that a field which comes twice is
-//! merged as protobuf asks for. What the bytes leave out and JSON does not is filled in when
-//! the message has been read.
+//! A message is read directly into its JSON object, so that a field that occurs twice is merged, as
+//! protobuf requires. Members that the bytes omit and JSON requires are filled in after the message
+//! was read.
 
 use serde_json::{Map, Value};
 
 use crate::envelope::Envelope;
-use crate::error::{DecodeError, Problem};
+use crate::error::{DecodeError, DecodeProblem};
 use crate::table::{Absent, Field, Message, Shape, Type};
 use crate::wire::{Payload, Reader};
 use crate::{MAX_DEPTH, kinds};
@@ -21,25 +21,25 @@ use value::{message_bytes, text};
 /// A JSON object.
 type Object = Map<String, Value>;
 
-/// How many values an object may have beside one for each of its bytes.
+/// The number of values that an object may have in addition to one for each of its bytes.
 ///
-/// A struct with many members that are never left out is two bytes long if it is empty, and
-/// takes thousands of bytes as JSON. What Go writes is far below one value for each byte; what
-/// leaves out all that is empty is far below this constant.
+/// A struct with many members that are never omitted takes two bytes if it is empty, and thousands
+/// of bytes as JSON. Bytes from Go decode to far fewer values than bytes. An encoder that omits all
+/// empty members stays far below this constant.
 const SPARE_VALUES: usize = 1_000_000;
 
-/// What an object costs, in values: the size of a node of its map.
+/// The cost of an object, in values: the size of a node of its map.
 const OBJECT_COST: usize = 16;
 
-/// Reads an object with its envelope.
+/// Decodes an object with its envelope.
 ///
-/// The JSON is the one that kube-apiserver sends for the object. Strings that are not UTF-8
-/// have a replacement character in place of what is not, as Go writes them.
+/// The JSON is that which kube-apiserver sends for the object. In strings, invalid UTF-8 is
+/// replaced by replacement characters, like in Go.
 ///
 /// # Errors
 ///
-/// If the bytes are not an object of a kind that [is known](crate::is_known), are nested
-/// deeper than [`MAX_DEPTH`], or stand for many more values than they have bytes.
+/// The bytes are not an object of a [known](crate::is_known) kind, are nested deeper than
+/// [`MAX_DEPTH`], or decode to many more values than they have bytes.
 ///
 /// # Example
 ///
@@ -54,9 +54,9 @@ pub fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
     decode_as(bytes, "", "")
 }
 
-/// Reads an object with its envelope, which need not name its kind.
+/// Decodes an object with its envelope, which does not have to name its kind.
 ///
-/// `api_version` and `kind` are taken where the envelope says nothing.
+/// `api_version` and `kind` are used if the envelope has none.
 ///
 /// # Errors
 ///
@@ -68,10 +68,10 @@ pub fn decode_as(bytes: &[u8], api_version: &str, kind: &str) -> Result<Value, D
     decoder.envelope(bytes, api_version, kind, 0)
 }
 
-/// An object as it is read.
+/// The state while an object is decoded.
 #[derive(Debug)]
 struct Decoder {
-    /// How many values it may still have.
+    /// The number of values that the object may still have.
     spare: usize,
 }
 
@@ -93,7 +93,7 @@ impl Decoder {
         let api_version = or(&envelope.api_version, api_version);
         let kind = or(&envelope.kind, kind);
         let Some(message) = kinds::find(&api_version, &kind) else {
-            return Err(Problem::UnknownKind { api_version, kind }.into());
+            return Err(DecodeProblem::UnknownKind { api_version, kind }.into());
         };
         let mut object = Object::new();
         self.read(message, envelope.raw, &mut object, depth)
@@ -104,7 +104,7 @@ impl Decoder {
         Ok(object.into())
     }
 
-    /// Reads the fields of a message into `object`, which may have some already.
+    /// Reads the fields of a message into `object`, which can already have members.
     fn read(
         &mut self,
         message: &'static Message,
@@ -113,7 +113,7 @@ impl Decoder {
         depth: u32,
     ) -> Result<(), DecodeError> {
         if depth >= MAX_DEPTH {
-            return Err(Problem::TooDeep.into());
+            return Err(DecodeProblem::TooDeep.into());
         }
         let mut reader = Reader::new(bytes);
         while let Some((number, payload)) = reader.next()? {
@@ -180,7 +180,7 @@ impl Decoder {
             }
             (Shape::One | Shape::Pointer | Shape::Inline, _) => {
                 let value = self.value(field.value, payload, depth)?;
-                if field.shape == Shape::One && is_left_out(field, &value) {
+                if field.shape == Shape::One && is_omitted(field, &value) {
                     object.remove(field.name);
                 } else {
                     object.insert(field.name.to_owned(), value);
@@ -190,7 +190,7 @@ impl Decoder {
         }
     }
 
-    /// Reads one item of a list, or several that are packed.
+    /// Reads one item of a list, or several packed items.
     fn items(
         &mut self,
         value: Type,
@@ -221,7 +221,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads one entry of a map; the last one of a key counts.
+    /// Reads one entry of a map. The last entry of a key has priority.
     fn entry(
         &mut self,
         value: Type,
@@ -250,15 +250,18 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes the cost of `values` values.
-    fn spend(&mut self, values: usize) -> Result<(), Problem> {
-        self.spare = self.spare.checked_sub(values).ok_or(Problem::TooMany)?;
+    /// Subtracts the cost of `values` values.
+    fn spend(&mut self, values: usize) -> Result<(), DecodeProblem> {
+        self.spare = self
+            .spare
+            .checked_sub(values)
+            .ok_or(DecodeProblem::TooMany)?;
         Ok(())
     }
 }
 
-/// Whether JSON leaves out a value that is always there in Go.
-fn is_left_out(field: &Field, value: &Value) -> bool {
+/// Whether Go's JSON omits a value of a field that is not a pointer.
+fn is_omitted(field: &Field, value: &Value) -> bool {
     match (field.absent, field.value) {
         (Absent::Zero, _) => value.is_null(),
         (

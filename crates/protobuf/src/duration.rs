@@ -1,6 +1,6 @@
 //! Durations as Go writes and reads them: `1h2m3.5s`. *(pure)*
 
-/// The units, the largest first, in nanoseconds.
+/// The units in nanoseconds. A name comes before its prefixes, such as `ms` before `m`.
 const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
     ("ms", 1_000_000),
@@ -14,14 +14,14 @@ const UNITS: [(&str, u64); 8] = [
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Writes a duration in nanoseconds.
+/// Formats a duration in nanoseconds.
 pub(crate) fn format(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();
     let text = if nanos == 0 {
         "0s".to_owned()
     } else if nanos < SECOND {
-        // The largest unit of which there is at least one.
+        // The unit is the largest one that is not larger than the duration.
         match nanos {
             0..1_000 => format!("{nanos}ns"),
             1_000..1_000_000 => format!("{}µs", fraction(nanos, 1_000)),
@@ -39,7 +39,7 @@ pub(crate) fn format(nanos: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// `nanos` in a unit, with as many digits as it takes.
+/// Formats `nanos` in a unit, without trailing zeros.
 fn fraction(nanos: u64, unit: u64) -> String {
     let (whole, rest) = (nanos / unit, nanos % unit);
     if rest == 0 {
@@ -50,7 +50,7 @@ fn fraction(nanos: u64, unit: u64) -> String {
     format!("{whole}.{}", digits.trim_end_matches('0'))
 }
 
-/// Reads a duration as nanoseconds.
+/// Parses a duration as nanoseconds.
 pub(crate) fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -73,7 +73,7 @@ pub(crate) fn parse(text: &str) -> Option<i64> {
     i64::try_from(if negative { -nanos } else { nanos }).ok()
 }
 
-/// `1.5` of a unit.
+/// Converts a number such as `1.5` with a unit to nanoseconds.
 fn part(number: &str, unit: u64) -> Option<i128> {
     let (whole, digits) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && digits.is_empty() {

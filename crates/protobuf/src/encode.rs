@@ -1,11 +1,11 @@
-//! From JSON to protobuf. *(pure)*
+//! Encodes JSON as protobuf. *(pure)*
 //!
-//! Everything is written from its end to its beginning, so that the length of a message is
-//! known when it has to be written.
+//! Messages are written from the end to the beginning, so that the length of a message is known
+//! when it has to be written.
 
 use serde_json::{Map, Value};
 
-use crate::error::{EncodeError, Misfit};
+use crate::error::{EncodeError, EncodeProblem};
 use crate::table::{Field, Message, Shape, Type};
 use crate::wire::Writer;
 use crate::{MAX_DEPTH, envelope, kinds};
@@ -15,18 +15,18 @@ mod special;
 /// A JSON object.
 type Object = Map<String, Value>;
 
-/// What is read where an object has no member.
+/// The value of an absent member.
 const NULL: &Value = &Value::Null;
 
-/// Writes an object with its envelope, as the kind that its `apiVersion` and `kind` name.
+/// Encodes an object with its envelope, as the kind in its `apiVersion` and `kind`.
 ///
-/// Members that the kind does not have are left out. What is absent or `null` is written as
-/// Go writes its zero value.
+/// Members that the kind does not have are dropped. Absent and `null` members are encoded like
+/// their zero value in Go.
 ///
 /// # Errors
 ///
-/// If the kind is not [known](crate::is_known), if a member is of another type than the kind
-/// says, or if the object is nested deeper than [`MAX_DEPTH`].
+/// The kind is not [known](crate::is_known), a member has a type that the kind does not allow, or
+/// the object is nested deeper than [`MAX_DEPTH`].
 ///
 /// # Example
 ///
@@ -52,7 +52,8 @@ pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
     encode_as(text("apiVersion"), text("kind"), object)
 }
 
-/// Writes an object with its envelope, as a kind that it need not name itself.
+/// Encodes an object with its envelope, as the given kind. The object does not need an `apiVersion`
+/// and a `kind`.
 ///
 /// # Errors
 ///
@@ -64,10 +65,10 @@ pub fn encode_as(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8
     })
 }
 
-/// Writes a list of objects with its envelope: `kind` is the kind of the list.
+/// Encodes a list of objects with its envelope. `kind` is the kind of the list.
 ///
-/// Gives the same bytes as [`encode_as`] of a list that has `metadata` and `items`, without
-/// the need to make one.
+/// Returns the same bytes as [`encode_as`] for a list with `metadata` and `items`, which does not
+/// have to be assembled.
 ///
 /// # Errors
 ///
@@ -107,14 +108,14 @@ pub fn encode_list(
     })
 }
 
-fn find(api_version: &str, kind: &str) -> Result<&'static Message, Misfit> {
-    kinds::find(api_version, kind).ok_or_else(|| Misfit::UnknownKind {
+fn find(api_version: &str, kind: &str) -> Result<&'static Message, EncodeProblem> {
+    kinds::find(api_version, kind).ok_or_else(|| EncodeProblem::UnknownKind {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
     })
 }
 
-/// Writes the fields of a message, the last one first. `null` is an empty object.
+/// Writes the fields of a message, the last one first. `null` is written as an empty object.
 fn whole(
     writer: &mut Writer,
     message: &'static Message,
@@ -125,7 +126,7 @@ fn whole(
     let object = match value {
         Value::Object(object) => object,
         Value::Null => &empty,
-        _ => return Err(Misfit::Type("an object").into()),
+        _ => return Err(EncodeProblem::Type("an object").into()),
     };
     fields(writer, message, object, depth)
 }
@@ -137,7 +138,7 @@ fn fields(
     depth: u32,
 ) -> Result<(), EncodeError> {
     if depth >= MAX_DEPTH {
-        return Err(Misfit::TooDeep.into());
+        return Err(EncodeProblem::TooDeep.into());
     }
     for field in message.fields.iter().rev() {
         if let (Shape::Inline, Type::Message(inner)) = (field.shape, field.value) {
@@ -152,7 +153,7 @@ fn fields(
     Ok(())
 }
 
-/// Writes a member of an object.
+/// Writes one member of an object.
 fn member(
     writer: &mut Writer,
     field: &'static Field,
@@ -161,7 +162,7 @@ fn member(
 ) -> Result<(), EncodeError> {
     match (field.shape, found) {
         (Shape::Pointer | Shape::List | Shape::Map, Value::Null) => Ok(()),
-        // Go has a nil for these two, and writes nothing for it.
+        // Both types can be nil in Go, which writes no field for nil.
         (Shape::One, Value::Null) if matches!(field.value, Type::Bytes | Type::StringList) => {
             Ok(())
         }
@@ -174,9 +175,9 @@ fn member(
                     .map_err(|error| error.at_index(at))
             })
         }
-        (Shape::List, _) => Err(Misfit::Type("a list").into()),
+        (Shape::List, _) => Err(EncodeProblem::Type("a list").into()),
         (Shape::Map, Value::Object(entries)) => map(writer, field, entries, depth),
-        (Shape::Map, _) => Err(Misfit::Type("an object").into()),
+        (Shape::Map, _) => Err(EncodeProblem::Type("an object").into()),
     }
 }
 
@@ -192,7 +193,7 @@ fn map(
     for key in keys.into_iter().rev() {
         let found = entries.get(key).unwrap_or(NULL);
         let end = writer.len();
-        // No bytes at all are written as nothing, the other zero values as themselves.
+        // For nil bytes, Go writes no value. It writes all other zero values.
         if !(found.is_null() && matches!(field.value, Type::Bytes)) {
             value(writer, 2, field.value, found, depth).map_err(EncodeError::at_key)?;
         }
@@ -202,7 +203,7 @@ fn map(
     Ok(())
 }
 
-/// Writes a value as the field `number`; `null` is the zero value.
+/// Writes a value as the field `number`. `null` is written as the zero value.
 fn value(
     writer: &mut Writer,
     number: u32,
@@ -215,23 +216,23 @@ fn value(
             let value = match found {
                 Value::Null => false,
                 Value::Bool(value) => *value,
-                _ => return Err(Misfit::Type("a boolean").into()),
+                _ => return Err(EncodeProblem::Type("a boolean").into()),
             };
             writer.varint_field(number, value.into());
         }
         Type::Int32 => {
             let value = special::integer(found).and_then(|it| i32::try_from(it).ok());
-            let value = value.ok_or(Misfit::Type("a 32-bit integer"))?;
+            let value = value.ok_or(EncodeProblem::Type("a 32-bit integer"))?;
             writer.varint_field(number, i64::from(value).cast_unsigned());
         }
         Type::Int64 => {
-            let value = special::integer(found).ok_or(Misfit::Type("a 64-bit integer"))?;
+            let value = special::integer(found).ok_or(EncodeProblem::Type("a 64-bit integer"))?;
             writer.varint_field(number, value.cast_unsigned());
         }
         Type::Double => {
             let value = match found {
                 Value::Null => 0.0,
-                other => other.as_f64().ok_or(Misfit::Type("a number"))?,
+                other => other.as_f64().ok_or(EncodeProblem::Type("a number"))?,
             };
             writer.double_field(number, value);
         }
@@ -252,7 +253,7 @@ fn value(
     Ok(())
 }
 
-/// Writes a schema or what may stand in its place.
+/// Writes a schema, or one of the alternatives to it.
 fn schema_or(
     writer: &mut Writer,
     union: Type,
@@ -266,7 +267,7 @@ fn schema_or(
             if found.is_object() {
                 value(writer, 2, schema, found, depth)?;
             } else if !matches!(found, Value::Bool(_) | Value::Null) {
-                return Err(Misfit::Type("a boolean or an object").into());
+                return Err(EncodeProblem::Type("a boolean or an object").into());
             }
             let allows = found.is_object() || *found == Value::Bool(true);
             writer.varint_field(1, allows.into());
@@ -282,6 +283,6 @@ fn schema_or(
             .rev()
             .try_for_each(|item| value(writer, 2, Type::String, item, depth)),
         (_, Value::Null) => Ok(()),
-        _ => Err(Misfit::Type("an object or a list").into()),
+        _ => Err(EncodeProblem::Type("an object or a list").into()),
     }
 }

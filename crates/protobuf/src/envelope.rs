@@ -1,17 +1,17 @@
-//! The message around every object. *(pure)*
+//! The envelope of every object. *(pure)*
 
 use std::borrow::Cow;
 
-use crate::error::{DecodeError, Problem};
+use crate::error::{DecodeError, DecodeProblem};
 use crate::wire::{Payload, Reader, Writer};
 
-/// The bytes that every object in this form begins with.
+/// The first bytes of every object in protobuf.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// An object whose kind is read and whose content is not.
+/// The envelope of an object whose content is not decoded.
 ///
-/// It is a `runtime.Unknown` message after four magic bytes. Its `contentEncoding` and
-/// `contentType` are not used by Kubernetes and are skipped.
+/// It is a `runtime.Unknown` message after four magic bytes. Kubernetes does not use its
+/// `contentEncoding` and `contentType`, which are skipped.
 ///
 /// # Example
 ///
@@ -26,10 +26,10 @@ pub const MAGIC: &[u8; 4] = b"k8s\0";
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// The group and version of the object, such as `apps/v1`; empty if the sender names none.
+    /// The group and version of the object, such as `apps/v1`. Empty if the sender omits them.
     pub api_version: Cow<'a, str>,
 
-    /// The kind of the object; empty if the sender names none.
+    /// The kind of the object. Empty if the sender omits it.
     pub kind: Cow<'a, str>,
 
     /// The message of the object.
@@ -39,13 +39,13 @@ pub struct Envelope<'a> {
 // === impl Envelope ===
 
 impl<'a> Envelope<'a> {
-    /// Reads the envelope of an object.
+    /// Parses the envelope of an object.
     ///
     /// # Errors
     ///
-    /// If the bytes do not begin with [`MAGIC`], or are not a message after it.
+    /// The bytes do not begin with [`MAGIC`], or no valid message follows.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let message = bytes.strip_prefix(MAGIC).ok_or(Problem::Magic)?;
+        let message = bytes.strip_prefix(MAGIC).ok_or(DecodeProblem::Magic)?;
         let mut envelope = Self::default();
         let mut reader = Reader::new(message);
         while let Some((number, payload)) = reader.next()? {
@@ -53,7 +53,7 @@ impl<'a> Envelope<'a> {
                 (1, Payload::Bytes(bytes)) => envelope.read_type(bytes)?,
                 (2, Payload::Bytes(bytes)) => envelope.raw = bytes,
                 (1..=4, payload) if !matches!(payload, Payload::Bytes(_)) => {
-                    return Err(Problem::Mismatch("a message").into());
+                    return Err(DecodeProblem::Mismatch("a message").into());
                 }
                 _ => {}
             }
@@ -61,7 +61,7 @@ impl<'a> Envelope<'a> {
         Ok(envelope)
     }
 
-    fn read_type(&mut self, bytes: &'a [u8]) -> Result<(), Problem> {
+    fn read_type(&mut self, bytes: &'a [u8]) -> Result<(), DecodeProblem> {
         let mut reader = Reader::new(bytes);
         while let Some((number, payload)) = reader.next()? {
             let field = match number {
@@ -70,7 +70,7 @@ impl<'a> Envelope<'a> {
                 _ => continue,
             };
             let Payload::Bytes(text) = payload else {
-                return Err(Problem::Mismatch("a string"));
+                return Err(DecodeProblem::Mismatch("a string"));
             };
             *field = String::from_utf8_lossy(text);
         }
@@ -85,7 +85,7 @@ pub(crate) fn wrap<E>(
     write: impl FnOnce(&mut Writer) -> Result<(), E>,
 ) -> Result<Vec<u8>, E> {
     let mut writer = Writer::default();
-    // Go writes contentType and contentEncoding, both empty, at the end.
+    // Go also writes the empty contentType and contentEncoding, at the end.
     writer.bytes_field(4, b"");
     writer.bytes_field(3, b"");
     let end = writer.len();

@@ -1,30 +1,30 @@
-//! Errors, with their place in the object.
+//! Errors of encoding and decoding, with the path of the value in the object.
 
 use std::fmt;
 
-/// Why bytes are not an object.
+/// The error of bytes that cannot be decoded as an object.
 ///
-/// `Display` says where in the object, as its kind and a path of JSON members, and what is wrong there. It
-/// quotes no value of the object.
+/// `Display` shows the kind and the path of JSON members of the invalid value, and what is wrong
+/// with it. It quotes no values of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     path: Path,
-    problem: Problem,
+    problem: DecodeProblem,
 }
 
-/// Why an object cannot be sent as protobuf.
+/// The error of an object that cannot be encoded as protobuf.
 ///
-/// `Display` says where in the object, as its kind and a path of JSON members, and what is wrong there. It
-/// quotes no value of the object.
+/// `Display` shows the kind and the path of JSON members of the invalid value, and what is wrong
+/// with it. It quotes no values of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodeError {
     path: Path,
-    problem: Misfit,
+    problem: EncodeProblem,
 }
 
-/// What is wrong with bytes.
+/// The kinds of decoding errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Problem {
+pub(crate) enum DecodeProblem {
     #[error("does not begin with the four bytes `k8s\\0`")]
     Magic,
     #[error("{api_version:?} has no kind {kind:?} with a protobuf form")]
@@ -33,11 +33,11 @@ pub(crate) enum Problem {
     Truncated,
     #[error("a number has more than 64 bits")]
     Varint,
-    #[error("a field has a number that is not one")]
+    #[error("a field number is 0 or too large")]
     FieldNumber,
-    #[error("a group ends that has not begun")]
+    #[error("a group ends without a start")]
     EndOfGroup,
-    #[error("there is no wire type {0}")]
+    #[error("unknown wire type {0}")]
     WireType(u8),
     #[error("the wire type is not that of {0}")]
     Mismatch(&'static str),
@@ -55,9 +55,9 @@ pub(crate) enum Problem {
     Frame { length: usize, limit: usize },
 }
 
-/// What is wrong with an object.
+/// The kinds of encoding errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Misfit {
+pub(crate) enum EncodeProblem {
     #[error("{api_version:?} has no kind {kind:?} with a protobuf form")]
     UnknownKind { api_version: String, kind: String },
     #[error("must be {0}")]
@@ -68,7 +68,7 @@ pub(crate) enum Misfit {
     TooDeep,
 }
 
-/// Where in an object, the innermost member first.
+/// The path of a value in an object, the innermost member first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path(Vec<Step>);
 
@@ -82,10 +82,10 @@ enum Step {
 // === impl DecodeError ===
 
 impl DecodeError {
-    /// Whether the bytes name a kind that has no protobuf form here.
+    /// Whether the error is that the kind in the bytes has no protobuf form.
     #[must_use]
     pub fn is_unknown_kind(&self) -> bool {
-        matches!(self.problem, Problem::UnknownKind { .. })
+        matches!(self.problem, DecodeProblem::UnknownKind { .. })
     }
 
     pub(crate) fn within(mut self, member: &'static str) -> Self {
@@ -104,8 +104,8 @@ impl DecodeError {
     }
 }
 
-impl From<Problem> for DecodeError {
-    fn from(problem: Problem) -> Self {
+impl From<DecodeProblem> for DecodeError {
+    fn from(problem: DecodeProblem) -> Self {
         Self {
             path: Path::default(),
             problem,
@@ -124,10 +124,10 @@ impl std::error::Error for DecodeError {}
 // === impl EncodeError ===
 
 impl EncodeError {
-    /// Whether the object is of a kind that has no protobuf form here.
+    /// Whether the error is that the kind of the object has no protobuf form.
     #[must_use]
     pub fn is_unknown_kind(&self) -> bool {
-        matches!(self.problem, Misfit::UnknownKind { .. })
+        matches!(self.problem, EncodeProblem::UnknownKind { .. })
     }
 
     pub(crate) fn within(mut self, member: &'static str) -> Self {
@@ -146,8 +146,8 @@ impl EncodeError {
     }
 }
 
-impl From<Misfit> for EncodeError {
-    fn from(problem: Misfit) -> Self {
+impl From<EncodeProblem> for EncodeError {
+    fn from(problem: EncodeProblem) -> Self {
         Self {
             path: Path::default(),
             problem,
@@ -172,7 +172,7 @@ impl fmt::Display for Path {
                 Step::Member(name) if at == 0 => f.write_str(name)?,
                 Step::Member(name) => write!(f, ".{name}")?,
                 Step::Index(index) => write!(f, "[{index}]")?,
-                // A key may be a secret's.
+                // The keys of secrets can be confidential.
                 Step::Key => f.write_str("[*]")?,
             }
         }

@@ -3,12 +3,12 @@
 use crate::table::Message;
 use crate::tables::KINDS;
 
-/// The group of the kinds that every group has too.
+/// The group version of the kinds in `IN_EVERY_GROUP`.
 const META: &str = "meta.k8s.io/v1";
 
 /// Kinds that Kubernetes registers in every group and version: `DeleteOptions` of `apps/v1`
 /// are those of `meta.k8s.io/v1`.
-const EVERYWHERE: [&str; 11] = [
+const IN_EVERY_GROUP: [&str; 11] = [
     "APIGroup",
     "APIGroupList",
     "APIResourceList",
@@ -53,8 +53,8 @@ pub(crate) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
         KINDS.get(at.ok()?).map(|(_, _, message)| *message)
     };
     lookup(api_version).or_else(|| {
-        // What v1beta1 has not by itself, it has from v1.
-        let is_meta = api_version == "meta.k8s.io/v1beta1" || EVERYWHERE.contains(&kind);
+        // `meta.k8s.io/v1beta1` shares the other kinds with `meta.k8s.io/v1`.
+        let is_meta = api_version == "meta.k8s.io/v1beta1" || IN_EVERY_GROUP.contains(&kind);
         is_meta.then(|| lookup(META))?
     })
 }

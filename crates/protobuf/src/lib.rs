@@ -1,24 +1,22 @@
-//! Kubernetes objects between their protobuf form and JSON, without generated types.
+//! Converts Kubernetes objects between protobuf and JSON, without generated types.
 //!
 //! An API server and its clients exchange objects of built-in kinds as
-//! `application/vnd.kubernetes.protobuf`: four magic bytes, then a `runtime.Unknown` message
-//! that names the kind and holds the object. This crate translates that form to the JSON
-//! that kube-apiserver would have sent for the same object, and back. It is driven by tables
-//! of the messages and fields of Kubernetes' API, which `cargo xtask protobuf-tables`
-//! generates.
+//! `application/vnd.kubernetes.protobuf`: four magic bytes, then a `runtime.Unknown` message with
+//! the kind and the object. This crate decodes this format to the JSON that kube-apiserver would
+//! have sent for the same object, and encodes JSON in this format. `cargo xtask protobuf-tables`
+//! generates the tables of the messages and fields of the Kubernetes API.
 //!
 //! # Guarantees
 //!
-//! - [`decode`] gives the JSON that Go's `encoding/json` writes for the object that Go reads
+//! - [`decode`] returns the JSON that Go's `encoding/json` writes for the object that Go decodes
 //!   from the same bytes: the same members, `null`s and empty objects.
-//! - [`encode`] gives the bytes that Go writes for the object that it reads from the same
-//!   JSON. Two differences remain, which no reader sees: a quantity is sent as it is written,
-//!   not in its canonical form, and raw JSON (`FieldsV1`, `RawExtension`) is sent without
-//!   white space and with its members sorted. `fieldsV1` may be a string with the text of its
-//!   JSON, which is sent as it is.
-//! - Hostile bytes give a [`DecodeError`]: depth is limited to [`MAX_DEPTH`], memory to a
-//!   multiple of the length of the bytes, and unknown fields are skipped.
-//! - Members that a kind does not have are left out, as the real server leaves them out.
+//! - [`encode`] returns the bytes that Go writes for the object that Go decodes from the same
+//!   JSON. There are two differences, which decoders do not notice: quantities are not converted
+//!   to their canonical form, and raw JSON (`FieldsV1`, `RawExtension`) has sorted members and no
+//!   white space. If `fieldsV1` is a string with JSON, its text is not changed.
+//! - Malicious bytes cause a [`DecodeError`]: the depth is limited to [`MAX_DEPTH`] and memory to
+//!   a multiple of the length of the bytes. Unknown fields are skipped.
+//! - Members that a kind does not have are dropped, as by kube-apiserver.
 //!
 //! Custom resources have no protobuf form. CBOR is not supported.
 //!
@@ -50,19 +48,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// What a user calls.
+// The public API.
 mod decode;
 mod encode;
 mod envelope;
 mod error;
 pub mod watch;
 
-// Which kinds there are, and what they consist of.
+// The tables of kinds and messages.
 mod kinds;
 mod table;
 mod tables;
 
-// How single values are written.
+// The encoding of single values.
 mod duration;
 mod time;
 mod wire;
@@ -76,9 +74,9 @@ pub use crate::envelope::{Envelope, MAGIC};
 pub use crate::error::{DecodeError, EncodeError};
 pub use crate::kinds::{is_known, kinds};
 
-/// The media type of an object in this form.
+/// The media type of an object as protobuf.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// How deep messages may be nested, in both directions: the limit that other readers of
-/// protobuf have as their default.
+/// The maximum nesting of messages when encoding and decoding. It is the default limit of other
+/// protobuf decoders.
 pub const MAX_DEPTH: u32 = 100;

@@ -6,54 +6,54 @@ pub(crate) struct Message {
     /// The name in the `.proto` file, for errors.
     pub(crate) name: &'static str,
 
-    /// By ascending number.
+    /// The fields, by ascending number.
     pub(crate) fields: &'static [Field],
 }
 
-/// A field of a message, and the member of the JSON object that it is.
+/// A field of a message, and the corresponding member of the JSON object.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) number: u32,
 
-    /// The member of the JSON object; empty for [`Shape::Inline`].
+    /// The name of the JSON member. Empty for [`Shape::Inline`].
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) absent: Absent,
     pub(crate) value: Type,
 }
 
-/// How many values a field has, and whether Go can tell that there is none.
+/// The number of values of a field, and whether it can be nil in Go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// One value that is always there: at least as its zero value.
+    /// One value that is always present, at least as its zero value.
     One,
 
     /// One value or none.
     Pointer,
 
-    /// A message whose members are members of the object itself.
+    /// A message whose members are members of the JSON object that contains it.
     Inline,
     List,
 
-    /// By strings.
+    /// A map with string keys.
     Map,
 }
 
-/// What the JSON of an empty field is.
+/// The JSON of an empty field.
 ///
-/// As in Go, a struct that is not behind a pointer is never empty.
+/// As in Go, a struct that is not a pointer is never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
     /// The zero value; `null` for a list, a map or a pointer.
     Kept,
 
-    /// Nothing (`omitempty`).
+    /// The member is omitted (`omitempty`).
     Omitted,
 
-    /// Nothing, for a time too (`omitzero`).
+    /// The member is omitted, also for a zero time (`omitzero`).
     Zero,
 
-    /// An empty list: the items of a list of objects.
+    /// An empty list, as for the items of a list of objects.
     EmptyList,
 }
 
@@ -70,28 +70,29 @@ pub(crate) enum Type {
     Bytes,
     Message(&'static Message),
 
-    /// `resource.Quantity`: a string in a message; JSON may have a number too.
+    /// `resource.Quantity`: a string in a message, and a string or a number in JSON.
     Quantity,
 
     /// `intstr.IntOrString`.
     IntOrString,
 
-    /// `meta.v1.Time`: whole seconds, as RFC 3339.
+    /// `meta.v1.Time`: whole seconds; RFC 3339 in JSON.
     Time,
 
-    /// `meta.v1.MicroTime`: the same with six digits of fractions.
+    /// `meta.v1.MicroTime`: like `Time`, with six digits of fractions.
     MicroTime,
 
-    /// `meta.v1.Duration`: nanoseconds, in JSON such as `1m30s`.
+    /// `meta.v1.Duration`: nanoseconds; a text such as `1m30s` in JSON.
     Duration,
 
-    /// JSON as bytes in a message: `RawExtension` and `JSON` of apiextensions.
+    /// JSON as bytes in a message: `RawExtension`, and `JSON` of apiextensions.
     RawJson,
 
-    /// A JSON object as bytes in a message: `FieldsV1`. Its text can be encoded too.
+    /// A JSON object as bytes in a message: `FieldsV1`. It can also be encoded from a string with
+    /// its JSON text.
     RawObject,
 
-    /// A list of strings that is a message of its own: `Verbs`, `ExtraValue`.
+    /// A list of strings that is its own message: `Verbs`, `ExtraValue`.
     StringList,
 
     /// `JSONSchemaPropsOrBool`.
@@ -154,9 +155,9 @@ impl Field {
 // === impl Message ===
 
 impl Message {
-    /// The field with this number.
+    /// Returns the field with this number.
     pub(crate) fn field(&self, number: u32) -> Option<&'static Field> {
-        // Numbers mostly begin at 1 without gaps.
+        // Most field numbers begin at 1 and have no gaps.
         let guess = usize::try_from(number).ok()?.checked_sub(1)?;
         match self.fields.get(guess) {
             Some(field) if field.number == number => Some(field),

@@ -1,4 +1,4 @@
-//! Objects of every kind, there and back, and bytes that are no objects.
+//! Round trips of random objects of every kind, and decoding of random bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,10 +9,11 @@ use crate::table::{Absent, Message, Shape, Type};
 use crate::tables::KINDS;
 use crate::{MAX_DEPTH, decode, encode};
 
-/// How deep made up objects are.
+/// The maximum depth of random objects.
 const DEPTH: u32 = 6;
 
-/// What made up objects are made from. Where it ends, everything is absent.
+/// The random bytes from which objects are generated. When they are used up, all members are
+/// absent.
 struct Entropy<'a>(std::slice::Iter<'a, u8>);
 
 // === impl Entropy ===
@@ -22,7 +23,7 @@ impl Entropy<'_> {
         self.0.next().copied().unwrap_or_default()
     }
 
-    /// An object with some of the members of a message; none of them is its zero value.
+    /// A random object with some of the members of a message, without zero values.
     fn object(&mut self, message: &'static Message, depth: u32) -> Map<String, Value> {
         let mut object = Map::new();
         for field in message.fields {
@@ -109,7 +110,7 @@ fn holds_objects(kind: Type) -> bool {
     )
 }
 
-fn made_up(kind: usize, entropy: &[u8]) -> Value {
+fn random_object(kind: usize, entropy: &[u8]) -> Value {
     let (api_version, name, message) = KINDS[kind % KINDS.len()];
     let mut object = Entropy(entropy.iter()).object(message, DEPTH);
     object.insert("apiVersion".to_owned(), api_version.into());
@@ -117,7 +118,7 @@ fn made_up(kind: usize, entropy: &[u8]) -> Value {
     object.into()
 }
 
-/// Where `part` has something that `whole` has not or has otherwise.
+/// The path at which `whole` lacks a value of `part`, or has another value.
 fn missing(part: &Value, whole: &Value, path: &str) -> Option<String> {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(key, value)| {
@@ -148,9 +149,9 @@ proptest! {
     #![proptest_config(config(24))]
 
     #[test]
-    fn objects_of_every_kind_come_back_as_they_were(entropy in vec(any::<u8>(), 0..600)) {
+    fn objects_of_every_kind_survive_a_round_trip(entropy in vec(any::<u8>(), 0..600)) {
         for kind in 0..KINDS.len() {
-            let object = made_up(kind, &entropy);
+            let object = random_object(kind, &entropy);
             let bytes = encode(&object).expect("an object of its kind");
             let once = decode(&bytes).expect("our own bytes");
             prop_assert_eq!(missing(&object, &once, ""), None, "{}", object["kind"]);
@@ -164,14 +165,14 @@ proptest! {
     #![proptest_config(config(4000))]
 
     #[test]
-    fn no_bytes_break_the_reader(
+    fn random_bytes_never_panic(
         kind in any::<usize>(),
         entropy in vec(any::<u8>(), 0..200),
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         end in any::<prop::sample::Index>(),
         cut in any::<bool>(),
     ) {
-        let mut bytes = encode(&made_up(kind, &entropy)).expect("an object of its kind");
+        let mut bytes = encode(&random_object(kind, &entropy)).expect("an object of its kind");
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -180,7 +181,7 @@ proptest! {
             bytes.truncate(end.index(bytes.len()));
         }
         if let Ok(object) = decode(&bytes) {
-            // What can be read can be written.
+            // Every decoded object can be encoded.
             prop_assert!(encode(&object).is_ok(), "{:?}", encode(&object));
         }
         let mut noise = b"k8s\0".to_vec();
@@ -195,7 +196,7 @@ proptest! {
 }
 
 #[test]
-fn every_kept_member_is_there_though_nothing_was_sent() {
+fn empty_objects_decode_with_all_required_members() {
     for (api_version, kind, message) in KINDS {
         let empty = json!({ "apiVersion": api_version, "kind": kind });
         let bytes = encode(&empty).expect("an empty object");
@@ -211,7 +212,7 @@ fn every_kept_member_is_there_though_nothing_was_sent() {
 }
 
 #[test]
-fn the_deepest_schema_that_is_written_is_read_again() {
+fn the_deepest_encodable_schema_can_be_decoded() {
     let nested = |depth: u32| {
         let mut schema = json!({ "type": "object" });
         for _ in 0..depth {
@@ -223,7 +224,8 @@ fn the_deepest_schema_that_is_written_is_read_again() {
             "spec": { "versions": [{ "name": "v1", "schema": { "openAPIV3Schema": schema } }] },
         })
     };
-    // The definition, its spec, a version, its validation and the innermost schema.
+    // The nesting levels are the definition, its spec, a version, its validation and the innermost
+    // schema.
     let deepest = MAX_DEPTH - 5;
     let bytes = encode(&nested(deepest)).expect("not too deep");
     assert!(decode(&bytes).is_ok());

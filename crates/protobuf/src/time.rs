@@ -1,16 +1,16 @@
-//! Times as RFC 3339, as Go writes and reads them. *(pure)*
+//! Times in RFC 3339, formatted and parsed like in Go. *(pure)*
 
 use jiff::Timestamp;
 
-/// The first second of the year 1: what Go takes for no time at all.
+/// The first second of the year 1, Go's zero time.
 const ZERO: i64 = -62_135_596_800;
 
-/// The last second that the calendar has: 30 December 9999, 22:00 UTC.
+/// The last supported second: 30 December 9999, 22:00 UTC.
 const LAST: i64 = 253_402_207_200;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// A time in whole seconds; `Some(None)` is no time, `None` is one that cannot be written.
+/// Formats a time in whole seconds. `Some(None)` for the zero time, `None` for an unsupported time.
 #[expect(clippy::option_option, reason = "two ways to have no text")]
 pub(crate) fn format(seconds: i64) -> Option<Option<String>> {
     if seconds == ZERO {
@@ -20,10 +20,10 @@ pub(crate) fn format(seconds: i64) -> Option<Option<String>> {
     Some(Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
 }
 
-/// A time in microseconds: what is smaller is cut off.
+/// Formats a time in microseconds. The rest of the nanoseconds is cut off.
 #[expect(clippy::option_option, reason = "two ways to have no text")]
 pub(crate) fn format_micros(seconds: i64, nanos: i32) -> Option<Option<String>> {
-    // Nanoseconds beyond a second count for the seconds.
+    // `nanos` can be negative, or more than a second.
     let nanos = i64::from(nanos) / 1000 * 1000;
     let seconds = seconds.checked_add(nanos.div_euclid(NANOS_PER_SECOND))?;
     let micros = nanos.rem_euclid(NANOS_PER_SECOND) / 1000;
@@ -35,7 +35,7 @@ pub(crate) fn format_micros(seconds: i64, nanos: i32) -> Option<Option<String>> 
     Some(Some(format!("{whole}.{micros:06}Z")))
 }
 
-/// The seconds and microseconds of a time in RFC 3339.
+/// Parses a time in RFC 3339 as seconds and microseconds.
 pub(crate) fn parse(text: &str) -> Option<(i64, i32)> {
     let time: Timestamp = text.parse().ok()?;
     let micros = time.as_nanosecond().div_euclid(1000);
@@ -46,7 +46,7 @@ pub(crate) fn parse(text: &str) -> Option<(i64, i32)> {
         .then_some((seconds, micros))
 }
 
-/// Whether Go takes this for no time.
+/// Whether this is Go's zero time.
 pub(crate) fn is_zero(seconds: i64, micros: i32) -> bool {
     seconds == ZERO && micros == 0
 }

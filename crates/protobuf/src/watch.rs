@@ -1,32 +1,32 @@
-//! The frames of a watch.
+//! Frames of a watch stream.
 //!
-//! A watch in protobuf is a stream of frames: four bytes that say how long a frame is, the
-//! most significant first, then a `WatchEvent` message. Its object has an envelope of its own.
+//! A watch in protobuf is a stream of frames: the length of the frame in four bytes, the most
+//! significant first, then a `WatchEvent` message. The object in it has its own envelope.
 
 use serde_json::Value;
 
-use crate::error::{DecodeError, EncodeError, Misfit, Problem};
+use crate::error::{DecodeError, DecodeProblem, EncodeError, EncodeProblem};
 use crate::wire::{Payload, Reader, Writer};
 
-/// The media type of a watch in this form.
+/// The media type of a watch stream of protobuf frames.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// How many bytes say how long a frame is.
+/// The size of the length of a frame, in bytes.
 const PREFIX: usize = 4;
 
-/// What a watch says: what happened, to which object.
+/// An event of a watch: its type and its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent<'a> {
-    /// What happened: `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    /// The type: `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub event: &'a str,
 
     /// The object, with its envelope.
     pub object: &'a [u8],
 }
 
-/// Cuts the bytes of a watch into frames, in whatever pieces they come.
+/// Splits the bytes of a watch into frames. The chunks of bytes can have any length.
 ///
-/// Holds at most one frame and what came after it in the same piece.
+/// Buffers at most one frame and the rest of its last chunk.
 ///
 /// # Example
 ///
@@ -53,18 +53,18 @@ pub struct Frames {
     limit: usize,
     bytes: Vec<u8>,
 
-    /// How many of the bytes have been given out.
+    /// The number of bytes in the buffer that were returned as frames.
     read: usize,
 }
 
 // === impl WatchEvent ===
 
 impl<'a> WatchEvent<'a> {
-    /// Reads the content of a frame.
+    /// Parses the content of a frame.
     ///
     /// # Errors
     ///
-    /// If it is not a `WatchEvent` message.
+    /// The bytes are not a `WatchEvent` message.
     pub fn parse(frame: &'a [u8]) -> Result<Self, DecodeError> {
         let mut event = Self {
             event: "",
@@ -74,18 +74,18 @@ impl<'a> WatchEvent<'a> {
         while let Some((number, payload)) = reader.next()? {
             match (number, payload) {
                 (1, Payload::Bytes(text)) => {
-                    event.event =
-                        std::str::from_utf8(text).map_err(|_| Problem::Mismatch("a string"))?;
+                    event.event = std::str::from_utf8(text)
+                        .map_err(|_| DecodeProblem::Mismatch("a string"))?;
                 }
                 (2, Payload::Bytes(extension)) => event.object = raw(extension)?,
-                (1 | 2, _) => return Err(Problem::Mismatch("a message").into()),
+                (1 | 2, _) => return Err(DecodeProblem::Mismatch("a message").into()),
                 _ => {}
             }
         }
         Ok(event)
     }
 
-    /// Reads the object.
+    /// Decodes the object.
     ///
     /// # Errors
     ///
@@ -94,31 +94,31 @@ impl<'a> WatchEvent<'a> {
         crate::decode(self.object)
     }
 
-    /// Writes the event as a frame, with its length.
+    /// Encodes the event as a frame, with its length.
     ///
     /// # Errors
     ///
-    /// If the object is longer than four bytes can say: 4 GiB.
+    /// The object is larger than 4 GiB, the limit of a length in four bytes.
     pub fn to_frame(&self) -> Result<Vec<u8>, EncodeError> {
         let mut writer = Writer::default();
         let end = writer.len();
         writer.bytes_field(1, self.object);
         writer.close_field(2, end);
         writer.bytes_field(1, self.event.as_bytes());
-        let length = u32::try_from(writer.len()).map_err(|_| Misfit::TooLong)?;
+        let length = u32::try_from(writer.len()).map_err(|_| EncodeProblem::TooLong)?;
         writer.raw(&length.to_be_bytes());
         Ok(writer.finish())
     }
 }
 
 /// The bytes in a `RawExtension`.
-fn raw(extension: &[u8]) -> Result<&[u8], Problem> {
+fn raw(extension: &[u8]) -> Result<&[u8], DecodeProblem> {
     let mut raw: &[u8] = b"";
     let mut reader = Reader::new(extension);
     while let Some((number, payload)) = reader.next()? {
         if number == 1 {
             let Payload::Bytes(bytes) = payload else {
-                return Err(Problem::Mismatch("bytes"));
+                return Err(DecodeProblem::Mismatch("bytes"));
             };
             raw = bytes;
         }
@@ -129,7 +129,7 @@ fn raw(extension: &[u8]) -> Result<&[u8], Problem> {
 // === impl Frames ===
 
 impl Frames {
-    /// A reader of frames of at most `limit` bytes each.
+    /// Creates a splitter for frames of at most `limit` bytes each.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -139,18 +139,18 @@ impl Frames {
         }
     }
 
-    /// Adds bytes as they came.
+    /// Appends a chunk of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);
         self.read = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame, without its length; `None` if more bytes are needed.
+    /// Returns the next frame, without its length. `None` if more bytes are needed.
     ///
     /// # Errors
     ///
-    /// If the next frame is longer than the limit; the stream is of no use then.
+    /// The next frame is longer than the limit. The rest of the stream cannot be used.
     pub fn next_frame(&mut self) -> Result<Option<Vec<u8>>, DecodeError> {
         let rest = self.bytes.get(self.read..).unwrap_or_default();
         let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() else {
@@ -159,7 +159,7 @@ impl Frames {
         let length = usize::try_from(u32::from_be_bytes(*prefix)).unwrap_or(usize::MAX);
         if length > self.limit {
             let limit = self.limit;
-            return Err(Problem::Frame { length, limit }.into());
+            return Err(DecodeProblem::Frame { length, limit }.into());
         }
         let Some(frame) = rest.get(..length) else {
             return Ok(None);
@@ -169,7 +169,8 @@ impl Frames {
         Ok(Some(frame))
     }
 
-    /// Whether bytes are left that are not a whole frame: at the end of a stream, it broke off.
+    /// Whether an incomplete frame is left. At the end of a stream, this means that it was
+    /// truncated.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.read < self.bytes.len()
@@ -181,7 +182,7 @@ mod tests {
     use super::{Frames, WatchEvent};
 
     #[test]
-    fn frames_are_cut_wherever_the_pieces_end() {
+    fn frames_are_complete_with_any_chunking() {
         let event = |object| WatchEvent {
             event: "ADDED",
             object,
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_above_the_limit_is_refused_before_it_has_come() {
+    fn a_frame_above_the_limit_is_refused_before_it_is_complete() {
         let mut frames = Frames::new(64);
         frames.push(&[0xff, 0xff, 0xff, 0xff]);
         let error = frames.next_frame().expect_err("too long");

@@ -1,4 +1,4 @@
-//! Fields of a message as bytes. *(pure)*
+//! The wire format: fields of messages as bytes. *(pure)*
 
 mod reader;
 mod writer;
@@ -6,16 +6,16 @@ mod writer;
 pub(crate) use reader::{Payload, Reader};
 pub(crate) use writer::Writer;
 
-/// How many bytes a varint has at most.
+/// The maximum length of a varint, in bytes.
 const MAX_VARINT: usize = 10;
 
 #[cfg(test)]
 mod tests {
     use super::{Payload, Reader, Writer};
-    use crate::error::Problem;
+    use crate::error::DecodeProblem;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_message_can_be_read() {
         let mut writer = Writer::default();
         let end = writer.len();
         writer.bytes_field(2, b"inner");
@@ -44,26 +44,26 @@ mod tests {
     #[test]
     fn malformed_bytes_are_refused() {
         for (bytes, expected) in [
-            (&[0x08][..], Problem::Truncated),
-            (&[0x08, 0x80], Problem::Truncated),
-            (&[0x0a, 0x05, 0x00], Problem::Truncated),
+            (&[0x08][..], DecodeProblem::Truncated),
+            (&[0x08, 0x80], DecodeProblem::Truncated),
+            (&[0x0a, 0x05, 0x00], DecodeProblem::Truncated),
             (
                 &[
                     0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
                 ],
-                Problem::Truncated,
+                DecodeProblem::Truncated,
             ),
             (
                 &[
                     0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00,
                 ],
-                Problem::Varint,
+                DecodeProblem::Varint,
             ),
-            (&[0x00, 0x00], Problem::FieldNumber),
-            (&[0x0c], Problem::EndOfGroup),
-            (&[0x0b, 0x0b, 0x0c], Problem::Truncated),
-            (&[0x0e], Problem::WireType(6)),
-            (&[0x09, 0x00], Problem::Truncated),
+            (&[0x00, 0x00], DecodeProblem::FieldNumber),
+            (&[0x0c], DecodeProblem::EndOfGroup),
+            (&[0x0b, 0x0b, 0x0c], DecodeProblem::Truncated),
+            (&[0x0e], DecodeProblem::WireType(6)),
+            (&[0x09, 0x00], DecodeProblem::Truncated),
         ] {
             assert_eq!(
                 Reader::new(bytes).next().err(),

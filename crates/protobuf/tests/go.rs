@@ -1,7 +1,7 @@
-//! What Go writes is what this crate writes, and what Go reads is what it reads.
+//! Compares the encoder and the decoder with Go's.
 //!
-//! The objects come from `tests/go-clients`, which `cargo xtask test` builds where Go is; its
-//! path is in `WINDLASS_GO_CLIENTS`. Without it the test says that it did not run.
+//! The objects come from `tests/go-clients`, which `cargo xtask test` builds if Go is installed.
+//! Its path is in `WINDLASS_GO_CLIENTS`. Without it, the test prints that it was skipped.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,10 +10,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// What the random objects are made from.
+/// The seed of the random objects.
 const SEED: &str = "20250301";
 
-/// How many objects of each kind.
+/// The number of objects of each kind.
 const COUNT: &str = "5";
 
 #[test]
@@ -44,13 +44,13 @@ fn random_objects_of_every_kind_are_the_same_on_both_sides() {
     let missing: Vec<_> = windlass_protobuf::kinds()
         .filter(|(api_version, kind)| {
             let in_group = seen.contains(&((*api_version).to_owned(), (*kind).to_owned()));
-            // Options and the like are registered in every group but their own.
+            // Options and similar kinds are registered in every other group.
             let elsewhere =
                 *api_version == "meta.k8s.io/v1" && seen.iter().any(|(_, other)| other == kind);
             !in_group && !elsewhere
         })
         .collect();
-    // Go registers these options for the clients that it generates, and for no server.
+    // Go registers these options for generated clients, and for no server.
     assert_eq!(missing, [("meta.k8s.io/v1", "ApplyOptions")]);
     assert!(seen.len() > 500, "{} kinds", seen.len());
 }
@@ -63,7 +63,7 @@ fn check(api_version: &str, kind: &str, line: &Value) {
     let decoded = decoded.unwrap_or_else(|error| panic!("{about}: {error}"));
     let mut json = line["json"].clone();
     if kind.ends_with("List") && json.get("items") == Some(&Value::Null) {
-        // A server writes `[]`, and Go alone `null`.
+        // Servers write `[]`, and Go's marshaler writes `null`.
         json["items"] = Value::Array(Vec::new());
     }
     if let Some(difference) = difference(&decoded, &json, "") {
@@ -80,7 +80,7 @@ fn check(api_version: &str, kind: &str, line: &Value) {
     assert_eq!(encoded, again, "{about}: the same object in other bytes");
 }
 
-/// Where two values differ first.
+/// The path of the first difference of two values.
 fn difference(ours: &Value, theirs: &Value, path: &str) -> Option<String> {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {

@@ -1,9 +1,9 @@
-//! Hostile bytes: an error, at a bounded cost.
+//! Decoding of malicious bytes: it fails with an error, at a bounded cost.
 
 use serde_json::json;
 use windlass_protobuf::{decode, encode};
 
-/// A field that holds bytes.
+/// A field with bytes.
 fn field(number: u32, content: &[u8]) -> Vec<u8> {
     let mut bytes = varint(u64::from(number) << 3 | 2);
     bytes.extend(varint(content.len() as u64));
@@ -30,8 +30,8 @@ fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     [b"k8s\0".to_vec(), kind, field(2, raw)].concat()
 }
 
-/// What is said of bytes that are no object.
-fn refusal(bytes: &[u8]) -> String {
+/// The error for bytes that are not an object.
+fn error_of(bytes: &[u8]) -> String {
     let error = decode(bytes).expect_err("no object").to_string();
     error
         .strip_prefix("cannot decode protobuf: ")
@@ -40,7 +40,7 @@ fn refusal(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_the_path_of_the_value() {
     let deployment = |spec: &[u8]| envelope("apps/v1", "Deployment", &field(2, spec));
     for (bytes, expected) in [
         (Vec::new(), "does not begin with the four bytes `k8s\\0`"),
@@ -74,78 +74,84 @@ fn what_is_wrong_is_said_with_its_place() {
              string: its type is 2",
         ),
     ] {
-        assert_eq!(refusal(&bytes), expected);
+        assert_eq!(error_of(&bytes), expected);
     }
 }
 
 #[test]
-fn messages_in_messages_have_an_end() {
+fn the_depth_of_messages_is_limited() {
     let mut schema = Vec::new();
     for _ in 0..5000 {
-        // `not`
+        // This is the field `not`.
         schema = field(28, &schema);
     }
     let version = [field(1, b"v1"), field(4, &field(1, &schema))].concat();
     let raw = field(2, &field(7, &version));
-    let said = refusal(&envelope(
+    let message = error_of(&envelope(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
         &raw,
     ));
     assert!(
-        said.ends_with("messages are nested more than 100 deep"),
-        "{said}"
+        message.ends_with("messages are nested more than 100 deep"),
+        "{message}"
     );
 }
 
 #[test]
-fn envelopes_in_envelopes_have_an_end() {
+fn the_depth_of_envelopes_is_limited() {
     let mut bytes = envelope("v1", "Pod", b"");
     for _ in 0..5000 {
         bytes = envelope("v1", "List", &field(2, &field(1, &bytes)));
     }
-    let said = refusal(&bytes);
+    let message = error_of(&bytes);
     assert!(
-        said.ends_with("messages are nested more than 100 deep"),
-        "{said}"
+        message.ends_with("messages are nested more than 100 deep"),
+        "{message}"
     );
 }
 
 #[test]
-fn raw_json_is_no_way_around_the_depth() {
+fn the_depth_of_raw_json_is_limited() {
     let raw = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let bytes = envelope("v1", "List", &field(2, &field(1, raw.as_bytes())));
-    let said = refusal(&bytes);
-    assert!(said.starts_with("List.items[0]: is not JSON"), "{said}");
+    let message = error_of(&bytes);
+    assert!(
+        message.starts_with("List.items[0]: is not JSON"),
+        "{message}"
+    );
 }
 
 #[test]
-fn empty_objects_by_the_million_are_refused() {
-    // Two bytes each, and more than a thousand as JSON.
+fn millions_of_empty_objects_are_refused() {
+    // Each container takes two bytes, and more than a thousand as JSON.
     let containers = [0x12, 0x00].repeat(1_500_000);
-    let said = refusal(&envelope("v1", "Pod", &field(2, &containers)));
-    assert!(said.ends_with("too many values for its size"), "{said}");
-    // The same message by the million is merged, and filled in once.
+    let message = error_of(&envelope("v1", "Pod", &field(2, &containers)));
+    assert!(
+        message.ends_with("too many values for its size"),
+        "{message}"
+    );
+    // A million copies of one message are merged, and filled in once.
     let metadata = [0x0a, 0x00].repeat(1_500_000);
     assert!(decode(&envelope("v1", "Pod", &metadata)).is_ok());
 }
 
 #[test]
-fn groups_by_the_million_are_skipped() {
+fn millions_of_groups_are_skipped() {
     let opened = vec![0x0b; 3_000_000];
     let raw = [&[0x7b][..], &opened, &vec![0x0c; 3_000_000], &[0x7c]].concat();
     assert!(decode(&envelope("v1", "Pod", &raw)).is_ok());
-    assert!(refusal(&envelope("v1", "Pod", &opened)).ends_with("the bytes end within a field"));
+    assert!(error_of(&envelope("v1", "Pod", &opened)).ends_with("the bytes end within a field"));
 }
 
 #[test]
-fn no_value_is_in_an_error() {
+fn errors_contain_no_values() {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "data": { "password": "hunter2!" },
     });
-    let said = encode(&secret).expect_err("not base64").to_string();
+    let message = encode(&secret).expect_err("not base64").to_string();
     assert_eq!(
-        said,
+        message,
         "cannot encode protobuf: Secret.data[*]: must be bytes in base64"
     );
     let raw = envelope(
@@ -153,9 +159,9 @@ fn no_value_is_in_an_error() {
         "List",
         &field(2, &field(1, b"{\"password\": hunter2!")),
     );
-    let said = refusal(&raw);
+    let message = error_of(&raw);
     assert_eq!(
-        said,
+        message,
         "List.items[0]: is not JSON: a syntax error at column 14"
     );
 }

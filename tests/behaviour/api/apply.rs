@@ -218,8 +218,8 @@ on_both_servers! {
         let message = raw.apply(&path, "other", &config(true.into(), 1)).await.refused(409, "Conflict");
         assert!(message.ends_with(": .data"), "{message}");
         let message = raw.apply(&path, "me", &config(true.into(), -1)).await.refused(422, "Invalid");
-        for told in ["data: Invalid value: true: field is immutable", "revision: Invalid value: -1: must be greater"] {
-            assert!(message.contains(told), "{message}");
+        for expected in ["data: Invalid value: true: field is immutable", "revision: Invalid value: -1: must be greater"] {
+            assert!(message.contains(expected), "{message}");
         }
     }
 

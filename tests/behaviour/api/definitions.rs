@@ -41,7 +41,7 @@ on_both_servers! {
         } });
         let column = |part: Value| json!([part]);
         let version = "/spec/versions/0";
-        for (at, part, value, told) in [
+        for (at, part, value, expected) in [
             ("/metadata", "name", json!("widgets.other.io"), "must be spec.names.plural"),
             ("/spec/names", "listKind", json!("Widget"), "spec.names.listKind: Invalid value: \"Widget\": kind and listKind may not be the same"),
             ("/spec/names", "singular", json!("Wd"), "spec.names.singular: Invalid value: \"Wd\": a DNS-1035 label"),
@@ -60,7 +60,7 @@ on_both_servers! {
             definition.pointer_mut(at).expect("it is there")[part] = value;
             let path = format!("{DEFINITIONS}?dryRun=All");
             let message = raw.post(&path, &definition).await.refused(422, "Invalid");
-            assert!(message.contains(told), "{message}\nlacks\n{told}");
+            assert!(message.contains(expected), "{message}\nlacks\n{expected}");
         }
         let mut protected = widget.definition(&spec);
         protected["metadata"]["name"] = "widgets.ex.k8s.io".into();
@@ -134,7 +134,7 @@ on_both_servers! {
     async fn a_schema_must_be_structural(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        for (spec, told) in [
+        for (spec, expected) in [
             (json!({ "properties": {} }), "properties[spec].type: Required value: must not be empty for specified object fields"),
             (json!({ "type": "object", "properties": { "a": {} } }), "properties[spec].properties[a].type: Required value: must not be empty for specified object fields"),
             (json!({ "type": "array" }), "properties[spec].items: Required value: must be specified"),
@@ -143,7 +143,7 @@ on_both_servers! {
         ] {
             let message = raw.post(DEFINITIONS, &widget.definition(&spec)).await.refused(422, "Invalid");
             let about = format!("CustomResourceDefinition.apiextensions.k8s.io \"{}\" is invalid: ", widget.name());
-            assert!(message.starts_with(&about) && message.contains(told), "{message}");
+            assert!(message.starts_with(&about) && message.contains(expected), "{message}");
         }
         let mut none = widget.definition(&any());
         none["spec"]["versions"][0].as_object_mut().expect("a version").remove("schema");
@@ -250,9 +250,9 @@ on_both_servers! {
         let widget = Widget::served(&raw, &any()).await;
         widget.create("a", &json!({})).await;
         let mut events = raw.watch(&format!("{}?watch=1", widget.all())).await;
-        assert_eq!(events.told().await, "ADDED a");
+        assert_eq!(events.next_line().await, "ADDED a");
         raw.delete(&widget.own_path()).await.ok();
-        assert_eq!(events.told().await, "DELETED a");
+        assert_eq!(events.next_line().await, "DELETED a");
         raw.until(&widget.own_path(), |answer| answer.code == 404).await;
         raw.until(&widget.all(), |answer| answer.code == 404).await;
         widget.define(&widget.definition(&any())).await;

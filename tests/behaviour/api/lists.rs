@@ -165,8 +165,8 @@ on_both_servers! {
         let cause = &answer.body["details"]["causes"][0];
         assert_eq!(cause["reason"], "ResourceVersionTooLarge");
         let message = answer.refused(504, "Timeout");
-        let told = format!("Timeout: Too large resource version: {FUTURE}, current: ");
-        assert!(message.starts_with(&told), "{message}");
+        let expected = format!("Timeout: Too large resource version: {FUTURE}, current: ");
+        assert!(message.starts_with(&expected), "{message}");
     }
 
     /// docs/apiserver.md: row 51.

@@ -39,8 +39,8 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         let finalizers = json!({ "metadata": { "name": "a", "finalizers": ["cleanup"] } });
         let why = raw.post(&raw.maps(), &finalizers).await.refused(422, "Invalid");
-        let told = "name is neither a standard finalizer name nor is it fully qualified";
-        assert!(why.contains(told), "{why}");
+        let expected = "name is neither a standard finalizer name nor is it fully qualified";
+        assert!(why.contains(expected), "{why}");
         let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
         let mut object = widget.object("a", &json!({}));
         object["metadata"]["finalizers"] = json!(["cleanup"]);
@@ -87,8 +87,8 @@ on_both_servers! {
             (json!({ "name": "a", "annotations": { "a": "x".repeat(256 << 10) } }), "metadata.annotations"),
         ] {
             let answer = raw.post(&raw.maps(), &json!({ "metadata": metadata })).await;
-            let said = &answer.body["details"]["causes"][0]["field"];
-            assert_eq!(*said, field, "{}", answer.body["message"]);
+            let found = &answer.body["details"]["causes"][0]["field"];
+            assert_eq!(*found, field, "{}", answer.body["message"]);
             answer.refused(422, "Invalid");
         }
     }
@@ -168,9 +168,9 @@ on_both_servers! {
         let other = json!({ "metadata": { "name": "a", "uid": "other" } });
         let message = raw.put(&format!("{}/a", raw.maps()), &other).await.refused(409, "Conflict");
         let uid = created["metadata"]["uid"].as_str().expect("a uid");
-        let told = format!("Precondition failed: UID in precondition: other, UID in object meta: {uid}");
+        let expected = format!("Precondition failed: UID in precondition: other, UID in object meta: {uid}");
         assert!(message.starts_with("Operation cannot be fulfilled on configmaps \"a\": "), "{message}");
-        assert!(message.ends_with(&told), "{message}");
+        assert!(message.ends_with(&expected), "{message}");
     }
 
     /// docs/apiserver.md: row 35.

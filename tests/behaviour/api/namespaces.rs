@@ -60,12 +60,12 @@ on_both_servers! {
         let mut all = raw.watch(&format!("/api/v1/configmaps?{selector}&resourceVersion={from}")).await;
         let mut one = raw.watch(&format!("{}?{selector}&resourceVersion={from}", raw.maps())).await;
         let mut first = raw.watch(&format!("{}?{selector}", maps_of(&second))).await;
-        assert_eq!(first.told().await, "ADDED a");
+        assert_eq!(first.next_line().await, "ADDED a");
         raw.post(&maps_of(&second), &labelled("there", &raw.namespace)).await.ok();
         raw.post(&raw.maps(), &labelled("here", &raw.namespace)).await.ok();
-        assert_eq!([all.told().await, all.told().await], ["ADDED there", "ADDED here"]);
-        assert_eq!(one.told().await, "ADDED here");
-        assert_eq!(first.told().await, "ADDED there");
+        assert_eq!([all.next_line().await, all.next_line().await], ["ADDED there", "ADDED here"]);
+        assert_eq!(one.next_line().await, "ADDED here");
+        assert_eq!(first.next_line().await, "ADDED there");
     }
 
     /// docs/apiserver.md: rows 10, 95.

@@ -262,7 +262,7 @@ impl Events {
     }
 
     /// The next event in short: `ADDED a`, `BOOKMARK`, `ERROR 410`, `end`.
-    pub(super) async fn told(&mut self) -> String {
+    pub(super) async fn next_line(&mut self) -> String {
         let Some(event) = self.next().await else {
             return "end".to_owned();
         };

@@ -68,10 +68,10 @@ on_both_servers! {
         let cause = &details["causes"][0];
         assert_eq!(cause["reason"], "FieldValueInvalid");
         assert_eq!(cause["field"], "metadata.name");
-        let told = cause["message"].as_str().expect("a message").to_owned();
-        assert!(told.starts_with("Invalid value: \"Not_A_Name\": "), "{told}");
+        let cause_message = cause["message"].as_str().expect("a message").to_owned();
+        assert!(cause_message.starts_with("Invalid value: \"Not_A_Name\": "), "{cause_message}");
         let message = answer.refused(422, "Invalid");
-        assert_eq!(message, format!("ConfigMap \"Not_A_Name\" is invalid: metadata.name: {told}"));
+        assert_eq!(message, format!("ConfigMap \"Not_A_Name\" is invalid: metadata.name: {cause_message}"));
     }
 
     /// docs/apiserver.md: row 9.
@@ -119,8 +119,8 @@ on_both_servers! {
         let text = [("content-type", "text/plain")];
         let message = raw.ask(Method::POST, &raw.maps(), &text, "name: a").await
             .refused(415, "UnsupportedMediaType");
-        let told = "the body of the request was in an unknown format - accepted media types include: ";
-        assert!(message.starts_with(told), "{message}");
+        let expected = "the body of the request was in an unknown format - accepted media types include: ";
+        assert!(message.starts_with(expected), "{message}");
     }
 
     /// docs/apiserver.md: row 11.

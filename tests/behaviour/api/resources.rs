@@ -108,7 +108,7 @@ on_both_servers! {
         let dying = raw.delete(&widget.one("w")).await.ok();
         assert_eq!(dying["metadata"]["generation"], 2);
         let mut events = raw.watch(&format!("{}?watch=1", widget.all())).await;
-        assert_eq!(events.told().await, "ADDED w");
+        assert_eq!(events.next_line().await, "ADDED w");
         raw.merge(&widget.one("w"), &json!({ "metadata": { "finalizers": null } })).await.ok();
         let gone = events.event().await;
         assert_eq!(gone["type"], "DELETED", "without a MODIFIED before it");

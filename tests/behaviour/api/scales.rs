@@ -108,16 +108,16 @@ on_both_servers! {
         raw.apply(&path, "scaler", &scale(&json!(3))).await.ok();
         assert_eq!(raw.get(&one).await.ok(), before, "a second apply changes nothing");
         let why = raw.apply(&one, "owner", &deployment()).await.refused(409, "Conflict");
-        let told = r#"conflict with "scaler" with subresource "scale": .spec.replicas"#;
-        assert!(why.ends_with(told), "{why}");
+        let expected = r#"conflict with "scaler" with subresource "scale": .spec.replicas"#;
+        assert!(why.ends_with(expected), "{why}");
 
         let mut more = raw.get(&path).await.ok();
         more["spec"]["replicas"] = 5.into();
         raw.put(&format!("{path}?fieldManager=updater"), &more).await.ok();
         assert_eq!(owners(&raw, &one).await, ["updater Update scale apps/v1"]);
         let why = raw.apply(&path, "scaler", &scale(&json!(6))).await.refused(409, "Conflict");
-        let told = r#"conflict with "updater" with subresource "scale" using autoscaling/v1: .spec.replicas"#;
-        assert!(why.ends_with(told), "{why}");
+        let expected = r#"conflict with "updater" with subresource "scale" using autoscaling/v1: .spec.replicas"#;
+        assert!(why.ends_with(expected), "{why}");
         raw.apply(&path, "scaler", &scale(&json!(5))).await.ok();
         let both = ["scaler Apply scale apps/v1", "updater Update scale apps/v1"];
         assert_eq!(owners(&raw, &one).await, both, "the same number is shared");

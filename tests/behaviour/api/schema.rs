@@ -56,7 +56,7 @@ on_both_servers! {
         let message = raw.put(&widget.one("w"), &same).await.refused(422, "Invalid");
         assert!(message.contains("is invalid: extra: Required value"), "{message}");
         raw.merge(&widget.one("w"), &json!({ "metadata": { "labels": { "a": "b" } }, "extra": "x" })).await.ok();
-        for (spec, told) in [
+        for (spec, expected) in [
             (json!({ "size": 3 }), ""),
             (json!({ "size": 8 }), "spec.size: Invalid value: 8"),
             (json!({ "host": "N" }), "spec.host: Invalid value"),
@@ -74,11 +74,11 @@ on_both_servers! {
         ] {
             let path = format!("{}?dryRun=All", widget.one("w"));
             let answer = raw.merge(&path, &json!({ "spec": spec })).await;
-            if told.is_empty() {
+            if expected.is_empty() {
                 answer.ok();
             } else {
                 let message = answer.refused(422, "Invalid");
-                assert!(message.contains(told), "{spec}: {message}");
+                assert!(message.contains(expected), "{spec}: {message}");
             }
         }
         raw.merge(&status, &json!({ "status": { "ready": false } })).await.ok();
@@ -93,7 +93,7 @@ on_both_servers! {
         let widget = Widget::new(&raw);
         let dry = format!("{DEFINITIONS}?dryRun=All");
         let syntax = "compilation failed: ERROR: <input>:1:";
-        for (rule, field, told) in [
+        for (rule, field, expected) in [
             (json!({}), "rule", "Required value: rule is not specified"),
             (json!({ "rule": "  " }), "rule", "Required value: rule is not specified"),
             (json!({ "rule": "self.a >" }), "rule", syntax),
@@ -121,7 +121,7 @@ on_both_servers! {
             let definition = widget.definition(&ruled(&rule));
             let message = raw.post(&dry, &definition).await.refused(422, "Invalid");
             let place = format!("spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].{field}: ");
-            assert!(message.contains(&place) && message.contains(told), "{rule}: {message}\nlacks\n{told}");
+            assert!(message.contains(&place) && message.contains(expected), "{rule}: {message}\nlacks\n{expected}");
         }
         for rule in [
             json!({ "rule": "self.a > 1", "message": " m ", "reason": "FieldValueForbidden", "fieldPath": ".a" }),
@@ -144,7 +144,7 @@ on_both_servers! {
     async fn schema_violations_are_reported_with_path_and_reason(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &schema()).await;
-        for (spec, told) in [
+        for (spec, expected) in [
             (json!({}), "spec.size: Required value"),
             (json!({ "size": "3" }), r#"spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#),
             (json!({ "size": 0 }), "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"),
@@ -161,7 +161,7 @@ on_both_servers! {
         ] {
             let message = raw.post(&widget.all(), &widget.object("w", &spec)).await.refused(422, "Invalid");
             let about = format!("Widget.{} \"w\" is invalid: ", widget.group);
-            assert_eq!(message.strip_prefix(&about), Some(told), "{spec}: {message}");
+            assert_eq!(message.strip_prefix(&about), Some(expected), "{spec}: {message}");
         }
     }
 
@@ -416,7 +416,7 @@ on_both_servers! {
             "spec":{{"n":1,"n":2,"l":[{{"a":1,"a":2}}]}},"spec":{{"n":4}},"bar":1,"bar":2}}"#,
             widget.group,
         );
-        for (path, body, told) in [
+        for (path, body, expected) in [
             (&maps, map, [
                 r#"duplicate field "metadata.name""#, r#"duplicate field "metadata.labels.x""#,
                 r#"duplicate field "data.k""#, r#"unknown field "foo""#,
@@ -435,18 +435,18 @@ on_both_servers! {
             let post = async |query: &str| raw.ask(Method::POST, &format!("{path}?{query}"), &json, body).await;
             let why = post("fieldValidation=Strict").await.refused(400, "BadRequest");
             let (_, reported) = why.split_once("strict decoding error: ").expect("the fields");
-            assert_eq!(reported, told.join(", "));
+            assert_eq!(reported, expected.join(", "));
             let ignored = post("fieldValidation=Ignore&dryRun=All").await;
             assert_eq!((ignored.code, ignored.warnings.len()), (201, 0));
             let warned = post("dryRun=All").await;
             assert_eq!(warned.code, 201, "{}", warned.text);
-            let told: Vec<_> = told.iter().map(|text| format!("299 - \"{}\"", text.replace('"', "\\\""))).collect();
-            assert_eq!(warned.warnings, told);
+            let expected: Vec<_> = expected.iter().map(|text| format!("299 - \"{}\"", text.replace('"', "\\\""))).collect();
+            assert_eq!(warned.warnings, expected);
         }
 
         raw.post(&maps, &named("m")).await.ok();
         let one = format!("{maps}/m");
-        for (kind, body, told) in [
+        for (kind, body, expected) in [
             ("merge", r#"{"data":{"k":"5","k":"6"}}"#, r#"duplicate field "data.k""#),
             ("strategic-merge", r#"{"data":{"k":"5","k":"7"}}"#, r#"duplicate field "data.k""#),
             (
@@ -455,10 +455,10 @@ on_both_servers! {
             ),
         ] {
             let why = raw.patch(&format!("{one}?fieldValidation=Strict"), kind, body).await.refused(422, "Invalid");
-            assert!(why.ends_with(&format!("strict decoding error: {told}")), "{why}");
+            assert!(why.ends_with(&format!("strict decoding error: {expected}")), "{why}");
             let warned = raw.patch(&one, kind, body).await;
             assert_eq!(warned.code, 200, "{}", warned.text);
-            assert_eq!(warned.warning, format!("299 - \"{}\"", told.replace('"', "\\\"")));
+            assert_eq!(warned.warning, format!("299 - \"{}\"", expected.replace('"', "\\\"")));
         }
         let apply = "application/apply-patch+yaml";
         let config = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":{"j":"5","j":"6"}}"#;

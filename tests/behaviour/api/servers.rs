@@ -83,9 +83,9 @@ on_both_servers! {
         let raw = server.raw().await;
         let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let why = raw.get(&format!("{}?{query}", raw.maps())).await.refused(422, "Invalid");
-        let told = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the \
+        let expected = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the \
                     WatchList feature gate is enabled";
-        assert!(why.ends_with(told), "{why}");
+        assert!(why.ends_with(expected), "{why}");
     }
 
     /// docs/apiserver.md: row 68.
@@ -190,7 +190,7 @@ on_both_servers! {
         let raw = server.raw().await;
         let mut events = raw.watch(&format!("{}?watch=1", raw.maps())).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
-        while events.told().await != "ADDED a" {}
+        while events.next_line().await != "ADDED a" {}
         let rest = async {
             while let Some(event) = events.next().await {
                 assert_ne!(event["type"], "ERROR", "{event}");
@@ -240,7 +240,7 @@ on_both_servers! {
         for query in ["watch=true", "watch=true&resourceVersion=0"] {
             let path = format!("{}?{query}&allowWatchBookmarks=true", raw.maps());
             let mut events = raw.watch(&path).await;
-            assert_eq!(events.told().await, "ADDED a", "{query}");
+            assert_eq!(events.next_line().await, "ADDED a", "{query}");
             let bookmark = events.event().await;
             assert_eq!(bookmark["type"], "BOOKMARK", "{query}");
             let annotations: &Value = &bookmark["object"]["metadata"]["annotations"];

@@ -58,7 +58,7 @@ on_both_servers! {
         let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;
         // The real server sends a bookmark only if there was an event.
         let created = raw.post(&raw.maps(), &named("b")).await.ok();
-        assert_eq!(events.told().await, "ADDED b");
+        assert_eq!(events.next_line().await, "ADDED b");
         let bookmark = events.event().await;
         assert_eq!(bookmark["type"], "BOOKMARK");
         let object = &bookmark["object"];
@@ -68,9 +68,9 @@ on_both_servers! {
         assert_eq!(fields, ["resourceVersion"]);
         assert!(version(object) >= version(&created), "{bookmark}");
         // At most the bookmark of each minute is sent before.
-        let mut next = events.told().await;
+        let mut next = events.next_line().await;
         while next == "BOOKMARK" {
-            next = events.told().await;
+            next = events.next_line().await;
         }
         assert_eq!(next, "end");
     }

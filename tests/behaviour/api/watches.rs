@@ -42,7 +42,7 @@ on_both_servers! {
         assert_eq!(error["type"], "ERROR");
         assert_eq!(error["object"]["kind"], "Status");
         assert_eq!((&error["object"]["code"], &error["object"]["reason"]), (&json!(410), &json!("Expired")));
-        assert_eq!(events.told().await, "end");
+        assert_eq!(events.next_line().await, "end");
     }
 
     /// docs/apiserver.md: row 58.
@@ -53,12 +53,12 @@ on_both_servers! {
         raw.post(&raw.maps(), &named("b")).await.ok();
         for (number, query) in ["watch=true", "watch=true&resourceVersion=0"].iter().enumerate() {
             let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;
-            let mut told = [events.told().await, events.told().await];
-            told.sort();
-            assert_eq!(told, ["ADDED a", "ADDED b"], "{query}");
+            let mut lines = [events.next_line().await, events.next_line().await];
+            lines.sort();
+            assert_eq!(lines, ["ADDED a", "ADDED b"], "{query}");
             let label = json!({ "metadata": { "labels": { "number": number.to_string() } } });
             raw.merge(&format!("{}/a", raw.maps()), &label).await.ok();
-            assert_eq!(events.told().await, "MODIFIED a", "the watch continues");
+            assert_eq!(events.next_line().await, "MODIFIED a", "the watch continues");
         }
     }
 
@@ -69,7 +69,7 @@ on_both_servers! {
         let path = format!("{}?watch=1&resourceVersion=1000000000000&timeoutSeconds=1", raw.maps());
         let mut events = raw.watch(&path).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
-        assert_eq!(events.told().await, "end");
+        assert_eq!(events.next_line().await, "end");
     }
 
     /// docs/apiserver.md: row 64.
@@ -78,8 +78,8 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?watch=1&timeoutSeconds=1", raw.maps())).await;
-        assert_eq!(events.told().await, "ADDED a");
-        assert_eq!(events.told().await, "end", "without an error, or a bookmark that was not asked for");
+        assert_eq!(events.next_line().await, "ADDED a");
+        assert_eq!(events.next_line().await, "end", "without an error, or a bookmark that was not asked for");
     }
 
     /// docs/apiserver.md: row 60.
@@ -88,7 +88,7 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?{INITIAL}&allowWatchBookmarks=true", raw.maps())).await;
-        assert_eq!(events.told().await, "ADDED a");
+        assert_eq!(events.next_line().await, "ADDED a");
         let bookmark = events.event().await;
         assert_eq!(bookmark["type"], "BOOKMARK");
         let object = &bookmark["object"];
@@ -97,9 +97,9 @@ on_both_servers! {
         assert_eq!(object["metadata"].get("name"), None);
         assert!(version(object) >= version(&created));
         raw.post(&raw.maps(), &named("b")).await.ok();
-        let mut next = events.told().await;
+        let mut next = events.next_line().await;
         while next == "BOOKMARK" {
-            next = events.told().await;
+            next = events.next_line().await;
         }
         assert_eq!(next, "ADDED b");
     }
@@ -110,9 +110,9 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?{INITIAL}", raw.maps())).await;
-        assert_eq!(events.told().await, "ADDED a");
+        assert_eq!(events.next_line().await, "ADDED a");
         raw.post(&raw.maps(), &named("b")).await.ok();
-        assert_eq!(events.told().await, "ADDED b");
+        assert_eq!(events.next_line().await, "ADDED b");
     }
 
     /// docs/apiserver.md: row 61.
@@ -123,7 +123,7 @@ on_both_servers! {
         let query = "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
         let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;
         raw.post(&raw.maps(), &named("b")).await.ok();
-        assert_eq!(events.told().await, "ADDED b");
+        assert_eq!(events.next_line().await, "ADDED b");
     }
 
     /// docs/apiserver.md: rows 43, 60.
@@ -163,9 +163,9 @@ on_both_servers! {
             raw.merge(&format!("{}/a", raw.maps()), &change).await.ok()
         };
         label(json!({ "tier": "front" })).await;
-        assert_eq!(events.told().await, "ADDED a");
+        assert_eq!(events.next_line().await, "ADDED a");
         label(json!({ "other": "1" })).await;
-        assert_eq!(events.told().await, "MODIFIED a");
+        assert_eq!(events.next_line().await, "MODIFIED a");
         let out = label(json!({ "tier": "back" })).await;
         let event = events.event().await;
         assert_eq!(event["type"], "DELETED");
@@ -173,7 +173,7 @@ on_both_servers! {
         assert_eq!(version(&event["object"]), version(&out), "at the time of the change");
         label(json!({ "other": "2" })).await;
         label(json!({ "tier": "front" })).await;
-        assert_eq!(events.told().await, "ADDED a", "what is outside goes unseen");
+        assert_eq!(events.next_line().await, "ADDED a", "what is outside goes unseen");
     }
 
     /// docs/apiserver.md: row 70.
@@ -184,10 +184,10 @@ on_both_servers! {
         raw.post(&raw.maps(), &named("b")).await.ok();
         let path = format!("{}?watch=1&fieldSelector=metadata.name%3Da", raw.maps());
         let mut events = raw.watch(&path).await;
-        assert_eq!(events.told().await, "ADDED a");
+        assert_eq!(events.next_line().await, "ADDED a");
         raw.delete(&format!("{}/b", raw.maps())).await.ok();
         raw.delete(&format!("{}/a", raw.maps())).await.ok();
-        assert_eq!(events.told().await, "DELETED a");
+        assert_eq!(events.next_line().await, "DELETED a");
     }
 
     /// docs/apiserver.md: row 52.
@@ -225,12 +225,12 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?watch=1", raw.maps())).await;
-        assert_eq!(events.told().await, "ADDED a");
+        assert_eq!(events.next_line().await, "ADDED a");
         let path = format!("{}/a", raw.maps());
         assert_eq!(raw.put(&path, &created).await.ok(), created);
         let nothing = json!({ "metadata": { "labels": {} } });
         assert_eq!(version(&raw.merge(&path, &nothing).await.ok()), version(&created));
         raw.delete(&path).await.ok();
-        assert_eq!(events.told().await, "DELETED a");
+        assert_eq!(events.next_line().await, "DELETED a");
     }
 }

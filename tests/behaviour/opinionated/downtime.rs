@@ -65,9 +65,9 @@ on_both_servers! {
     }
 }
 
-/// Two objects, one of which is deleted while the operator is down; `told` is what it receives
-/// of the one that stayed and of the other when it is up again.
-async fn down<F>(configs: &Api<ConfigMap>, log: &Log, start: impl Fn() -> F, told: [&str; 2])
+/// One of two objects is deleted while the operator is down. `calls` are the calls of the
+/// restarted operator: that for the remaining object, and that for the deleted one.
+async fn down<F>(configs: &Api<ConfigMap>, log: &Log, start: impl Fn() -> F, calls: [&str; 2])
 where
     F: Future<Output = Running>,
 {
@@ -83,7 +83,7 @@ where
     has(configs, "a", &[OWN]).await;
     let running = start().await;
     gone(configs, "a").await;
-    for line in told {
+    for line in calls {
         log.until(line).await;
         assert_eq!(log.count(line), 1, "{line}");
     }
@@ -130,7 +130,7 @@ async fn crash<F>(
             log.count(&line),
             1,
             "{line} in {:?} after {write}",
-            log.said()
+            log.lines()
         );
     }
 }

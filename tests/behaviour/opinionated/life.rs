@@ -32,7 +32,7 @@ on_both_servers! {
         let running = Running::watch(source(&cluster).await, watcher);
         create(&configs, &config("a", "1")).await;
         has(&configs, "a", &[OWN]).await;
-        assert_eq!(log.said(), ["add a=1"]);
+        assert_eq!(log.lines(), ["add a=1"]);
         merge(&configs, "a", json!({ "data": { "value": "2" } })).await;
         log.until("update a=2").await;
         log.fail(2);
@@ -42,7 +42,7 @@ on_both_servers! {
         create(&configs, &config("z", "1")).await;
         has(&configs, "z", &[OWN]).await;
         let deletes = ["delete a=2"; 3];
-        assert_eq!(log.said(), [&["add a=1", "update a=2"], &deletes[..], &["add z=1"]].concat());
+        assert_eq!(log.lines(), [&["add a=1", "update a=2"], &deletes[..], &["add z=1"]].concat());
         running.stop().await;
     }
 
@@ -62,7 +62,7 @@ on_both_servers! {
         has(&configs, "z", &[OWN]).await;
         let deletes = ["deleted a=2"; 3];
         assert_eq!(
-            log.said(),
+            log.lines(),
             [&["created a=1", "updated a=2"], &deletes[..], &["created z=1"]].concat()
         );
         running.stop().await;
@@ -92,17 +92,17 @@ on_both_servers! {
     async fn a_custom_resource_accepts_the_default_finalizer(cluster: Cluster) {
         cluster.install(&Gadget::crd()).await;
         let gadgets = cluster.api_aside::<Gadget>();
-        let (tell, mut told) = mpsc::channel(16);
-        let tell_update = tell.clone();
+        let (sender, mut receiver) = mpsc::channel(16);
+        let update_sender = sender.clone();
         let watcher = SimpleWatcher::new()
             .on_add(move |gadget: Arc<Gadget>| {
-                let tell = tell.clone();
-                async move { tell.send(format!("add {}", gadget.spec.size)).await }
+                let sender = sender.clone();
+                async move { sender.send(format!("add {}", gadget.spec.size)).await }
             })
             .on_update(move |old: Arc<Gadget>, new: Arc<Gadget>| {
-                let tell = tell_update.clone();
+                let sender = update_sender.clone();
                 let line = format!("update {} {}", old.spec.size, new.spec.size);
-                async move { tell.send(line).await }
+                async move { sender.send(line).await }
             });
         let finalizers = Finalizers::new(cluster.aside(), DefaultFinalizerSupplier);
         let finalizers = finalizers.expect("a finalizer");
@@ -131,8 +131,8 @@ on_both_servers! {
         gadgets.patch("a", &params, &label).await.expect("there");
         let size = merge(json!({ "spec": { "size": 2 } }));
         gadgets.patch("a", &params, &size).await.expect("there");
-        assert_eq!(told.recv().await.as_deref(), Some("add 1"));
-        assert_eq!(told.recv().await.as_deref(), Some("update 1 2"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("add 1"));
+        assert_eq!(receiver.recv().await.as_deref(), Some("update 1 2"));
         gadgets.delete("a", &DeleteParams::default()).await.expect("there");
         let gone = |gadget: Option<&Gadget>| gadget.is_none();
         await_condition(gadgets, "a", gone).await.expect("gone");

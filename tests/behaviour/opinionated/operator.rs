@@ -90,16 +90,16 @@ impl Log {
         }
     }
 
-    pub(super) fn said(&self) -> Vec<String> {
+    pub(super) fn lines(&self) -> Vec<String> {
         self.lines.borrow().clone()
     }
 
-    /// How many times exactly this has been said.
+    /// The number of times that `line` was recorded.
     pub(super) fn count(&self, line: &str) -> usize {
         self.lines.borrow().iter().filter(|it| *it == line).count()
     }
 
-    /// Waits until this has been said.
+    /// Waits until `line` was recorded.
     pub(super) async fn until(&self, line: &str) {
         self.until_times(1, line).await;
     }
@@ -107,8 +107,9 @@ impl Log {
     /// Waits until `line` was recorded `times` times.
     pub(super) async fn until_times(&self, times: usize, line: &str) {
         let mut lines = self.lines.subscribe();
-        let said = |lines: &Vec<String>| lines.iter().filter(|it| *it == line).count() >= times;
-        _ = lines.wait_for(said).await;
+        let is_logged =
+            |lines: &Vec<String>| lines.iter().filter(|it| *it == line).count() >= times;
+        _ = lines.wait_for(is_logged).await;
     }
 
     pub(super) fn watcher(&self) -> SimpleWatcher<ConfigMap> {

@@ -107,7 +107,7 @@ on_both_servers! {
             merge(&configs, "a", json!({ "metadata": { "labels": { "app": "db" } } })).await;
             has(&configs, "a", &[]).await;
             let calls: Vec<_> = calls.iter().map(|call| format!("{call} a=1")).collect();
-            assert_eq!(log.said(), calls, "{leaving:?}");
+            assert_eq!(log.lines(), calls, "{leaving:?}");
             delete(&configs, "a").await;
             gone(&configs, "a").await;
             running.stop().await;
@@ -125,7 +125,7 @@ on_both_servers! {
         create(&configs, &config("z", "1")).await;
         has(&configs, "z", &[OWN]).await;
         assert_eq!(configs.get("a").await.expect("there").finalizers(), [THEIRS]);
-        assert_eq!(log.said(), ["created z=1"]);
+        assert_eq!(log.lines(), ["created z=1"]);
         merge(&configs, "a", json!({ "metadata": { "finalizers": null } })).await;
         log.until("deleted a=1").await;
         running.stop().await;
@@ -144,7 +144,7 @@ on_both_servers! {
         has(&configs, "a", &[today, THEIRS]).await;
         delete(&configs, "a").await;
         has(&configs, "a", &[THEIRS]).await;
-        assert_eq!(log.said(), ["delete a=1"], "it had been added under the former name");
+        assert_eq!(log.lines(), ["delete a=1"], "it had been added under the former name");
         merge(&configs, "a", json!({ "metadata": { "finalizers": null } })).await;
         running.stop().await;
     }

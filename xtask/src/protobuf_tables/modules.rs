@@ -57,8 +57,8 @@ fn download(repository: &Repository, name: &str) -> Result<(String, PathBuf)> {
         .output()
         .map_err(|error| format!("cannot run go, which downloads {name}: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cannot download {name}: {said}").into());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cannot download {name}: {stderr}").into());
     }
     let module: Value = serde_json::from_slice(&output.stdout)?;
     let field = |field: &str| module[field].as_str().map(str::to_owned);

@@ -111,8 +111,8 @@ fn a_name_is_a_type_or_has_an_underscore() {
 fn is_name(word: &str) -> bool {
     let mut letters = word.chars();
     let begins = letters.next().is_some_and(char::is_uppercase);
-    let goes_on = letters.next().is_some_and(char::is_lowercase);
-    (begins && goes_on) || word.trim_matches('_').contains('_')
+    let continues = letters.next().is_some_and(char::is_lowercase);
+    (begins && continues) || word.trim_matches('_').contains('_')
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

@@ -1,4 +1,5 @@
-//! The rule that comments, texts and documents use plain words: a list of words to avoid.
+//! The rule that comments, texts, documents and declared names use plain words: a list of words to
+//! avoid.
 //!
 //! Many readers see this code for the first time, under pressure, and not in their first language.
 //! A sentence with a word of the list usually has to be read twice: it hides who acts ("is told"),
@@ -84,25 +85,75 @@ const WORDS: [(&str, &str); 61] = [
     ("much like", "\"similar to\""),
 ];
 
-/// Where a word of the list is the right one, and why.
-const ALLOWED: [(&str, &str, &str); 1] = [(
-    "xtask/src/tidy/language.rs",
-    "",
-    "this file is the list itself",
-)];
+/// Words that are only ruled out in the names of functions, types, constants and variables.
+const WORDS_OF_NAMES: [(&str, &str); 7] = [
+    ("said", "\"message\", \"logged\", \"requested\""),
+    ("hear", "\"receive\""),
+    ("agenda", "\"queue\", \"timers\""),
+    ("shelf", "\"map\", \"dead letters\""),
+    ("crew", "\"workers\", \"set\""),
+    ("house", "name the module"),
+    ("packed", "\"raw\""),
+];
+
+/// The path of a file, a word of the list that is the right one there, and the reason. An empty word
+/// stands for all words.
+const ALLOWED: [(&str, &str, &str); 5] = [
+    (
+        "xtask/src/tidy/language.rs",
+        "",
+        "this file is the list itself",
+    ),
+    (
+        "crates/protobuf/src/wire/reader.rs",
+        "packed",
+        "the term of protobuf for the encoding of a list",
+    ),
+    (
+        "crates/informer/src/decode/json/agreement/lengths.rs",
+        "told",
+        "the reader of a list is told its length: serde's `size_hint`",
+    ),
+    (
+        "crates/informer/src/decode/json/agreement/lengths.rs",
+        "is told",
+        "the reader of a list is told its length: serde's `size_hint`",
+    ),
+    (
+        "crates/informer/src/decode/json/agreement/lengths.rs",
+        "are told",
+        "the reader of a list is told its length: serde's `size_hint`",
+    ),
+];
+
+/// The keywords before a declared name.
+const DECLARATIONS: [&str; 8] = [
+    "fn", "struct", "enum", "trait", "type", "const", "static", "let",
+];
 
 /// The extensions of checked files. Data and generated files are not checked.
 const EXTENSIONS: [&str; 5] = ["rs", "go", "md", "toml", "yml"];
 
+#[derive(Clone, Copy, PartialEq)]
+enum Language {
+    Prose,
+    Rust,
+    OtherCode,
+}
+
 #[test]
-fn comments_texts_and_documents_use_plain_words() {
+fn comments_texts_documents_and_names_use_plain_words() {
     let repository = Repository::here();
     let mut findings = Vec::new();
     for extension in EXTENSIONS {
         let sources = repository.sources(extension);
         for source in sources.expect("the repository can be read") {
-            let is_code = matches!(extension, "rs" | "go");
-            for (line, word, instead) in ruled_out(&source.text, is_code, &WORDS) {
+            let language = match extension {
+                "rs" => Language::Rust,
+                "go" => Language::OtherCode,
+                _ => Language::Prose,
+            };
+            for (line, word, instead) in ruled_out(&source.text, language, &WORDS) {
                 let is_allowed = ALLOWED.iter().any(|(path, allowed, _)| {
                     *path == source.path && (allowed.is_empty() || *allowed == word)
                 });
@@ -121,7 +172,7 @@ fn comments_texts_and_documents_use_plain_words() {
 #[test]
 fn words_are_found_in_comments_and_texts_and_not_in_code() {
     let code = |text| {
-        ruled_out(text, true, &WORDS)
+        ruled_out(text, Language::OtherCode, &WORDS)
             .into_iter()
             .map(|it| it.1)
             .collect::<Vec<_>>()
@@ -137,32 +188,74 @@ fn words_are_found_in_comments_and_texts_and_not_in_code() {
     assert_eq!(code("/// It waits for a\n    /// while."), ["a while"]);
     assert_eq!(code("let url = \"http://here\"; whom();"), [""; 0]);
     assert_eq!(code("/// A mushroom, amended."), [""; 0]);
-    let document = ruled_out("# The house\n\nIt is\ntold.", false, &WORDS);
+    let document = ruled_out("# The house\n\nIt is\ntold.", Language::Prose, &WORDS);
     assert_eq!(
         document.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(),
         [(1, "the house"), (3, "is told"), (4, "told")]
     );
 }
 
-/// The words of `avoided` in `text`, each with its line and what to write instead.
+#[test]
+fn words_are_found_in_declared_names() {
+    let code = |text| {
+        ruled_out(text, Language::Rust, &WORDS)
+            .into_iter()
+            .map(|it| it.1)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(code("fn nobody_waits() {"), ["nobody"]);
+    assert_eq!(code("fn a_handler_is_told_twice() {"), ["is told", "told"]);
+    assert_eq!(code("pub(crate) struct ToldEvents<T> {"), ["told"]);
+    assert_eq!(code("const MAX_PATIENCE: u64 = 3;"), ["patience"]);
+    assert_eq!(code("let (mut owed, next) = (1, told());"), ["owed"]);
+    assert_eq!(code("if let Some(room) = rooms.next() {"), ["room"]);
+    assert_eq!(code("let said = 1; // In vain."), ["in vain", "said"]);
+    assert_eq!(code("let mushroom = told(heard);"), [""; 0]);
+    assert_eq!(code("let value: Told = 1;"), [""; 0]);
+    assert_eq!(
+        code("/// A comment that says\n/// that it said so."),
+        [""; 0]
+    );
+}
+
+/// The words of `avoided` in `text`, each with its line and what to write instead. In Rust, the
+/// declared names are checked too.
 fn ruled_out(
     text: &str,
-    is_code: bool,
+    language: Language,
     avoided: &[(&'static str, &'static str)],
 ) -> Vec<(usize, &'static str, &'static str)> {
     let words = text
         .lines()
         .enumerate()
         .flat_map(|(index, line)| {
-            let prose = if is_code {
-                prose(line)
-            } else {
+            let prose = if language == Language::Prose {
                 line.to_owned()
+            } else {
+                prose(line)
             };
-            let words = words(&prose);
-            words.into_iter().map(move |word| (index + 1, word))
+            words(&prose).into_iter().map(move |word| (index + 1, word))
         })
         .collect::<Vec<_>>();
+    let mut found = phrases(&words, avoided);
+    if language == Language::Rust {
+        let lines = text.lines().enumerate();
+        let names = lines.flat_map(|(index, line)| {
+            let words = words_of_names(line).into_iter();
+            words.map(move |word| (index + 1, word))
+        });
+        let names = names.collect::<Vec<_>>();
+        found.extend(phrases(&names, avoided));
+        found.extend(phrases(&names, &WORDS_OF_NAMES));
+    }
+    found
+}
+
+/// The phrases of `avoided` in `words`, each with its line and what to write instead.
+fn phrases(
+    words: &[(usize, String)],
+    avoided: &[(&'static str, &'static str)],
+) -> Vec<(usize, &'static str, &'static str)> {
     let mut found = Vec::new();
     for at in 0..words.len() {
         for &(phrase, instead) in avoided {
@@ -177,6 +270,80 @@ fn ruled_out(
         }
     }
     found
+}
+
+/// The words of the names that a line of code declares, with a full stop after each name.
+fn words_of_names(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for name in declared_names(&without_prose(line)) {
+        for part in name.split('_') {
+            let mut word = String::new();
+            for letter in part.chars() {
+                let is_upper = letter.is_uppercase();
+                let follows_lower = word.ends_with(char::is_lowercase);
+                if is_upper && follows_lower {
+                    words.push(std::mem::take(&mut word).to_lowercase());
+                }
+                word.push(letter);
+            }
+            words.push(word.to_lowercase());
+        }
+        words.push(".".to_owned());
+    }
+    words
+}
+
+/// The names that a line of code declares after a keyword: one name, or those of a pattern after
+/// `let`.
+fn declared_names(code: &str) -> Vec<&str> {
+    let is_part_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut names = Vec::new();
+    let mut declaration = None;
+    let mut rest = code;
+    while let Some(at) = rest.find(is_part_of_name) {
+        let (between, after) = rest.split_at(at);
+        let end = after.find(|letter| !is_part_of_name(letter));
+        let (word, tail) = after.split_at(end.unwrap_or(after.len()));
+        if between.contains(['=', ':', ';', '{', '<']) {
+            declaration = None;
+        }
+        if DECLARATIONS.contains(&word) {
+            declaration = Some(word);
+        } else if let Some(keyword) = declaration
+            && !matches!(word, "mut" | "ref" | "unsafe" | "async" | "fn")
+        {
+            let is_constructor = word.starts_with(char::is_uppercase) && keyword == "let";
+            if !is_constructor {
+                names.push(word);
+            }
+            if keyword != "let" {
+                declaration = None;
+            }
+        }
+        rest = tail;
+    }
+    names
+}
+
+/// A line of code without its comment and its string literals.
+fn without_prose(line: &str) -> String {
+    let mut code = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(['"', '/']) {
+        code.push_str(&rest[..at]);
+        let here = &rest[at..];
+        if here.starts_with("//") {
+            return code;
+        }
+        if let Some(text) = here.strip_prefix('"') {
+            let end = end_of_text(text);
+            rest = text.get(end + 1..).unwrap_or_default();
+        } else {
+            code.push('/');
+            rest = &here[1..];
+        }
+    }
+    code + rest
 }
 
 /// The comment and the string literals of a line of code.

@@ -103,8 +103,8 @@ impl Cluster {
     }
 }
 
-/// What the real server says of a field that does not fit its type: it decodes such fields one by
-/// one.
+/// The real server's error for a field that does not fit its type. The real server decodes such
+/// fields one by one.
 fn type_fault(why: &str) -> Cow<'_, str> {
     if why.starts_with("illegal base64") {
         return format!("error decoding from json: {why}").into();
@@ -116,7 +116,7 @@ fn type_fault(why: &str) -> Cow<'_, str> {
     }
 }
 
-/// A configuration without its `apiVersion` and `kind`, which must be those of the URL.
+/// A configuration without `apiVersion` and `kind`, which must match the URL.
 pub(super) fn configuration(
     resource: &Resource,
     api_version: &str,

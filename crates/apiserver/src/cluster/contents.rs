@@ -11,10 +11,10 @@ use super::{Cluster, NAMESPACES, Part, ownership};
 use crate::store::Key;
 use crate::wire::WriteOptions;
 
-/// The names of these controllers as field managers.
+/// The field manager of these controllers.
 pub(super) const CONTROLLERS: &str = "kube-controller-manager";
 
-/// Where service accounts and config maps are stored.
+/// The tables of service accounts and config maps in the store.
 const CONTENTS: [&str; 2] = ["serviceaccounts", "configmaps"];
 
 /// The name of the service account.
@@ -23,11 +23,11 @@ const ACCOUNT: &str = "default";
 /// The name of the config map.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
-/// A certificate that signs nothing: this server speaks plain HTTP, and clients only want to read
-/// one. Its key was thrown away.
+/// A certificate that signs nothing, because this server speaks plain HTTP. Clients require one
+/// that they can parse. Its key was deleted.
 const CERTIFICATE: &str = include_str!("root_ca.pem");
 
-/// The annotation of the config map, in Kubernetes' words.
+/// The annotation of the config map, with the text of Kubernetes.
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when \
      using internal endpoints such as the internal service IP or kubernetes.default.svc. No other \
      usage is guaranteed across distributions of Kubernetes clusters.";
@@ -35,8 +35,8 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 // === impl Cluster ===
 
 impl Cluster {
-    /// Creates or restores what each namespace has, after a write to one of the three resources.
-    /// Whether it wrote anything.
+    /// Creates or restores the initial objects of each namespace, after a write to one of the three
+    /// resources. Returns whether it wrote anything.
     pub(super) fn fill_namespaces(&mut self, now: &str) -> bool {
         let Some(seen) = self.contents_seen else {
             return false;

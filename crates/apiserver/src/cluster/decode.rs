@@ -114,7 +114,7 @@ pub(super) fn decode(
     })
 }
 
-/// The errors of a decoded object by the schema of `resource`. `before` is the old object of an update.
+/// The schema errors of a decoded object. `before` is the old object of an update.
 pub(super) fn check_schema(
     resource: &Resource,
     part: Part,
@@ -128,7 +128,7 @@ pub(super) fn check_schema(
     let Some(schema) = &resource.schema else {
         return Vec::new();
     };
-    // The schema may speak of both, and they aren't stored.
+    // Rules of the schema can refer to both fields, which are not stored.
     object["apiVersion"] = resource.api_version().into();
     object["kind"] = resource.info.kind.as_str().into();
     let validate = |old: Option<&Value>| match part {
@@ -136,8 +136,8 @@ pub(super) fn check_schema(
         _ => schema.validate(object, old),
     };
     let mut errors = validate(None);
-    // What an update does not change may violate a schema that is newer than the object. Most
-    // updates are valid: the old object is not looked at for them.
+    // Unchanged parts of the object can violate a schema that is newer than the object. Most
+    // updates are valid and need no comparison with the old object.
     if let (false, Some(before)) = (errors.is_empty(), before) {
         errors = validate(Some(before));
     }
@@ -158,14 +158,14 @@ fn is_about(report: &str, path: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(['"', '.', '[']))
 }
 
-/// Brings the body of a built-in kind into the form of its type, and says which of its fields
-/// are unknown.
+/// Decodes the body of a built-in kind into the form of its type. Returns the paths of unknown
+/// fields.
 fn decode_typed(
     resource: &Resource,
     kind: &'static typed::Struct,
     body: &mut Value,
 ) -> Result<Vec<String>, Status> {
-    // An empty list of entries asks for them to be dropped, and no list asks for nothing.
+    // An empty list removes the managedFields. An absent list keeps them.
     let entries = metadata::field(body, "managedFields")
         .is_some_and(|entries| entries.as_array().is_some_and(Vec::is_empty));
     let unknown = typed::decode(kind, body).map_err(|error| cannot_handle(resource, &error))?;
@@ -185,7 +185,7 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
         } else {
             "apiVersion"
         };
-        // The body itself is not quoted: it may hold what should not be in a log.
+        // The error does not quote the body, which can contain secrets.
         return Err(Status::bad_request(format!(
             "Object '{missing}' is missing"
         )));
@@ -246,7 +246,7 @@ fn place(resource: &Resource, namespace: Option<&str>, body: &mut Value) -> Resu
     Ok(())
 }
 
-/// Why a body of a built-in kind did not fit its type, if that is what `status` says.
+/// The type error of a body of a built-in kind. `None` if `status` is another error.
 pub(super) fn type_error<'a>(resource: &Resource, status: &'a Status) -> Option<&'a str> {
     let nothing = cannot_handle(resource, "");
     let why = status.message().strip_prefix(nothing.message())?;

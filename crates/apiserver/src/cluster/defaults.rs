@@ -1,7 +1,7 @@
 //! Fields that the server fills into objects of the built-in kinds.
 //!
-//! The defaults of types are filled in when a body is decoded; here is what a kind as a whole
-//! gets, and a new object.
+//! Type defaults are filled in when a body is decoded. This module sets the defaults of whole
+//! kinds, and the initial fields of new objects.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,10 @@ use super::{NAMESPACES, strategy};
 use crate::metadata;
 use crate::registry::{Definition, Resource};
 
-/// Fills in what any write of an object of `resource` may leave out.
+/// Fills in the optional fields of an object of `resource`.
 ///
-/// On every write, as Kubernetes decodes them: an update that leaves a default out does
-/// not change the object.
+/// This happens with every write, like in Kubernetes: an update that omits a default does not
+/// change the object.
 pub(super) fn decoded(resource: &Resource, object: &mut Value) {
     if resource.info.custom {
         return;
@@ -28,17 +28,17 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Fills in what the server says of a new object of `resource`.
+/// Sets the fields that a new object of `resource` gets from the server.
 pub(super) fn created(resource: &Resource, object: &mut Value) {
     if &*resource.table == NAMESPACES {
         object["spec"] = json!({ "finalizers": ["kubernetes"] });
         object["status"] = json!({ "phase": "Active" });
-        // Its name may have been generated since it was decoded.
+        // The name can have been generated after the object was decoded.
         label_namespace(object);
     }
 }
 
-/// Each namespace has a label with its name.
+/// Sets the label with the name of the namespace.
 fn label_namespace(namespace: &mut Value) {
     let name = metadata::text(namespace, "name").to_owned();
     if name.is_empty() {
@@ -52,7 +52,7 @@ fn label_namespace(namespace: &mut Value) {
     }
 }
 
-/// `stringData` is there to be written only: its texts become `data`.
+/// Encodes `stringData`, which is write-only, into `data`.
 fn encode_string_data(secret: &mut Value) {
     let Some(texts) = secret
         .as_object_mut()

@@ -1,4 +1,5 @@
-//! The lifecycle of a custom resource definition: accepted, established, served, deleted.
+//! The lifecycle of a custom resource definition: accepted, established, served, terminating,
+//! deleted.
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ impl Cluster {
         if let Some(finalizers) = finalizers.as_array_mut() {
             finalizers.push(CRD_FINALIZER.into());
         }
-        // Like a namespace, it waits for other objects, and has no grace period.
+        // Like a namespace, a definition waits for other objects, and has no grace period.
         let metadata = metadata::of(&mut value);
         metadata.remove("deletionGracePeriodSeconds");
         if let Some(generation) = object.metadata("generation") {
@@ -136,7 +137,7 @@ impl Cluster {
                 self.store.remove(&DEFINITIONS.into(), &key);
                 self.retire(&key);
             } else {
-                // A client's finalizer keeps the definition, without any objects.
+                // A client's finalizer keeps the definition after its objects were removed.
                 self.store.put(&DEFINITIONS.into(), &key, value, 0);
             }
         }
@@ -155,7 +156,7 @@ impl Cluster {
         self.retire(key);
     }
 
-    /// The objects of a definition: none, if a built-in resource has its name.
+    /// The objects of a definition. Empty if a built-in resource has its name.
     fn objects_of(&self, key: &Key) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
         let objects = (!self.is_built_in(key)).then(|| self.store.objects(&key.name));
         objects.into_iter().flatten()
@@ -184,7 +185,7 @@ impl Cluster {
     }
 }
 
-/// Where the objects of a definition are stored: under its own name.
+/// The table of the objects of a definition, which has the name of the definition.
 fn table_of(key: &Key) -> Table {
     key.name.clone()
 }

@@ -109,7 +109,7 @@ impl Cluster {
             .take(if limit == 0 { usize::MAX } else { limit })
             .collect();
         let mut objects = Vec::with_capacity(selected.len());
-        // Each of them still exists: the effects of a deletion happen after the request.
+        // All of them still exist: the effects of a deletion follow after the request.
         for (key, object) in selected {
             self.delete(resource, &key, options, now)?;
             objects.push(object);
@@ -118,7 +118,7 @@ impl Cluster {
     }
 
     /// Removes an object, or marks it for deletion if it has finalizers or if its dependents
-    /// require one.
+    /// require a finalizer.
     pub(super) fn end(
         &mut self,
         table: &Table,
@@ -129,7 +129,7 @@ impl Cluster {
     ) -> Deleted {
         let finalizers = finalizers_of_deletion(object, options);
         if finalizers.is_empty() {
-            // A pod is marked for deletion first, although it waits for nothing.
+            // A pod is marked for deletion first, even without finalizers and a grace period.
             if &**table == PODS
                 && let Some(marked) = pods::marked(object, options, now)
             {
@@ -149,8 +149,8 @@ impl Cluster {
     }
 }
 
-/// The propagation policy: that of the request, or else that of the finalizers of the object, or
-/// else that of its kind.
+/// The propagation policy of the request; or else that of the object's finalizers; or else that of
+/// its kind.
 fn propagation(
     resource: &Resource,
     object: &Stored,
@@ -160,8 +160,8 @@ fn propagation(
     match resource.rules.default_propagation {
         DefaultPropagation::Background => options.propagation,
         DefaultPropagation::Orphan => {
-            let said = options.propagation.or_else(own);
-            said.or(Some(Propagation::Orphan))
+            let policy = options.propagation.or_else(own);
+            policy.or(Some(Propagation::Orphan))
         }
         DefaultPropagation::Unsupported => Some(Propagation::Background),
     }
@@ -172,7 +172,7 @@ fn finalizers(object: &Stored) -> &[Value] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The propagation policy that the finalizers of an object state.
+/// The propagation policy in the finalizers of an object.
 fn own_propagation(finalizers: &[Value]) -> Option<Propagation> {
     let mut finalizers = finalizers.iter();
     finalizers.find_map(|finalizer| match finalizer.as_str() {
@@ -183,7 +183,7 @@ fn own_propagation(finalizers: &[Value]) -> Option<Propagation> {
 }
 
 /// The finalizers of a terminating object: its own, and one for the propagation policy. Without a
-/// policy in the request, it keeps the one that it has.
+/// policy in the request, the object keeps its policy.
 pub(super) fn finalizers_of_deletion(object: &Stored, options: &DeleteOptions) -> Vec<Value> {
     let before = finalizers(object);
     let wanted = match options.propagation.or_else(|| own_propagation(before)) {
@@ -211,7 +211,7 @@ fn check_preconditions(
         .metadata("name")
         .and_then(|name| name.as_str())
         .unwrap_or_default();
-    // Kubernetes names the kind here where it otherwise names the resource.
+    // In this error, Kubernetes shows the kind instead of the resource.
     let about = About {
         resource: &resource.info.kind,
         ..resource.about_contents(name)

@@ -10,15 +10,15 @@ use super::Cluster;
 use crate::registry::Resource;
 use crate::store::Key;
 
-/// Where the events of both groups are stored.
+/// The tables of the events of both API groups.
 const EVENTS: &str = "events";
 
-/// The times at which events expire.
+/// The expiry times of events.
 #[derive(Debug)]
 pub(super) struct Expiry {
-    /// Zero if events do not expire.
+    /// The time to live. Zero if events do not expire.
     ttl: Duration,
-    /// The time of each event, since the start of the server. An event that was deleted stays here
+    /// The expiry time of each event, since the start of the server. A deleted event remains here
     /// until this time.
     due: BTreeMap<Key, Duration>,
     /// No event expires before this time.
@@ -41,7 +41,7 @@ impl Expiry {
         }
     }
 
-    /// Sets the time at which the event at `key`, which has been written, expires.
+    /// Sets the expiry time of the event at `key`, which was written.
     pub(super) fn renew(&mut self, key: &Key, now: Duration) {
         if self.ttl > Duration::ZERO {
             let due = now.saturating_add(self.ttl);
@@ -50,7 +50,7 @@ impl Expiry {
         }
     }
 
-    /// Returns the keys of the events that have expired, and forgets them.
+    /// Removes and returns the keys of the events that have expired.
     fn take_expired(&mut self, now: Duration) -> Vec<Key> {
         if now < self.next {
             return Vec::new();

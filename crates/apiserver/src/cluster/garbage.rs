@@ -45,21 +45,21 @@ enum Owner {
     Unknown,
 }
 
-/// Why an object is checked.
+/// The reason for which an object is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// It was written.
     Written,
-    /// An owner of it was removed, or waits for it.
+    /// One of its owners was removed, or waits for it.
     Owner,
-    /// A dependent of it was removed, or does not block it any more.
+    /// One of its dependents was removed, or no longer blocks it.
     Dependent,
 }
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Collects all garbage, also that of further rounds. Returns whether there was any.
+    /// Collects garbage until there is none. Returns whether there was any.
     pub(super) fn collect_garbage(&mut self, now: &str) -> bool {
         let mut any = false;
         while let Some(garbage) = self.store.next_garbage() {
@@ -83,7 +83,7 @@ impl Cluster {
         any
     }
 
-    /// Checks one object, as the collector of Kubernetes does for this cause.
+    /// Checks one object, like the garbage collector of Kubernetes for this cause.
     fn attend(&mut self, location: &Location, cause: Cause, now: &str) {
         let Some(mut object) = self.store.get(&location.0, &location.1).cloned() else {
             return;
@@ -109,7 +109,7 @@ impl Cluster {
         if owners.is_empty() || is(Owner::Unknown) {
             return;
         }
-        // A new dependent of an owner that waits stays until another one is removed.
+        // A new dependent of a waiting owner is kept until another dependent is removed.
         if cause == Cause::Written && !is(Owner::Absent) {
             return;
         }
@@ -123,7 +123,7 @@ impl Cluster {
         }
         let dependents = self.store.dependents(object.uid());
         let propagation = if is(Owner::Waiting) && !dependents.is_empty() {
-            // Two objects that own each other would wait for each other for ever.
+            // Without this, two objects that own each other would wait for each other forever.
             if dependents.iter().any(|it| self.waits_for_dependents(it)) {
                 self.unblock(location, now);
                 if let Some(unblocked) = self.store.get(&location.0, &location.1) {
@@ -132,7 +132,7 @@ impl Cluster {
             }
             Some(Propagation::Foreground)
         } else {
-            // With the policy of its finalizers, or else in the background.
+            // The propagation policy is that of its finalizers, or else `Background`.
             None
         };
         let options = DeleteOptions {

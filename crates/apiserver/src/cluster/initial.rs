@@ -1,5 +1,5 @@
-//! The objects that a kube-apiserver creates for itself: namespaces, the priority classes of the
-//! system, and the service `kubernetes`.
+//! The objects that a kube-apiserver creates at its start: namespaces, the system priority classes,
+//! and the service `kubernetes`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::wire::WriteOptions;
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// The priority classes of the system: name, value and description.
+/// The system priority classes: name, value and description.
 const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
     (
         "system-node-critical",
@@ -51,7 +51,7 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Option<&'static str>
     objects.collect()
 }
 
-/// Whether a priority class is one of the system.
+/// Whether a priority class is a system priority class.
 pub(super) fn is_system_class(name: &str) -> bool {
     PRIORITY_CLASSES.iter().any(|(class, ..)| *class == name)
 }
@@ -59,7 +59,7 @@ pub(super) fn is_system_class(name: &str) -> bool {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Creates an object as kube-apiserver itself.
+    /// Creates an object with the field manager of kube-apiserver.
     pub(super) fn create_initial(
         &mut self,
         group: &str,
@@ -73,8 +73,8 @@ impl Cluster {
         debug_assert!(created, "nothing else is there yet");
     }
 
-    /// Creates an object as a part of the cluster called `manager`. Whether that is allowed: a
-    /// quota may refuse it.
+    /// Creates an object with the field manager `manager`. Returns whether it was created: a quota
+    /// can reject it.
     pub(super) fn create_as(
         &mut self,
         manager: &str,

@@ -14,7 +14,7 @@ use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{ListOptions, VersionMatch, read_version};
 
-/// One page of a list, or the whole.
+/// One page of a list, or a complete list.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// The objects, in order.
@@ -43,7 +43,7 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 // === impl Cluster ===
 
 impl Cluster {
-    /// The objects of `resource` in `namespace`, or in all.
+    /// Lists the objects of `resource` in `namespace`, or in all namespaces.
     ///
     /// The caller must have waited for a `resourceVersion` from the future.
     ///
@@ -81,7 +81,7 @@ impl Cluster {
             (Some(wanted), Some(VersionMatch::Exact)) => {
                 self.page(resource, namespace, &selector, wanted, None, limit)
             }
-            // The meaning of a page without `resourceVersionMatch`, for older clients.
+            // Older clients rely on this meaning of a page without `resourceVersionMatch`.
             (Some(wanted), None) if options.limit > 0 => {
                 self.page(resource, namespace, &selector, wanted, None, limit)
             }
@@ -89,7 +89,7 @@ impl Cluster {
         }
     }
 
-    /// The page that a continue token asks for.
+    /// The page of a continue token.
     fn list_on(
         &self,
         resource: &Resource,
@@ -159,7 +159,7 @@ impl Cluster {
             Some(last) if !is_last => Continue::after(last, revision).encode(),
             _ => String::new(),
         };
-        // With a selector, all remaining objects would have to be checked.
+        // With a selector, counting would require a check of all remaining objects.
         let remaining = (!is_last && selector.is_everything()).then(|| rest.count() + 1);
         Ok(Page {
             items,
@@ -192,7 +192,7 @@ impl Continue {
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| {
             let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             let strange = token.bytes().position(|byte| !is_digit(byte));
-            // The error of an incomplete group of four is at its beginning.
+            // Go reports an incomplete group of four at its beginning.
             let at = strange.unwrap_or(token.len() - token.len() % 4);
             Status::bad_request(format!(
                 "invalid continue token: continue key is not valid: illegal base64 data at input \
@@ -208,7 +208,7 @@ impl Continue {
         }
     }
 
-    /// The last key of the page before.
+    /// The last key of the previous page.
     fn last_key(&self) -> Result<Key, Status> {
         let key = self
             .start

@@ -11,7 +11,7 @@ use super::{Cluster, DEFINITIONS};
 use crate::registry::Definition;
 use crate::store::Key;
 
-/// The fields of the names of a definition that share one set of names with other definitions.
+/// The name fields that must be unique among the definitions of a group.
 const RESOURCE_FIELDS: [&str; 2] = ["plural", "singular"];
 
 const KIND_FIELDS: [&str; 2] = ["kind", "listKind"];
@@ -25,7 +25,7 @@ struct UsedNames<'a> {
 
 /// A name that another definition has.
 #[derive(Debug)]
-struct Conflict {
+struct NameConflict {
     reason: &'static str,
     message: String,
 }
@@ -69,7 +69,7 @@ impl Cluster {
         let used = self.used_names(Definition::of(before).group());
         let (names, conflict) = used.accept(wanted, has);
         let is_accepted = conflict.is_none();
-        let conflict = conflict.unwrap_or_else(|| Conflict {
+        let conflict = conflict.unwrap_or_else(|| NameConflict {
             reason: "NoConflicts",
             message: "no conflicts found".to_owned(),
         });
@@ -177,7 +177,7 @@ impl Cluster {
 
 impl UsedNames<'_> {
     /// The names in `wanted` that are free, with those in `has` otherwise, and the last conflict.
-    fn accept(&self, wanted: &Value, has: &Value) -> (Value, Option<Conflict>) {
+    fn accept(&self, wanted: &Value, has: &Value) -> (Value, Option<NameConflict>) {
         let mut names = has.clone();
         if !names.is_object() {
             names = json!({});
@@ -187,7 +187,7 @@ impl UsedNames<'_> {
             let name = text(wanted, field);
             if name != text(has, field) && used.contains(name) {
                 let message = format!("{name:?} is already in use");
-                conflict = Some(Conflict { reason, message });
+                conflict = Some(NameConflict { reason, message });
             } else if let Some(name) = wanted.get(field) {
                 names[field] = name.clone();
             }
@@ -198,7 +198,7 @@ impl UsedNames<'_> {
         let short = self.short_conflict(wanted, has);
         if let Some(message) = short {
             let reason = "ShortNamesConflict";
-            conflict = Some(Conflict { reason, message });
+            conflict = Some(NameConflict { reason, message });
         } else {
             copy(wanted, &mut names, "shortNames");
         }
@@ -206,7 +206,7 @@ impl UsedNames<'_> {
             let name = text(wanted, field);
             if name != text(has, field) && self.kinds.contains(name) {
                 let message = format!("{name:?} is already in use");
-                conflict = Some(Conflict { reason, message });
+                conflict = Some(NameConflict { reason, message });
             } else if let Some(name) = wanted.get(field) {
                 names[field] = name.clone();
             }

@@ -12,7 +12,7 @@ use crate::metadata;
 use crate::store::{Key, Stored, Table};
 use crate::wire::{DeleteOptions, WriteOptions};
 
-/// The largest number of remaining objects of a terminating namespace that are counted with each
+/// The maximum number of remaining objects of a terminating namespace that are counted after each
 /// write. While more remain, its first conditions are kept.
 const MAX_COUNTED: usize = 1_000;
 
@@ -90,7 +90,7 @@ impl Cluster {
             match new.iter_mut().find(|it| it["type"] == kind) {
                 Some(there) if same(there) => {}
                 Some(there) => {
-                    // The time is that of the last change of the status.
+                    // The time of the condition is that of the last change of its status.
                     if there["status"] == status {
                         condition["lastTransitionTime"] = there["lastTransitionTime"].take();
                     }
@@ -115,8 +115,8 @@ impl Cluster {
         self.store.put(&NAMESPACES.into(), key, value, 0);
     }
 
-    /// The conditions of a namespace whose contents are being deleted: type, whether it is true,
-    /// reason and message.
+    /// The conditions of a namespace whose contents are being deleted: type, status, reason and
+    /// message.
     fn conditions(&self, namespace: &str) -> [(&'static str, bool, &'static str, String); 5] {
         let mut resources: BTreeMap<&str, usize> = BTreeMap::new();
         let mut finalizers: BTreeMap<&str, usize> = BTreeMap::new();
@@ -129,7 +129,7 @@ impl Cluster {
             }
         }
         let resources = resources.into_iter().map(|(table, count)| {
-            // A resource of the core group has nothing behind its dot.
+            // The name of a resource in the core group ends with the dot.
             let dot = if table.contains('.') { "" } else { "." };
             format!("{table}{dot} has {count} resource instances")
         });
@@ -188,11 +188,11 @@ impl Cluster {
     }
 }
 
-/// A namespace, marked as terminating, with the finalizer that `options` ask for.
+/// A namespace, marked as terminating, with the finalizer that `options` request.
 pub(super) fn terminating(namespace: &Stored, options: &DeleteOptions, now: &str) -> Value {
     let mut value = namespace.value().clone();
     metadata::mark_dying(&mut value, now);
-    // What keeps a namespace is its contents, not a grace period.
+    // A namespace waits for its contents, and has no grace period.
     metadata::of(&mut value).remove("deletionGracePeriodSeconds");
     let finalizers = finalizers_of_deletion(namespace, options);
     if !finalizers.is_empty() || namespace.has_finalizers() {

@@ -1,4 +1,5 @@
-//! Pods: bindings to nodes, evictions, time to stop, resizes and ephemeral containers.
+//! Subresources and deletion of pods: binding, eviction, grace period, resize and ephemeral
+//! containers.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -13,27 +14,27 @@ use crate::status::{About, FieldError, Status};
 use crate::store::{Key, Stored};
 use crate::wire::DeleteOptions;
 
-/// Where pods are stored.
+/// The table of pods in the store.
 pub(super) const PODS: &str = "pods";
 
-/// Where disruption budgets are stored.
+/// The table of disruption budgets in the store.
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 
-/// How long a pod has to stop if its spec does not say, in seconds.
+/// The default of `terminationGracePeriodSeconds`.
 const DEFAULT_GRACE: i64 = 30;
 
-/// After how many seconds an eviction may be tried again, as Kubernetes says.
+/// The `retryAfterSeconds` of a refused eviction, as in Kubernetes.
 const RETRY_EVICTION: u32 = 10;
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Binds the pod at `key` to a node, as a scheduler asks for it.
+    /// Binds the pod at `key` to a node, for a scheduler.
     ///
     /// # Errors
     ///
-    /// 404 if there is no such pod, 409 if it has a node or waits for something, and 500 for a
-    /// binding without a node, as in Kubernetes.
+    /// 404 if the pod does not exist, 409 if it is terminating or has a node or scheduling gates,
+    /// and 500 for a binding without a node, as in Kubernetes.
     pub(crate) fn bind(
         &mut self,
         resource: &Resource,
@@ -89,12 +90,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes the pod at `key`, if the budget that it belongs to allows it.
+    /// Evicts the pod at `key`: deletes it if its disruption budget allows this.
     ///
     /// # Errors
     ///
-    /// 404 if there is no such pod, 429 if its budget does not allow it now, 500 if it has more
-    /// than one budget, and what a deletion is refused for.
+    /// 404 if the pod does not exist, 429 if its budget does not allow the disruption now, 500 if
+    /// it has more than one budget, and the errors of a delete.
     pub(crate) fn evict(
         &mut self,
         resource: &Resource,
@@ -127,7 +128,7 @@ impl Cluster {
         self.delete(resource, key, options, now)
     }
 
-    /// Takes one disruption from the budget of a pod.
+    /// Takes one disruption from the budget of a pod, if it has a budget.
     fn spend_budget(
         &mut self,
         key: &Key,
@@ -189,8 +190,8 @@ impl Cluster {
     }
 }
 
-/// What a deletion makes of a pod that runs on a node and has time to stop. Nothing if the pod
-/// goes as other objects do.
+/// The state of a running pod after a delete: marked for deletion, with a grace period. `None` if
+/// the pod is deleted without a grace period, like other objects.
 pub(super) fn stopping(pod: &Stored, options: &DeleteOptions, now: &str) -> Option<Value> {
     let now: Timestamp = now.parse().ok()?;
     let object = pod.value();
@@ -243,8 +244,7 @@ pub(super) fn stopping(pod: &Stored, options: &DeleteOptions, now: &str) -> Opti
     Some(dying)
 }
 
-/// What a deletion writes of a pod that goes at once, before it goes. Nothing if that is written
-/// already.
+/// The last state of a pod that is deleted immediately. `None` if that state is stored already.
 pub(super) fn marked(pod: &Stored, options: &DeleteOptions, now: &str) -> Option<Value> {
     let mut dying = pod.value().clone();
     if metadata::mark_dying(&mut dying, now) {
@@ -258,17 +258,17 @@ pub(super) fn marked(pod: &Stored, options: &DeleteOptions, now: &str) -> Option
     })
 }
 
-/// Whether a pod has time to stop, so that it does not go with its last finalizer.
+/// Whether the grace period of a pod keeps it, so that it is not removed with its last finalizer.
 pub(super) fn is_stopping(pod: &Value) -> bool {
     grace(pod).is_some_and(|grace| grace > 0)
 }
 
-/// How many seconds a dying pod has to stop.
+/// The grace period of a terminating pod, in seconds.
 fn grace(pod: &Value) -> Option<i64> {
     metadata::field(pod, "deletionGracePeriodSeconds")?.as_i64()
 }
 
-/// Takes the resources of containers over into `spec`, and nothing else.
+/// Copies only the resources and resize policies of containers into `spec`.
 pub(super) fn copy_resources(pod: &Value, spec: &mut Value) {
     for list in ["containers", "initContainers"] {
         let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else {
@@ -290,7 +290,7 @@ pub(super) fn copy_resources(pod: &Value, spec: &mut Value) {
     }
 }
 
-/// What is wrong with a resize.
+/// The errors of a resize.
 pub(super) fn check_resize(before: &Value, pod: &Value) -> Vec<FieldError> {
     let quality = |pod: &Value| super::strategy::quality(&pod["spec"]);
     let mut errors = Vec::new();
@@ -318,7 +318,7 @@ pub(super) fn check_resize(before: &Value, pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a change of ephemeral containers, beside their types.
+/// The errors of an update of ephemeral containers, in addition to those of their types.
 pub(super) fn check_ephemeral(before: &Value, pod: &Value) -> Vec<FieldError> {
     let containers = |pod: &Value| {
         let list = pod.pointer("/spec/ephemeralContainers");
@@ -340,7 +340,7 @@ pub(super) fn check_ephemeral(before: &Value, pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a label selector, as a JSON object, means an object.
+/// Whether a label selector, as a JSON object, matches an object.
 pub(super) fn selects(selector: &Value, object: &Stored) -> bool {
     let parsed = LabelSelector::parse(&selector_text(selector));
     selector.is_object() && parsed.is_ok_and(|selector| selector.matches(object.value()))
@@ -357,7 +357,7 @@ fn is_ready(pod: &Stored) -> bool {
     ready.any(|condition| condition["status"] == "True")
 }
 
-/// Sets the condition of this type.
+/// Adds a condition, or replaces the one of the same type.
 fn set_condition(pod: &mut Value, condition: Value) {
     let conditions = &mut pod["status"]["conditions"];
     if !conditions.is_array() {

@@ -11,7 +11,7 @@ use crate::wire::WriteOptions;
 // === impl Cluster ===
 
 impl Cluster {
-    /// The review in `body` as it is answered, and what the client should know about it.
+    /// The answer to the review in `body`, with its warnings.
     ///
     /// # Errors
     ///

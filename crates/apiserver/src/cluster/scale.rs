@@ -43,7 +43,7 @@ impl Cluster {
         Ok(Stored::unsaved(scale_of(object.value(), paths)))
     }
 
-    /// Changes the number of desired replicas of the object at `key`.
+    /// Changes the number of replicas of the object at `key`.
     ///
     /// # Errors
     ///
@@ -160,13 +160,13 @@ fn applied_scale(
     Ok(merged)
 }
 
-/// The JSON pointers to the numbers of a scale.
+/// The JSON pointers to the replica counts of a scale.
 fn paths<'a>(resource: &'a Resource, key: &Key) -> Result<&'a ScalePaths, Status> {
     let paths = resource.rules.scale.as_ref();
     paths.ok_or_else(|| Status::not_found(&resource.about(&key.name)))
 }
 
-/// Sets the number at a JSON pointer, with the objects around it.
+/// Sets the number at a JSON pointer. Creates the objects on the path to it.
 fn set(object: &mut Value, pointer: &str, number: i64) {
     let mut at = object;
     for part in pointer.split('/').skip(1) {
@@ -210,7 +210,7 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
     json!({ "metadata": metadata, "spec": spec, "status": status })
 }
 
-/// A selector as clients send it in URLs.
+/// A selector in the form of a query parameter.
 pub(super) fn selector_text(selector: &Value) -> String {
     let mut parts = Vec::new();
     // Replication controllers have a map of labels instead of a label selector.

@@ -23,16 +23,16 @@ mod pod;
 mod service;
 pub(super) mod signing;
 
-/// An annotation of daemon sets that counts the changes of their template.
+/// The annotation of daemon sets that counts the changes of their template.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Where priority classes are stored.
+/// The table of priority classes in the store.
 pub(super) const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
 
-/// Where certificate signing requests are stored.
+/// The table of certificate signing requests in the store.
 pub(super) const SIGNING_REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
-/// Where runtime classes are stored.
+/// The table of runtime classes in the store.
 const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
 
 // === impl Cluster ===
@@ -111,7 +111,7 @@ impl Cluster {
         }
     }
 
-    /// Fills in the priority of a pod, and how long it tolerates a node that fails.
+    /// Sets the priority of a pod, and its tolerations of failed nodes.
     fn admit_pod(&self, resource: &Resource, pod: &mut Value) -> Result<(), Status> {
         let name = metadata::text(pod, "name").to_owned();
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
@@ -150,7 +150,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The class of a pod, its priority and its policy.
+    /// The priority class of a pod, with its value and its preemption policy.
     fn priority(&self, name: &str) -> Option<(String, i64, Value)> {
         let policy = "PreemptLowerPriority";
         let classes = self.store.objects(PRIORITY_CLASSES);
@@ -178,7 +178,7 @@ impl Cluster {
     }
 }
 
-/// Copies fields from the old object that an update may not remove, or omits.
+/// Copies fields from the old object that an update cannot remove or that it omits.
 pub(super) fn prepare_update(
     resource: &Resource,
     part: Part,
@@ -206,7 +206,7 @@ pub(super) fn prepare_update(
         }
         ("services", Part::Main) => service::keep_allocated(before, object),
         ("persistentvolumeclaims", Part::Main) => {
-            // A claim keeps the volume that it is bound to.
+            // A claim remains bound to its volume.
             let volume = before.pointer("/spec/volumeName").cloned();
             if let (Some(volume), Some(Value::Object(spec))) = (volume, object.get_mut("spec")) {
                 spec.entry("volumeName").or_insert(volume);
@@ -217,7 +217,7 @@ pub(super) fn prepare_update(
     }
 }
 
-/// Drops the fields of a spec whose feature is off.
+/// Drops the fields of a spec whose feature gate is off.
 fn drop_disabled(table: &str, object: &mut Value) {
     const DISABLED: [(&str, &str); 4] = [
         ("leases.coordination.k8s.io", "preferredHolder"),
@@ -241,7 +241,7 @@ fn template_generation(object: &Value) -> i64 {
     number.unwrap_or_default()
 }
 
-/// Writes how often the template of a daemon set has changed.
+/// Writes the template generation of a daemon set into its annotation.
 pub(super) fn set_template_generation(object: &mut Value, generation: i64) {
     let annotations = metadata::of(object)
         .entry("annotations")
@@ -252,13 +252,13 @@ pub(super) fn set_template_generation(object: &mut Value, generation: i64) {
     }
 }
 
-/// Gives a daemon set the annotation that each has.
+/// Adds the annotation of the template generation to a daemon set.
 pub(super) fn mark_template(object: &mut Value) {
     let generation = template_generation(object);
     set_template_generation(object, generation);
 }
 
-/// A new node takes no pods until it is ready.
+/// A new node has the taint `not-ready` until it is ready.
 fn taint(node: &mut Value) {
     const NOT_READY: &str = "node.kubernetes.io/not-ready";
     let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut) else {

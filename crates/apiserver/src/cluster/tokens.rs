@@ -15,16 +15,16 @@ use crate::status::{About, FieldError, Status};
 use crate::store::Key;
 use crate::user::User;
 
-/// How long a token is valid if the request does not say, in seconds: an hour.
+/// The default lifetime of a token, in seconds: one hour.
 const DEFAULT_SECONDS: i64 = 60 * 60;
 
-/// How long a token is valid at least, in seconds.
+/// The minimum lifetime of a token, in seconds.
 const MIN_SECONDS: i64 = 10 * 60;
 
-/// The issuer of tokens, and their audience if a request names none.
+/// The issuer of tokens, and their audience if a request has none.
 const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// Where service accounts are stored.
+/// The table of service accounts in the store.
 const ACCOUNTS: &str = "serviceaccounts";
 
 // === impl Cluster ===
@@ -34,7 +34,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// 404 if there is no such account, 422 for a time that is too short.
+    /// 404 if the account does not exist, 422 for a lifetime below the minimum.
     pub(crate) fn issue_token(
         &mut self,
         resource: &Resource,
@@ -97,7 +97,7 @@ impl Cluster {
         }))
     }
 
-    /// A token of the administrator, the same for the life of the server.
+    /// The token of the administrator, which does not change while the server runs.
     pub(crate) fn admin_token(&mut self) -> String {
         let random = &mut self.random;
         let token = self.admin_token.get_or_insert_with(|| {
@@ -153,7 +153,7 @@ fn check_seconds(seconds: i64) -> Result<(), Status> {
     Err(Status::invalid(&about, &[error]))
 }
 
-/// HMAC with SHA-256 (RFC 2104), of a key that is shorter than a block.
+/// HMAC with SHA-256 (RFC 2104), for a key that is shorter than one block.
 fn authentication_code(key: &[u8; 32], text: &[u8]) -> Vec<u8> {
     /// The length of a block of SHA-256, in bytes.
     const BLOCK: usize = 64;

@@ -25,13 +25,13 @@ pub(crate) enum Part {
     Status,
     /// The finalizers in the spec of a namespace.
     Finalize,
-    /// How many replicas a workload is to have.
+    /// The number of desired replicas of a workload.
     Scale,
     /// The ephemeral containers of a pod.
     EphemeralContainers,
     /// The resources of the containers of a pod.
     Resize,
-    /// Whether a certificate signing request is approved.
+    /// The approval conditions of a certificate signing request.
     Approval,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Part {
 pub(crate) enum Upsert {
     /// The object is new.
     Created(Written),
-    /// The object was there before.
+    /// The object existed before.
     Updated(Written),
 }
 
@@ -74,7 +74,8 @@ impl Cluster {
                 if !uid.is_empty() {
                     return Err(wrong_uid(resource, key, options.dry_run, [uid, ""]));
                 }
-                // The version of an object that was there before says nothing of a new one.
+                // The resourceVersion of the request is no precondition for the creation of a
+                // missing object.
                 metadata::of(&mut decoded.object).remove("resourceVersion");
                 create::own_new(resource, &mut decoded, options, now);
                 let added = self.add(resource, namespace, decoded, options, now)?;
@@ -127,7 +128,7 @@ impl Cluster {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, object, options);
         let decoded = decoded.map_err(|status| {
-            // What the patch made of the object is put together again: the error is rare.
+            // The patch is applied again for the error message, because this error is rare.
             let mut object = resource.present(old.value());
             match decode::type_error(resource, &status) {
                 Some(why) if patch.apply(&mut object, resource.typed()).is_ok() => {
@@ -251,8 +252,8 @@ impl Cluster {
         if resource.info.custom && part == Part::Main {
             warnings.extend(unqualified_finalizers(&object));
         }
-        // An object that was stored under another schema is written even if nothing else
-        // changes, as on the real server.
+        // An object that was stored with another schema is written even if nothing else changes, as
+        // on the real server.
         let stored = self.get(resource, key)?;
         if object == *stored.value() {
             return Ok(Written {
@@ -271,8 +272,8 @@ impl Cluster {
             && &*resource.table != NAMESPACES
             && !pods::is_stopping(before)
         {
-            // The state without finalizers is never stored: watchers see the object go in
-            // the state in which it was last stored.
+            // The state without finalizers is never stored: watchers receive the deletion with the
+            // state that was stored last.
             self.store.remove(&resource.table, key);
             self.forget_definition(resource, key);
             return Ok(Written {
@@ -300,8 +301,8 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             if resource.has_subresource("status") {
                 copy(before, &mut object, "status");
             }
-            // Only a subresource changes the spec of a namespace, and no request that of a
-            // certificate request, which names its creator.
+            // The spec of a namespace is only changed by a subresource. The spec of a certificate
+            // signing request is immutable, because it contains the identity of its creator.
             if [NAMESPACES, strategy::SIGNING_REQUESTS].contains(&&*resource.table) {
                 copy(before, &mut object, "spec");
             }
@@ -329,7 +330,7 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
                 }
                 _ => copy(&object, &mut whole, "spec"),
             }
-            // Who owns what has changed with the part.
+            // The managedFields of the request include the ownership of the changed part.
             let entries = metadata::of(&mut object).remove("managedFields");
             ownership::set_entries(&mut whole, entries);
             whole
@@ -368,7 +369,7 @@ fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
     }
 }
 
-/// The version that an update is of.
+/// The resourceVersion in an update, which is its precondition.
 pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
     resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
 }
@@ -383,7 +384,7 @@ fn wrong_uid(resource: &Resource, key: &Key, dry_run: bool, [sent, found]: [&str
     Status::conflict(&resource.about(&key.name), &detail)
 }
 
-/// Where the real server keeps an object, which it tells in one message.
+/// The etcd key of an object on the real server, which the error of a wrong uid shows.
 fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
     let group = if resource.info.custom {
         resource.info.group.as_str()
@@ -395,7 +396,7 @@ fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
         "endpoints" => "services/endpoints",
         _ => &resource.info.plural,
     };
-    // A dry run never comes as far as the storage, which adds the beginning.
+    // A dry run does not reach the storage layer, which adds the prefix.
     let root = if dry_run { "" } else { "registry" };
     let parts = [root, group, resource, &key.namespace, &key.name];
     let parts = parts.into_iter().filter(|part| !part.is_empty());

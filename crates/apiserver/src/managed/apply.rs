@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::check::check;
 use super::entries::{self, ManagerId, Managers, Operation, Ownership};
-use super::path::{Step, written};
+use super::path::{PathElement, written};
 use super::set::Set;
 use super::track::{self, put_entries, take_entries, take_from_others, unowned};
 use super::types::Shape;
@@ -37,7 +37,7 @@ pub(crate) enum ApplyError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
     manager: ManagerId,
-    path: Vec<Step>,
+    path: Vec<PathElement>,
 }
 
 /// Merges `config`, which has no `apiVersion` and `kind`, into `live`, which is an empty object if

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::path::Step;
+use super::path::PathElement;
 use super::types::{List, ListKind, Map, Scalar, Shape};
 use super::walk::{Choice, Form, item_step};
 
@@ -62,7 +62,7 @@ fn walk_items(
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
         let step = match &list.kind {
-            ListKind::Atomic => Step::Index(i64::try_from(at).unwrap_or(i64::MAX)),
+            ListKind::Atomic => PathElement::Index(i64::try_from(at).unwrap_or(i64::MAX)),
             ListKind::Set | ListKind::Map(_) => match item_step(list, item) {
                 Ok(step) => step,
                 Err(error) => {
@@ -86,7 +86,7 @@ fn walk_members(
     faults: &mut Vec<String>,
 ) {
     for (name, value) in members {
-        let step = Step::field(name);
+        let step = PathElement::field(name);
         let Some(id) = map.fields.get(name).copied().or(map.rest) else {
             faults.push(format!("{path}{step}: field not declared in schema"));
             return;
@@ -98,7 +98,7 @@ fn walk_members(
 fn below(
     value: &Value,
     shape: Shape<'_>,
-    step: &Step,
+    step: &PathElement,
     path: &mut String,
     faults: &mut Vec<String>,
 ) {

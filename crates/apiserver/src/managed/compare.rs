@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::path::{Step, members};
+use super::path::{PathElement, members};
 use super::set::Set;
 use super::types::{List, ListKind, Map, Shape};
 use super::walk::{Choice, Form, has_parts, item_step, items};
@@ -19,15 +19,15 @@ pub(super) struct Comparison {
 
 /// The change of a value itself, without its fields and items.
 #[derive(Debug, Clone, Copy, Default)]
-struct Change {
+struct ValueChange {
     is_added: bool,
     is_modified: bool,
     is_removed: bool,
 }
 
-// === impl Change ===
+// === impl ValueChange ===
 
-impl Change {
+impl ValueChange {
     /// Returns the change of a value from `before` to `after`, of which at least one exists.
     fn of(before: Option<&Value>, after: Option<&Value>) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Comparison {
         before: Option<&Value>,
         after: Option<&Value>,
         shape: Shape<'_>,
-    ) -> Change {
+    ) -> ValueChange {
         let (left, right) = (Choice::of(shape, before), Choice::of(shape, after));
         let (is_leaf, change) = if after.is_none() {
             self.as_form(left.form(shape), before, after, shape)
@@ -92,7 +92,7 @@ impl Comparison {
         if is_leaf {
             change
         } else {
-            change.or(Change::of(before, after))
+            change.or(ValueChange::of(before, after))
         }
     }
 
@@ -103,7 +103,7 @@ impl Comparison {
         before: Option<&Value>,
         after: Option<&Value>,
         shape: Shape<'_>,
-    ) -> (bool, Change) {
+    ) -> (bool, ValueChange) {
         let is_leaf = match form {
             Form::Scalar(_) => true,
             Form::List(list) => {
@@ -120,7 +120,7 @@ impl Comparison {
         };
         match form {
             _ if is_leaf => {
-                let mut change = Change::of(before, after);
+                let mut change = ValueChange::of(before, after);
                 change.is_modified = before.is_some() && after.is_some() && before != after;
                 return (true, change);
             }
@@ -128,7 +128,7 @@ impl Comparison {
             Form::Map(map) => self.maps(map, before, after, shape),
             Form::Scalar(_) | Form::Nothing => {}
         }
-        (false, Change::default())
+        (false, ValueChange::default())
     }
 
     fn maps(&mut self, map: &Map, before: Option<&Value>, after: Option<&Value>, shape: Shape<'_>) {
@@ -150,7 +150,7 @@ impl Comparison {
             let after = after.and_then(|after| after.get(name));
             let mut parts = Self::default();
             let change = parts.compare(before, after, shape.at(id));
-            self.add(|| Step::field(name), change, parts);
+            self.add(|| PathElement::field(name), change, parts);
         }
     }
 
@@ -159,7 +159,7 @@ impl Comparison {
         if before == after {
             return;
         }
-        let mut sides: BTreeMap<Step, Sides<'_>> = BTreeMap::new();
+        let mut sides: BTreeMap<PathElement, Sides<'_>> = BTreeMap::new();
         for item in before {
             if let Ok(step) = item_step(list, item) {
                 sides.entry(step).or_default().0.push(item);
@@ -175,14 +175,14 @@ impl Comparison {
             let mut parts = Self::default();
             let change = match (left.as_slice(), right.as_slice()) {
                 // Equal items have one owner, as one leaf.
-                ([_, _, ..], [_, _, ..]) => Change {
+                ([_, _, ..], [_, _, ..]) => ValueChange {
                     is_modified: left != right,
-                    ..Change::default()
+                    ..ValueChange::default()
                 },
                 ([_, _, ..], right) => {
                     let mut change = match right {
                         [one] => parts.compare(None, Some(one), items),
-                        _ => Change::default(),
+                        _ => ValueChange::default(),
                     };
                     change.is_removed = true;
                     change
@@ -190,7 +190,7 @@ impl Comparison {
                 (left, [_, _, ..]) => {
                     let mut change = match left {
                         [one] => parts.compare(Some(one), None, items),
-                        _ => Change::default(),
+                        _ => ValueChange::default(),
                     };
                     change.is_added = true;
                     change
@@ -205,7 +205,7 @@ impl Comparison {
     }
 
     /// Adds the change of the value at `step`, and the differences of its fields and items.
-    fn add(&mut self, step: impl Fn() -> Step, change: Change, parts: Self) {
+    fn add(&mut self, step: impl Fn() -> PathElement, change: ValueChange, parts: Self) {
         self.added.add(&step, change.is_added, parts.added);
         self.modified.add(&step, change.is_modified, parts.modified);
         self.removed.add(&step, change.is_removed, parts.removed);

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use serde_json::Value;
 
 use super::fields_v1::FieldsText;
-use super::path::{Step, members};
+use super::path::{PathElement, members};
 use super::set::Set;
 use super::types::{ListKind, Shape};
 use super::walk::{Choice, Form, item_step, items};
@@ -47,7 +47,7 @@ fn write(text: &mut FieldsText, value: &Value, shape: Shape<'_>, excluded: Exclu
         Form::List(list) if !matches!(list.kind, ListKind::Atomic) => {
             let shape = shape.at(list.items);
             // Equal items have one owner, as one leaf.
-            let mut steps: BTreeMap<Step, Option<&Value>> = BTreeMap::new();
+            let mut steps: BTreeMap<PathElement, Option<&Value>> = BTreeMap::new();
             for item in items(Some(value)) {
                 let Ok(step) = item_step(list, item) else {
                     continue;
@@ -83,7 +83,7 @@ impl Excluded<'_> {
         if self.with_parts.is_none() && self.alone.is_none() {
             return Some((true, Self::NOTHING));
         }
-        let step = Step::field(name);
+        let step = PathElement::field(name);
         if self
             .with_parts
             .is_some_and(|set| set.members.contains(&step))

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::path::Step;
+use super::path::PathElement;
 use super::set::Set;
 
 /// The key of the path to the object itself.
@@ -49,7 +49,7 @@ pub(super) fn decode(value: &Value) -> Result<Set, String> {
             continue;
         }
         // A step of an unknown form is from a newer server.
-        let Some(step) = Step::decode(key)? else {
+        let Some(step) = PathElement::decode(key)? else {
             continue;
         };
         let child = decode(below)?;
@@ -84,7 +84,7 @@ impl FieldsText {
                 .bytes()
                 .any(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'))
             {
-                *text += &Value::from(Step::field(name).encode()).to_string();
+                *text += &Value::from(PathElement::field(name).encode()).to_string();
             } else {
                 text.push_str("\"f:");
                 text.push_str(name);
@@ -95,8 +95,13 @@ impl FieldsText {
     }
 
     /// Adds the path `step` if `is_member`, and the paths that `below` adds below it.
-    pub(super) fn step(&mut self, step: &Step, is_member: bool, below: impl FnOnce(&mut Self)) {
-        if let Step::Field(name) = step {
+    pub(super) fn step(
+        &mut self,
+        step: &PathElement,
+        is_member: bool,
+        below: impl FnOnce(&mut Self),
+    ) {
+        if let PathElement::Field(name) = step {
             return self.field(name, is_member, below);
         }
         let key = |text: &mut String| *text += &Value::from(step.encode()).to_string();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::Value;
 
-use super::path::{Step, members};
+use super::path::{PathElement, members};
 use super::types::{List, ListKind, Map, Shape};
 use super::walk::{Choice, Form, has_parts, item_step, items};
 
@@ -86,9 +86,9 @@ fn merge_maps(
 
 /// The items of a list by their steps, in the order of the list.
 struct Indexed<'a> {
-    order: Vec<(Step, &'a Value)>,
+    order: Vec<(PathElement, &'a Value)>,
     /// `None` for a step that several items share.
-    by_step: BTreeMap<Step, Option<&'a Value>>,
+    by_step: BTreeMap<PathElement, Option<&'a Value>>,
 }
 
 // === impl Indexed ===
@@ -113,11 +113,11 @@ impl<'a> Indexed<'a> {
         Ok(indexed)
     }
 
-    fn has(&self, step: &Step) -> bool {
+    fn has(&self, step: &PathElement) -> bool {
         self.by_step.contains_key(step)
     }
 
-    fn get(&self, step: &Step) -> Option<&'a Value> {
+    fn get(&self, step: &PathElement) -> Option<&'a Value> {
         self.by_step.get(step).copied().flatten()
     }
 }
@@ -132,10 +132,10 @@ fn merge_lists(
     let live = Indexed::of(list, live, true)?;
     let types = shape.at(list.items);
     let mut merged = Vec::with_capacity(live.order.len().max(config.order.len()));
-    let mut done: BTreeSet<&Step> = BTreeSet::new();
+    let mut done: BTreeSet<&PathElement> = BTreeSet::new();
     // The items that both have, in the order of the configuration.
     let shared = config.order.iter().map(|(step, _)| step);
-    let mut shared: VecDeque<&Step> = shared.filter(|step| live.has(step)).collect();
+    let mut shared: VecDeque<&PathElement> = shared.filter(|step| live.has(step)).collect();
     let mut push = |live: Option<&Value>, config: Option<&Value>| -> Result<(), String> {
         merged.extend(both(live, config, types)?);
         Ok(())

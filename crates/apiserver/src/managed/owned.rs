@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::path::Step;
+use super::path::PathElement;
 use super::set::Set;
 use super::types::{List, ListKind, Shape};
 use super::walk::{Choice, Form, item_step};
@@ -16,7 +16,7 @@ pub(super) fn fields(value: &Value, shape: Shape<'_>) -> Set {
     set
 }
 
-fn walk(value: &Value, shape: Shape<'_>, path: &mut Vec<Step>, set: &mut Set) {
+fn walk(value: &Value, shape: Shape<'_>, path: &mut Vec<PathElement>, set: &mut Set) {
     match Choice::of(shape, Some(value)).form(shape) {
         Form::Scalar(_) => set.insert(path),
         Form::List(list) if matches!(list.kind, ListKind::Atomic) => set.insert(path),
@@ -27,7 +27,7 @@ fn walk(value: &Value, shape: Shape<'_>, path: &mut Vec<Step>, set: &mut Set) {
                 let Some(member) = shape.member(name) else {
                     continue;
                 };
-                path.push(Step::field(name));
+                path.push(PathElement::field(name));
                 walk(value, member, path, set);
                 let is_empty = value.as_object().is_some_and(serde_json::Map::is_empty);
                 if value.is_null() || is_empty || !map.fields.contains_key(name) {
@@ -40,12 +40,18 @@ fn walk(value: &Value, shape: Shape<'_>, path: &mut Vec<Step>, set: &mut Set) {
     }
 }
 
-fn walk_items(value: &Value, list: &List, shape: Shape<'_>, path: &mut Vec<Step>, set: &mut Set) {
+fn walk_items(
+    value: &Value,
+    list: &List,
+    shape: Shape<'_>,
+    path: &mut Vec<PathElement>,
+    set: &mut Set,
+) {
     let items = value.as_array().into_iter().flatten();
     let steps: Vec<_> = items
         .filter_map(|item| Some((item_step(list, item).ok()?, item)))
         .collect();
-    let mut counts: BTreeMap<&Step, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&PathElement, usize> = BTreeMap::new();
     for (step, _) in &steps {
         *counts.entry(step).or_default() += 1;
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// The order is that of the real server: fields, then items by key, by value and by index. Keys and
 /// values are JSON texts, so that steps can be compared and ordered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(super) enum PathElement {
     /// A member of an object.
     Field(String),
     /// The item of a list whose members have these values, in alphabetical order of the members.
@@ -20,9 +20,9 @@ pub(super) enum Step {
     Index(i64),
 }
 
-// === impl Step ===
+// === impl PathElement ===
 
-impl Step {
+impl PathElement {
     pub(super) fn field(name: &str) -> Self {
         Self::Field(name.to_owned())
     }
@@ -90,7 +90,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PathElement {
     /// Writes the step as in messages about conflicts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -160,7 +160,7 @@ pub(super) fn escape_html(json: &str) -> String {
 }
 
 /// Returns a path as in messages, such as `.spec.containers[name="a"].image`.
-pub(super) fn written(path: &[Step]) -> String {
+pub(super) fn written(path: &[PathElement]) -> String {
     path.iter().map(ToString::to_string).collect()
 }
 
@@ -171,7 +171,7 @@ pub(super) fn members(value: Option<&Value>) -> Option<&Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Step;
+    use super::PathElement;
 
     #[test]
     fn a_parsed_step_equals_the_written_step() {
@@ -183,23 +183,23 @@ mod tests {
             (r#"v:"a/b""#, r#"[="a/b"]"#),
             ("i:3", "[3]"),
         ] {
-            let step = Step::decode(text)
+            let step = PathElement::decode(text)
                 .expect("it is a step")
                 .expect("of a known form");
             assert_eq!(step.encode(), text);
             assert_eq!(step.to_string(), shown);
         }
-        assert_eq!(Step::decode("x:y"), Ok(None));
+        assert_eq!(PathElement::decode("x:y"), Ok(None));
         for text in ["", "f", "spec", "k:1", "v:", "i:x"] {
-            assert!(Step::decode(text).is_err(), "{text}");
+            assert!(PathElement::decode(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn keys_are_sorted_and_equal_numbers_have_one_form() {
-        let one = Step::decode(r#"k:{"b":1.0,"a":"x"}"#);
-        assert_eq!(one, Step::decode(r#"k:{"a":"x","b":1}"#));
-        let angle = Step::decode(r#"v:"<a>""#)
+        let one = PathElement::decode(r#"k:{"b":1.0,"a":"x"}"#);
+        assert_eq!(one, PathElement::decode(r#"k:{"a":"x","b":1}"#));
+        let angle = PathElement::decode(r#"v:"<a>""#)
             .expect("it is a step")
             .expect("known");
         assert_eq!(angle.encode(), r#"v:"\u003ca\u003e""#);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::path::Step;
+use super::path::PathElement;
 use super::set::Set;
 use super::types::{ListKind, Shape};
 use super::walk::{Choice, Form, item_step};
@@ -39,7 +39,7 @@ pub(super) fn without(value: &Value, set: &Set, shape: Shape<'_>) -> Option<Valu
                 return None;
             }
             let rest = fields.iter().filter_map(|(name, value)| {
-                let step = Step::field(name);
+                let step = PathElement::field(name);
                 if set.members.contains(&step) {
                     return None;
                 }

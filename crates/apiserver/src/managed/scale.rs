@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::entries::{self, ManagerId, Managers, Operation, Ownership};
-use super::path::Step;
+use super::path::PathElement;
 use super::set::Set;
 use crate::metadata;
 
@@ -86,8 +86,8 @@ fn replicas() -> Set {
 }
 
 /// Converts a JSON pointer without escapes to a path.
-fn path(pointer: &str) -> Vec<Step> {
-    pointer.split('/').skip(1).map(Step::field).collect()
+fn path(pointer: &str) -> Vec<PathElement> {
+    pointer.split('/').skip(1).map(PathElement::field).collect()
 }
 
 /// Returns the manager with its updates in another version.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::path::Step;
+use super::path::PathElement;
 use super::types::Shape;
 
 /// A set of paths.
@@ -11,9 +11,9 @@ use super::types::Shape;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Set {
     /// The paths of one step.
-    pub(super) members: BTreeSet<Step>,
+    pub(super) members: BTreeSet<PathElement>,
     /// The rest of longer paths, by their first step.
-    pub(super) children: BTreeMap<Step, Set>,
+    pub(super) children: BTreeMap<PathElement, Set>,
 }
 
 // === impl Set ===
@@ -24,7 +24,7 @@ impl Set {
     }
 
     /// Adds a path, unless it is empty: the path of the object itself.
-    pub(super) fn insert(&mut self, path: &[Step]) {
+    pub(super) fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
             [last] => _ = self.members.insert(last.clone()),
@@ -34,11 +34,11 @@ impl Set {
 
     /// Adds a path of fields.
     pub(super) fn insert_fields(&mut self, path: &[&str]) {
-        let path: Vec<_> = path.iter().map(|name| Step::field(name)).collect();
+        let path: Vec<_> = path.iter().map(|name| PathElement::field(name)).collect();
         self.insert(&path);
     }
 
-    pub(super) fn contains(&self, path: &[Step]) -> bool {
+    pub(super) fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
             [last] => self.members.contains(last),
@@ -50,12 +50,12 @@ impl Set {
     }
 
     /// Returns the rest of the paths that begin with `step`.
-    pub(super) fn below(&self, step: &Step) -> Option<&Self> {
+    pub(super) fn below(&self, step: &PathElement) -> Option<&Self> {
         self.children.get(step).filter(|child| !child.is_empty())
     }
 
     /// Adds the path of one step if `is_member`, and the paths that begin with it.
-    pub(super) fn add(&mut self, step: impl Fn() -> Step, is_member: bool, below: Self) {
+    pub(super) fn add(&mut self, step: impl Fn() -> PathElement, is_member: bool, below: Self) {
         if is_member {
             self.members.insert(step());
         }
@@ -129,7 +129,7 @@ impl Set {
         let mut members = self.members.clone();
         let mut children = BTreeMap::new();
         for (step, child) in &self.children {
-            if let Step::Field(name) = step
+            if let PathElement::Field(name) = step
                 && shape.names(name)
             {
                 members.insert(step.clone());
@@ -155,13 +155,13 @@ impl Set {
     }
 
     /// Returns all paths, the shorter ones first.
-    pub(super) fn paths(&self) -> Vec<Vec<Step>> {
+    pub(super) fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
         paths
     }
 
-    fn collect(&self, prefix: &mut Vec<Step>, paths: &mut Vec<Vec<Step>>) {
+    fn collect(&self, prefix: &mut Vec<PathElement>, paths: &mut Vec<Vec<PathElement>>) {
         for step in &self.members {
             let mut path = prefix.clone();
             path.push(step.clone());

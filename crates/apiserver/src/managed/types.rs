@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::path::Step;
+use super::path::PathElement;
 
 mod builtin;
 mod structural;
@@ -184,10 +184,10 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns the type at `step`; a type for any value if it is unknown.
-    pub(super) fn step(self, step: &Step) -> Self {
+    pub(super) fn step(self, step: &PathElement) -> Self {
         let known = match step {
-            Step::Field(name) => self.member(name),
-            Step::Key(_) | Step::Item(_) | Step::Index(_) => {
+            PathElement::Field(name) => self.member(name),
+            PathElement::Key(_) | PathElement::Item(_) | PathElement::Index(_) => {
                 self.node().list.as_ref().map(|list| self.at(list.items))
             }
         };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::path::Step;
+use super::path::PathElement;
 use super::types::{List, ListKind, Map, Scalar, Shape};
 
 /// A value in the form that its type requires.
@@ -73,7 +73,7 @@ impl Choice {
 /// # Errors
 ///
 /// The message of the real server if the item has no step.
-pub(super) fn item_step(list: &List, item: &Value) -> Result<Step, String> {
+pub(super) fn item_step(list: &List, item: &Value) -> Result<PathElement, String> {
     match &list.kind {
         ListKind::Atomic => Err("invalid indexing of non-associative list".to_owned()),
         ListKind::Set => match item {
@@ -86,7 +86,7 @@ pub(super) fn item_step(list: &List, item: &Value) -> Result<Step, String> {
             Value::Null => Err(
                 "associative list without keys has an element that's an explicit null".to_owned(),
             ),
-            item => Ok(Step::item(item)),
+            item => Ok(PathElement::item(item)),
         },
         ListKind::Map(keys) => {
             if item.is_null() {
@@ -109,7 +109,7 @@ pub(super) fn item_step(list: &List, item: &Value) -> Result<Step, String> {
                     names.join(" ")
                 ));
             }
-            Ok(Step::key(found.into_iter()))
+            Ok(PathElement::key(found.into_iter()))
         }
     }
 }

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_double_the_object_are_rejected_and_change_nothing() {
+    fn copies_that_double_the_object_are_rejected_without_a_change() {
         let doubling = json!({ "op": "copy", "from": "", "path": "/l/-" });
         assert_eq!(patched(Value::Array(vec![doubling; 40])), None);
         let wide = json!([

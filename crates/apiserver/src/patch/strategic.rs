@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use crate::managed::{go_type, shown};
-use crate::typed::{Field, Shape, Struct, named};
+use crate::typed::{Field, FieldType, Struct, named};
 
 /// The directive that replaces or deletes a map or list: `replace` or `delete`.
 const DIRECTIVE: &str = "$patch";
@@ -48,10 +48,10 @@ fn is_replaced(field: &Field) -> bool {
 }
 
 /// Returns the type of an object, or of the items of a list or the values of a map.
-fn inside(shape: &Shape) -> Option<&'static Struct> {
+fn inside(shape: &FieldType) -> Option<&'static Struct> {
     match shape {
-        Shape::Struct(name) => named(name),
-        Shape::List(_, inner) | Shape::Map(_, inner) => inside(inner),
+        FieldType::Struct(name) => named(name),
+        FieldType::List(_, inner) | FieldType::Map(_, inner) => inside(inner),
         _ => None,
     }
 }
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_are_followed_and_never_stored() {
+    fn directives_are_applied_and_never_stored() {
         check(
             "apps.v1.DeploymentSpec",
             json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": {} } }),

@@ -281,7 +281,7 @@ mod tests {
     use super::{present, store};
 
     #[test]
-    fn reading_and_writing_in_the_old_version_changes_nothing() {
+    fn a_round_trip_through_the_old_version_changes_no_field() {
         let quantity = json!({ "type": "AverageValue", "averageValue": "1" });
         let metric = json!({ "name": "m", "selector": { "matchLabels": { "a": "b" } } });
         let stored = json!({

@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::{
     Limits, MAX_NODES, defaults,
     expressions::{self, RuleText},
-    format::Format,
+    format::StringFormat,
     keywords::Keywords,
     node::{Additional, Bound, List, Node, Pattern, Range, Rules, Type, Types},
-    pattern,
-    place::Place,
-    structural, vocabulary,
+    pattern, structural,
+    value_path::ValuePath,
+    vocabulary,
 };
 use crate::status::FieldError;
 
@@ -25,7 +25,7 @@ use crate::status::FieldError;
 ///
 /// All errors of the schema, sorted.
 pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<FieldError>> {
-    let root = Place::root("");
+    let root = ValuePath::root("");
     let mut compiler = Compiler {
         faults: Vec::new(),
         patterns: HashMap::new(),
@@ -158,7 +158,7 @@ impl Scope {
 // === impl Compiler ===
 
 impl Compiler<'_> {
-    fn node(&mut self, schema: &Value, at: &Place<'_>, scope: Scope) -> Node {
+    fn node(&mut self, schema: &Value, at: &ValuePath<'_>, scope: Scope) -> Node {
         let Some(words) = Keywords::read(schema, at, &mut self.faults) else {
             return Node::default();
         };
@@ -202,7 +202,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles the schemas of fields, items and values.
-    fn below(&mut self, node: &mut Node, words: &Keywords<'_>, at: &Place<'_>, scope: Scope) {
+    fn below(&mut self, node: &mut Node, words: &Keywords<'_>, at: &ValuePath<'_>, scope: Scope) {
         if let Some(properties) = words.entries("properties", &mut self.faults) {
             let all = at.child("properties");
             for (name, schema) in properties {
@@ -227,7 +227,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn rules(&mut self, words: &Keywords<'_>, types: Types, at: &Place<'_>, scope: Scope) -> Rules {
+    fn rules(
+        &mut self,
+        words: &Keywords<'_>,
+        types: Types,
+        at: &ValuePath<'_>,
+        scope: Scope,
+    ) -> Rules {
         let nested = Scope {
             level: Level::Nested,
             names_types: false,
@@ -246,7 +252,7 @@ impl Compiler<'_> {
             one_of_values: words.list("enum", faults).to_vec(),
             format: words
                 .text("format", faults)
-                .and_then(|name| Format::named(name, types)),
+                .and_then(|name| StringFormat::named(name, types)),
             length: range(words, "minLength", "maxLength", faults),
             items: range(words, "minItems", "maxItems", faults),
             unique: words.flag("uniqueItems", faults),
@@ -275,7 +281,7 @@ impl Compiler<'_> {
         &mut self,
         keyword: &str,
         schemas: &[Value],
-        at: &Place<'_>,
+        at: &ValuePath<'_>,
         scope: Scope,
     ) -> Vec<Node> {
         let all = at.child(keyword);
@@ -284,7 +290,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles `allOf`, whose first clause may be "integer or string".
-    fn all_of(&mut self, schemas: &[Value], at: &Place<'_>, nested: Scope) -> Vec<Node> {
+    fn all_of(&mut self, schemas: &[Value], at: &ValuePath<'_>, nested: Scope) -> Vec<Node> {
         let all = at.child("allOf");
         let clause = |(i, schema): (usize, &Value)| {
             let mut node = self.node(schema, &all.index(i), nested);
@@ -301,7 +307,7 @@ impl Compiler<'_> {
         schemas.iter().enumerate().map(clause).collect()
     }
 
-    fn pattern(&mut self, words: &Keywords<'_>, at: &Place<'_>) -> Option<Arc<Pattern>> {
+    fn pattern(&mut self, words: &Keywords<'_>, at: &ValuePath<'_>) -> Option<Arc<Pattern>> {
         let text = words.text("pattern", &mut self.faults)?;
         if text.len() > pattern::MAX_LENGTH {
             let path = at.child("pattern").to_string();

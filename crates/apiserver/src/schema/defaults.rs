@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{
     node::{Additional, Node},
-    place::Place,
     prune, validate,
+    value_path::ValuePath,
 };
 use crate::status::FieldError;
 
@@ -165,7 +165,7 @@ fn replace_null(
 }
 
 /// Validates the defaults of `node` and of all nodes below it.
-pub(super) fn check(node: &Node, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+pub(super) fn check(node: &Node, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     if let Some(default) = &node.default {
         let at = at.child("default").to_string();
         let mut pruned = default.clone();

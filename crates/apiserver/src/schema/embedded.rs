@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     node::{Additional, Node},
-    place::Place,
+    value_path::ValuePath,
 };
 use crate::metadata::{self, syntax};
 use crate::status::FieldError;
@@ -36,7 +36,7 @@ pub(super) fn occurs(node: &Node) -> bool {
 pub(super) fn decode(
     node: &Node,
     value: &mut Value,
-    at: &Place<'_>,
+    at: &ValuePath<'_>,
     unknown: &mut Vec<String>,
 ) -> Result<(), FieldError> {
     if node.embedded && value.is_object() {
@@ -66,7 +66,7 @@ pub(super) fn decode(
 
 fn decode_object(
     object: &mut Value,
-    at: &Place<'_>,
+    at: &ValuePath<'_>,
     unknown: &mut Vec<String>,
 ) -> Result<(), FieldError> {
     for name in ["apiVersion", "kind"] {
@@ -91,7 +91,7 @@ fn decode_object(
 }
 
 /// Adds the errors in the `apiVersion`, `kind` and metadata of each embedded object.
-pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+pub(super) fn check(node: &Node, value: &Value, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     match value {
         Value::Object(fields) => {
             if node.embedded {
@@ -121,7 +121,7 @@ pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec
     }
 }
 
-fn check_object(fields: &Map<String, Value>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_object(fields: &Map<String, Value>, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     for name in ["apiVersion", "kind"] {
         let path = || at.child(name).to_string();
         match fields.get(name) {

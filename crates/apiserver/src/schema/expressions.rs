@@ -9,7 +9,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use super::{Limits, keywords::Keywords, place::Place};
+use super::{Limits, keywords::Keywords, value_path::ValuePath};
 use crate::status::FieldError;
 
 /// The longest expression, in bytes. The longest ones in published definitions have a few hundred.
@@ -47,7 +47,7 @@ pub(super) struct RuleText {
 /// Checks the form of the rules of one schema, and returns the rules to parse.
 pub(super) fn check(
     words: &Keywords<'_>,
-    at: &Place<'_>,
+    at: &ValuePath<'_>,
     schema: &Value,
     faults: &mut Vec<FieldError>,
 ) -> Vec<RuleText> {
@@ -177,7 +177,7 @@ fn syntax_errors(text: &str, limits: &mut Limits) -> Option<String> {
     Some(description)
 }
 
-fn check_message(rule: &str, message: &str, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_message(rule: &str, message: &str, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     let path = at.child("message").to_string();
     let [trimmed_rule, trimmed] = [rule.trim(), message.trim()];
     let has_breaks = |text: &str| text.contains(['\n', '\r']);

@@ -12,7 +12,7 @@ mod network;
 
 /// A format, with its name as in the schema.
 #[derive(Clone, Debug)]
-pub(super) struct Format {
+pub(super) struct StringFormat {
     pub(super) name: String,
     pub(super) check: Check,
 }
@@ -27,9 +27,9 @@ pub(super) enum Check {
     Double,
 }
 
-// === impl Format ===
+// === impl StringFormat ===
 
-impl Format {
+impl StringFormat {
     /// Returns the format `name` for a value of `types`; `None` if it is not checked.
     pub(super) fn named(name: &str, types: Types) -> Option<Self> {
         let check = match types {
@@ -245,7 +245,7 @@ fn is_uuid(text: &str, version: Option<char>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Check, Format, Type, Types};
+    use super::{Check, StringFormat, Type, Types};
 
     #[test]
     fn formats_accept_the_same_values_as_kubernetes() {
@@ -294,15 +294,16 @@ mod tests {
 
     #[test]
     fn unknown_formats_and_formats_of_other_types_are_dropped() {
-        assert!(Format::named("int32", Types::One(Type::String)).is_none());
-        assert!(Format::named("date-time", Types::One(Type::Integer)).is_none());
-        assert!(Format::named("my-format", Types::One(Type::String)).is_none());
-        assert!(Format::named("int32", Types::One(Type::Integer)).is_some());
+        assert!(StringFormat::named("int32", Types::One(Type::String)).is_none());
+        assert!(StringFormat::named("date-time", Types::One(Type::Integer)).is_none());
+        assert!(StringFormat::named("my-format", Types::One(Type::String)).is_none());
+        assert!(StringFormat::named("int32", Types::One(Type::Integer)).is_some());
     }
 
     #[track_caller]
     fn check(name: &str, good: &str, bad: &str) {
-        let format = Format::named(name, Types::One(Type::String)).expect("the format is known");
+        let format =
+            StringFormat::named(name, Types::One(Type::String)).expect("the format is known");
         let Check::Text(is) = format.check else {
             panic!("{name} is a format of strings")
         };

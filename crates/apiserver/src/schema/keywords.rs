@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::place::Place;
+use super::value_path::ValuePath;
 use crate::status::FieldError;
 
 /// One object of a schema, with its position.
@@ -13,7 +13,7 @@ use crate::status::FieldError;
 #[derive(Debug)]
 pub(super) struct Keywords<'a> {
     map: &'a Map<String, Value>,
-    at: Place<'a>,
+    at: ValuePath<'a>,
 }
 
 // === impl Keywords ===
@@ -22,7 +22,7 @@ impl<'a> Keywords<'a> {
     /// Reads `schema`, which is `at` a position; `None`, with an error, if it is not an object.
     pub(super) fn read(
         schema: &'a Value,
-        at: &Place<'a>,
+        at: &ValuePath<'a>,
         faults: &mut Vec<FieldError>,
     ) -> Option<Self> {
         if let Value::Object(map) = schema {

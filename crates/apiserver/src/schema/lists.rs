@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::{
     node::{Additional, List, Node},
-    place::Place,
+    value_path::ValuePath,
 };
 use crate::status::FieldError;
 
 /// Reports each element that a list must not contain, or contains already.
-pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+pub(super) fn check(node: &Node, value: &Value, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -45,7 +45,12 @@ pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec
     }
 }
 
-fn check_map(names: &[String], elements: &[Value], at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_map(
+    names: &[String],
+    elements: &[Value],
+    at: &ValuePath<'_>,
+    faults: &mut Vec<FieldError>,
+) {
     let mut keys = Vec::with_capacity(elements.len());
     for (i, element) in elements.iter().enumerate() {
         let fields = match element {

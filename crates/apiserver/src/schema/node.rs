@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use regex::Regex;
 use serde_json::Value;
 
-use super::{PatternBytes, format::Format};
+use super::{PatternBytes, format::StringFormat};
 
 /// A compiled schema of one value.
 ///
@@ -85,7 +85,7 @@ pub(super) enum List {
 pub(super) struct Rules {
     pub(super) required: Vec<String>,
     pub(super) one_of_values: Vec<Value>,
-    pub(super) format: Option<Format>,
+    pub(super) format: Option<StringFormat>,
     pub(super) pattern: Option<Arc<Pattern>>,
     pub(super) length: Range,
     pub(super) items: Range,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     node::{Additional, Node},
-    place::Place,
+    value_path::ValuePath,
 };
 
 /// Drops the unknown fields of a complete object.
@@ -21,7 +21,7 @@ pub(super) fn prune_object(node: &Node, object: &mut Value) -> Vec<String> {
             whole: true,
         },
         object,
-        &Place::root(""),
+        &ValuePath::root(""),
     );
     pruning.dropped.sort();
     pruning.dropped
@@ -29,7 +29,7 @@ pub(super) fn prune_object(node: &Node, object: &mut Value) -> Vec<String> {
 
 /// Drops the unknown fields of a value.
 pub(super) fn prune(node: &Node, value: &mut Value) {
-    Pruning::default().known(node, value, &Place::root(""));
+    Pruning::default().known(node, value, &ValuePath::root(""));
 }
 
 /// The paths of the dropped fields.
@@ -57,7 +57,7 @@ fn is_meta(name: &str) -> bool {
 
 impl Pruning {
     /// Prunes a value with the schema `node`.
-    fn known(&mut self, node: &Node, value: &mut Value, at: &Place<'_>) {
+    fn known(&mut self, node: &Node, value: &mut Value, at: &ValuePath<'_>) {
         self.walk(
             node,
             Frame {
@@ -69,7 +69,7 @@ impl Pruning {
         );
     }
 
-    fn walk(&mut self, node: &Node, frame: Frame, value: &mut Value, at: &Place<'_>) {
+    fn walk(&mut self, node: &Node, frame: Frame, value: &mut Value, at: &ValuePath<'_>) {
         match value {
             Value::Object(fields) => fields.retain(|name, value| {
                 if frame.whole && is_meta(name) {
@@ -112,7 +112,7 @@ impl Pruning {
     }
 
     /// Drops all fields of a value without a schema.
-    fn unknown(&mut self, value: &mut Value, at: &Place<'_>) {
+    fn unknown(&mut self, value: &mut Value, at: &ValuePath<'_>) {
         match value {
             Value::Object(fields) => {
                 for (name, _) in std::mem::take(fields) {

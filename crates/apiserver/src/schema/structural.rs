@@ -13,14 +13,14 @@ use super::{
     compile::Level,
     keywords::Keywords,
     node::{Node, Types},
-    place::Place,
+    value_path::ValuePath,
 };
 use crate::status::FieldError;
 
 /// Checks a schema that is not nested.
 pub(super) fn check(
     words: &Keywords<'_>,
-    at: &Place<'_>,
+    at: &ValuePath<'_>,
     level: Level,
     faults: &mut Vec<FieldError>,
 ) {
@@ -86,7 +86,12 @@ pub(super) fn check(
 }
 
 /// Checks that the schemas of `apiVersion`, `kind` and `metadata` only repeat their types.
-fn check_meta(words: &Keywords<'_>, at: &Place<'_>, level: Level, faults: &mut Vec<FieldError>) {
+fn check_meta(
+    words: &Keywords<'_>,
+    at: &ValuePath<'_>,
+    level: Level,
+    faults: &mut Vec<FieldError>,
+) {
     let properties = words.raw("properties").and_then(Value::as_object);
     let field = |name| {
         properties
@@ -141,7 +146,12 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-fn check_embedded(words: &Keywords<'_>, open: bool, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_embedded(
+    words: &Keywords<'_>,
+    open: bool,
+    at: &ValuePath<'_>,
+    faults: &mut Vec<FieldError>,
+) {
     if words.raw("additionalProperties").is_some() {
         let path = at.child("additionalProperties").to_string();
         let why = "must not be used if x-kubernetes-embedded-resource is set";
@@ -158,7 +168,7 @@ fn check_embedded(words: &Keywords<'_>, open: bool, at: &Place<'_>, faults: &mut
 }
 
 /// Checks a schema below `allOf`, `anyOf`, `oneOf` or `not`.
-pub(super) fn check_nested(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+pub(super) fn check_nested(words: &Keywords<'_>, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     /// The keywords that are not allowed in a nested schema, and the values that Kubernetes requires.
     const FORBIDDEN: [(&str, &str); 13] = [
         ("type", "must be empty to be structural"),
@@ -224,15 +234,15 @@ pub(super) fn is_int_or_string(any_of: &[Value]) -> bool {
 /// Checks that the fields in the clauses of the root are also defined outside of them.
 ///
 /// Kubernetes checks only the clauses of the root.
-pub(super) fn check_complete(root: &Node, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+pub(super) fn check_complete(root: &Node, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     check_clauses(root, Some(root), at, at, faults);
 }
 
 fn check_clauses(
     rules: &Node,
     shape: Option<&Node>,
-    at: &Place<'_>,
-    from: &Place<'_>,
+    at: &ValuePath<'_>,
+    from: &ValuePath<'_>,
     faults: &mut Vec<FieldError>,
 ) {
     if let Some(not) = &rules.rules.not {
@@ -253,8 +263,8 @@ fn check_clauses(
 fn check_clause(
     clause: &Node,
     shape: Option<&Node>,
-    at: &Place<'_>,
-    from: &Place<'_>,
+    at: &ValuePath<'_>,
+    from: &ValuePath<'_>,
     faults: &mut Vec<FieldError>,
 ) {
     let Some(node) = shape else {

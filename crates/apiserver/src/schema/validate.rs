@@ -14,10 +14,10 @@ use std::collections::HashSet;
 use serde_json::{Map, Number, Value};
 
 use super::{
-    format::{Check, Format},
+    format::{Check, StringFormat},
     node::{Additional, Node, Pattern, Types},
     number,
-    place::Place,
+    value_path::ValuePath,
 };
 use crate::status::FieldError;
 
@@ -44,7 +44,7 @@ pub(super) fn validate(
         matching: &matching,
         old,
     };
-    let faults = validation.value(node, value, &Place::root("")).faults;
+    let faults = validation.value(node, value, &ValuePath::root("")).faults;
     if matching.get().is_some() {
         return faults;
     }
@@ -130,7 +130,7 @@ impl Report {
 
 impl<'a> Validation<'a> {
     /// Returns the path of an error: `name` below the path of the value.
-    fn path(self, name: &Place<'_>) -> String {
+    fn path(self, name: &ValuePath<'_>) -> String {
         match (self.field, name.to_string()) {
             ("", name) => name,
             (field, name) if name.is_empty() => field.to_owned(),
@@ -138,7 +138,12 @@ impl<'a> Validation<'a> {
         }
     }
 
-    fn invalid(self, at: &Place<'_>, value: &Value, rule: impl std::fmt::Display) -> FieldError {
+    fn invalid(
+        self,
+        at: &ValuePath<'_>,
+        value: &Value,
+        rule: impl std::fmt::Display,
+    ) -> FieldError {
         let why = format!("{at} in body {rule}");
         match value.as_f64().filter(|_| value.is_f64()) {
             // Go prints a whole float like an integer.
@@ -150,7 +155,7 @@ impl<'a> Validation<'a> {
     }
 
     /// Validates a value. An unchanged value may violate the schema.
-    fn value(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
+    fn value(self, node: &Node, value: &Value, at: &ValuePath<'_>) -> Report {
         let report = self.check(node, value, at);
         if !report.is_valid() && self.old == Some(value) {
             return Report {
@@ -166,7 +171,7 @@ impl<'a> Validation<'a> {
         Self { old, ..self }
     }
 
-    fn check(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
+    fn check(self, node: &Node, value: &Value, at: &ValuePath<'_>) -> Report {
         let mut report = Report::default();
         self.types(node, value, at, &mut report);
         if value.is_null() {
@@ -191,7 +196,7 @@ impl<'a> Validation<'a> {
         report
     }
 
-    fn types(self, node: &Node, value: &Value, at: &Place<'_>, report: &mut Report) {
+    fn types(self, node: &Node, value: &Value, at: &ValuePath<'_>, report: &mut Report) {
         let format = node.rules.format.as_ref();
         if node.types == Types::Any && format.is_none() {
             return;
@@ -214,7 +219,14 @@ impl<'a> Validation<'a> {
         left.is_some()
     }
 
-    fn string(self, node: &Node, text: &str, value: &Value, at: &Place<'_>, report: &mut Report) {
+    fn string(
+        self,
+        node: &Node,
+        text: &str,
+        value: &Value,
+        at: &ValuePath<'_>,
+        report: &mut Report,
+    ) {
         report.checks += 1;
         let rules = &node.rules;
         // Each of the three rules is checked only if the previous ones are satisfied.
@@ -234,7 +246,7 @@ impl<'a> Validation<'a> {
             let rule = format_args!("should match '{}'", pattern.text);
             report.add(self.invalid(at, value, rule));
         }
-        if let Some(Format {
+        if let Some(StringFormat {
             name,
             check: Check::Text(is_right),
         }) = &rules.format
@@ -252,7 +264,7 @@ impl<'a> Validation<'a> {
         node: &Node,
         number: &Number,
         value: &Value,
-        at: &Place<'_>,
+        at: &ValuePath<'_>,
         report: &mut Report,
     ) {
         report.checks += 2;
@@ -301,7 +313,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    fn array(self, node: &Node, elements: &[Value], at: &Place<'_>, report: &mut Report) {
+    fn array(self, node: &Node, elements: &[Value], at: &ValuePath<'_>, report: &mut Report) {
         report.checks += 2;
         if let Some(items) = &node.items {
             let old = OldElements::of(node, self.old);
@@ -328,7 +340,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    fn one_of_values(self, node: &Node, value: &Value, at: &Place<'_>, report: &mut Report) {
+    fn one_of_values(self, node: &Node, value: &Value, at: &ValuePath<'_>, report: &mut Report) {
         let allowed = &node.rules.one_of_values;
         // Kubernetes does not compare `null`, not even with `null`.
         let is_same = |allowed: &Value| match (allowed, value) {
@@ -346,7 +358,13 @@ impl<'a> Validation<'a> {
         report.add(FieldError::not_supported(self.path(at), value, texts));
     }
 
-    fn object(self, node: &Node, fields: &Map<String, Value>, at: &Place<'_>, report: &mut Report) {
+    fn object(
+        self,
+        node: &Node,
+        fields: &Map<String, Value>,
+        at: &ValuePath<'_>,
+        report: &mut Report,
+    ) {
         report.checks += 1;
         let rules = &node.rules;
         let count = fields.len();
@@ -384,22 +402,22 @@ impl<'a> Validation<'a> {
     }
 
     /// Checks `anyOf`, `oneOf`, `allOf` and `not`.
-    fn clauses(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
+    fn clauses(self, node: &Node, value: &Value, at: &ValuePath<'_>) -> Report {
         let mut report = Report {
             checks: 1,
             ..Report::default()
         };
         let rules = &node.rules;
         if !rules.any_of.is_empty() {
-            let (valid, told) = self.choose(&rules.any_of, value, at, true);
+            let (valid, best) = self.choose(&rules.any_of, value, at, true);
             if valid == 0 {
                 let rule = "must validate at least one schema (anyOf)";
                 report.add(untyped(&format!("\"{at}\" {rule}")));
             }
-            report.merge(told);
+            report.merge(best);
         }
         if !rules.one_of.is_empty() {
-            let (valid, told) = self.choose(&rules.one_of, value, at, false);
+            let (valid, best) = self.choose(&rules.one_of, value, at, false);
             if valid != 1 {
                 let found = match valid {
                     0 => "Found none valid".to_owned(),
@@ -409,7 +427,7 @@ impl<'a> Validation<'a> {
                 report.add(untyped(&format!("\"{at}\" {rule} {found}")));
             }
             if valid <= 1 {
-                report.merge(told);
+                report.merge(best);
             }
         }
         let mut valid = 0;
@@ -440,26 +458,26 @@ impl<'a> Validation<'a> {
         self,
         clauses: &[Node],
         value: &Value,
-        at: &Place<'_>,
+        at: &ValuePath<'_>,
         first_is_enough: bool,
     ) -> (usize, Report) {
         let mut valid = 0;
-        let mut told: Option<Report> = None;
+        let mut best: Option<Report> = None;
         for clause in clauses {
             let report = self.value(clause, value, at);
             if report.is_valid() {
                 valid += 1;
                 if valid == 1 {
-                    told = Some(report);
+                    best = Some(report);
                 }
                 if first_is_enough {
                     break;
                 }
-            } else if valid == 0 && told.as_ref().is_none_or(|best| report.checks > best.checks) {
-                told = Some(report);
+            } else if valid == 0 && best.as_ref().is_none_or(|best| report.checks > best.checks) {
+                best = Some(report);
             }
         }
-        (valid, told.unwrap_or_default())
+        (valid, best.unwrap_or_default())
     }
 }
 

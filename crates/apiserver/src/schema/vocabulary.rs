@@ -5,13 +5,13 @@
 
 use serde_json::Value;
 
-use super::{compile::Scope, keywords::Keywords, node::Type, place::Place};
+use super::{compile::Scope, keywords::Keywords, node::Type, value_path::ValuePath};
 use crate::status::FieldError;
 
 /// Checks the keywords of one schema, nested or not.
 pub(super) fn check(
     words: &Keywords<'_>,
-    at: &Place<'_>,
+    at: &ValuePath<'_>,
     scope: Scope,
     faults: &mut Vec<FieldError>,
 ) {
@@ -67,7 +67,7 @@ pub(super) fn check(
     check_list_type(words, types, at, faults);
 }
 
-fn check_unsupported(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_unsupported(words: &Keywords<'_>, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     for keyword in [
         "id",
         "additionalItems",
@@ -77,8 +77,8 @@ fn check_unsupported(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<Fiel
         "$ref",
     ] {
         // An empty object has no effect, and is dropped when a definition is decoded.
-        let said = words.raw(keyword);
-        if said.is_some_and(|said| said.as_object().is_none_or(|said| !said.is_empty())) {
+        let value = words.raw(keyword);
+        if value.is_some_and(|value| value.as_object().is_none_or(|value| !value.is_empty())) {
             let why = format!("{keyword} is not supported");
             faults.push(FieldError::forbidden(at.child(keyword).to_string(), why));
         }
@@ -89,7 +89,12 @@ fn check_unsupported(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<Fiel
     }
 }
 
-fn check_map_type(words: &Keywords<'_>, types: &str, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_map_type(
+    words: &Keywords<'_>,
+    types: &str,
+    at: &ValuePath<'_>,
+    faults: &mut Vec<FieldError>,
+) {
     let Some(map) = words.text("x-kubernetes-map-type", faults) else {
         return;
     };
@@ -113,7 +118,7 @@ fn check_map_type(words: &Keywords<'_>, types: &str, at: &Place<'_>, faults: &mu
 fn check_list_type(
     words: &Keywords<'_>,
     types: &str,
-    at: &Place<'_>,
+    at: &ValuePath<'_>,
     faults: &mut Vec<FieldError>,
 ) {
     let keys = words.texts("x-kubernetes-list-map-keys", faults);
@@ -159,7 +164,7 @@ fn check_list_type(
 }
 
 /// Checks that the elements of a set are scalars or atomic, because they are compared as a whole.
-fn check_set(items: Option<&Value>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_set(items: Option<&Value>, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
     let (keyword, is_atomic) = match keyword_in(items, "type").and_then(Value::as_str) {
         Some("array") => {
@@ -186,7 +191,12 @@ fn check_set(items: Option<&Value>, at: &Place<'_>, faults: &mut Vec<FieldError>
 }
 
 /// Checks the fields in `keys`, which identify the elements of a map.
-fn check_map(items: Option<&Value>, keys: &[String], at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn check_map(
+    items: Option<&Value>,
+    keys: &[String],
+    at: &ValuePath<'_>,
+    faults: &mut Vec<FieldError>,
+) {
     let keys_at = at.child("x-kubernetes-list-map-keys");
     let items_at = at.child("items");
     if keys.is_empty() {
@@ -247,7 +257,7 @@ fn check_map(items: Option<&Value>, keys: &[String], at: &Place<'_>, faults: &mu
     }
 }
 
-fn must_be(types: &str, wanted: &str, why: &str, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+fn must_be(types: &str, wanted: &str, why: &str, at: &ValuePath<'_>, faults: &mut Vec<FieldError>) {
     let path = || at.child("type").to_string();
     match types {
         "" => faults.push(FieldError::required(path(), why)),

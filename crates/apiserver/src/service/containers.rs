@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_util::sync::CancellationToken;
 
-use super::resources::Operation;
+use super::resources::ResourceRequest;
 use super::{ResponseBody, reply};
 use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
 use crate::status::Status;
@@ -56,11 +56,11 @@ pub(super) struct Session {
     hooks: Hooks,
     namespace: String,
     pod: String,
-    target: Target,
+    target: StreamTarget,
 }
 
 #[derive(Clone, Debug)]
-enum Target {
+enum StreamTarget {
     Container {
         container: String,
         command: Vec<String>,
@@ -86,16 +86,16 @@ struct Channels {
     job: Job,
 }
 
-// === impl Operation ===
+// === impl ResourceRequest ===
 
-impl Operation<'_> {
+impl ResourceRequest<'_> {
     /// Responds with the log of a container, or starts a session.
     pub(super) fn connect(&self) -> Result<Response<ResponseBody>, Status> {
         let key = self.key();
         let shared = &self.service.shared;
         let pod = shared.read(|cluster| cluster.get(&self.resource, &key).cloned())?;
         let spec = &pod.value()["spec"];
-        let subresource = self.place.subresource.as_deref().unwrap_or_default();
+        let subresource = self.path.subresource.as_deref().unwrap_or_default();
         let container = match subresource {
             "portforward" => String::new(),
             _ => container(spec, &key.name, self.query.get("container"))?,
@@ -123,9 +123,12 @@ impl Operation<'_> {
                 let ports = ports.iter().flat_map(|ports| ports.split(','));
                 let ports: Result<Vec<u16>, _> = ports.map(str::parse).collect();
                 let ports = ports.unwrap_or_default();
-                hooks.port_forward.as_ref().map(|_| Target::Ports(ports))
+                hooks
+                    .port_forward
+                    .as_ref()
+                    .map(|_| StreamTarget::Ports(ports))
             }
-            _ => hooks.exec.as_ref().map(|_| Target::Container {
+            _ => hooks.exec.as_ref().map(|_| StreamTarget::Container {
                 container,
                 command: self.values("command"),
                 tty: flag("tty"),
@@ -137,7 +140,7 @@ impl Operation<'_> {
         let Some(target) = target else {
             return without_hook(subresource, &key.name, spec);
         };
-        if let Target::Ports(ports) = &target
+        if let StreamTarget::Ports(ports) = &target
             && (ports.is_empty() || ports.len() > MAX_PORTS)
         {
             let message = format!("a port forward names from 1 to {MAX_PORTS} ports in \"ports\"");
@@ -332,7 +335,7 @@ impl Session {
         let (mut inputs, mut outputs) = (BTreeMap::new(), SelectAll::new());
         let mut first = Vec::new();
         let job: Job = match target {
-            Target::Container {
+            StreamTarget::Container {
                 container,
                 command,
                 tty,
@@ -367,7 +370,7 @@ impl Session {
                     Some(message(ERROR, status.as_bytes()))
                 })
             }
-            Target::Ports(ports) => {
+            StreamTarget::Ports(ports) => {
                 let hook = hooks.port_forward?;
                 let mut work = Vec::new();
                 for (index, port) in (0..).step_by(2).zip(ports) {
@@ -443,7 +446,7 @@ mod tests {
     use super::end_of_log;
 
     #[test]
-    fn the_end_of_a_log_has_so_many_lines_and_bytes() {
+    fn the_tail_of_a_log_is_limited_by_lines_and_bytes() {
         for (log, lines, bytes, expected) in [
             ("a\nb\nc\n", None, None, "a\nb\nc\n"),
             ("a\nb\nc\n", Some(2), None, "b\nc\n"),

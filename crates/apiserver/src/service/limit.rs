@@ -58,8 +58,8 @@ impl MutatingLimit {
             return false;
         }
         match Target::parse(parts.uri.path()) {
-            Target::Resource(place) => {
-                let subresource = place.subresource.as_deref();
+            Target::Resource(path) => {
+                let subresource = path.subresource.as_deref();
                 !subresource.is_some_and(|it| LONG_RUNNING.contains(&it))
             }
             _ => true,

@@ -6,7 +6,7 @@ use crate::authorize::Attributes;
 use crate::selector::{FieldSelector, SelectableField};
 use crate::status::Status;
 use crate::user::User;
-use crate::wire::{Place, Query};
+use crate::wire::{Query, ResourcePath};
 
 /// Authorizes a request with RBAC and the authorizer, if they are enabled.
 ///
@@ -17,28 +17,28 @@ pub(super) fn check(
     service: &ApiService,
     user: &User,
     verb: Verb,
-    place: &Place,
+    path: &ResourcePath,
     query: &Query,
 ) -> Result<(), Status> {
     if !service.shared.authorizes() {
         return Ok(());
     }
-    let namespace = match (&place.namespace, &place.name) {
+    let namespace = match (&path.namespace, &path.name) {
         (Some(namespace), _) => namespace.as_str(),
         // As in Kubernetes, the attributes of a request to a namespace contain its name.
-        (None, Some(name)) if place.resource == "namespaces" && place.group.is_empty() => name,
+        (None, Some(name)) if path.resource == "namespaces" && path.group.is_empty() => name,
         (None, _) => "",
     };
     let attributes = Attributes {
         user: user.name.clone(),
         groups: user.groups.clone(),
         verb: verb.name().to_owned(),
-        group: place.group.clone(),
-        version: place.version.clone(),
-        resource: place.resource.clone(),
-        subresource: place.subresource.clone().unwrap_or_default(),
+        group: path.group.clone(),
+        version: path.version.clone(),
+        resource: path.resource.clone(),
+        subresource: path.subresource.clone().unwrap_or_default(),
         namespace: namespace.to_owned(),
-        name: place
+        name: path
             .name
             .clone()
             .or_else(|| selected_name(verb, query))

@@ -18,75 +18,71 @@ use crate::registry::{self, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{
-    DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
+    DeleteOptions, Format, ListOptions, Query, ResourcePath, WriteKind, WriteOptions, read_version,
 };
 
 /// A request to a resource that is served.
-pub(super) struct Operation<'a> {
+pub(super) struct ResourceRequest<'a> {
     pub(super) service: &'a ApiService,
     pub(super) call: &'a Call,
     pub(super) query: Query,
     pub(super) resource: Arc<Resource>,
-    pub(super) place: Place,
+    pub(super) path: ResourcePath,
 }
 
 /// Executes a request to a resource.
 pub(super) async fn respond(
     service: &ApiService,
     call: &Call,
-    place: Place,
+    path: ResourcePath,
 ) -> Result<Response<ResponseBody>, Status> {
     let query = Query::parse(call.parts.uri.query().unwrap_or_default());
-    let Some(verb) = Verb::of(&call.parts.method, &place, &query) else {
+    let Some(verb) = Verb::of(&call.parts.method, &path, &query) else {
         return Ok(reply::no_such_method());
     };
-    permission::check(service, &call.user, verb, &place, &query)?;
+    permission::check(service, &call.user, verb, &path, &query)?;
     let found = service.shared.read(|cluster| {
         cluster
             .registry
-            .find(&place.group, &place.version, &place.resource)
+            .find(&path.group, &path.version, &path.resource)
             .cloned()
     });
     let Some(resource) = found else {
         let is_built_in = service
             .shared
-            .read(|cluster| cluster.registry.has_built_in(&place.group, &place.version));
+            .read(|cluster| cluster.registry.has_built_in(&path.group, &path.version));
         return Ok(if is_built_in {
             reply::no_such_resource()
         } else {
             reply::not_found()
         });
     };
-    if !is_there(&resource, &place) {
-        return match place
-            .name
-            .as_deref()
-            .filter(|_| place.subresource.is_some())
-        {
+    if !is_there(&resource, &path) {
+        return match path.name.as_deref().filter(|_| path.subresource.is_some()) {
             _ if !resource.info.custom => Ok(reply::no_such_resource()),
             Some(name) => Err(Status::not_found(&resource.about(name))),
             None => Ok(reply::not_found()),
         };
     }
-    let operation = Operation {
+    let request = ResourceRequest {
         service,
         call,
         query,
         resource,
-        place,
+        path,
     };
-    if !operation.is_allowed(verb) {
-        if !operation.resource.info.custom {
+    if !request.is_allowed(verb) {
+        if !request.resource.info.custom {
             return Ok(reply::no_such_method());
         }
         if matches!(verb, Verb::Create | Verb::DeleteCollection) {
             return Ok(reply::not_found());
         }
-        let about = operation.resource.about("");
+        let about = request.resource.about("");
         return Err(Status::method_not_allowed(&about, verb.name()));
     }
-    let deprecation = operation.resource.info.deprecation.clone();
-    let mut response = match operation.respond(verb).await {
+    let deprecation = request.resource.info.deprecation.clone();
+    let mut response = match request.respond(verb).await {
         Ok(response) => response,
         Err(status) => reply::refusal(&status),
     };
@@ -95,29 +91,29 @@ pub(super) async fn respond(
 }
 
 /// Returns whether the URL matches the scope and the subresources of the resource.
-fn is_there(resource: &Resource, place: &Place) -> bool {
-    let scoped = match (&place.namespace, &place.name) {
+fn is_there(resource: &Resource, path: &ResourcePath) -> bool {
+    let scoped = match (&path.namespace, &path.name) {
         (Some(_), _) => resource.info.namespaced,
         // A request for one object of a namespaced resource needs a namespace.
         (None, Some(_)) => !resource.info.namespaced,
         (None, None) => true,
     };
     scoped
-        && place
+        && path
             .subresource
             .as_deref()
             .is_none_or(|part| resource.has_subresource(part))
 }
 
-// === impl Operation ===
+// === impl ResourceRequest ===
 
-impl Operation<'_> {
+impl ResourceRequest<'_> {
     async fn respond(self, verb: Verb) -> Result<Response<ResponseBody>, Status> {
         if expires(&self.resource) {
             // A write deletes what has expired.
             self.service.shared.write(|_, _| ());
         }
-        match self.place.subresource.as_deref() {
+        match self.path.subresource.as_deref() {
             Some("scale") => return self.scale(verb),
             Some("binding" | "eviction" | "token") => return self.post(),
             Some("log" | "exec" | "attach" | "portforward") => return self.connect(),
@@ -130,13 +126,13 @@ impl Operation<'_> {
                 let typed = encode::has_protobuf(&self.resource);
                 let format = self.call.accept.watch_format(&self.query, typed)?;
                 let options = ListOptions::parse(&self.query)?;
-                let Operation {
+                let ResourceRequest {
                     service,
                     resource,
-                    place,
+                    path,
                     ..
                 } = self;
-                watching::respond(service, resource, place.namespace, &options, format).await
+                watching::respond(service, resource, path.namespace, &options, format).await
             }
             Verb::Create if !self.resource.info.is_stored() => self.review(),
             Verb::Create => self.create(),
@@ -148,7 +144,7 @@ impl Operation<'_> {
     }
 
     fn is_allowed(&self, verb: Verb) -> bool {
-        let verbs = match &self.place.subresource {
+        let verbs = match &self.path.subresource {
             None => Some(&self.resource.info.verbs),
             Some(name) => {
                 let mut parts = self.resource.info.subresources.iter();
@@ -158,8 +154,8 @@ impl Operation<'_> {
             }
         };
         // Objects in namespaces are created, and deleted together, in one namespace only.
-        let is_placed = self.place.namespace.is_some() == self.resource.info.namespaced;
-        let placed = !matches!(verb, Verb::Create | Verb::DeleteCollection) || is_placed;
+        let has_scope = self.path.namespace.is_some() == self.resource.info.namespaced;
+        let placed = !matches!(verb, Verb::Create | Verb::DeleteCollection) || has_scope;
         placed && verbs.is_some_and(|verbs| verbs.iter().any(|allowed| allowed == verb.name()))
     }
 
@@ -180,7 +176,7 @@ impl Operation<'_> {
         let options = ListOptions::parse(&self.query)?;
         self.wait_for(read_version(&options.resource_version)?)
             .await?;
-        let namespace = self.place.namespace.as_deref();
+        let namespace = self.path.namespace.as_deref();
         let page = self
             .service
             .shared
@@ -205,7 +201,7 @@ impl Operation<'_> {
         let format = self.format(false)?;
         let mut options = self.write_options(WriteKind::Create)?;
         let body = self.body(&mut options)?;
-        let namespace = self.place.namespace.as_deref();
+        let namespace = self.path.namespace.as_deref();
         let written = if self.resource.info.custom {
             // Its schema can change before the lock is acquired.
             self.write(|cluster, resource, now| {
@@ -276,7 +272,7 @@ impl Operation<'_> {
             self.service,
             &self.call.user,
             Verb::Create,
-            &self.place,
+            &self.path,
             &self.query,
         )?;
         self.write(|cluster, resource, now| write(cluster, resource, body, options, now))
@@ -418,7 +414,7 @@ impl Operation<'_> {
         let options = self.delete_options()?;
         let list = ListOptions::parse(&self.query)?;
         let selector = selector(&self.resource, &list)?;
-        let namespace = self.place.namespace.as_deref();
+        let namespace = self.path.namespace.as_deref();
         let page = self.write(|cluster, resource, now| {
             let revision = cluster.store.revision();
             let items = cluster
@@ -470,12 +466,12 @@ impl Operation<'_> {
     }
 
     pub(super) fn key(&self) -> Key {
-        let namespace = self.place.namespace.as_deref().unwrap_or_default();
-        Key::new(namespace, self.place.name.as_deref().unwrap_or_default())
+        let namespace = self.path.namespace.as_deref().unwrap_or_default();
+        Key::new(namespace, self.path.name.as_deref().unwrap_or_default())
     }
 
     fn part(&self) -> Part {
-        match self.place.subresource.as_deref() {
+        match self.path.subresource.as_deref() {
             Some("status") => Part::Status,
             Some("finalize") => Part::Finalize,
             Some("ephemeralcontainers") => Part::EphemeralContainers,

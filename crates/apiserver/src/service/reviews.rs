@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::ResponseBody;
-use super::resources::Operation;
+use super::resources::ResourceRequest;
 use crate::authorize::Attributes;
 use crate::encode;
 use crate::status::{About, FieldError, Status};
@@ -14,15 +14,15 @@ use crate::wire::WriteKind;
 
 use super::reply;
 
-// === impl Operation ===
+// === impl ResourceRequest ===
 
-impl Operation<'_> {
+impl ResourceRequest<'_> {
     /// Executes a review.
     pub(super) fn review(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
         let mut options = self.write_options(WriteKind::Create)?;
         let body = self.body(&mut options)?;
-        let namespace = self.place.namespace.as_deref();
+        let namespace = self.path.namespace.as_deref();
         let shared = &self.service.shared;
         let (mut review, warnings) = shared
             .write(|cluster, now| cluster.review(&self.resource, namespace, body, &options, now))?;

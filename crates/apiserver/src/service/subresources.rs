@@ -3,7 +3,7 @@
 use http::{Response, StatusCode};
 
 use super::body::{self, Expected};
-use super::resources::Operation;
+use super::resources::ResourceRequest;
 use super::{ResponseBody, reply};
 use crate::encode;
 use crate::registry;
@@ -11,12 +11,12 @@ use crate::status::Status;
 use crate::store::Stored;
 use crate::wire::{DeleteOptions, WriteKind};
 
-// === impl Operation ===
+// === impl ResourceRequest ===
 
-impl Operation<'_> {
+impl ResourceRequest<'_> {
     /// Binds a pod, evicts a pod, or issues a token of a service account.
     pub(super) fn post(&self) -> Result<Response<ResponseBody>, Status> {
-        let subresource = self.place.subresource.as_deref().unwrap_or_default();
+        let subresource = self.path.subresource.as_deref().unwrap_or_default();
         let Some(sent) = registry::posted(subresource) else {
             return Ok(reply::no_such_resource());
         };

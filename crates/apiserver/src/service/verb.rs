@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::wire::{Place, Query};
+use crate::wire::{Query, ResourcePath};
 
 /// The verb of a request, as authorization and discovery name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub(super) enum Verb {
 // === impl Verb ===
 
 impl Verb {
-    pub(super) fn of(method: &Method, place: &Place, query: &Query) -> Option<Self> {
-        Some(match (method, &place.name) {
+    pub(super) fn of(method: &Method, path: &ResourcePath, query: &Query) -> Option<Self> {
+        Some(match (method, &path.name) {
             (&Method::GET, Some(_)) => Self::Get,
             (&Method::GET, None) if query.flag("watch").unwrap_or(false) => Self::Watch,
             (&Method::GET, None) => Self::List,
             (&Method::POST, None) => Self::Create,
-            (&Method::POST, Some(_)) if place.subresource.is_some() => Self::Create,
+            (&Method::POST, Some(_)) if path.subresource.is_some() => Self::Create,
             (&Method::PUT, Some(_)) => Self::Update,
             (&Method::PATCH, Some(_)) => Self::Patch,
             (&Method::DELETE, Some(_)) => Self::Delete,

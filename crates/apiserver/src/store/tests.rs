@@ -42,11 +42,11 @@ fn one_counter_serves_all_resources() {
     let events = store
         .events_after("pods", 0, 10)
         .expect("nothing is forgotten");
-    let told: Vec<_> = events
+    let found: Vec<_> = events
         .iter()
         .map(|event| (event.revision, event.change))
         .collect();
-    assert_eq!(told, [(1, Change::Added), (3, Change::Modified)]);
+    assert_eq!(found, [(1, Change::Added), (3, Change::Modified)]);
 }
 
 #[test]

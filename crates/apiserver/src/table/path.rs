@@ -18,11 +18,11 @@ use serde_json::Value;
 /// A compiled path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path {
-    steps: Vec<Step>,
+    steps: Vec<JsonPathStep>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum JsonPathStep {
     Field(String),
     Index(i64),
     All,
@@ -75,13 +75,13 @@ impl Path {
     }
 }
 
-fn follow<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
+fn follow<'a>(steps: &[JsonPathStep], value: &'a Value) -> Option<&'a Value> {
     let Some((step, rest)) = steps.split_first() else {
         return Some(value);
     };
     match step {
-        Step::Field(name) => follow(rest, value.get(name)?),
-        Step::Index(index) => {
+        JsonPathStep::Field(name) => follow(rest, value.get(name)?),
+        JsonPathStep::Index(index) => {
             let elements = value.as_array()?;
             let at = if *index < 0 {
                 elements
@@ -92,12 +92,12 @@ fn follow<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
             };
             follow(rest, elements.get(at)?)
         }
-        Step::All => match value {
+        JsonPathStep::All => match value {
             Value::Array(elements) => elements.iter().find_map(|value| follow(rest, value)),
             Value::Object(fields) => fields.values().find_map(|value| follow(rest, value)),
             _ => None,
         },
-        Step::Where(condition) => {
+        JsonPathStep::Where(condition) => {
             let elements = value.as_array()?;
             elements
                 .iter()
@@ -108,7 +108,7 @@ fn follow<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
 }
 
 /// Splits a field name from the rest. A single dot has an empty name, which is the value itself.
-fn field(text: &str) -> Option<(Option<Step>, &str)> {
+fn field(text: &str) -> Option<(Option<JsonPathStep>, &str)> {
     let mut name = String::new();
     let mut chars = text.char_indices();
     let mut end = text.len();
@@ -129,27 +129,27 @@ fn field(text: &str) -> Option<(Option<Step>, &str)> {
         return (rest.is_empty() || rest.starts_with('[')).then_some((None, rest));
     }
     let step = if name == "*" {
-        Step::All
+        JsonPathStep::All
     } else {
-        Step::Field(name)
+        JsonPathStep::Field(name)
     };
     Some((Some(step), rest))
 }
 
 /// Splits the text between `[` and `]` from the rest.
-fn bracket(text: &str) -> Option<(Option<Step>, &str)> {
+fn bracket(text: &str) -> Option<(Option<JsonPathStep>, &str)> {
     if let Some(filter) = text.strip_prefix("?(") {
         let end = unquoted(filter, ")]")?;
         let condition = Condition::parse(&filter[..end])?;
-        return Some((Some(Step::Where(condition)), &filter[end + 2..]));
+        return Some((Some(JsonPathStep::Where(condition)), &filter[end + 2..]));
     }
     let end = unquoted(text, "]")?;
     let (inside, rest) = (text[..end].trim(), &text[end + 1..]);
     let step = match inside {
-        "*" => Step::All,
+        "*" => JsonPathStep::All,
         _ => match literal(inside)? {
-            Value::String(name) => Step::Field(name),
-            Value::Number(index) => Step::Index(index.as_i64()?),
+            Value::String(name) => JsonPathStep::Field(name),
+            Value::Number(index) => JsonPathStep::Index(index.as_i64()?),
             _ => return None,
         },
     };

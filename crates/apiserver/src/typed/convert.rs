@@ -1,17 +1,17 @@
-//! Numbers of an applied object, converted to the types of their fields as the real server does
-//! it: integers are cut to their width, and floats without a fraction become integers.
+//! Converts the numbers of an applied object to the types of their fields, like the real server:
+//! integers are cut to their width, and floats without a fraction become integers.
 //!
-//! Everything else is left to decoding, which says the same of it.
+//! Other values are not changed. If they are invalid, decoding reports the same error.
 
 use serde_json::{Number, Value};
 
-use super::table::{Shape, Struct, named};
+use super::table::{FieldType, Struct, named};
 
-/// Converts the numbers in `object`, which is to be of type `kind`.
+/// Converts the numbers in `object`, of type `kind`.
 ///
 /// # Errors
 ///
-/// What the real server says of the first number that its field cannot hold.
+/// The real server's error for the first number that does not fit its field.
 pub(crate) fn convert(kind: &'static Struct, object: &mut Value) -> Result<(), String> {
     let Value::Object(members) = object else {
         return Ok(());
@@ -24,10 +24,10 @@ pub(crate) fn convert(kind: &'static Struct, object: &mut Value) -> Result<(), S
     Ok(())
 }
 
-fn convert_value(shape: &Shape, value: &mut Value) -> Result<(), String> {
+fn convert_value(shape: &FieldType, value: &mut Value) -> Result<(), String> {
     match (shape, &mut *value) {
-        (Shape::Int32(_) | Shape::Int64(_), Value::Number(number)) => {
-            let is_narrow = matches!(shape, Shape::Int32(_));
+        (FieldType::Int32(_) | FieldType::Int64(_), Value::Number(number)) => {
+            let is_narrow = matches!(shape, FieldType::Int32(_));
             let whole = whole(number).ok_or_else(|| {
                 let wanted = if is_narrow { "int32" } else { "int64" };
                 format!("cannot convert float64 to {wanted}")
@@ -44,11 +44,13 @@ fn convert_value(shape: &Shape, value: &mut Value) -> Result<(), String> {
             *value = cut.into();
             Ok(())
         }
-        (Shape::Struct(name), value) => named(name).map_or(Ok(()), |found| convert(found, value)),
-        (Shape::List(_, items), Value::Array(list)) => list
+        (FieldType::Struct(name), value) => {
+            named(name).map_or(Ok(()), |found| convert(found, value))
+        }
+        (FieldType::List(_, items), Value::Array(list)) => list
             .iter_mut()
             .try_for_each(|item| convert_value(items, item)),
-        (Shape::Map(_, values), Value::Object(members)) => {
+        (FieldType::Map(_, values), Value::Object(members)) => {
             let mut members = members.values_mut();
             members.try_for_each(|member| convert_value(values, member))
         }
@@ -56,7 +58,7 @@ fn convert_value(shape: &Shape, value: &mut Value) -> Result<(), String> {
     }
 }
 
-/// The integer that a number is; nothing if it has a fraction.
+/// A number as an integer. `None` if it has a fraction.
 fn whole(number: &Number) -> Option<i64> {
     if let Some(whole) = number.as_i64() {
         return Some(whole);

@@ -1,4 +1,4 @@
-//! From the body of a request to the JSON that Go writes for the object in it.
+//! Converts the body of a request to the JSON that Go writes for the decoded object.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use super::table::{Empty, Field, Shape, Struct, named};
+use super::table::{Empty, Field, FieldType, Struct, named};
 use super::{Quantity, defaults};
 use crate::timestamp;
 
-/// Brings `object`, which is to be of type `kind`, into the form that Go writes: checks the
-/// types of its fields, drops unknown ones, fills in defaults and what Go cannot leave out.
+/// Converts `object` to the JSON that Go writes for type `kind`: checks the types of fields, drops
+/// unknown fields, fills in defaults, and adds the fields that Go never omits.
 ///
-/// Returns the paths of the fields that were dropped, such as `spec.rules[0].colour`.
+/// Returns the paths of the dropped fields, such as `spec.rules[0].colour`.
 ///
 /// # Errors
 ///
-/// What Go says of the first value that its type refuses to read, such as a quantity; if there is
-/// none, of the first field of the wrong type.
+/// Go's error for the first value that its type fails to parse, such as a quantity. If there is
+/// none, Go's error for the first value of a wrong type.
 pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<String>, String> {
     let mut decoder = Decoder {
         path: Vec::new(),
@@ -37,23 +37,23 @@ pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<St
     }
 }
 
-/// What Go writes for the field of an object in which nothing is said, but for defaults.
+/// The value that Go writes for an unset field, without defaults.
 pub(crate) fn empty(kind: &Struct, field: &str) -> Option<Value> {
     kind.fields.get(field).map(|field| zero(&field.shape))
 }
 
-/// Base64 as Go reads it: the bits after the last byte may be any.
+/// Base64 as Go reads it: the unused bits of the last digit can have any value.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// Lists of resources, as Go calls their type.
+/// Go's name of the type of resource lists.
 const RESOURCES: &str = "v1.ResourceList";
 
-/// A place in the object.
+/// One step of the path to a value.
 enum Step {
-    /// A field, and the inline struct that it is in.
+    /// A field, and the inline struct that contains it.
     Field(&'static str, &'static str),
     Item(usize),
     Key(String),
@@ -61,20 +61,20 @@ enum Step {
 
 struct Decoder {
     path: Vec<Step>,
-    /// The innermost struct, as errors call it.
+    /// Go's name of the innermost struct, for errors.
     inside: &'static str,
     dropped: Vec<String>,
-    /// Whether quantities are rounded up, as in lists of resources.
+    /// Whether quantities are rounded up, as in resource lists.
     rounds: bool,
-    /// The error of the first field of the wrong type. Go reads the rest of the object, and
-    /// reports this error only if no type refuses its value.
+    /// The error of the first field of a wrong type. Go decodes the rest of the object, and reports
+    /// this error only if all values can be parsed.
     first_error: Option<String>,
 }
 
-/// What a number is to Go.
+/// Whether Go can decode a number into an integer field.
 enum Number {
     Fits,
-    /// It is none, or too large: errors quote it.
+    /// The number has a fraction or is too large. The error quotes it.
     TooLarge,
 }
 
@@ -87,7 +87,7 @@ impl Decoder {
         members: &mut Map<String, Value>,
     ) -> Result<(), String> {
         let outside = std::mem::replace(&mut self.inside, kind.go_name());
-        // From the outside in, as in Kubernetes: what is filled in here is decoded below.
+        // Like in Kubernetes, an object gets its defaults before its fields do.
         defaults::fill(kind.name, members);
         let mut unknown = Vec::new();
         let mut empty = Vec::new();
@@ -107,10 +107,10 @@ impl Decoder {
             self.value(&field.shape, value)?;
             self.path.pop();
             let is_kept = match field.shape {
-                // Raw JSON is a text to Go, which is not empty.
-                Shape::Struct(_) | Shape::Json => true,
-                // An empty text is another value than zero.
-                Shape::IntOrString => value.is_string(),
+                // Go sees raw JSON as bytes, which are not empty.
+                FieldType::Struct(_) | FieldType::Json => true,
+                // An empty string is not the zero value, which is 0.
+                FieldType::IntOrString => value.is_string(),
                 _ => field.is_pointer,
             };
             if !is_kept && !field.is_pointer && is_empty(value) {
@@ -124,7 +124,7 @@ impl Decoder {
             members.remove(&name);
         }
         for (name, field) in &kind.fields {
-            // Few fields are written if they are empty.
+            // Go writes few empty fields.
             if let Some(zero) = zero_member(field)
                 && !members.contains_key(*name)
             {
@@ -135,17 +135,23 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes a value, which is not `null`.
-    fn value(&mut self, shape: &Shape, value: &mut Value) -> Result<(), String> {
+    /// Decodes a value other than `null`.
+    fn value(&mut self, shape: &FieldType, value: &mut Value) -> Result<(), String> {
         match (shape, &mut *value) {
-            (Shape::Text(_) | Shape::IntOrString | Shape::Duration, Value::String(_))
-            | (Shape::Bool, Value::Bool(_))
-            | (Shape::Json, _) => Ok(()),
-            (Shape::Int32(_) | Shape::Int64(_) | Shape::Double, Value::Number(number)) => {
+            (
+                FieldType::Text(_) | FieldType::IntOrString | FieldType::Duration,
+                Value::String(_),
+            )
+            | (FieldType::Bool, Value::Bool(_))
+            | (FieldType::Json, _) => Ok(()),
+            (
+                FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double,
+                Value::Number(number),
+            ) => {
                 let fits = match shape {
-                    Shape::Int32(_) => is_int32(number),
-                    Shape::Int64(_) if number.as_i64().is_some() => Number::Fits,
-                    Shape::Int64(_) => Number::TooLarge,
+                    FieldType::Int32(_) => is_int32(number),
+                    FieldType::Int64(_) if number.as_i64().is_some() => Number::Fits,
+                    FieldType::Int64(_) => Number::TooLarge,
                     _ => Number::Fits,
                 };
                 match fits {
@@ -158,8 +164,8 @@ impl Decoder {
                     }
                 }
             }
-            (Shape::Bytes, Value::String(text)) => {
-                // Go looks past the ends of lines.
+            (FieldType::Bytes, Value::String(text)) => {
+                // Go skips line ends.
                 let joined = text.replace(['\r', '\n'], "");
                 if let Ok(bytes) = BASE64.decode(joined) {
                     *text = BASE64.encode(bytes);
@@ -169,8 +175,8 @@ impl Decoder {
                 }
                 Ok(())
             }
-            (Shape::Time | Shape::MicroTime, Value::String(text)) => {
-                let normal = if *shape == Shape::Time {
+            (FieldType::Time | FieldType::MicroTime, Value::String(text)) => {
+                let normal = if *shape == FieldType::Time {
                     timestamp::seconds(text)
                 } else {
                     timestamp::micros(text)
@@ -178,7 +184,7 @@ impl Decoder {
                 *text = normal?;
                 Ok(())
             }
-            (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
+            (FieldType::Quantity, Value::String(_) | Value::Number(_)) => {
                 let text = match &*value {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
@@ -186,30 +192,33 @@ impl Decoder {
                 *value = Quantity::stored(&text, self.rounds)?.into();
                 Ok(())
             }
-            (Shape::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
-            (Shape::IntOrString, Value::Number(number)) => match is_int32(number) {
+            (FieldType::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
+            (FieldType::IntOrString, Value::Number(number)) => match is_int32(number) {
                 Number::Fits => Ok(()),
                 Number::TooLarge => {
                     let found = format!("number {number}");
                     Err(self.mistyped(&found, "int32"))
                 }
             },
-            (Shape::Struct(name), Value::Object(members)) => match named(name) {
+            (FieldType::Struct(name), Value::Object(members)) => match named(name) {
                 Some(found) => self.members(found, members),
                 None => Ok(()),
             },
-            (Shape::SchemaOr, _) => self.schema_or(value),
-            (Shape::List(_, items), Value::Array(list)) => {
+            (FieldType::SchemaOr, _) => self.schema_or(value),
+            (FieldType::List(_, items), Value::Array(list)) => {
                 for (at, item) in list.iter_mut().enumerate() {
                     self.item(Step::Item(at), items, item)?;
                 }
                 Ok(())
             }
-            (Shape::Map(name, values), Value::Object(members)) => {
+            (FieldType::Map(name, values), Value::Object(members)) => {
                 self.rounds = *name == Some(RESOURCES);
                 for (key, member) in members.iter_mut() {
-                    // Most members are texts, in which nothing has to be named by its path.
-                    if !matches!((&**values, &*member), (Shape::Text(_), Value::String(_))) {
+                    // Most values of maps are strings, which cannot have errors and need no path.
+                    if !matches!(
+                        (&**values, &*member),
+                        (FieldType::Text(_), Value::String(_))
+                    ) {
                         self.item(Step::Key(key.clone()), values, member)?;
                     }
                 }
@@ -218,8 +227,8 @@ impl Decoder {
             }
             (shape, value) => {
                 let wanted = match shape {
-                    Shape::Time | Shape::MicroTime | Shape::Duration => "string",
-                    Shape::IntOrString => "int32",
+                    FieldType::Time | FieldType::MicroTime | FieldType::Duration => "string",
+                    FieldType::IntOrString => "int32",
                     _ => {
                         let error = self.mistyped(kind_of(value), &shape.go_name());
                         self.remember(error);
@@ -231,16 +240,16 @@ impl Decoder {
         }
     }
 
-    /// Keeps the error of a field of the wrong type, if it is the first one.
+    /// Stores the error of a field of a wrong type, unless there is an earlier one.
     fn remember(&mut self, error: String) {
         self.first_error.get_or_insert(error);
     }
 
     /// Decodes an item of a list or a map.
-    fn item(&mut self, step: Step, shape: &Shape, value: &mut Value) -> Result<(), String> {
+    fn item(&mut self, step: Step, shape: &FieldType, value: &mut Value) -> Result<(), String> {
         if value.is_null() {
             *value = match shape {
-                Shape::Bytes => "".into(),
+                FieldType::Bytes => "".into(),
                 shape => zero(shape),
             };
             return Ok(());
@@ -251,7 +260,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes the schemas in a value that may be a schema, a list of them or something else.
+    /// Decodes a schema, a list of schemas, or another value in their place.
     fn schema_or(&mut self, value: &mut Value) -> Result<(), String> {
         let schema = named("apiextensions.v1.JSONSchemaProps");
         match (value, schema) {
@@ -285,7 +294,7 @@ impl Decoder {
     fn whole_path(&self) -> String {
         let mut path = String::new();
         for step in &self.path {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = match step {
                 Step::Field(name, _) if path.is_empty() => write!(path, "{name}"),
                 Step::Field(name, _) => write!(path, ".{name}"),
@@ -298,36 +307,38 @@ impl Decoder {
     }
 }
 
-/// What Go writes for a field that is not set; nothing if it leaves it out.
+/// The value that Go writes for a field that is not set. `None` if Go omits it.
 pub(crate) fn zero_member(field: &Field) -> Option<Value> {
     match (field.empty, field.is_pointer) {
         (Empty::Zero, _) | (Empty::Omitted, true) => None,
         (Empty::Kept, true) => Some(Value::Null),
-        // These are structs of Go, which are never empty to it.
+        // These are structs in Go, and `omitempty` never omits a struct.
         (Empty::Omitted, false) => match &field.shape {
-            Shape::Struct(_)
-            | Shape::Time
-            | Shape::MicroTime
-            | Shape::Quantity
-            | Shape::IntOrString
-            | Shape::Duration => Some(zero(&field.shape)),
-            // Raw JSON that is empty is written as `null`.
-            Shape::Json => Some(Value::Null),
+            FieldType::Struct(_)
+            | FieldType::Time
+            | FieldType::MicroTime
+            | FieldType::Quantity
+            | FieldType::IntOrString
+            | FieldType::Duration => Some(zero(&field.shape)),
+            // Go writes empty raw JSON as `null`.
+            FieldType::Json => Some(Value::Null),
             _ => None,
         },
         (Empty::Kept, false) => Some(zero(&field.shape)),
     }
 }
 
-/// What Go writes for the zero value of a type.
-fn zero(shape: &Shape) -> Value {
+/// The JSON that Go writes for the zero value of a type.
+fn zero(shape: &FieldType) -> Value {
     match shape {
-        Shape::Text(_) => "".into(),
-        Shape::Int32(_) | Shape::Int64(_) | Shape::Double | Shape::IntOrString => 0.into(),
-        Shape::Bool => false.into(),
-        Shape::Quantity => "0".into(),
-        Shape::Duration => "0s".into(),
-        Shape::Struct(name) => {
+        FieldType::Text(_) => "".into(),
+        FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double | FieldType::IntOrString => {
+            0.into()
+        }
+        FieldType::Bool => false.into(),
+        FieldType::Quantity => "0".into(),
+        FieldType::Duration => "0s".into(),
+        FieldType::Struct(name) => {
             let mut members = Value::Object(Map::new());
             // An empty object has no field of the wrong type.
             let _ = named(name).map(|found| decode(found, &mut members));
@@ -337,7 +348,7 @@ fn zero(shape: &Shape) -> Value {
     }
 }
 
-/// Whether Go takes a value that is not a struct for empty.
+/// Whether Go's `omitempty` omits a value that is not a struct.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -354,8 +365,8 @@ fn is_int32(number: &serde_json::Number) -> Number {
     if fits { Number::Fits } else { Number::TooLarge }
 }
 
-/// Where Go's decoder of base64 stops: at the first byte that is no digit, or at the beginning
-/// of the group of four that is not complete.
+/// The position at which Go's base64 decoder stops: the first byte that is not a digit, or the
+/// beginning of an incomplete group of four.
 fn first_bad_byte(text: &[u8]) -> usize {
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let mut digits = 0;
@@ -404,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_the_wrong_type_is_named_as_go_names_it() {
+    fn the_error_of_a_wrong_type_equals_that_of_go() {
         let container =
             |field: &str, value: Value| json!({ "spec": { "containers": [{ field: value }] } });
         for (object, expected) in [
@@ -436,8 +447,8 @@ mod tests {
                 format!("json: cannot unmarshal {expected}")
             );
         }
-        // The labels of the template are those of the job too, but it is the template that is
-        // wrong.
+        // The labels of the template become the labels of the job as well. The error names the
+        // template.
         let template = json!({ "metadata": { "labels": { "a": 1 } }, "spec": {} });
         let mut job = json!({ "metadata": {}, "spec": { "template": template } });
         let found = kind("batch/v1", "Job").expect("a kind");
@@ -463,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn decoding_a_decoded_object_changes_nothing() {
+    fn decoding_is_idempotent() {
         for (version, name) in kinds() {
             let found = kind(version, name).expect("a kind");
             let mut object =
@@ -478,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_base64_is_found_where_go_finds_it() {
+    fn the_position_of_bad_base64_equals_that_of_go() {
         for (text, at) in [
             ("%%", 0),
             ("YWJj=A", 4),

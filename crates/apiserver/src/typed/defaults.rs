@@ -1,7 +1,7 @@
 //! Defaults of the built-in kinds that are code in Kubernetes, by type.
 //!
-//! They are filled in from the outside in, before the fields of an object are checked: what is
-//! of the wrong type is left as it is.
+//! An object gets its defaults before its fields are checked, and before the objects in it get
+//! theirs. Values of the wrong type are not changed.
 //!
 //! Source: the `defaults.go` files of Kubernetes v1.36.3 (`pkg/apis`).
 
@@ -17,7 +17,7 @@ use plain::PLAIN;
 
 type Members = Map<String, Value>;
 
-/// When a default is filled in.
+/// The condition under which a default is filled in.
 #[derive(Clone, Copy)]
 enum If {
     /// The field is absent: it is a pointer in Go.
@@ -26,7 +26,7 @@ enum If {
     Empty,
 }
 
-/// Fills in what an object of the type called `name` lacks.
+/// Fills in the defaults of an object of type `name`.
 pub(super) fn fill(name: &str, object: &mut Members) {
     let first = PLAIN.partition_point(|(of, ..)| *of < name);
     for (_, field, when, value) in PLAIN[first..].iter().take_while(|(of, ..)| *of == name) {
@@ -42,7 +42,7 @@ pub(super) fn fill(name: &str, object: &mut Members) {
         let Ok(value) = serde_json::from_str::<Value>(value) else {
             continue;
         };
-        // What is empty and of another type is left to the decoder, which refuses it.
+        // The decoder rejects an empty value of another type, which therefore must not be replaced.
         let is_of_type = found
             .is_none_or(|found| std::mem::discriminant(found) == std::mem::discriminant(&value));
         if is_of_type {
@@ -65,7 +65,7 @@ pub(super) fn fill(name: &str, object: &mut Members) {
         "core.v1.ReplicationController" => core::replication_controller(object),
         "core.v1.ServiceSpec" => core::service(object),
         "core.v1.Volume" => core::volume(object),
-        // It has gone, and is still accepted.
+        // Kubernetes has removed this field, and still accepts it.
         "discovery.v1.Endpoint" => _ = object.remove("deprecatedTopology"),
         "networking.v1.NetworkPolicySpec" => policy_types(object),
         "resource.v1.ExactDeviceRequest" | "resource.v1.DeviceSubRequest" => device_request(object),
@@ -97,7 +97,7 @@ fn stateful_strategy(strategy: &mut Members) {
     }
 }
 
-/// The templates of claims name their type.
+/// Sets the type in the templates of volume claims.
 fn claim_types(spec: &mut Members) {
     let claims = spec
         .get_mut("volumeClaimTemplates")
@@ -110,7 +110,7 @@ fn claim_types(spec: &mut Members) {
     }
 }
 
-/// What is asked of a device: exactly one, unless it says how many.
+/// The requested number of devices: one, unless `count` is set.
 fn device_request(request: &mut Members) {
     absent_or_empty(request, "allocationMode", "ExactCount");
     if text(request, "allocationMode") == "ExactCount" {
@@ -118,8 +118,8 @@ fn device_request(request: &mut Members) {
     }
 }
 
-/// The labels of the pod template in the `spec` of an object. None if one of them is not a text:
-/// then the template does not decode, and the error has to name the template.
+/// The labels of the pod template in the `spec` of an object. `None` if one of them is not a
+/// string: then the template does not decode, and the error has to name the template.
 fn template_labels(object: &Members) -> Option<Value> {
     let spec = object.get("spec")?;
     let labels = spec.pointer("/template/metadata/labels")?;
@@ -127,8 +127,8 @@ fn template_labels(object: &Members) -> Option<Value> {
     are_texts.then(|| labels.clone())
 }
 
-/// A job has the labels of its pods, unless it has some; its spec has defaults that those of
-/// the template of a cron job do not get.
+/// Defaults of a job that the job template of a cron job does not get: its labels are those of its
+/// pods, unless it has labels.
 fn job_labels(job: &mut Members) {
     if let Some(labels) = template_labels(job)
         && let Some(metadata) = inner(job, "metadata")
@@ -182,7 +182,7 @@ fn is_unset(object: &Members, field: &str) -> bool {
     object.get(field).is_none_or(Value::is_null)
 }
 
-/// Whether a value is one that Go leaves out.
+/// Whether Go's `omitempty` omits a value.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -201,7 +201,7 @@ fn text<'a>(object: &'a Members, field: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The object in `field`, made if it is absent; nothing if something else is there.
+/// The object in `field`, created if it is absent. `None` for a value of another type.
 fn inner<'a>(object: &'a mut Members, field: &str) -> Option<&'a mut Members> {
     absent(object, field, json!({}));
     object.get_mut(field).and_then(Value::as_object_mut)
@@ -227,7 +227,7 @@ mod tests {
     use super::PLAIN;
 
     #[test]
-    fn the_table_is_sorted_and_names_fields_that_there_are() {
+    fn the_table_is_sorted_and_names_existing_fields() {
         assert!(PLAIN.is_sorted_by_key(|(of, field, ..)| (of, field)));
         for (of, field, _, value) in PLAIN {
             let found = named(of).unwrap_or_else(|| panic!("no type {of}"));

@@ -1,13 +1,13 @@
 //! The tag in the name of a container image.
 
-/// Whether an image is pulled at its newest, because it is named without a tag and without a
-/// digest, or with the tag `latest`.
+/// Whether the default pull policy of an image is `Always`: it has no tag and no digest, or the tag
+/// `latest`.
 pub(super) fn is_latest(image: &str) -> bool {
     let (name, has_digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),
         None => (image, false),
     };
-    // A colon before the last slash is that of a port.
+    // A colon before the last slash separates a port.
     let last = name.rsplit('/').next().unwrap_or(name);
     match last.split_once(':') {
         Some((_, tag)) => tag == "latest",
@@ -15,7 +15,7 @@ pub(super) fn is_latest(image: &str) -> bool {
     }
 }
 
-/// Whether a text names an image: what does not has no tag.
+/// Whether a text is a valid image name. An invalid one has no tag.
 fn is_name(image: &str) -> bool {
     !image.is_empty()
         && image.bytes().all(|byte| {

@@ -1,7 +1,7 @@
-//! Bodies in which an object has several members of the same name, as Go reads them. *(pure)*
+//! Merges members of the same name in the body of a request, like Go. *(pure)*
 //!
-//! Go decodes each of these members into the same field, one after the other: structs and maps are
-//! merged, and so are the items of lists with the same index. Other values are replaced.
+//! Go decodes each of these members into the same field, in order: structs and maps are merged, and
+//! so are the items of lists with the same index. Other values are replaced.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-use super::table::{Field, Shape, Struct, named};
+use super::table::{Field, FieldType, Struct, named};
 
 /// JSON with all members of its objects.
 enum Tree {
@@ -20,7 +20,7 @@ enum Tree {
 
 struct TreeVisitor;
 
-/// Reads `body` as an object of type `kind`, and merges the members of the same name. Nothing if it
+/// Reads `body` as an object of type `kind`, and merges the members of the same name. `None` if it
 /// is not JSON.
 pub(crate) fn merge_duplicates(kind: &'static Struct, body: &[u8]) -> Option<Value> {
     match serde_json::from_slice(body).ok()? {
@@ -44,27 +44,27 @@ fn merge_struct(
     object.into()
 }
 
-/// Returns the value of a field that is `before` when Go reads `tree` into it.
+/// Returns the value of a field after Go decodes `tree` into it; `before` is its value before that.
 fn merge_field(field: &Field, before: Option<Value>, tree: Tree) -> Value {
     if matches!(tree, Tree::Scalar(Value::Null)) && !field.is_pointer {
-        // Go leaves these types as they are.
+        // Go does not change fields of these types.
         let is_unchanged = match field.shape {
-            Shape::Text(_)
-            | Shape::Int32(_)
-            | Shape::Int64(_)
-            | Shape::Double
-            | Shape::Bool
-            | Shape::Struct(_) => true,
-            Shape::Bytes
-            | Shape::Time
-            | Shape::MicroTime
-            | Shape::Duration
-            | Shape::Quantity
-            | Shape::IntOrString
-            | Shape::Json
-            | Shape::SchemaOr
-            | Shape::List(..)
-            | Shape::Map(..) => false,
+            FieldType::Text(_)
+            | FieldType::Int32(_)
+            | FieldType::Int64(_)
+            | FieldType::Double
+            | FieldType::Bool
+            | FieldType::Struct(_) => true,
+            FieldType::Bytes
+            | FieldType::Time
+            | FieldType::MicroTime
+            | FieldType::Duration
+            | FieldType::Quantity
+            | FieldType::IntOrString
+            | FieldType::Json
+            | FieldType::SchemaOr
+            | FieldType::List(..)
+            | FieldType::Map(..) => false,
         };
         if is_unchanged {
             return before.unwrap_or_default();
@@ -73,21 +73,21 @@ fn merge_field(field: &Field, before: Option<Value>, tree: Tree) -> Value {
     merge(&field.shape, before.unwrap_or_default(), tree)
 }
 
-/// Returns the value that is `before` when Go reads `tree` into it. A value of the wrong type stays,
+/// Returns the value after Go decodes `tree` into `before`. A value of the wrong type is kept,
 /// because Go reports the first one.
-fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
+fn merge(shape: &FieldType, before: Value, tree: Tree) -> Value {
     if !before.is_null() && !fits(shape, &before) {
         return before;
     }
     match (shape, tree) {
-        (Shape::Struct(name), Tree::Object(members)) => match named(name) {
+        (FieldType::Struct(name), Tree::Object(members)) => match named(name) {
             Some(kind) => merge_struct(kind, object(before), members),
             None => Tree::Object(members).into_value(),
         },
-        (Shape::Map(_, values), Tree::Object(members)) => {
+        (FieldType::Map(_, values), Tree::Object(members)) => {
             let mut map = object(before);
             for (name, tree) in members {
-                // Go reads each value of a map into a new one.
+                // Go decodes each value of a map into a new value.
                 let value = merge(values, Value::Null, tree);
                 match map.entry(name) {
                     Entry::Vacant(entry) => {
@@ -102,7 +102,7 @@ fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
             }
             map.into()
         }
-        (Shape::List(_, items), Tree::List(trees)) => {
+        (FieldType::List(_, items), Tree::List(trees)) => {
             let mut before = match before {
                 Value::Array(list) => list.into_iter(),
                 _ => Vec::new().into_iter(),
@@ -116,21 +116,21 @@ fn merge(shape: &Shape, before: Value, tree: Tree) -> Value {
     }
 }
 
-/// Whether a value is of the type of JSON that Go reads into a shape.
-fn fits(shape: &Shape, value: &Value) -> bool {
+/// Whether Go reads the JSON type of a value into a field of this type.
+fn fits(shape: &FieldType, value: &Value) -> bool {
     match shape {
-        Shape::Text(_) | Shape::Bytes => value.is_string(),
-        Shape::Int32(_) | Shape::Int64(_) | Shape::Double => value.is_number(),
-        Shape::Bool => value.is_boolean(),
-        Shape::Struct(_) | Shape::Map(..) => value.is_object(),
-        Shape::List(..) => value.is_array(),
-        Shape::Time
-        | Shape::MicroTime
-        | Shape::Duration
-        | Shape::Quantity
-        | Shape::IntOrString
-        | Shape::Json
-        | Shape::SchemaOr => true,
+        FieldType::Text(_) | FieldType::Bytes => value.is_string(),
+        FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double => value.is_number(),
+        FieldType::Bool => value.is_boolean(),
+        FieldType::Struct(_) | FieldType::Map(..) => value.is_object(),
+        FieldType::List(..) => value.is_array(),
+        FieldType::Time
+        | FieldType::MicroTime
+        | FieldType::Duration
+        | FieldType::Quantity
+        | FieldType::IntOrString
+        | FieldType::Json
+        | FieldType::SchemaOr => true,
     }
 }
 
@@ -144,7 +144,7 @@ fn object(value: Value) -> Map<String, Value> {
 // === impl Tree ===
 
 impl Tree {
-    /// The value in which the last member of a name counts.
+    /// Converts to JSON. The last member of each name is kept.
     fn into_value(self) -> Value {
         match self {
             Self::Scalar(value) => value,

@@ -1,27 +1,27 @@
 //! Quantities of resources, such as `1500m` and `2Gi`, and the texts that Kubernetes stores.
 //!
-//! Kubernetes keeps some texts as they were sent (`1.`, `+1`), and writes all others in one way.
+//! Kubernetes stores some texts unchanged (`1.`, `+1`), and all others in their canonical form.
 //!
-//! Source: apimachinery `pkg/api/resource/quantity.go`, Kubernetes v1.36.3. Of a number with more
-//! than 30 digits (20 before a binary suffix), this keeps the first.
+//! Source: apimachinery `pkg/api/resource/quantity.go`, Kubernetes v1.36.3. Only the first 30
+//! digits of a number are kept (20 before a binary suffix).
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A quantity, to a billionth.
+/// A quantity, with a precision of one billionth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity {
-    /// A number of at most 37 digits, and by which power of ten it is multiplied: at least -9.
+    /// The quantity is `number * 10^power`: `number` has at most 37 digits, `power` is at least -9.
     number: i128,
     power: i32,
-    form: Form,
-    /// Whether Kubernetes keeps the text of the client.
+    form: Notation,
+    /// Whether Kubernetes stores the text of the client unchanged.
     is_kept: bool,
 }
 
-/// In which form a quantity was written, and is written again.
+/// The form in which a quantity was written. It is printed in the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Notation {
     /// `5M`.
     Decimal,
     /// `5e6`.
@@ -30,24 +30,24 @@ enum Form {
     Binary,
 }
 
-/// A text in parts.
+/// The parts of the text of a quantity.
 struct Parts<'a> {
-    /// The digits before and after the point, without zeros at the beginning.
+    /// The digits before the point, without leading zeros.
     whole: &'a str,
     fraction: &'a str,
     suffix: &'a str,
 }
 
-/// Billionths are the smallest quantities.
+/// The power of ten of the smallest quantities: billionths.
 const NANO: i32 = -9;
 
-/// Quantities in lists of resources are rounded up to thousandths.
+/// The power of ten to which quantities in resource lists are rounded up: thousandths.
 const MILLI: i32 = -3;
 
-/// The largest binary quantity; what is larger becomes this.
+/// The largest binary quantity. Larger ones are replaced by it.
 const MAX: i128 = i64::MAX as i128;
 
-/// How many digits of a number count.
+/// The number of digits that are kept of a number.
 const DIGITS: usize = 30;
 
 /// The suffixes for powers of 1,000, beginning with billionths.
@@ -59,15 +59,15 @@ const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 // === impl Quantity ===
 
 impl Quantity {
-    /// What Kubernetes says of a text that has not the form of a quantity.
+    /// The error message of Kubernetes for a malformed quantity.
     pub(crate) const MALFORMED: &'static str = "quantities must match the regular expression \
         '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-    /// Reads a quantity.
+    /// Parses a quantity.
     ///
     /// # Errors
     ///
-    /// Why Kubernetes refuses the text.
+    /// The error message of Kubernetes.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         const BAD_NUMBER: &str = "unable to parse numeric part of quantity";
         const BAD_SUFFIX: &str = "unable to parse quantity's suffix";
@@ -76,10 +76,10 @@ impl Quantity {
         let (form, scale) = scale(parts.suffix).ok_or(BAD_SUFFIX)?;
         let (whole, fraction) = (parts.whole.len().max(1), parts.fraction.len());
         let shift = i32::try_from(fraction).unwrap_or(i32::MAX);
-        // Kubernetes has a short way for most quantities, and only that one keeps texts, and
-        // takes a suffix without a number for nothing.
+        // Kubernetes has a fast path for most quantities. Only the fast path keeps the text, and
+        // reads a suffix without a number as zero.
         let is_short = match form {
-            Form::Binary => {
+            Notation::Binary => {
                 let suffix = usize::try_from(scale * 3).unwrap_or_default();
                 fraction == 0 && whole + suffix < 15
             }
@@ -92,7 +92,7 @@ impl Quantity {
         let mut quantity = Self::of(&parts, form, scale);
         quantity.is_kept = is_short
             && match form {
-                Form::Binary => parts.is_odd(),
+                Notation::Binary => parts.is_odd(),
                 _ => parts.is_canonical(scale.saturating_sub(shift)),
             };
         if text.starts_with('-') {
@@ -101,11 +101,12 @@ impl Quantity {
         Ok(quantity)
     }
 
-    /// The text that Kubernetes stores for `text`; in a list of resources, it `rounds` up.
+    /// Returns the text that Kubernetes stores for `text`. `rounds` rounds up to thousandths, as in
+    /// resource lists.
     ///
     /// # Errors
     ///
-    /// Why Kubernetes refuses the text.
+    /// The error message of Kubernetes.
     pub(crate) fn stored(text: &str, rounds: bool) -> Result<String, &'static str> {
         let text = text.trim();
         let mut quantity = Self::parse(text)?;
@@ -119,10 +120,10 @@ impl Quantity {
         Ok(quantity.to_string())
     }
 
-    /// Without a sign.
-    fn of(parts: &Parts<'_>, form: Form, scale: i32) -> Self {
-        // As many digits as fit when they are multiplied by the largest suffix.
-        let most = if form == Form::Binary { 20 } else { DIGITS };
+    /// Returns the quantity of `parts`, without the sign.
+    fn of(parts: &Parts<'_>, form: Notation, scale: i32) -> Self {
+        // More digits would overflow after the multiplication by the largest suffix.
+        let most = if form == Notation::Binary { 20 } else { DIGITS };
         let digits = format!("{}{}", parts.whole, parts.fraction);
         let digits = digits.trim_start_matches('0');
         let kept = &digits[..digits.len().min(most)];
@@ -134,7 +135,7 @@ impl Quantity {
             form,
             is_kept: false,
         };
-        if form == Form::Binary {
+        if form == Notation::Binary {
             for _ in 0..scale {
                 quantity.number = quantity.number.saturating_mul(1024);
             }
@@ -150,14 +151,14 @@ impl Quantity {
             quantity.power = quantity.power.saturating_add(scale);
         }
         quantity.round_up(NANO);
-        // What is less than one is easier to read so.
-        if form == Form::Binary && quantity.power < 0 && quantity.size() <= 0 {
-            quantity.form = Form::Decimal;
+        // Kubernetes prints a binary quantity below one in the decimal form.
+        if form == Notation::Binary && quantity.power < 0 && quantity.size() <= 0 {
+            quantity.form = Notation::Decimal;
         }
         quantity
     }
 
-    /// Rounds away from zero, so that nothing becomes nothing.
+    /// Rounds away from zero, so that a value above zero does not become zero.
     fn round_up(&mut self, power: i32) {
         let (one, mut has_rest) = (self.number.signum(), false);
         while self.power < power && self.number != 0 {
@@ -171,17 +172,17 @@ impl Quantity {
         self.power = self.power.max(power);
     }
 
-    /// Whether it is less than nothing.
+    /// Whether the quantity is negative.
     pub(crate) fn is_negative(self) -> bool {
         self.number < 0
     }
 
-    /// Whether it is more than nothing.
+    /// Whether the quantity is positive.
     pub(crate) fn is_positive(self) -> bool {
         self.number > 0
     }
 
-    /// The quantity, if it is whole and not too large.
+    /// Returns the quantity as an integer. `None` if it has a fraction or is too large.
     pub(crate) fn whole(self) -> Option<i128> {
         if self.power >= 0 {
             let factor = 10_i128.checked_pow(self.power.unsigned_abs())?;
@@ -191,7 +192,7 @@ impl Quantity {
         (self.number % factor == 0).then(|| self.number / factor)
     }
 
-    /// The nearest whole number that is not nearer to zero.
+    /// Rounds to an integer, away from zero.
     pub(crate) fn rounded(mut self) -> i64 {
         self.round_up(0);
         let limit = if self.is_negative() {
@@ -203,12 +204,12 @@ impl Quantity {
         whole.unwrap_or(limit)
     }
 
-    /// Whether it has no fraction.
+    /// Whether the quantity has no fraction.
     pub(crate) fn is_whole(self) -> bool {
         self.power >= 0 || self.whole().is_some()
     }
 
-    /// Billionths, no more than there may be.
+    /// Returns the quantity in billionths, at most the largest `i128`.
     pub(crate) fn nanos(self) -> i128 {
         let mut nanos = self.number;
         for _ in 0..self.power.saturating_sub(NANO).min(40) {
@@ -217,7 +218,7 @@ impl Quantity {
         nanos
     }
 
-    /// How many digits stand before the point.
+    /// The number of digits before the point; negative for leading zeros after it.
     fn size(self) -> i32 {
         let digits = self.number.unsigned_abs().checked_ilog10();
         digits.map_or(i32::MIN, |digits| {
@@ -225,14 +226,14 @@ impl Quantity {
         })
     }
 
-    /// How it compares with another.
+    /// Compares the values of two quantities, whatever their forms.
     pub(crate) fn compare(self, other: Self) -> Ordering {
         let signs = self.number.signum().cmp(&other.number.signum());
         if signs != Ordering::Equal {
             return signs;
         }
         let sizes = self.size().cmp(&other.size()).then_with(|| {
-            // As large as each other: the powers are less than 40 apart.
+            // With the same number of digits, the powers differ by less than 40.
             let power = self.power.min(other.power);
             let aligned = |it: Self| {
                 let factor = 10_u128.saturating_pow(it.power.abs_diff(power));
@@ -247,12 +248,12 @@ impl Quantity {
         }
     }
 
-    /// A number of objects.
+    /// The quantity `count`, without a suffix.
     pub(crate) fn count(count: usize) -> Self {
         Self {
             number: i128::try_from(count).unwrap_or(MAX),
             power: 0,
-            form: Form::Decimal,
+            form: Notation::Decimal,
             is_kept: false,
         }
     }
@@ -284,7 +285,7 @@ impl Quantity {
         }
     }
 
-    /// The larger of both.
+    /// The larger of the two quantities.
     pub(crate) fn max(self, other: Self) -> Self {
         if other.compare(self) == Ordering::Greater {
             other
@@ -293,17 +294,17 @@ impl Quantity {
         }
     }
 
-    /// The next whole number, away from zero.
+    /// Rounds to a whole number, away from zero.
     pub(crate) fn rounded_up(mut self) -> Self {
         self.round_up(0);
         self
     }
 
-    /// Both numbers in the same power of ten, and this power.
+    /// The numbers of both quantities at the same power of ten, and this power.
     fn aligned(self, other: Self) -> (i128, i128, i32) {
         let power = self.power.min(other.power);
         let number = |it: Self| {
-            // More digits than these are beyond the largest number.
+            // Forty more digits exceed the largest number.
             let digits = it.power.saturating_sub(power).min(40);
             (0..digits).fold(it.number, |number, _| number.saturating_mul(10))
         };
@@ -326,7 +327,7 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         if let Some(whole) = self.whole().filter(|it| it.abs() >= 1024)
-            && self.form == Form::Binary
+            && self.form == Notation::Binary
         {
             let (mut number, mut power) = (whole, 0);
             while number % 1024 == 0 && power + 1 < BINARY.len() {
@@ -344,14 +345,14 @@ impl fmt::Display for Quantity {
             power -= 1;
         }
         write!(f, "{number}")?;
-        if self.form == Form::Exponent {
+        if self.form == Notation::Exponent {
             return if power == 0 {
                 Ok(())
             } else {
                 write!(f, "e{power}")
             };
         }
-        // Kubernetes has no suffix for more, and writes none.
+        // Above `E`, Kubernetes has no suffix and prints none.
         let suffix = usize::try_from(power.saturating_sub(NANO) / 3).ok();
         f.write_str(suffix.and_then(|at| DECIMAL.get(at)).unwrap_or(&""))
     }
@@ -360,7 +361,7 @@ impl fmt::Display for Quantity {
 // === impl Parts ===
 
 impl<'a> Parts<'a> {
-    /// Nothing if the text has not the form of a quantity.
+    /// Splits a text. `None` if it is malformed.
     fn of(text: &'a str) -> Option<Self> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let split = |text: &'a str| {
@@ -382,29 +383,29 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Whether a whole number cannot be divided by eight.
+    /// Whether the whole part is not a multiple of eight.
     fn is_odd(&self) -> bool {
         let number: u64 = self.whole.parse().unwrap_or_default();
         !number.is_multiple_of(8)
     }
 
-    /// Whether a number in this power of ten is written nearly as Kubernetes writes it.
+    /// Whether a number at this power of ten is nearly in the canonical form of Kubernetes.
     fn is_canonical(&self, power: i32) -> bool {
         let digits = format!("{}{}", self.whole, self.fraction);
         power % 3 == 0 && !self.whole.is_empty() && !digits.ends_with("000")
     }
 }
 
-/// What a suffix multiplies by: a power of ten, or of 1,024.
-fn scale(suffix: &str) -> Option<(Form, i32)> {
+/// The factor of a suffix: a power of ten, or of 1,024.
+fn scale(suffix: &str) -> Option<(Notation, i32)> {
     if let Some(at) = DECIMAL.iter().position(|known| *known == suffix) {
-        return Some((Form::Decimal, i32::try_from(at).ok()? * 3 + NANO));
+        return Some((Notation::Decimal, i32::try_from(at).ok()? * 3 + NANO));
     }
     if let Some(at) = BINARY.iter().position(|known| *known == suffix) {
-        return Some((Form::Binary, i32::try_from(at).ok()?));
+        return Some((Notation::Binary, i32::try_from(at).ok()?));
     }
     let exponent = suffix.strip_prefix(['e', 'E'])?;
-    Some((Form::Exponent, exponent.parse().ok()?))
+    Some((Notation::Exponent, exponent.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -414,7 +415,7 @@ mod tests {
     use super::Quantity;
 
     #[test]
-    fn each_quantity_has_one_text() {
+    fn each_quantity_has_a_canonical_text() {
         for (text, canonical) in [
             ("0", "0"),
             ("0Mi", "0"),
@@ -472,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_compare_by_what_they_are() {
+    fn quantities_compare_by_value() {
         let order = [
             "-1e30", "-1", "-1m", "0", "1n", "999m", "1", "1001m", "1Ki", "1e18", "1e30",
         ];

@@ -1,93 +1,94 @@
-//! The table of types, read type by type when they are first used.
+//! The table of types. Each type is parsed when it is first used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, OnceLock};
 
-/// The table; its head says what its lines mean.
+/// The table. Its head describes the format of its lines.
 const TABLE: &str = include_str!("table.txt");
 
-/// Where each type and kind stands.
+/// The index of types and kinds.
 static INDEX: LazyLock<Index> = LazyLock::new(Index::read);
 
-/// Where each type and kind stands in the table.
+/// The line of each type, and the type of each kind.
 struct Index {
     types: HashMap<&'static str, Entry>,
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// A type that has perhaps not been read.
+/// A type, parsed when it is first used.
 struct Entry {
     line: &'static str,
     read: OnceLock<Struct>,
 }
 
-/// A struct of Go.
+/// A struct in Go.
 #[derive(Debug)]
 pub(crate) struct Struct {
     /// Its package and name, such as `apps.v1.DeploymentSpec`.
     pub(crate) name: &'static str,
-    /// Whether server-side apply owns it as a whole.
+    /// Whether server-side apply treats it as atomic.
     pub(crate) is_atomic: bool,
-    /// Its fields by their names in JSON.
+    /// Its fields, by their JSON names.
     pub(crate) fields: BTreeMap<&'static str, Field>,
 }
 
 /// A field of a struct.
 #[derive(Debug)]
 pub(crate) struct Field {
-    pub(crate) shape: Shape,
-    /// What Go writes if the field is empty.
+    pub(crate) shape: FieldType,
+    /// The value that Go writes for an empty field.
     pub(crate) empty: Empty,
     pub(crate) is_pointer: bool,
-    /// The inline struct of Go that it is in, with a dot behind it; errors name it.
+    /// The inline Go struct that contains the field, followed by a dot, for errors.
     pub(crate) inline: &'static str,
-    /// Whether the `OpenAPI` document says that it must be there.
+    /// Whether the field is required in the `OpenAPI` document.
     pub(crate) is_required: bool,
-    /// Its default in the `OpenAPI` document, as JSON.
+    /// The default of the field in the `OpenAPI` document, as JSON.
     pub(crate) default: Option<&'static str>,
-    /// The values that it may have, sorted; none if it may have any.
+    /// The valid values of an enum, sorted; empty for other fields.
     pub(crate) values: Vec<&'static str>,
-    /// What identifies the items of a list.
+    /// The key of the items of a list.
     pub(crate) list: ListKind,
-    /// Whether server-side apply owns a map or a struct in parts (`granular`) although its
+    /// Overrides how server-side apply treats a map or a struct: in parts (`granular`) although its
     /// type is atomic, or as a whole (`atomic`).
     pub(crate) map: Option<&'static str>,
-    /// How a strategic merge patch treats it: `merge`, `replace`, `retainKeys`, with commas.
+    /// The patch strategies of a strategic merge patch: `merge`, `replace`, `retainKeys`, separated
+    /// by commas.
     pub(crate) strategy: &'static str,
-    /// By which member a strategic merge patch identifies the items of a list.
+    /// The patch merge key of a list in a strategic merge patch.
     pub(crate) merge_key: &'static str,
 }
 
-/// What Go writes if a field is empty.
+/// The way in which Go writes an empty field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Empty {
-    /// It stays: `""`, `0`, `false`, an empty object or `null`.
+    /// It keeps its zero value, as sent: `""`, `0`, `false`, an empty object or `null`.
     Kept,
-    /// It is left out, unless it is a struct.
+    /// It is omitted, unless it is a struct (`omitempty`).
     Omitted,
-    /// It is left out, also if it is a struct.
+    /// It is omitted, even if it is a struct (`omitzero`).
     Zero,
 }
 
-/// What identifies the items of a list.
+/// The key of the items of a list, for server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// Nothing.
+    /// The list is atomic.
     Atomic,
-    /// Their value.
+    /// The value of the item: the list is a set.
     Set,
-    /// These members.
+    /// The values of these members.
     Map(Vec<&'static str>),
 }
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// A text; with Go's name of its type.
+pub(crate) enum FieldType {
+    /// A string, with Go's name of its type.
     Text(&'static str),
-    /// An integer of 32 bits; with Go's name of its type.
+    /// A 32-bit integer, with Go's name of its type.
     Int32(&'static str),
-    /// An integer of 64 bits; with Go's name of its type.
+    /// A 64-bit integer, with Go's name of its type.
     Int64(&'static str),
     Double,
     Bool,
@@ -100,14 +101,15 @@ pub(crate) enum Shape {
     IntOrString,
     /// Any JSON.
     Json,
-    /// A schema of a custom resource definition, or something else in its place.
+    /// A schema in a custom resource definition, or an alternative to one.
     SchemaOr,
-    /// A struct, by its name in the table.
+    /// A struct, by its name in this table.
     Struct(&'static str),
-    /// A list; with Go's name of its type, if that does not follow from its items.
-    List(Option<&'static str>, Box<Shape>),
-    /// A map by texts; with Go's name of its type, if that does not follow from its values.
-    Map(Option<&'static str>, Box<Shape>),
+    /// A list, with Go's name of its type if that does not follow from the type of its items.
+    List(Option<&'static str>, Box<FieldType>),
+    /// A map with string keys, with Go's name of its type if that does not follow from the type of
+    /// its values.
+    Map(Option<&'static str>, Box<FieldType>),
 }
 
 /// The type called `name`, such as `apps.v1.DeploymentSpec`.
@@ -121,7 +123,7 @@ pub(crate) fn kind(api_version: &str, kind: &str) -> Option<&'static Struct> {
     named(INDEX.kinds.get(&(api_version, kind))?)
 }
 
-/// Every kind by its `apiVersion` and name, in no order.
+/// All kinds by their `apiVersion` and name, in no particular order.
 pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     INDEX.kinds.keys().copied()
 }
@@ -169,7 +171,7 @@ impl Struct {
         }
     }
 
-    /// Its name without its package, as errors call it.
+    /// Its name without the package, for errors.
     pub(crate) fn go_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
@@ -188,7 +190,7 @@ impl Field {
         };
         let plain = shape.strip_prefix('*');
         let mut field = Self {
-            shape: Shape::read(plain.unwrap_or(shape)),
+            shape: FieldType::read(plain.unwrap_or(shape)),
             empty,
             is_pointer: plain.is_some(),
             inline: "",
@@ -219,7 +221,7 @@ impl Field {
                 _ => {}
             }
         }
-        // Server-side apply takes lists that only have a patch strategy as maps and sets too.
+        // Server-side apply treats a list that has only a patch strategy as a map or a set too.
         let merged = field.strategy.split(',').any(|word| word == "merge");
         field.list = match list {
             "set" => ListKind::Set,
@@ -232,9 +234,9 @@ impl Field {
     }
 }
 
-// === impl Shape ===
+// === impl FieldType ===
 
-impl Shape {
+impl FieldType {
     fn read(text: &'static str) -> Self {
         if let Some(rest) = text.strip_prefix("[]") {
             let (name, items) = named_and_rest(rest);
@@ -268,7 +270,7 @@ impl Shape {
         }
     }
 
-    /// How Go names the type.
+    /// Go's name of the type.
     pub(crate) fn go_name(&self) -> String {
         match self {
             Self::Text(name)
@@ -300,7 +302,7 @@ impl Shape {
     }
 }
 
-/// `<name>rest`, or `rest`.
+/// Splits `<name>rest` or `rest`.
 fn named_and_rest(text: &'static str) -> (Option<&'static str>, &'static str) {
     match text.strip_prefix('<').and_then(|text| text.split_once('>')) {
         Some((name, rest)) => (Some(name), rest),
@@ -310,14 +312,14 @@ fn named_and_rest(text: &'static str) -> (Option<&'static str>, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Empty, INDEX, ListKind, Shape, kind, kinds, named};
+    use super::{Empty, FieldType, INDEX, ListKind, kind, kinds, named};
 
     #[test]
     fn every_type_of_the_table_can_be_read_and_refers_to_others_in_it() {
-        fn check(shape: &Shape, at: &str) {
+        fn check(shape: &FieldType, at: &str) {
             match shape {
-                Shape::Struct(name) => assert!(named(name).is_some(), "{name} of {at}"),
-                Shape::List(_, inner) | Shape::Map(_, inner) => check(inner, at),
+                FieldType::Struct(name) => assert!(named(name).is_some(), "{name} of {at}"),
+                FieldType::List(_, inner) | FieldType::Map(_, inner) => check(inner, at),
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Validation of objects of the built-in kinds, with the messages of Kubernetes.
 //!
-//! The rules are those of Kubernetes' validation that users meet most; `docs/apiserver.md` says
-//! of which kinds. An object is in the form of its type when it comes here.
+//! These are the rules of Kubernetes that users violate most often; `docs/apiserver.md` lists the
+//! kinds. The objects have been decoded: each field has the type of its schema.
 //!
 //! Source: `validation.go` of the API groups of Kubernetes v1.36.3.
 
@@ -42,7 +42,7 @@ pub(crate) use service::is_external;
 pub(crate) use signing::invalid_certificate;
 pub(crate) use update::validate_update;
 
-/// Everything that is wrong with an object of the type called `name`.
+/// Returns the validation errors of an object of type `name`.
 pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
     let mut faults = Faults::default();
     let root = At {
@@ -125,7 +125,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
     faults.0
 }
 
-/// What is wrong with a new object besides: rules about what no update can change.
+/// Additional rules for new objects. They concern fields that no update can change.
 pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
     let mut faults = Faults::default();
     let root = At {
@@ -147,7 +147,7 @@ pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
     faults.0
 }
 
-/// A valid quantity in a map.
+/// Parses a quantity of a resource list. `None` if it is malformed.
 fn quantity(value: &Value) -> Option<Quantity> {
     Quantity::parse(value.as_str()?).ok()
 }

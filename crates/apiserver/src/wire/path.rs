@@ -41,14 +41,14 @@ pub(crate) enum Target {
         version: String,
     },
     /// A collection, an object or a subresource.
-    Resource(Place),
+    Resource(ResourcePath),
     /// An unknown path.
     Unknown,
 }
 
 /// The collection, object or subresource that a path addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct ResourcePath {
     /// Empty for the core group.
     pub(crate) group: String,
     /// Such as `v1`.
@@ -105,14 +105,14 @@ impl Target {
     }
 
     fn versioned(group: &str, version: &str, rest: &[&str]) -> Self {
-        let place = |resource: &str, namespace: Option<&str>, rest: &[&str]| {
+        let resource_path = |resource: &str, namespace: Option<&str>, rest: &[&str]| {
             let (name, subresource) = match rest {
                 [] => (None, None),
                 [name] => (Some(*name), None),
                 [name, subresource] => (Some(*name), Some(*subresource)),
                 _ => return Self::Unknown,
             };
-            Self::Resource(Place {
+            Self::Resource(ResourcePath {
                 group: group.to_owned(),
                 version: version.to_owned(),
                 resource: resource.to_owned(),
@@ -128,22 +128,22 @@ impl Target {
             },
             // The namespace itself, or one of its two subresources. No namespaced resource has the
             // name of such a subresource.
-            ["namespaces"] if group.is_empty() => place("namespaces", None, &[]),
-            ["namespaces", name] if group.is_empty() => place("namespaces", None, &[name]),
+            ["namespaces"] if group.is_empty() => resource_path("namespaces", None, &[]),
+            ["namespaces", name] if group.is_empty() => resource_path("namespaces", None, &[name]),
             ["namespaces", name, part @ ("status" | "finalize")] if group.is_empty() => {
-                place("namespaces", None, &[name, part])
+                resource_path("namespaces", None, &[name, part])
             }
             ["namespaces", namespace, resource, rest @ ..] => {
-                place(resource, Some(namespace), rest)
+                resource_path(resource, Some(namespace), rest)
             }
-            [resource, rest @ ..] => place(resource, None, rest),
+            [resource, rest @ ..] => resource_path(resource, None, rest),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, Target};
+    use super::{ResourcePath, Target};
 
     #[test]
     fn urls_are_parsed_like_in_kubernetes() {
@@ -172,7 +172,7 @@ mod tests {
                 "rbac/v1 roles - system:admin -",
             ),
         ] {
-            let Target::Resource(Place {
+            let Target::Resource(ResourcePath {
                 group,
                 version,
                 resource,

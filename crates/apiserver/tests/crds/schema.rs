@@ -17,7 +17,7 @@ async fn an_object_that_violates_its_schema_gets_an_error_with_the_reason() -> T
     let server = ApiServer::new();
     let client = client(&server);
     register(&client, gadget_definition()).await?;
-    for (spec, told) in [
+    for (spec, expected) in [
         (json!({}), "spec.replicas: Required value"),
         (
             json!({ "replicas": "3" }),
@@ -56,7 +56,7 @@ async fn an_object_that_violates_its_schema_gets_an_error_with_the_reason() -> T
         assert_eq!((code, reason.as_str()), (422, "Invalid"), "{spec}");
         assert_eq!(
             message,
-            format!("Gadget.ex.io \"g\" is invalid: {told}"),
+            format!("Gadget.ex.io \"g\" is invalid: {expected}"),
             "{spec}"
         );
     }

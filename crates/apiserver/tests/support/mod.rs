@@ -173,7 +173,7 @@ impl Events {
     }
 
     /// The next event in short: `ADDED a`, `BOOKMARK 12`, `ERROR 410`.
-    pub(crate) async fn told(&mut self) -> String {
+    pub(crate) async fn next_line(&mut self) -> String {
         let Some(event) = self.next().await else {
             return "end".to_owned();
         };

@@ -166,24 +166,24 @@ mod tests {
     use crate::route::KindId;
 
     #[test]
-    fn what_was_given_up_is_there_until_something_happens_to_its_object() {
+    fn a_dead_letter_is_kept_until_the_next_event_of_its_object() {
         check("put a0, put b0, put a1, clear a", "b0");
         check("put a0, clear b", "a0");
     }
 
     #[test]
-    fn what_was_given_up_by_one_stays_though_another_is_told_something_new() {
-        check("put a0, put b0, put a1, tell a0", "b0 a1");
-        check("put a0, tell a1, clear a", "");
+    fn a_dead_letter_is_kept_when_another_handler_receives_an_event() {
+        check("put a0, put b0, put a1, dispatch a0", "b0 a1");
+        check("put a0, dispatch a1, clear a", "");
     }
 
     #[test]
-    fn a_handler_takes_its_calls_with_it() {
+    fn dead_letters_are_removed_with_their_handler() {
         check("put a0, put b0, put a1, cancel 0", "a1");
     }
 
     #[test]
-    fn a_call_is_taken_down_once() {
+    fn a_dead_letter_is_taken_once() {
         let mut letters = DeadLetters::default();
         letters.put(call("a0"));
         let number = letters.all()[0].number;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_when_there_are_too_many() {
+    fn the_oldest_dead_letter_is_dropped_above_the_limit() {
         let mut letters = DeadLetters::default();
         for _ in 0..DeadLetters::CAPACITY {
             assert!(letters.put(call("a0")).is_none());
@@ -217,9 +217,11 @@ mod tests {
             match step.split_once(' ') {
                 Some(("put", it)) => _ = letters.put(call(it)),
                 Some(("clear", name)) => _ = letters.clear(&lane(name), |_| true),
-                Some(("tell", name)) => {
-                    let told = call(name);
-                    letters.clear(&told.lane, |it| it.letter.handler == told.letter.handler);
+                Some(("dispatch", name)) => {
+                    let dispatched = call(name);
+                    letters.clear(&dispatched.lane, |it| {
+                        it.letter.handler == dispatched.letter.handler
+                    });
                 }
                 Some((_, handler)) => {
                     let handler = handler.parse().expect("a number");

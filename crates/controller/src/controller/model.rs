@@ -100,7 +100,7 @@ struct Workers {
 fn each_event_is_dispatched_once_and_in_order_by_any_number_of_workers() {
     check(|| async {
         let engine = Arc::new(Numbers::default());
-        let (workers, mut told) = work(&engine, 2, |_, _| None);
+        let (workers, mut received) = work(&engine, 2, |_, _| None);
         let offers = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)];
         let half = spawn({
             let engine = Arc::clone(&engine);
@@ -110,9 +110,9 @@ fn each_event_is_dispatched_once_and_in_order_by_any_number_of_workers() {
         for it in &offers[2..] {
             offer(&engine, *it);
         }
-        let told = collect(&mut told, offers.len()).await;
-        assert_eq!(told["a"], [1, 2, 3]);
-        assert_eq!(told["b"], [1, 2]);
+        let received = collect(&mut received, offers.len()).await;
+        assert_eq!(received["a"], [1, 2, 3]);
+        assert_eq!(received["b"], [1, 2]);
         workers.end().await;
     });
 }
@@ -128,7 +128,7 @@ fn a_pending_call_is_made_when_it_is_due() {
             async move { stop.run_until_cancelled(engine.keep_time()).await }
         });
         // Each first call fails, a for a longer time than b; each retry goes well.
-        let (workers, mut told) = work(&engine, 2, |name, number| {
+        let (workers, mut received) = work(&engine, 2, |name, number| {
             let seconds = if name == "a" { 9 } else { 5 };
             (number == 1).then(|| Duration::from_secs(seconds))
         });
@@ -145,7 +145,7 @@ fn a_pending_call_is_made_when_it_is_due() {
         offer(&engine, ("b", 1));
         let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for _ in 0..4 {
-            for (name, numbers) in collect(&mut told, 1).await {
+            for (name, numbers) in collect(&mut received, 1).await {
                 all.entry(name).or_default().extend(numbers);
             }
             // A handler that sent so has failed, and knows when it is due: now.
@@ -170,10 +170,10 @@ fn interrupted_work_is_taken_by_another_worker() {
             let engine = Arc::clone(&engine);
             async move { drop(engine.try_take()) }
         });
-        let (workers, mut told) = work(&engine, 1, |_, _| None);
+        let (workers, mut received) = work(&engine, 1, |_, _| None);
         breaks.await.expect("it ends");
-        let told = collect(&mut told, 2).await;
-        assert_eq!(told["a"], [1, 2]);
+        let received = collect(&mut received, 2).await;
+        assert_eq!(received["a"], [1, 2]);
         workers.end().await;
     });
 }
@@ -209,12 +209,12 @@ fn permits_that_are_returned_are_taken_again() {
         let space = EventBudget::new(of(2));
         let mut events = Vec::new();
         while events.len() < 6 {
-            let mut rooms = space.take(of(2)).await;
-            assert!((1..=2).contains(&rooms.left()));
+            let mut permits = space.take(of(2)).await;
+            assert!((1..=2).contains(&permits.left()));
             // Unused permits are returned at once, and the others when an event ends.
             let needed = 1 + events.len() % 2;
-            for room in std::iter::from_fn(|| rooms.one()).take(needed) {
-                events.push(spawn(async move { drop(room) }));
+            for permit in std::iter::from_fn(|| permits.one()).take(needed) {
+                events.push(spawn(async move { drop(permit) }));
             }
         }
         for event in events {
@@ -235,10 +235,10 @@ fn work(
     workers: usize,
     fails: fn(&str, u32) -> Option<Duration>,
 ) -> (Workers, mpsc::Receiver<(String, u32)>) {
-    let (say, told) = mpsc::channel(16);
+    let (sender, received) = mpsc::channel(16);
     let stop = CancellationToken::new();
     let work = |()| {
-        let (engine, say, stop) = (Arc::clone(engine), say.clone(), stop.clone());
+        let (engine, sender, stop) = (Arc::clone(engine), sender.clone(), stop.clone());
         spawn(async move {
             let mut next = None;
             while let Some(mut guard) = match next.take() {
@@ -260,7 +260,7 @@ fn work(
                         call: Number(number),
                     });
                 }
-                let sent = say.send((name, number)).await;
+                let sent = sender.send((name, number)).await;
                 sent.expect("the program receives");
                 // As a worker does: the next thing under the same lock.
                 next = guard.next(engine.now()).then_some(guard);
@@ -268,7 +268,7 @@ fn work(
         })
     };
     let tasks = std::iter::repeat_n((), workers).map(work).collect();
-    (Workers { tasks, stop }, told)
+    (Workers { tasks, stop }, received)
 }
 
 impl Workers {
@@ -283,12 +283,12 @@ impl Workers {
 
 /// The received numbers, by object.
 async fn collect(
-    told: &mut mpsc::Receiver<(String, u32)>,
+    received: &mut mpsc::Receiver<(String, u32)>,
     count: usize,
 ) -> BTreeMap<String, Vec<u32>> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for _ in 0..count {
-        let (name, number) = told.recv().await.expect("the workers run");
+        let (name, number) = received.recv().await.expect("the workers run");
         all.entry(name).or_default().push(number);
     }
     all

@@ -253,14 +253,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_state_is_told_with_the_oldest_that_was_not() {
+    fn the_newest_state_is_dispatched_with_the_oldest_undispatched_state() {
         check(Coalescing::Always, "add a", "update a b", "add b");
         check(Coalescing::Always, "update a b", "update b c", "update a c");
         check(Coalescing::Always, "resync a", "update a b", "update a b+");
     }
 
     #[test]
-    fn a_delete_is_told_in_place_of_what_came_before() {
+    fn a_delete_replaces_the_events_before_it() {
         check(Coalescing::Always, "add a", "delete b", "delete b");
         check(Coalescing::Always, "update a b", "delete c", "delete c");
         check(Coalescing::Always, "resync a", "delete a", "delete a");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_call_gets_the_newest_object_and_keeps_what_it_is_for() {
+    fn a_pending_call_gets_the_newest_object_and_keeps_its_action() {
         for (pending, newer, then) in [
             ("add a", "update a b", "add b"),
             ("update a b", "update b c", "update a c"),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resync_is_no_news_while_there_is_news() {
+    fn a_resync_does_not_replace_an_event() {
         for coalescing in [Coalescing::Never, Coalescing::Always] {
             check(coalescing, "add a", "resync a", "add a+");
             check(coalescing, "update a b", "resync b", "update a b+");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn that_there_was_a_resync_is_not_forgotten() {
+    fn the_flag_of_a_resync_is_kept() {
         let mut first = notice("update a b");
         for (newer, shown) in [
             ("resync b", "update a b+"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn that_a_resync_was_requested_or_the_history_went_back_is_not_forgotten() {
+    fn the_flags_of_a_requested_resync_and_of_a_restore_are_kept() {
         for (older, newer) in [(true, false), (false, true)] {
             let mut first = notice("update a b");
             (first.requested_by_mapper, first.restored) = (older, older);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_a_delete_as_one() {
+    fn no_event_is_coalesced_into_a_delete() {
         for coalescing in [Coalescing::Never, Coalescing::Always] {
             check(coalescing, "delete a", "add b", "delete a, add b");
             check(coalescing, "delete a", "resync a", "delete a, resync a");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_told_on_its_own() {
+    fn every_event_is_dispatched_separately() {
         for (older, newer) in [
             ("add a", "update a b"),
             ("update a b", "update b c"),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_been_told_stays_as_it_is() {
+    fn a_partly_dispatched_event_is_not_coalesced() {
         let mut older = notice("update a b");
         older.last_called = Some(HandlerPosition::of((Role::Watcher, HandlerId(0))));
         assert!(
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_is_known_by_its_uid_and_a_state_of_it_by_its_place() {
+    fn an_object_is_identified_by_its_uid_and_a_state_by_its_address() {
         let object = |uid: &str| -> Arc<dyn ErasedObject> {
             let mut map = ConfigMap::default();
             map.metadata.uid = Some(uid.to_owned());
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn places_stand_in_the_order_of_the_chain() {
+    fn positions_have_the_order_of_the_chain() {
         let chain = [
             (Role::Watcher, HandlerId(0)),
             (Role::Watcher, HandlerId(7)),

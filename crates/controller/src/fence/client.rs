@@ -135,7 +135,7 @@ mod tests {
 
     /// What a connection has not written by then stays unwritten.
     #[tokio::test(start_paused = true)]
-    async fn a_connection_is_not_polled_after_the_deadline_but_dropped() {
+    async fn a_connection_is_dropped_at_the_deadline() {
         let (fence, polls) = (Fence::new(), Arc::new(AtomicUsize::new(0)));
         fence.open_until(fence.now() + std::time::Duration::from_secs(10));
         let (wake, counted) = (Arc::new(Notify::new()), Arc::clone(&polls));

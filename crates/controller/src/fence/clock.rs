@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_running_clock_is_not_taken_for_a_paused_one() {
+    async fn a_running_clock_is_distinguished_from_a_paused_one() {
         for _ in 0..1000 {
             assert!(!is_time_simulated());
         }
@@ -112,7 +112,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_system_clock_is_the_one_that_runs_during_suspend() {
+    async fn the_system_clock_runs_during_suspend() {
         let chosen = ClockSource::choose();
         assert!(matches!(chosen, ClockSource::Kernel(ClockId::Boottime)));
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn on_paused_time_the_system_clock_is_tokios() {
+    async fn with_paused_time_the_system_clock_is_that_of_tokio() {
         let clock = FenceClock::system();
         let began = clock.now();
         tokio::time::sleep(Duration::from_secs(3600)).await;

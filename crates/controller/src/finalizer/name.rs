@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kubernetes_takes_is_taken() {
+    fn names_that_kubernetes_accepts_are_accepted() {
         for name in [
             "a",
             "operator.v1.Website.example.io",
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_refuses_is_refused_with_its_name_and_a_way_out() {
+    fn names_that_kubernetes_rejects_are_rejected_with_advice() {
         for (name, reason) in [
             ("", "empty"),
             ("a/b/c", "slashes"),
@@ -324,9 +324,13 @@ mod tests {
         ] {
             let refused = FinalizerName::new(name).expect_err(name);
             assert_eq!(refused.reason(), reason, "{name}");
-            let told = refused.to_string();
-            assert!(told.contains(name), "{told}");
-            assert!(told.contains("use ") || told.contains("name it") || told.contains("give "));
+            let message = refused.to_string();
+            assert!(message.contains(name), "{message}");
+            assert!(
+                message.contains("use ")
+                    || message.contains("name it")
+                    || message.contains("give ")
+            );
         }
     }
 
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_that_begin_alike_stay_apart() {
+    fn long_names_with_a_common_prefix_stay_distinct() {
         let long = |end| FinalizerName::new(format!("{}{end}", "n".repeat(62))).expect("a name");
         assert_ne!(long("a").in_progress(), long("b").in_progress());
         assert_eq!(long("a").in_progress(), long("a").in_progress());

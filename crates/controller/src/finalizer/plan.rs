@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_held_by_what_it_shows() {
+    fn the_finalizers_of_an_object_show_its_state() {
         for (shown, presence) in [
             ("", FinalizerPresence::Absent),
             ("x y", FinalizerPresence::Absent),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_ours_and_nothing_else() {
+    fn only_our_finalizers_are_removed() {
         check(FinalizerGoal::Release, "x own y", "x y");
         check(FinalizerGoal::Release, "own", "");
         check(FinalizerGoal::Release, "own.in-progress old x", "x");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dying_object_gets_nothing_new() {
+    fn a_terminating_object_gets_no_guard_and_no_finalizer() {
         check(FinalizerGoal::Guard, "!", "terminating");
         check(FinalizerGoal::Guard, "! x", "terminating");
         check(FinalizerGoal::Hold, "! own.in-progress", "terminating");

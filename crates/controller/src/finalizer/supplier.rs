@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_an_error_where_kubernetes_would_refuse_it() {
+    fn a_default_that_kubernetes_rejects_is_an_error() {
         for (group, kind, reason) in [
             ("", "ConfigMap", "not_qualified"),
             ("apps", "Deployment", "not_qualified"),

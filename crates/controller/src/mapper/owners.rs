@@ -120,7 +120,7 @@ mod tests {
 
     /// Rows: KR-15, KR-16
     #[test]
-    fn group_and_kind_of_an_owner_are_its_kinds_whatever_the_version() {
+    fn an_owner_is_matched_by_group_and_kind_and_not_by_version() {
         let sets = Owners::of::<ReplicaSet>(&());
         check(&sets, "shop apps/v1 ReplicaSet web", "shop/web web");
         check(&sets, "shop apps/v1beta1 ReplicaSet web", "shop/web web");

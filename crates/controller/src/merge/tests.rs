@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use super::*;
 
 #[test]
-fn each_version_is_emitted_once_whoever_shows_it() {
+fn each_version_is_emitted_once_whichever_informer_delivers_it() {
     check("a+1 b+1 a~2 b~2", "+1 ~1>2");
     check("a+1 a~2 b+1 b~2 b~3 a~3", "+1 ~1>2 ~2>3");
 }
@@ -30,10 +30,10 @@ fn an_object_that_moves_between_informers_is_updated_or_deleted_and_added() {
 }
 
 #[test]
-fn an_informer_that_lags_brings_no_deleted_object_back() {
+fn a_lagging_informer_does_not_restore_deleted_objects() {
     check("a+1 a-5 b+1 b~2 b-5", "+1 -5");
     check("a+1 a-5 b+1 b-5 a+6", "+1 -5 +6");
-    // It left b, was back, and was deleted: b shows all that late.
+    // The object left b, returned, and was deleted. b delivers all this late.
     check("b+1 a+3 a-4 b-2 b+3 b-4", "+1 ~1>3 -3");
 }
 
@@ -43,13 +43,13 @@ fn a_resync_has_the_newest_state() {
 }
 
 #[test]
-fn what_one_informer_alone_held_is_added_again_when_it_comes_back() {
+fn objects_of_a_single_informer_are_added_again_after_its_return() {
     check("a+1 b+1 !a a+1", "+1");
     check("a+1 !a a+1", "+1 +1");
 }
 
 #[test]
-fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
+fn an_earlier_informer_keeps_its_objects() {
     // The store of the first one holds version 3, and its events up to 2 were passed on.
     check("@3 b+3 a~3", "~2>3");
     check("@3 b+4 a~3 a~4", "~2>3 ~3>4");
@@ -61,19 +61,19 @@ fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
 }
 
 #[test]
-fn a_newer_state_that_another_informer_showed_before_is_emitted_after_that_of_the_first() {
+fn a_newer_state_of_another_informer_is_emitted_after_that_of_the_first() {
     check("@3 b+4 a~3 ?a", "~2>3 ~3>4");
     check("@3 b+4 a=3 ?a", "=3 ~3>4");
     check("@3 b+4 a~3 a-4 b-4", "~2>3 ~3>4 -4");
 }
 
 #[test]
-fn what_the_first_informer_shows_after_a_delete_is_added() {
+fn an_object_of_the_first_informer_after_a_delete_is_added() {
     check("@- b+4 b-5 a~4 a~5", "+4 -5 +5");
 }
 
 #[test]
-fn an_informer_goes_on_with_what_a_removed_one_held_first() {
+fn another_informer_takes_over_the_objects_of_a_removed_one() {
     check("@3 b+3 ?a b=3 b~4", "+3 ~3>4");
     check("@3 b+3 ?a b~4", "+4");
     check("@3 b+3 ?a b-4", "-4");
@@ -88,7 +88,7 @@ fn late_events_of_a_removed_informer_are_dropped() {
 }
 
 #[test]
-fn a_resync_does_not_show_how_far_an_informer_is() {
+fn a_resync_does_not_change_the_progress_of_an_informer() {
     let mut merge = merge(false);
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
     merge.apply(informer_event(0, event("+", "9"), 0), &nothing);
@@ -98,12 +98,12 @@ fn a_resync_does_not_show_how_far_an_informer_is() {
 }
 
 #[test]
-fn versions_that_are_no_numbers_count_in_the_order_of_arrival() {
+fn non_numeric_versions_have_the_order_of_arrival() {
     check("a+x b+y a~x", "+x ~x>y ~y>x");
 }
 
 #[test]
-fn a_history_that_went_back_begins_anew() {
+fn a_restore_begins_a_new_epoch() {
     let mut merge = merge(false);
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
     let mut apply = |event, epoch| merge.apply(informer_event(0, event, epoch), &nothing);
@@ -118,14 +118,14 @@ fn a_history_that_went_back_begins_anew() {
 }
 
 #[test]
-fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() {
+fn an_informer_that_is_added_after_a_restore_has_the_same_epoch() {
     let mut merge = merge(false);
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
     let apply = |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
     let restored = Event::Added(object("4"));
     assert!(apply(&mut merge, informer_event(0, restored, 1)).is_some());
     merge.remove(id(1), &nothing);
-    // It has counted no epoch, because it was not there.
+    // The informer was not registered during the restore, and has counted no epoch.
     merge.add(id(1), false, 0);
     let newer = Event::Added(object("6"));
     assert_eq!(apply(&mut merge, informer_event(1, newer, 0)), Some(false));
@@ -134,9 +134,9 @@ fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() 
 }
 
 #[test]
-fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow() {
+fn when_one_informer_detects_a_restore_the_others_relist() {
     let mut merge = merge(false);
-    // What the second informer has in its store.
+    // The store of the second informer.
     let lookup =
         |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
     let apply = |merge: &mut Merge, shown| {
@@ -145,7 +145,7 @@ fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow(
     };
     let added = informer_event(0, event("+", "9"), 0);
     assert_eq!(apply(&mut merge, added), Some(("+9".to_owned(), false)));
-    // It lists for the first time after the restore, which it cannot know.
+    // The informer lists for the first time after the restore, which it cannot detect.
     let listed = informer_event(1, event("+", "3"), 0);
     assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
     let gone = informer_event(0, event("-", "9"), 1);
@@ -161,7 +161,7 @@ fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow(
 }
 
 #[test]
-fn a_list_that_may_have_begun_before_the_restore_is_taken_again() {
+fn a_list_that_can_be_older_than_the_restore_is_repeated() {
     let mut merge = merge(false);
     let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
     for uid in 0..=Tombstones::MAX {
@@ -178,7 +178,7 @@ fn a_list_that_may_have_begun_before_the_restore_is_taken_again() {
 }
 
 #[test]
-fn tombstones_have_a_bound() {
+fn the_number_of_tombstones_is_bounded() {
     let mut merge = merge(false);
     for uid in 0..Tombstones::MAX + 10 {
         merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
@@ -187,7 +187,7 @@ fn tombstones_have_a_bound() {
 }
 
 #[test]
-fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes() {
+fn objects_of_a_lagging_informer_are_withheld_until_it_has_passed_the_deletes() {
     // Which version it has shown everything up to, what is in its store, what was emitted.
     for (up_to, stored, emitted) in [
         (Some(20), Some("5"), "+5"),
@@ -227,7 +227,7 @@ fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes(
 
 /// Also without a list, when its watch shows something newer.
 #[test]
-fn what_is_withheld_is_released_when_the_watch_has_passed_the_deletes() {
+fn withheld_objects_are_released_when_the_watch_has_passed_the_deletes() {
     let mut merge = merge(false);
     let lookup = |_: InformerId, _: &ObjectKey, uid: &str| (uid == "u").then(|| object("5"));
     for uid in 0..=Tombstones::MAX {
@@ -253,7 +253,7 @@ fn what_is_withheld_is_released_when_the_watch_has_passed_the_deletes() {
 }
 
 #[test]
-fn only_what_waits_for_the_events_of_a_removed_informer_is_resynced() {
+fn only_objects_that_wait_for_events_of_a_removed_informer_are_resynced() {
     // The events of a were passed on before b was there; its store has version 3.
     let lookup =
         |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(0)).then(|| object("3"));
@@ -275,7 +275,7 @@ fn only_what_waits_for_the_events_of_a_removed_informer_is_resynced() {
 }
 
 #[test]
-fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_its_list() {
+fn a_lagging_informer_that_missed_a_restore_catches_up_with_its_list() {
     for counted in [0, 1] {
         let mut merge = merge(false);
         let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
@@ -306,8 +306,8 @@ fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_it
     }
 }
 
-/// It may have begun before the delete that the informer has to pass. Nothing else requests another
-/// one, and the watch of the old history never passes that delete.
+/// The list can be older than the delete that the informer has to pass. Without the request there
+/// is no other list, and the watch of the old history never passes that delete.
 #[test]
 fn after_a_restore_a_list_from_before_a_dropped_tombstone_is_requested_again() {
     let mut merge = merge(false);
@@ -335,7 +335,7 @@ fn after_a_restore_a_list_from_before_a_dropped_tombstone_is_requested_again() {
 }
 
 #[test]
-fn an_informer_that_was_withheld_holds_what_another_one_shows() {
+fn a_withheld_informer_has_the_objects_that_another_one_shows() {
     let mut merge = merge(false);
     let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
     let mut apply = |informer: usize, what: &str, version: &str| {
@@ -353,7 +353,7 @@ fn an_informer_that_was_withheld_holds_what_another_one_shows() {
 
 /// Its own history was passed on before, so that its updates are no new objects.
 #[test]
-fn an_update_of_an_unknown_object_is_withheld_unless_the_informer_was_there_before() {
+fn an_update_of_an_unknown_object_is_withheld_unless_the_informer_is_older() {
     for (preceding, informer, is_emitted) in [(false, 1, false), (true, 0, true)] {
         let mut merge = merge(preceding);
         let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;

@@ -67,7 +67,7 @@ mod tests {
     use windlass_informer::ObjectKey;
 
     #[test]
-    fn where_there_is_a_generation_it_tells() {
+    fn with_a_generation_only_the_generation_is_compared() {
         let base = json!({ "metadata": { "generation": 1 } });
         check::<Deployment>(
             &base,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_none_the_content_tells() {
+    fn without_a_generation_the_content_is_compared() {
         let base = json!({ "metadata": { "resourceVersion": "1" }, "data": { "a": "1" } });
         let written = json!({ "metadata": { "resourceVersion": "2" }, "data": { "a": "1" } });
         check::<ConfigMap>(&base, &written, "");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_of_ours_are_an_echo_and_those_of_others_are_not() {
+    fn changes_of_our_finalizers_are_ignored_and_those_of_others_are_not() {
         let with = |finalizers: &[&str], generation: u8| json!({ "metadata": { "generation": generation, "finalizers": finalizers } });
         let none = json!({ "metadata": { "generation": 1 } });
         check::<Deployment>(&none, &with(&["a.io/own"], 1), "echo");
@@ -121,10 +121,10 @@ mod tests {
         let finalizers = Finalizers::<K>::new(NoClient, name).expect("a finalizer");
         let parse = |value: &Value| serde_json::from_value::<K>(value.clone()).expect("an object");
         let (old, new) = (parse(old), parse(new));
-        let said_matters = matters(&finalizers, &old, &new);
-        let said_echo = is_echo(&finalizers, &old, &new);
+        let found_matters = matters(&finalizers, &old, &new);
+        let found_echo = is_echo(&finalizers, &old, &new);
         assert_eq!(
-            (said_matters, said_echo),
+            (found_matters, found_echo),
             (expected == "matters", expected == "echo")
         );
     }

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_of_which_nothing_is_remembered_has_no_entry() {
+    fn an_object_without_state_has_no_entry() {
         let mut memories = Memories::<()>::default();
         let uid = Some(Uid::from("a"));
         memories.change(uid.clone(), |memory| memory.progress = Some(Progress::Held));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_held_is_not_added_again() {
+    fn an_object_with_the_finalizer_is_not_added_again() {
         check(Cause::Added, "held", None, NextStep::Resume);
         check(Cause::Resynced, "held", None, NextStep::Resume);
         check(UPDATED, "held", None, NextStep::Update);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_from_before_our_patch_is_not_taken_for_a_removed_finalizer() {
+    fn a_state_from_before_our_patch_is_no_removed_finalizer() {
         let held = Some(Progress::Held);
         for shown in ["stale free", "stale guarded"] {
             check(STATUS, shown, held, NextStep::Nothing);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_was_released_and_is_back_is_added() {
+    fn a_released_object_that_returns_is_added() {
         for cause in ALL {
             let released = Some(Progress::Released);
             check(cause, "stale held", released, NextStep::Add);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_was_cleaned_up_and_lives_is_added() {
+    fn an_object_that_exists_after_its_clean_up_is_added() {
         for cause in ALL {
             for progress in [Progress::CleanedUp, Progress::CleanUpBegun] {
                 for shown in ["free", "guarded", "held", "stale held"] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finalizer_that_somebody_removed_is_put_back() {
+    fn a_finalizer_removed_by_another_client_is_restored() {
         for cause in ALL {
             check(cause, "free", Some(Progress::Held), NextStep::Hold);
             check(cause, "free after held", None, NextStep::Hold);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dying_object_whose_finalizer_somebody_removed_is_cleaned_up() {
+    fn a_terminating_object_whose_finalizer_another_client_removed_is_cleaned_up() {
         for cause in ALL {
             for progress in [Progress::Held, Progress::Added, Progress::CleaningUp] {
                 check(cause, "terminating free", Some(progress), NextStep::CleanUp);

@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn where_no_generation_is_counted_everything_passes() {
+    fn without_generations_every_event_passes() {
         check(&GenerationChanged, "", "label=a", true);
         check(&GenerationChanged, "gen=1", "", true);
     }
 
     #[test]
-    fn labels_annotations_and_versions_are_looked_at_alone() {
+    fn labels_annotations_and_versions_are_compared_separately() {
         check(&LabelsChanged, "label=a", "label=b", true);
         check(&LabelsChanged, "", "label=a", true);
         check(&LabelsChanged, "label=a gen=1", "label=a gen=2", false);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_an_empty_list_are_the_same() {
+    fn an_absent_list_equals_an_empty_one() {
         assert!(same::<Vec<u8>>(None, Some(&vec![])));
         assert!(same::<Vec<u8>>(Some(&vec![]), None));
         assert!(!same(None, Some(&vec![1])));
@@ -145,7 +145,7 @@ mod tests {
 
     /// Rows: BO-10
     #[test]
-    fn what_is_no_update_passes_but_a_resync_is_no_new_version() {
+    fn only_updates_and_resyncs_are_filtered() {
         let (generation, labels, annotations, version) = (
             &GenerationChanged as &dyn Asked,
             &LabelsChanged as &dyn Asked,

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overflows() {
+    fn delays_never_overflow() {
         for backoff in [
             ExponentialBackoff::forever(Duration::from_secs(5)),
             ExponentialBackoff::forever(Duration::MAX).jitter(1.0),

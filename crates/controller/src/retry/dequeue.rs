@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn always_and_never_mean_it() {
+    fn the_always_policy_drops_and_the_never_policy_keeps() {
         assert!(ask(&AlwaysDequeue, "update 1", "update 1"));
         assert!(!ask(&NeverDequeue, "delete 2", "update 1"));
     }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_is_found_by_its_hash_until_it_is_taken_out() {
+    fn a_lane_is_found_by_its_hash_until_it_is_removed() {
         let mut index = LaneIndex::default();
         for at in 0..10_000 {
             index.insert(hash(at), SlabKey::at(at));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_many_is_given_back_when_they_are_gone() {
+    fn capacity_is_released_after_many_lanes_were_removed() {
         let mut index = LaneIndex::default();
         for at in 0..100_000 {
             index.insert(hash(at), SlabKey::at(at));
@@ -146,7 +146,7 @@ mod tests {
 
     /// So that the shard that grows is a small part of all.
     #[test]
-    fn lanes_are_in_all_shards_alike() {
+    fn lanes_are_distributed_evenly_over_the_shards() {
         let mut index = LaneIndex::default();
         for at in 0..100 * LaneIndex::SHARDS {
             index.insert(hash(at), SlabKey::at(at));

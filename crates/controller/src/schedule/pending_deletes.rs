@@ -98,7 +98,7 @@ mod tests {
     use super::{super::slab::SlabKey, *};
 
     #[test]
-    fn the_oldest_delete_of_a_kind_goes_when_there_are_too_many() {
+    fn the_oldest_delete_of_a_kind_is_dropped_above_the_limit() {
         let (pods, nodes, handler) = (KindId(1), KindId(2), HandlerId(0));
         let mut deletes = PendingDeletes::default();
         for lane in 0..PendingDeletes::LIMIT {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn deletes_of_one_name_are_counted_each() {
+    fn each_delete_of_a_name_is_counted() {
         let (pods, lane, handler) = (KindId(1), SlabKey::at(0), HandlerId(0));
         let mut deletes = PendingDeletes::default();
         for _ in 0..PendingDeletes::LIMIT {

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn within_a_group_the_first_in_is_the_first_out() {
+    fn a_group_is_a_fifo_queue() {
         check("live a1, live a2, live a3", "a1 a2 a3");
     }
 
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_comes_before_retries_the_first_list_and_resyncs() {
+    fn changes_have_priority_over_retries_the_first_list_and_resyncs() {
         check("resync a1, first a2, retry a3, live a4", "a4 a3 a2 a1");
     }
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_of_changes_does_not_starve_the_lower_classes() {
+    fn many_changes_do_not_starve_lower_priorities() {
         let storm: Vec<_> = (1..=20).map(|lane| format!("live a{lane}")).collect();
         check(
             &format!("resync b1, first b2, retry b3, {}", storm.join(", ")),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_emptied_has_no_second_turn() {
+    fn an_empty_group_has_no_turn() {
         let mut ready = Ready::default();
         let (group, lane) = (SlabKey::at(7), SlabKey::at(0));
         for _ in 0..100 {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_turns_come_soon_is_known_before() {
+    fn the_next_lanes_are_known_in_advance() {
         let mut ready = Ready::default();
         ready.push(SlabKey::at(99), Priority::Resync, SlabKey::at(9), true);
         for at in 0..12 {

@@ -38,7 +38,7 @@ fn events_of_an_object_are_taken_in_order() {
 }
 
 #[test]
-fn after_its_turn_an_object_goes_behind_the_others() {
+fn a_processed_object_is_queued_behind_the_others() {
     check(
         "update a, update a, update b, take, done a, take, take",
         "a1 b1 a2",
@@ -51,7 +51,7 @@ fn the_delete_of_an_object_precedes_its_successor() {
 }
 
 #[test]
-fn a_retry_comes_when_it_is_due_and_not_before() {
+fn a_retry_is_taken_when_it_is_due_and_not_before() {
     check(
         "update a, take, fail a 0 5, take, wait 4, take, wait 1, take",
         "a1 - - a!0",
@@ -71,7 +71,7 @@ fn pending_calls_are_decided_before_a_new_event_is_dispatched() {
 }
 
 #[test]
-fn an_event_goes_before_a_due_retry_which_it_may_make_needless() {
+fn an_event_is_dispatched_before_a_due_retry_which_it_can_cancel() {
     check(
         "update a, take, fail a 0 5, wait 5, update a, take, drop a, take",
         "a1 a2?0 -",
@@ -79,7 +79,7 @@ fn an_event_goes_before_a_due_retry_which_it_may_make_needless() {
 }
 
 #[test]
-fn a_due_retry_that_was_kept_goes_before_the_next_event() {
+fn a_kept_due_retry_is_dispatched_before_the_next_event() {
     check(
         "update a, take, fail a 0 5, wait 5, update a, update a, take, done a, take, done a, take",
         "a1 a2?0 a!0 a3",
@@ -95,7 +95,7 @@ fn a_failure_replaces_the_pending_one_of_the_same_handler_and_action() {
 }
 
 #[test]
-fn failures_of_other_handlers_and_actions_are_pending_beside_it() {
+fn failures_of_other_handlers_and_actions_stay_pending() {
     check(
         "create a, take, fail a 0 5, update a, take, fail a 0 6, update a, take, fail a 1 7, \
          wait 9, take, done a, take, done a, take, done a, take",
@@ -124,7 +124,7 @@ fn a_handler_has_one_requeue_whatever_it_was_called_for() {
 }
 
 #[test]
-fn an_event_says_nothing_about_calls_of_another_uid() {
+fn an_event_does_not_cancel_calls_of_another_uid() {
     check(
         "update a, take, fail a 0 5, create a#2, take, done a, wait 9, take",
         "a1 a2 a!0",
@@ -132,7 +132,7 @@ fn an_event_says_nothing_about_calls_of_another_uid() {
 }
 
 #[test]
-fn a_failed_delete_stays_pending_when_a_successor_comes() {
+fn a_failed_delete_stays_pending_when_the_object_is_recreated() {
     check(
         "delete a, take, fail a 0 5, create a#2, take, done a, wait 5, take",
         "a1 a2 a!0",
@@ -140,7 +140,7 @@ fn a_failed_delete_stays_pending_when_a_successor_comes() {
 }
 
 #[test]
-fn a_removed_handler_is_owed_nothing() {
+fn a_removed_handler_has_no_pending_calls() {
     check("update a, take, fail a 0 5, cancel 0, wait 9, take", "a1 -");
     check("update a, take, cancel 0, fail a 0 5, wait 9, take", "a1 -");
     check(
@@ -150,7 +150,7 @@ fn a_removed_handler_is_owed_nothing() {
 }
 
 #[test]
-fn work_that_broke_off_is_owed_again() {
+fn interrupted_work_is_pending_again() {
     check(
         "update a, update a, take, break a, take, done a, take",
         "a1 a1 a2",
@@ -166,7 +166,7 @@ fn work_that_broke_off_is_owed_again() {
 }
 
 #[test]
-fn what_a_broken_off_event_left_is_not_asked_about_by_the_same_event() {
+fn a_retry_of_an_interrupted_event_is_not_cancelled_by_the_same_event() {
     check(
         "update a, take, half a 0 5, take, done a, take, wait 5, take",
         "a1 a1 - a!0",
@@ -182,7 +182,7 @@ fn namespaces_take_turns() {
 }
 
 #[test]
-fn the_first_list_and_resyncs_wait_for_what_changed() {
+fn the_first_list_and_resyncs_wait_for_changes() {
     check("resync a, first b, update c, take, take, take", "c1 b1 a1");
 }
 
@@ -209,7 +209,7 @@ fn a_closed_kind_keeps_its_events() {
 }
 
 #[test]
-fn a_kind_that_was_removed_has_no_work() {
+fn a_removed_kind_has_no_work() {
     check(
         "update x/a, take, fail x/a 0 5, update x/b, update y/c, purge x, wait 5, take, take",
         "x/a1 y/c1 -",
@@ -218,7 +218,7 @@ fn a_kind_that_was_removed_has_no_work() {
 
 /// Only a delete goes, and not another call of the object or of the handler.
 #[test]
-fn the_oldest_pending_delete_goes_when_its_kind_has_too_many() {
+fn the_oldest_pending_delete_is_dropped_above_the_limit_of_its_kind() {
     let mut schedule = ScriptRunner::default().schedule;
     let mut add = |at: usize, handler, action| {
         let pending = Pending {
@@ -249,7 +249,7 @@ fn the_oldest_pending_delete_goes_when_its_kind_has_too_many() {
 }
 
 #[test]
-fn coalesced_events_are_taken_once() {
+fn coalesced_events_are_dispatched_once() {
     let mut play = ScriptRunner::coalescing(true);
     assert_eq!(
         play.run("update a, update a, take, update a, update a, done a, take, done a, take"),
@@ -269,7 +269,7 @@ fn coalesced_events_are_taken_once() {
 }
 
 #[test]
-fn an_object_to_which_nothing_is_owed_costs_nothing() {
+fn an_object_without_pending_calls_has_no_lane() {
     let mut play = ScriptRunner::default();
     play.run("update a, update b, take, take, done a, fail b 0 5, wait 5, take, done b");
     assert_eq!(play.schedule.lanes.len(), (0, 0));

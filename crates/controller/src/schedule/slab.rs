@@ -201,50 +201,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_there_until_it_is_taken_out() {
-        let mut pool = Slab::default();
-        let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
+    fn a_value_is_stored_until_it_is_removed() {
+        let mut slab = Slab::default();
+        let numbers: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
         for (value, number) in numbers.iter().enumerate() {
-            assert_eq!(pool[*number], value);
+            assert_eq!(slab[*number], value);
         }
         for (value, number) in numbers.iter().enumerate().filter(|(at, _)| at % 3 > 0) {
-            assert_eq!(pool.remove(*number), Some(value));
+            assert_eq!(slab.remove(*number), Some(value));
         }
-        let left: Vec<_> = pool.iter().map(|(_, value)| *value).collect();
+        let left: Vec<_> = slab.iter().map(|(_, value)| *value).collect();
         assert_eq!(left, (0..1_000).step_by(3).collect::<Vec<_>>());
-        assert_eq!(pool.len(), left.len());
-        assert!((pool.iter()).all(|(number, value)| pool.get(number) == Some(value)));
-        assert!((pool.iter()).all(|(number, value)| numbers[*value] == number));
+        assert_eq!(slab.len(), left.len());
+        assert!((slab.iter()).all(|(number, value)| slab.get(number) == Some(value)));
+        assert!((slab.iter()).all(|(number, value)| numbers[*value] == number));
     }
 
     #[test]
-    fn a_number_that_was_given_back_is_used_again() {
-        let mut pool = Slab::default();
-        let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
+    fn a_released_number_is_reused() {
+        let mut slab = Slab::default();
+        let numbers: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
         for number in &numbers[..500] {
-            pool.remove(*number);
+            slab.remove(*number);
         }
         for value in 0..500 {
-            assert!(pool.insert(value).index() < 1_000);
+            assert!(slab.insert(value).index() < 1_000);
         }
-        assert_eq!(pool.len(), 1_000);
+        assert_eq!(slab.len(), 1_000);
     }
 
     #[test]
-    fn an_empty_pool_keeps_one_chunk() {
-        let mut pool = Slab::default();
+    fn an_empty_slab_keeps_one_chunk() {
+        let mut slab = Slab::default();
         for round in 0..3 {
-            let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
+            let numbers: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
             for number in numbers {
-                pool.remove(number);
+                slab.remove(number);
             }
-            let capacity: usize = pool.chunks.iter().map(|it| it.entries.capacity()).sum();
+            let capacity: usize = slab.chunks.iter().map(|it| it.entries.capacity()).sum();
             assert_eq!(capacity, Slab::<i32>::CHUNK, "round {round}");
         }
     }
 
     #[test]
-    fn no_number_costs_no_more_than_one() {
+    fn an_optional_number_has_the_size_of_a_number() {
         assert_eq!(size_of::<Option<SlabKey>>(), 4);
     }
 }

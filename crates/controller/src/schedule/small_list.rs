@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stay_in_the_order_in_which_they_came() {
+    fn values_are_kept_in_insertion_order() {
         check("", "1 2 3");
         check("1", "2 3");
         check("2", "1 3");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn none_costs_four_bytes() {
+    fn an_empty_list_has_four_bytes() {
         assert_eq!(size_of::<SmallList>(), 4);
     }
 

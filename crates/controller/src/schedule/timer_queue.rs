@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_comes_in_the_order_of_its_due_times() {
+    fn timers_expire_in_the_order_of_their_due_times() {
         check(
             "set 5, set 3, set 4, take 9, take 9, take 9, take 9",
             "3 4 5 -",
@@ -244,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_before_it_is_due() {
+    fn no_timer_expires_early() {
         check("set 5, take 4, take 5, take 5", "- 5 -");
     }
 
     #[test]
-    fn what_is_due_at_once_comes_in_the_order_in_which_it_was_set() {
+    fn timers_with_the_same_due_time_expire_in_insertion_order() {
         let mut timers = TimerQueue::default();
         for lane in 0..3 {
             timers.set(at(7), SlabKey::at(lane));
@@ -261,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cancelled_never_comes() {
+    fn cancelled_timers_never_expire() {
         check("set 5, set 3, cancel 3, take 9, take 9", "5 -");
     }
 
     #[test]
-    fn whatever_is_set_and_cancelled_the_rest_comes_in_order() {
+    fn the_remaining_timers_expire_in_order_after_any_cancellations() {
         let mut random = StdRng::seed_from_u64(7);
         let mut timers = TimerQueue::default();
         let mut set = Vec::new();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_the_last_one_of_many_keeps_the_others() {
+    fn cancelling_the_last_timer_keeps_the_others() {
         let mut timers = TimerQueue::default();
         let due = |lane: usize| at(u64::try_from(lane).expect("a small number"));
         for lane in 0..TimerQueue::SMALL {
@@ -327,9 +327,9 @@ mod tests {
         Moment::after(Duration::from_secs(seconds))
     }
 
-    /// Runs `script` against a new agenda; `came` is the due time of each `take`.
+    /// Runs `script` against a new queue; `expected` is the due time of each `take`.
     #[track_caller]
-    fn check(script: &str, came: &str) {
+    fn check(script: &str, expected: &str) {
         let mut timers = TimerQueue::default();
         let mut set = Vec::new();
         let mut taken = Vec::new();
@@ -351,6 +351,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(taken.join(" "), came, "{script}");
+        assert_eq!(taken.join(" "), expected, "{script}");
     }
 }

@@ -65,9 +65,9 @@ async fn the_name_of_a_kind_only_ties_informers_to_handlers() {
 
     let running = rig.start_empty().await;
     script.list([config("theirs", 1)]).await.expect("it runs");
-    assert_eq!(running.said().await, "other created theirs=1");
+    assert_eq!(running.logged().await, "other created theirs=1");
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "ours created web=1");
+    assert_eq!(running.logged().await, "ours created web=1");
     running.stop().await.expect("it stops");
 }
 
@@ -84,9 +84,9 @@ async fn events_of_all_informers_of_a_kind_reach_all_its_handlers() {
 
     let running = rig.start_empty().await;
     script.list([config("theirs", 1)]).await.expect("it runs");
-    assert_eq!(running.said().await, "w1 add theirs=1, w2 add theirs=1");
+    assert_eq!(running.logged().await, "w1 add theirs=1, w2 add theirs=1");
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
+    assert_eq!(running.logged().await, "w1 add web=1, w2 add web=1");
     running.stop().await.expect("it stops");
 }
 
@@ -103,14 +103,14 @@ async fn a_removed_watcher_is_not_called_and_the_others_keep_their_order() {
     let controller = &running.rig.controller;
     assert!(controller.remove_watcher(KIND, ids[1]));
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w1 add web=1, w3 add web=1");
+    assert_eq!(running.logged().await, "w1 add web=1, w3 add web=1");
 
     assert!(!controller.remove_watcher(KIND, ids[1]), "it was removed");
     assert!(!controller.remove_reconciler(KIND, ids[0]), "not one");
     assert!(!controller.remove_watcher("no such kind", ids[0]));
     running.apply(config("web", 2)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w1 update web=1 web=2, w3 update web=1 web=2"
     );
     running.stop().await.expect("it stops");
@@ -136,18 +136,18 @@ async fn one_or_all_handlers_of_a_kind_are_removed() {
     assert!(!controller.remove_reconciler(KIND, first));
     running.apply(config("web", 1)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w1 add web=1, w2 add web=1, r2 created web=1, r3 created web=1"
     );
 
     assert_eq!(controller.remove_all_watchers(KIND), 2);
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "r2 updated web=2, r3 updated web=2");
+    assert_eq!(running.logged().await, "r2 updated web=2, r3 updated web=2");
 
     assert_eq!(controller.remove_all_reconcilers(KIND), 2);
     assert_eq!(controller.remove_all_reconcilers("no such kind"), 0);
     running.apply(config("web", 3)).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
 }
 
@@ -163,20 +163,20 @@ async fn handlers_and_informers_are_added_and_removed_while_it_runs() {
     let informer = Informer::new(source);
     controller.add_informer(KIND, &informer).expect("added");
     script.list([config("theirs", 1)]).await.expect("it runs");
-    assert_eq!(running.said().await, "late add theirs=1");
+    assert_eq!(running.logged().await, "late add theirs=1");
 
     assert!(controller.remove_informer(&informer));
     assert!(!controller.remove_informer(&informer));
-    running.said().await;
+    running.logged().await;
     assert!(matches!(informer.health().state, HealthState::Stopped));
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "late add web=1");
+    assert_eq!(running.logged().await, "late add web=1");
     // Defect 9: it can be added again, and shows what is there then.
     controller
         .add_informer(KIND, &informer)
         .expect("added again");
     script.list([config("theirs", 2)]).await.expect("it runs");
-    assert_eq!(running.said().await, "late add theirs=2");
+    assert_eq!(running.logged().await, "late add theirs=2");
     running.stop().await.expect("it stops");
 }
 
@@ -192,13 +192,13 @@ async fn a_handler_that_is_removed_while_the_one_before_it_is_called_is_not_call
     rig.watch(rig.log.watcher("third"));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "begins");
+    assert_eq!(running.logged().await, "begins");
     running
         .rig
         .controller
         .remove_watcher(KIND, second.expect("added"));
     pass(5).await;
-    assert_eq!(running.said().await, "ends, third add web=1");
+    assert_eq!(running.logged().await, "ends, third add web=1");
     running.stop().await.expect("it stops");
 }
 
@@ -218,7 +218,7 @@ async fn an_informer_takes_over_the_objects_of_the_one_that_it_replaces() {
     rig.watch(rig.log.watcher("w"));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
 
     let (script, source) = Scripted::new();
     let second = Informer::new(source);
@@ -226,17 +226,17 @@ async fn an_informer_takes_over_the_objects_of_the_one_that_it_replaces() {
     controller.add_informer(KIND, &second).expect("added");
     settle().await;
     script.list([config("web", 1)]).await.expect("it runs");
-    assert_eq!(running.said().await, "", "it is known");
+    assert_eq!(running.logged().await, "", "it is known");
     // On its way when the informer is removed: it may come or not, but changes nothing.
     running.apply(config("web", 2)).await;
     assert!(controller.remove_informer(&running.rig.informer));
-    running.said().await;
+    running.logged().await;
 
     script.apply(config("web", 3)).await.expect("it runs");
-    let said = running.said().await;
-    assert!(said.ends_with("web=3"), "{said}");
+    let logged = running.logged().await;
+    assert!(logged.ends_with("web=3"), "{logged}");
     script.delete(config("web", 4)).await.expect("it runs");
-    assert_eq!(running.said().await, "w delete web=4");
+    assert_eq!(running.logged().await, "w delete web=4");
     running.stop().await.expect("it stops");
 }
 
@@ -256,7 +256,7 @@ impl Reconciler<ConfigMap> for Finalizing {
 }
 
 #[test]
-fn what_is_refused_leaves_no_kind() {
+fn a_rejected_registration_leaves_no_kind() {
     let controller = InformerController::new();
     controller.add_reconciler(KIND, Finalizing).expect("added");
     let refused = controller.add_reconciler("others", Finalizing);

@@ -42,7 +42,7 @@ async fn a_failed_delete_stays_a_dead_letter_when_the_object_is_recreated() {
     running.delete(config("web", 2)).await;
     running.apply(reborn("web", 3)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "created web=1, deleted web=2, created web=3"
     );
     let controller = running.rig.controller.clone();
@@ -50,7 +50,7 @@ async fn a_failed_delete_stays_a_dead_letter_when_the_object_is_recreated() {
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0].action, Action::Deleted);
     assert!(controller.redrive(&letters[0]));
-    assert_eq!(running.said().await, "deleted web=2");
+    assert_eq!(running.logged().await, "deleted web=2");
     running.stop().await.expect("it stops");
 }
 
@@ -62,12 +62,12 @@ async fn a_failed_delete_is_forgotten_when_its_successor_ends_deletes() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.delete(config("web", 2)).await;
-    running.said().await;
+    running.logged().await;
     let controller = running.rig.controller.clone();
     let letters = controller.dead_letters();
     assert_eq!(letters.len(), 1);
     running.apply(reborn("web", 3)).await;
-    running.said().await;
+    running.logged().await;
     assert!(!controller.redrive(&letters[0]));
     running.stop().await.expect("it stops");
 }
@@ -80,12 +80,12 @@ async fn a_dead_letter_of_a_deleted_object_is_not_called_again() {
     rig.watch(Watcher::filter(rig.log.failing("w", 1), no_deletes));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     let controller = running.rig.controller.clone();
     let letters = controller.dead_letters();
     assert_eq!(letters.len(), 1);
     running.delete(config("web", 2)).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     assert!(!controller.redrive(&letters[0]));
     assert!(controller.dead_letters().is_empty());
     running.stop().await.expect("it stops");
@@ -94,7 +94,7 @@ async fn a_dead_letter_of_a_deleted_object_is_not_called_again() {
 /// The redrive comes after a worker took the `Deleted` and before it calls handlers: when
 /// predicates are asked.
 #[tokio::test(start_paused = true)]
-async fn a_redrive_while_the_delete_is_dispatched_calls_nothing_after_it() {
+async fn a_redrive_during_the_dispatch_of_the_delete_causes_no_call_after_it() {
     let rig = Rig::new(never_retries());
     let (controller, result) = (rig.controller.clone(), Arc::new(OnceLock::new()));
     let done = Arc::clone(&result);
@@ -107,11 +107,11 @@ async fn a_redrive_while_the_delete_is_dispatched_calls_nothing_after_it() {
     rig.reconcile(failing_in(&rig.log, Action::Created).filter(redrives));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1");
+    assert_eq!(running.logged().await, "created web=1");
     running.delete(config("web", 2)).await;
-    assert_eq!(running.said().await, "deleted web=2");
+    assert_eq!(running.logged().await, "deleted web=2");
     assert_eq!(result.get(), Some(&true));
     pass(3600).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
 }

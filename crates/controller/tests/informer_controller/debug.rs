@@ -20,7 +20,7 @@ fn secret(version: u32) -> ConfigMap {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_handlers_and_policies_receive_shows_no_value_of_the_object() {
+async fn debug_output_of_handler_arguments_shows_no_value_of_the_object() {
     let shown = Log::default();
     let (requests, dequeues, exhausted) = (shown.clone(), shown.clone(), shown.clone());
     let builder = InformerController::builder()

@@ -34,7 +34,7 @@ async fn gated(
 
 #[tokio::test(start_paused = true)]
 async fn every_event_is_dispatched_unless_coalescing_is_always() {
-    for (delivery, told) in [
+    for (delivery, expected) in [
         (
             Coalescing::Never,
             "updated web=2, updated web=3, updated web=4, deleted web=4, created web=5",
@@ -43,14 +43,14 @@ async fn every_event_is_dispatched_unless_coalescing_is_always() {
     ] {
         let (running, gate) = gated(delivery, 100, 4).await;
         running.apply(config("web", 1)).await;
-        assert_eq!(running.said().await, "created web=1");
+        assert_eq!(running.logged().await, "created web=1");
         for value in 2..=4 {
             running.apply(config("web", value)).await;
         }
         running.apply(reborn("web", 5)).await;
         settle().await;
         gate.add_permits(100);
-        assert_eq!(running.said().await, told, "{delivery:?}");
+        assert_eq!(running.logged().await, expected, "{delivery:?}");
         running.stop().await.expect("it stops");
     }
 }
@@ -61,13 +61,16 @@ async fn a_coalesced_update_has_the_oldest_undispatched_state() {
     let (running, gate) = gated(Coalescing::Always, 100, 4).await;
     running.rig.watch(running.rig.log.watcher("w"));
     running.apply(config("web", 1)).await;
-    running.said().await;
+    running.logged().await;
     for value in 2..=9 {
         running.apply(config("web", value)).await;
     }
     settle().await;
     gate.add_permits(100);
-    assert_eq!(running.said().await, "w update web=1 web=9, updated web=9");
+    assert_eq!(
+        running.logged().await,
+        "w update web=1 web=9, updated web=9"
+    );
     running.stop().await.expect("it stops");
 }
 
@@ -94,7 +97,7 @@ async fn the_watch_waits_while_the_queue_is_full() {
     settle().await;
     // It continues at the same point.
     running.apply(config("web", 9_999)).await;
-    assert!(running.said().await.ends_with("updated web=9999"));
+    assert!(running.logged().await.ends_with("updated web=9999"));
     running.stop().await.expect("it stops");
 }
 
@@ -105,13 +108,13 @@ async fn concurrency_is_limited_as_configured() {
         running.apply(config(name, 1)).await;
     }
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "created a=1, created b=1, created c=1"
     );
     gate.add_permits(1);
-    assert_eq!(running.said().await, "created d=1");
+    assert_eq!(running.logged().await, "created d=1");
     gate.add_permits(4);
-    assert_eq!(running.said().await, "created e=1");
+    assert_eq!(running.logged().await, "created e=1");
     running.stop().await.expect("it stops");
 }
 
@@ -128,19 +131,19 @@ async fn a_change_does_not_wait_for_resyncs() {
     let objects = ["r1", "r2", "r3"].map(|name| config(name, 1));
     script.list(objects).await.expect("it runs");
     gate.add_permits(3);
-    running.said().await;
+    running.logged().await;
     // Each object is resynced once in a minute, and the first of these calls does not end.
     tokio::time::sleep(2 * minute).await;
-    assert!(running.said().await.starts_with("resynced r"));
+    assert!(running.logged().await.starts_with("resynced r"));
     running.apply(config("web", 1)).await;
     settle().await;
     gate.add_permits(1);
-    assert_eq!(running.said().await, "created web=1");
+    assert_eq!(running.logged().await, "created web=1");
     gate.add_permits(100);
     running.stop().await.expect("it stops");
 }
 
-/// What changes comes before what was there at the start.
+/// Changes have priority over the objects of the first list.
 #[tokio::test(start_paused = true)]
 async fn a_change_does_not_wait_for_the_first_list() {
     let (running, gate) = gated(Coalescing::Never, 100, 1).await;
@@ -153,12 +156,12 @@ async fn a_change_does_not_wait_for_the_first_list() {
         .list(["l1", "l2", "l3"].map(|name| config(name, 1)))
         .await
         .expect("it runs");
-    assert_eq!(running.said().await, "created l1=1");
+    assert_eq!(running.logged().await, "created l1=1");
     running.apply(config("web", 1)).await;
     settle().await;
     gate.add_permits(100);
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "created web=1, created l2=1, created l3=1"
     );
     running.stop().await.expect("it stops");

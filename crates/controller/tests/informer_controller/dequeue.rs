@@ -23,19 +23,19 @@ async fn a_new_event_drops_pending_calls_by_default() {
         0,
         "not dispatched yet"
     );
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     assert_eq!(running.rig.controller.pending_retries(), 1);
     running.apply(generation(config("web", 2), 2)).await;
-    assert_eq!(running.said().await, "w update web=1 web=2");
+    assert_eq!(running.logged().await, "w update web=1 web=2");
     assert_eq!(running.rig.controller.pending_retries(), 0);
     pass(600).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
 }
 
 /// Rows: GA-24, GA-104, GA-105
 #[tokio::test(start_paused = true)]
-async fn a_policy_is_asked_about_each_pending_call() {
+async fn a_policy_is_called_for_each_pending_call() {
     let asked = Log::default();
     let log = asked.clone();
     let rig = Rig::new(quiet().retry_dequeue_policy(
@@ -70,10 +70,10 @@ async fn a_policy_is_asked_about_each_pending_call() {
         .watch(rig.log.failing("w2", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
+    assert_eq!(running.logged().await, "w1 add web=1, w2 add web=1");
     running.apply(generation(config("web", 2), 2)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w1 update web=1 web=2, w2 update web=1 web=2"
     );
     assert_eq!(
@@ -82,7 +82,7 @@ async fn a_policy_is_asked_about_each_pending_call() {
          updated shop/web rv2 while handler 1 has created rv1 pending (failed: 1)"
     );
     pass(600).await;
-    assert_eq!(running.said().await, "w2 add web=2");
+    assert_eq!(running.logged().await, "w2 add web=2");
     running.stop().await.expect("it stops");
 }
 
@@ -106,7 +106,7 @@ async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
         rig.watch(rig.log.failing("w", failing_at_first));
         let running = rig.start_empty().await;
         running.apply(config("web", 1)).await;
-        running.said().await;
+        running.logged().await;
         if let Some(update) = first {
             running
                 .rig
@@ -114,15 +114,15 @@ async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
                 .remove_all_watchers(crate::support::KIND);
             running.rig.watch(running.rig.log.failing("w", 1));
             running.apply(update).await;
-            running.said().await;
+            running.logged().await;
         }
         assert_eq!(running.rig.controller.pending_retries(), 1);
         running.apply(then).await;
-        running.said().await;
+        running.logged().await;
         let pending = running.rig.controller.pending_retries();
         assert_eq!(pending, usize::from(kept));
         running.delete(config("web", 9)).await;
-        running.said().await;
+        running.logged().await;
         assert_eq!(
             running.rig.controller.pending_retries(),
             0,
@@ -142,7 +142,7 @@ async fn a_panic_in_a_dequeue_policy_drops_the_call() {
     running.apply(config("web", 1)).await;
     running.apply(generation(config("web", 2), 2)).await;
     pass(60).await;
-    assert_eq!(running.said().await, "w add web=1, w update web=1 web=2");
+    assert_eq!(running.logged().await, "w add web=1, w update web=1 web=2");
     running.stop().await.expect("it stops");
 }
 
@@ -152,11 +152,11 @@ async fn a_call_kept_by_the_never_policy_is_made_when_due() {
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    running.said().await;
+    running.logged().await;
     running.apply(generation(config("web", 2), 2)).await;
-    assert_eq!(running.said().await, "w update web=1 web=2");
+    assert_eq!(running.logged().await, "w update web=1 web=2");
     pass(5).await;
-    assert_eq!(running.said().await, "w add web=2");
+    assert_eq!(running.logged().await, "w add web=2");
     assert_eq!(word(Action::Resynced), "resynced");
     running.stop().await.expect("it stops");
 }

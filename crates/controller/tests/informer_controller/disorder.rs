@@ -44,13 +44,13 @@ async fn after_a_delete_no_older_call_of_its_uid_is_made() {
         let running = rig.start_empty().await;
         running.apply(config("web", 1)).await;
         running.apply(generation(config("web", 2), 2)).await;
-        running.said().await;
+        running.logged().await;
         assert!(running.rig.controller.pending_retries() > 0);
         running.delete(generation(config("web", 3), 2)).await;
-        assert_eq!(running.said().await, "w delete web=3");
+        assert_eq!(running.logged().await, "w delete web=3");
         pass(3600).await;
         assert_eq!(
-            running.said().await,
+            running.logged().await,
             "",
             "also of a handler that refuses the delete"
         );
@@ -76,7 +76,7 @@ async fn a_retry_never_receives_an_older_version_of_a_lagging_informer() {
         .expect("runs");
     script.list([config("web", 1)]).await.expect("runs");
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w add web=1",
         "once, though two show it"
     );
@@ -85,12 +85,12 @@ async fn a_retry_never_receives_an_older_version_of_a_lagging_informer() {
         .apply(generation(config("web", 5), 2))
         .await
         .expect("runs");
-    assert_eq!(running.said().await, "w update web=1 web=5");
+    assert_eq!(running.logged().await, "w update web=1 web=5");
     pass(60).await;
-    assert_eq!(running.said().await, "w update web=1 web=5", "the newest");
+    assert_eq!(running.logged().await, "w update web=1 web=5", "the newest");
     running.apply(config("web", 2)).await;
     running.apply(generation(config("web", 5), 2)).await;
-    assert_eq!(running.said().await, "", "it catches up");
+    assert_eq!(running.logged().await, "", "it catches up");
     running.stop().await.expect("it stops");
 }
 
@@ -122,10 +122,10 @@ async fn a_failed_delete_is_kept_when_the_object_is_recreated() {
         let running = rig.start_empty().await;
         running.apply(config("web", 1)).await;
         running.delete(config("web", 2)).await;
-        assert_eq!(running.said().await, "created web=1, deleted web=2");
+        assert_eq!(running.logged().await, "created web=1, deleted web=2");
         running.apply(reborn("web", 3)).await;
         running.delete(reborn("web", 4)).await;
-        assert_eq!(running.said().await, "created web=3, deleted web=4");
+        assert_eq!(running.logged().await, "created web=3, deleted web=4");
         assert_eq!(
             running.rig.controller.pending_retries(),
             1,
@@ -133,7 +133,7 @@ async fn a_failed_delete_is_kept_when_the_object_is_recreated() {
         );
         failing.store(false, Ordering::Relaxed);
         pass(3600).await;
-        assert_eq!(running.said().await, "deleted web=2", "until it succeeds");
+        assert_eq!(running.logged().await, "deleted web=2", "until it succeeds");
         running.stop().await.expect("it stops");
     }
 }
@@ -145,16 +145,16 @@ async fn delete_retries_until_successor_end_when_the_object_is_recreated() {
     rig.watch(rig.log.failing("w", 0));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    running.said().await;
+    running.logged().await;
     running.rig.controller.remove_all_watchers(KIND);
     running.rig.watch(running.rig.log.failing("w", 1));
     running.delete(config("web", 2)).await;
-    assert_eq!(running.said().await, "w delete web=2");
+    assert_eq!(running.logged().await, "w delete web=2");
     running.apply(reborn("web", 3)).await;
-    assert_eq!(running.said().await, "w add web=3");
+    assert_eq!(running.logged().await, "w add web=3");
     pass(3600).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "",
         "it would delete what belongs to the successor"
     );
@@ -177,17 +177,17 @@ async fn a_late_delete_cancels_no_call_of_the_recreated_object() {
         .await
         .expect("runs");
     script.list([]).await.expect("runs");
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     running.rig.controller.remove_all_watchers(KIND);
     running.rig.watch(running.rig.log.failing("w", 1));
     // The successor is in the other part, whose informer is ahead.
     script.apply(reborn("web", 3)).await.expect("runs");
-    assert_eq!(running.said().await, "w add web=3");
+    assert_eq!(running.logged().await, "w add web=3");
     running.delete(config("web", 2)).await;
-    assert_eq!(running.said().await, "w delete web=2");
+    assert_eq!(running.logged().await, "w delete web=2");
     pass(3600).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w add web=3",
         "it failed, and is repeated"
     );
@@ -226,7 +226,7 @@ async fn a_handler_may_wait_for_another_informer_to_sync() {
         secret
     });
     secrets.list(all).await.expect("runs");
-    assert_eq!(running.said().await.split(", ").count(), 20);
+    assert_eq!(running.logged().await.split(", ").count(), 20);
     assert_eq!(informer.store().len(), 3_000);
     running.stop().await.expect("it stops");
 }
@@ -249,13 +249,13 @@ async fn no_handler_is_called_before_all_informers_have_synced() {
         .expect("runs");
     pass(60).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "",
         "the other informer has not synced"
     );
     assert!(!running.rig.controller.has_synced());
     secrets.list([]).await.expect("runs");
-    assert_eq!(running.said().await, "r created web=1");
+    assert_eq!(running.logged().await, "r created web=1");
 
     // One that is added later holds up its own kind only.
     let (late, source) = Scripted::<Secret>::new();
@@ -280,9 +280,9 @@ async fn no_handler_is_called_before_all_informers_have_synced() {
     first.metadata.uid = Some("a".to_owned());
     secrets.apply(first).await.expect("runs");
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "r updated web=2");
+    assert_eq!(running.logged().await, "r updated web=2");
     late.list([]).await.expect("runs");
-    assert_eq!(running.said().await, "secret a");
+    assert_eq!(running.logged().await, "secret a");
     running.stop().await.expect("it stops");
 }
 
@@ -397,13 +397,13 @@ async fn a_slow_handler_never_stops_the_watch_and_the_queue_is_bounded() {
     }
     assert_eq!(running.rig.informer.store().len(), 1);
     pass(3600 * 10).await;
-    let said = running.said().await;
-    let calls: Vec<_> = said.split(", ").collect();
+    let logged = running.logged().await;
+    let calls: Vec<_> = logged.split(", ").collect();
     assert_eq!(calls.first(), Some(&"created web=1"));
-    assert_eq!(calls.last(), Some(&"updated web=1000"), "{said}");
+    assert_eq!(calls.last(), Some(&"updated web=1000"), "{logged}");
     assert!(
         calls.len() <= 7,
-        "four by themselves, the rest coalesced: {said}"
+        "four by themselves, the rest coalesced: {logged}"
     );
     running.stop().await.expect("it stops");
 }
@@ -434,7 +434,7 @@ async fn a_handler_without_an_informer_is_an_error_that_names_the_closest_kind()
 
 /// Defect 16. Rows: BO-43
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
+async fn an_unused_kind_is_removed_completely() {
     let running = Rig::new(quiet().name("dynamic")).start_empty().await;
     let controller = running.rig.controller.clone();
     let series = || {
@@ -453,7 +453,7 @@ async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
         let handler = controller.add_watcher(&kind, running.rig.log.failing("w", 9));
         let handler = handler.expect("added");
         script.list([config("web", 1)]).await.expect("runs");
-        assert_eq!(running.said().await, "w add web=1");
+        assert_eq!(running.logged().await, "w add web=1");
         assert!(controller.remove_watcher(&kind, handler));
         assert!(controller.remove_informer(&informer));
         settle().await;
@@ -465,7 +465,7 @@ async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
 
 /// Defect 10. Rows: CK-31
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_a_call_is_dropped_ends_nothing() {
+async fn a_panic_while_a_call_is_dropped_does_not_stop_the_controller() {
     /// Panics when it is dropped, also as what a panic carries.
     struct Bomb;
     impl Drop for Bomb {
@@ -493,13 +493,17 @@ async fn a_panic_while_a_call_is_dropped_ends_nothing() {
     running.apply(config("late", 1)).await;
     running.apply(config("payload", 1)).await;
     pass(60).await;
-    let said = running.said().await;
+    let logged = running.logged().await;
     assert!(
-        said.contains("created late=1 1") && said.contains("created payload=1 1"),
-        "{said}"
+        logged.contains("created late=1 1") && logged.contains("created payload=1 1"),
+        "{logged}"
     );
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1 0", "workers are left");
+    assert_eq!(
+        running.logged().await,
+        "created web=1 0",
+        "workers are left"
+    );
     running.stop().await.expect("it stops");
 }
 
@@ -550,24 +554,24 @@ async fn an_event_of_the_same_generation_does_not_end_the_backoff() {
     });
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1 0");
+    assert_eq!(running.logged().await, "created web=1 0");
     for version in 2..10 {
         running.apply(config("web", version)).await;
     }
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "",
         "a status write is no reason to call sooner"
     );
     pass(5).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "created web=9 1",
         "at its time, with the newest"
     );
     running.apply(generation(config("web", 10), 2)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "updated web=10 0",
         "a new generation counts anew"
     );
@@ -578,12 +582,12 @@ async fn an_event_of_the_same_generation_does_not_end_the_backoff() {
         ));
     running.apply(terminating).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "updated web=11 1",
         "a deletion mark is called at once"
     );
     pass(Duration::from_secs(9).as_secs()).await;
-    running.said().await;
+    running.logged().await;
     running.stop().await.expect("it stops");
 }
 

@@ -14,8 +14,8 @@ use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};
 /// Rows: GA-22
 #[tokio::test(start_paused = true)]
 async fn the_error_handler_receives_failures_and_does_not_affect_retries() {
-    let told = Log::default();
-    let hook = told.clone();
+    let log = Log::default();
+    let hook = log.clone();
     let rig = Rig::new(
         InformerController::builder()
             .retry_policy(ExponentialBackoff::GRAFANA)
@@ -26,11 +26,11 @@ async fn the_error_handler_receives_failures_and_does_not_affect_retries() {
     running.apply(config("web", 1)).await;
     pass(60).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w add web=1, w add web=1, w add web=1"
     );
     assert_eq!(
-        told.take().await,
+        log.take().await,
         "watcher 0 of configs shop/web on CREATE: the handler failed: not yet (0 5s), \
          watcher 0 of configs shop/web on CREATE: the handler failed: not yet (1 10s)"
     );
@@ -61,13 +61,13 @@ async fn only_the_failed_handler_is_called_again() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w1 add web=1, w2 add web=1, w3 add web=1, r created web=1"
     );
     pass(5).await;
-    assert_eq!(running.said().await, "w2 add web=1");
+    assert_eq!(running.logged().await, "w2 add web=1");
     pass(600).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
 }
 
@@ -96,9 +96,9 @@ async fn a_panic_is_a_failure_of_one_call() {
     .reconcile(rig.log.reconciler("r"));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "r created web=1");
+    assert_eq!(running.logged().await, "r created web=1");
     pass(60).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     assert_eq!(
         *reports.lock(),
         [
@@ -118,10 +118,10 @@ async fn a_panic_in_a_hook_has_no_effect_on_calls() {
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w add web=1");
-    // As the default policy says.
+    assert_eq!(running.logged().await, "w add web=1");
+    // The default policy has this delay.
     pass(5).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     running.stop().await.expect("it stops");
 }
 
@@ -146,11 +146,11 @@ async fn a_call_that_times_out_is_dropped_and_counts_as_failed() {
     });
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "attempt 0");
+    assert_eq!(running.logged().await, "attempt 0");
     pass(3).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     pass(5).await;
-    assert_eq!(running.said().await, "attempt 1");
+    assert_eq!(running.logged().await, "attempt 1");
     running.stop().await.expect("it stops");
 }
 
@@ -170,7 +170,7 @@ async fn an_exhausted_call_is_reported() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     pass(600).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     assert_eq!(
         dead_letters.take().await,
         "watcher 0 of configs shop/web on CREATE: the handler failed: not yet"
@@ -178,7 +178,7 @@ async fn an_exhausted_call_is_reported() {
     assert_eq!(running.rig.controller.pending_retries(), 0);
     // A later event starts afresh.
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "w update web=1 web=2");
+    assert_eq!(running.logged().await, "w update web=1 web=2");
     running.stop().await.expect("it stops");
 }
 
@@ -222,8 +222,8 @@ async fn publish(_: Request<ConfigMap>) -> Result<Outcome, Refused> {
 /// its end. A hook that panics ends nothing.
 #[tokio::test(start_paused = true)]
 async fn on_exhausted_sees_the_object_and_the_next_call_waits_for_it() {
-    let told = Log::default();
-    let (hook, handler) = (told.clone(), told.clone());
+    let log = Log::default();
+    let (hook, handler) = (log.clone(), log.clone());
     let builder = InformerController::builder()
         .retry_policy(NeverRetry)
         .on_error(|_| {})
@@ -248,7 +248,7 @@ async fn on_exhausted_sees_the_object_and_the_next_call_waits_for_it() {
     running.apply(config("web", 2)).await;
     pass(60).await;
     assert_eq!(
-        told.take().await,
+        log.take().await,
         "call web=1, begin web=1, end, call web=2, begin web=2, end"
     );
     running.stop().await.expect("it stops");
@@ -257,8 +257,8 @@ async fn on_exhausted_sees_the_object_and_the_next_call_waits_for_it() {
 /// A hook has the time limit of a handler.
 #[tokio::test(start_paused = true)]
 async fn on_exhausted_is_dropped_when_it_takes_too_long() {
-    let told = Log::default();
-    let handler = told.clone();
+    let log = Log::default();
+    let handler = log.clone();
     let builder = InformerController::builder()
         .retry_policy(NeverRetry)
         .timeout(secs(10))
@@ -273,17 +273,17 @@ async fn on_exhausted_is_dropped_when_it_takes_too_long() {
     running.apply(config("web", 1)).await;
     running.apply(config("web", 2)).await;
     pass(5).await;
-    assert_eq!(told.take().await, "call web=1");
+    assert_eq!(log.take().await, "call web=1");
     pass(60).await;
-    assert_eq!(told.take().await, "call web=2");
+    assert_eq!(log.take().await, "call web=2");
     running.stop().await.expect("it stops");
 }
 
 /// Rows: GA-23
 #[tokio::test(start_paused = true)]
 async fn a_retry_policy_sees_the_object_the_handler_and_the_error() {
-    let told = Log::default();
-    let policy = told.clone();
+    let log = Log::default();
+    let policy = log.clone();
     let builder = InformerController::builder().on_error(|_| {}).retry_policy(
         move |failed: &ErrorReport<'_>| {
             let text = without_type(&failed.to_string());
@@ -305,7 +305,7 @@ async fn a_retry_policy_sees_the_object_the_handler_and_the_error() {
         )
     };
     let all = [failed("web", 0), failed("web", 1), failed("api", 0)];
-    assert_eq!(told.take().await, all.join(", "));
+    assert_eq!(log.take().await, all.join(", "));
     running.stop().await.expect("it stops");
 }
 
@@ -321,8 +321,8 @@ async fn anyhow_and_boxed_errors_are_errors_of_a_handler() {
         }
         Ok(Outcome::done())
     }
-    let told = Log::default();
-    let hook = told.clone();
+    let log = Log::default();
+    let hook = log.clone();
     let builder = InformerController::builder()
         .retry_policy(ExponentialBackoff::new(secs(1), 1))
         .on_error(move |report| hook.say(report));
@@ -333,9 +333,9 @@ async fn anyhow_and_boxed_errors_are_errors_of_a_handler() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     pass(60).await;
-    let told = told.take().await;
-    for said in [": boxed", ": outer: inner", ": anyhow", ": box,"] {
-        assert!(told.contains(said), "{said}: {told}");
+    let log = log.take().await;
+    for logged in [": boxed", ": outer: inner", ": anyhow", ": box,"] {
+        assert!(log.contains(logged), "{logged}: {log}");
     }
     running.stop().await.expect("it stops");
 }
@@ -352,7 +352,7 @@ async fn dead_letters_can_be_inspected_and_redriven() {
     running.apply(config("web", 1)).await;
     assert!(controller.dead_letters().is_empty());
     pass(60).await;
-    assert_eq!(running.said().await, "w add web=1, w add web=1");
+    assert_eq!(running.logged().await, "w add web=1, w add web=1");
 
     let dead_letters = controller.dead_letters();
     assert_eq!(dead_letters.len(), 1);
@@ -361,11 +361,11 @@ async fn dead_letters_can_be_inspected_and_redriven() {
     assert_eq!(dead_letters[0].attempts, 2);
     assert_eq!(dead_letters[0].error.reason(), "failed");
 
-    // As if for the first time: with a retry of its own.
+    // A redriven call starts at the first attempt, with its own retries.
     assert!(controller.redrive(&dead_letters[0]));
     assert!(!controller.redrive(&dead_letters[0]), "once");
     pass(60).await;
-    assert_eq!(running.said().await, "w add web=1, w add web=1");
+    assert_eq!(running.logged().await, "w add web=1, w add web=1");
     assert!(controller.dead_letters().is_empty());
     running.stop().await.expect("it stops");
 }
@@ -381,12 +381,12 @@ async fn dead_letters_are_dropped_after_an_event_or_the_removal_of_the_handler()
     let controller = &running.rig.controller;
     running.apply(config("web", 1)).await;
     running.apply(config("api", 1)).await;
-    running.said().await;
+    running.logged().await;
     let dead_letters = controller.dead_letters();
     assert_eq!(dead_letters.len(), 2);
 
     running.apply(config("web", 2)).await;
-    running.said().await;
+    running.logged().await;
     assert!(!controller.redrive(&dead_letters[0]), "overtaken");
     assert_eq!(controller.dead_letters().len(), 1);
 

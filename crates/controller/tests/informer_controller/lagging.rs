@@ -27,26 +27,26 @@ async fn an_informer_that_lags_lists_again_when_too_many_deletes_are_remembered(
 
     running.apply(config("late", 1)).await;
     running.delete(config("late", 2)).await;
-    assert_eq!(running.said().await, "w add late=1, w delete late=2");
+    assert_eq!(running.logged().await, "w add late=1, w delete late=2");
     for version in (3..).step_by(2).take(DELETES as usize) {
         let name = format!("short-lived-{version}");
         running.apply(config(&name, version)).await;
         running.delete(config(&name, version + 1)).await;
     }
-    running.said().await;
+    running.logged().await;
 
     // From the watch that is then stopped.
     lagging.apply(config("late", 1)).await.expect("it runs");
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     list(&lagging, [config("alive", 5)]).await;
-    assert_eq!(running.said().await, "w add alive=5");
+    assert_eq!(running.logged().await, "w add alive=5");
     assert!(informer.has_synced());
 
     // It continues as before.
     let last = 3 + 2 * DELETES;
     lagging.apply(config("alive", last)).await.expect("it runs");
     let updated = format!("w update alive=5 alive={last}");
-    assert_eq!(running.said().await, updated);
+    assert_eq!(running.logged().await, updated);
     running.stop().await.expect("it stops");
 }
 
@@ -70,12 +70,12 @@ async fn informers_that_do_not_lag_do_not_list_again() {
             other.apply(heartbeat).await.expect("it runs");
         }
     }
-    running.said().await;
+    running.logged().await;
     // A source that was started again would drop this.
     let newest = config("heartbeat", 1_000_000);
     other.apply(newest).await.expect("it runs");
-    let said = running.said().await;
-    assert!(said.ends_with("heartbeat=1000000"), "{said}");
+    let logged = running.logged().await;
+    assert!(logged.ends_with("heartbeat=1000000"), "{logged}");
     running.stop().await.expect("it stops");
 }
 
@@ -91,20 +91,20 @@ async fn a_newer_state_follows_the_next_event_of_the_first_informer_or_its_remov
         rig.watch(watcher);
         let running = rig.start();
         list(&running.rig.script, [config("web", 1)]).await;
-        assert_eq!(running.said().await, "w add web=1");
+        assert_eq!(running.logged().await, "w add web=1");
 
         let (ahead, source) = Scripted::<ConfigMap>::new();
         let informer = Informer::new(source);
         let controller = &running.rig.controller;
         (controller.add_informer(KIND, &informer)).expect("another one of the kind");
         list(&ahead, [config("web", 3)]).await;
-        assert_eq!(running.said().await, "");
+        assert_eq!(running.logged().await, "");
         if is_removed {
             assert!(controller.remove_informer(&running.rig.informer));
-            assert_eq!(running.said().await, "w add web=3");
+            assert_eq!(running.logged().await, "w add web=3");
         } else {
             running.apply(config("web", 2)).await;
-            assert_eq!(running.said().await, "w update web=1 web=3");
+            assert_eq!(running.logged().await, "w update web=1 web=3");
         }
         running.stop().await.expect("it stops");
     }

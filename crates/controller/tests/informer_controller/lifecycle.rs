@@ -105,7 +105,7 @@ async fn it_runs_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_the_calls_in_progress_end_and_begins_no_other() {
+async fn after_a_stop_only_the_calls_in_progress_complete() {
     let rig = Rig::new(InformerController::builder());
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
@@ -121,7 +121,7 @@ async fn a_stop_lets_the_calls_in_progress_end_and_begins_no_other() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "web=1 begins");
+    assert_eq!(running.logged().await, "web=1 begins");
     let log = running.rig.log.clone();
     running.stop().await.expect("it stops");
     assert_eq!(log.take().await, "web=1 ends");
@@ -151,7 +151,7 @@ async fn a_stop_begins_no_call_of_the_rest_of_the_chain() {
 
 /// A call that waits for the lease has not begun.
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_no_fence() {
+async fn a_stop_does_not_wait_for_a_fence() {
     let rig = Rig::new(InformerController::builder());
     let fence = Fence::new();
     rig.controller.set_fence(&fence);
@@ -293,7 +293,7 @@ async fn an_informer_can_be_shared_by_controllers() {
 
 /// Rows: GA-40
 #[test]
-fn a_namespace_that_cannot_be_one_is_refused() {
+fn an_invalid_namespace_is_refused() {
     let refused = InformerController::builder()
         .metrics_namespace("my operator")
         .build();
@@ -334,7 +334,7 @@ async fn with_a_start_before_the_sync_no_informer_is_waited_for() {
     rig.watch(rig.log.watcher("w"));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     pass(3600).await;
     assert!(!running.has_ended());
     running.stop().await.expect("it stops");
@@ -354,7 +354,7 @@ async fn an_informer_that_never_lists_ends_the_run_after_the_timeout() {
 
 /// Also while no event arrives.
 #[tokio::test(start_paused = true)]
-async fn a_removed_watcher_is_dropped_at_once() {
+async fn a_removed_watcher_is_dropped_immediately() {
     let rig = Rig::new(InformerController::builder());
     let owned = Arc::new(());
     let captured = Arc::clone(&owned);

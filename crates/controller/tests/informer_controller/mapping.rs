@@ -1,9 +1,9 @@
 //! A change of one kind reconciles objects of another.
 
-// What there is.
+// Helpers.
 mod themes;
 
-// Which objects a change wakes, and when.
+// The objects that a change dispatches, and their priority.
 mod named;
 mod turn;
 

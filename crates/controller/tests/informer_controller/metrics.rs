@@ -95,7 +95,7 @@ async fn the_collectors_have_the_names_and_labels_that_dashboards_know() {
     running.stop().await.expect("it stops");
 }
 
-/// What is going on is counted while it does, first calls and retries, and never after.
+/// The gauges count running first calls and retries, and no others.
 #[tokio::test(start_paused = true)]
 async fn gauges_return_to_zero() {
     let rig = Rig::new(
@@ -369,7 +369,7 @@ async fn a_pending_delete_that_is_dropped_for_another_becomes_a_dead_letter() {
     for number in 0..DELETES {
         running.delete(object(number)).await;
     }
-    running.said().await;
+    running.logged().await;
     assert_eq!(controller.pending_retries(), DELETES - 1);
     let exhausted = r#"retries_exhausted_total{controller="shop",kind="configs"}"#;
     assert_eq!(value(&running, exhausted), "1");
@@ -381,12 +381,11 @@ async fn a_pending_delete_that_is_dropped_for_another_becomes_a_dead_letter() {
 
     failing.store(false, Ordering::Relaxed);
     assert!(controller.redrive(&letters[0]));
-    assert_eq!(running.said().await, "deleted web-0=1");
+    assert_eq!(running.logged().await, "deleted web-0=1");
     running.stop().await.expect("it stops");
 }
 
-/// A registry is looked at for longer than there is a controller: what was counted since it was
-/// last gathered are included, and once.
+/// A registry outlives the controller. It includes the counts since its last gathering, once.
 #[tokio::test(start_paused = true)]
 async fn counters_are_kept_after_the_controller_ends() {
     let rig = Rig::new(
@@ -554,7 +553,7 @@ async fn a_dropped_controller_has_no_objects_in_its_stores() {
     let (registry, informer) = (registry(&rig.controller), rig.informer.clone());
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    running.said().await;
+    running.logged().await;
     let objects = r#"informer_store_objects{controller="shop",kind="configs"}"#;
     assert_eq!(series(&registry)[objects], "1");
     running.stop().await.expect("it stops");

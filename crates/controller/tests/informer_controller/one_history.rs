@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn several_informers_give_one_history_of_each_object(
+    fn several_informers_are_merged_into_one_history_of_each_object(
         steps in prop::collection::vec(step(), 1..60),
         first in 1..=SELECTED.len(),
         coalesce: bool,
@@ -323,7 +323,7 @@ impl World {
         informers.map(store).collect()
     }
 
-    /// What the stores have was shown, unless it was deleted later; and nothing else.
+    /// Checks that exactly the objects in the stores were shown, unless they were deleted later.
     fn compare_with_stores(&self) {
         let calls = self.calls.0.lock();
         assert!(calls.wrong.is_empty(), "{:?}", calls.wrong);
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// Lets all informers read everything. Then the calls have shown what the server has.
+    /// Lets all informers read everything. Then the calls have shown the state of the server.
     async fn catch_up(&mut self) {
         // A list, the one after a restore, one more that another informer requests, and one that
         // follows a list that was requested too early.

@@ -29,34 +29,34 @@ async fn a_status_update_is_dispatched_to_handlers_that_accept_it() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w1 add web=1, w2 add web=1, r1 created web=1, r2 created web=1"
     );
     running.apply(config("web", 2)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w2 update web=1 web=2, r2 updated web=2"
     );
     running.apply(generation(config("web", 3), 2)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w1 update web=2 web=3, w2 update web=2 web=3, r1 updated web=3, r2 updated web=3"
     );
     // A finalizer holds it, and then it is on its way out.
     let mut held = generation(config("web", 4), 2);
     held.metadata.finalizers = Some(vec!["example.io/ours".to_owned()]);
     running.apply(held.clone()).await;
-    assert!(running.said().await.contains("r1 updated web=4"));
+    assert!(running.logged().await.contains("r1 updated web=4"));
     held.metadata.resource_version = Some("5".to_owned());
     held.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     running.apply(held.clone()).await;
-    assert!(running.said().await.contains("r1 updated web=4"));
+    assert!(running.logged().await.contains("r1 updated web=4"));
     running.delete(held).await;
-    assert!(running.said().await.contains("r1 deleted web=4"));
+    assert!(running.logged().await.contains("r1 deleted web=4"));
     running.stop().await.expect("it stops");
 }
 
-/// It has received nothing new, so its pending call stays pending: a retry ...
+/// The handler received no new event, so that its pending call stays pending: a retry ...
 #[tokio::test(start_paused = true)]
 async fn an_event_rejected_by_a_predicate_drops_no_retry() {
     let rig = Rig::new(quiet());
@@ -64,17 +64,17 @@ async fn an_event_rejected_by_a_predicate_drops_no_retry() {
         .watch(rig.log.failing("w2", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
+    assert_eq!(running.logged().await, "w1 add web=1, w2 add web=1");
     assert_eq!(running.rig.controller.pending_retries(), 2);
-    // Of the same generation: the call of the other one waits too.
+    // The event has the same generation, so that the call of the other handler stays pending too.
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     assert_eq!(running.rig.controller.pending_retries(), 2);
     pass(600).await;
-    let said = running.said().await;
-    let mut said: Vec<_> = said.split(", ").collect();
-    said.sort_unstable();
-    assert_eq!(said, ["w1 add web=2", "w2 add web=2"], "with the newest");
+    let logged = running.logged().await;
+    let mut logged: Vec<_> = logged.split(", ").collect();
+    logged.sort_unstable();
+    assert_eq!(logged, ["w1 add web=2", "w2 add web=2"], "with the newest");
     running.stop().await.expect("it stops");
 }
 
@@ -89,15 +89,15 @@ async fn an_event_rejected_by_a_predicate_drops_no_due_retry() {
     }));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w1 add web=1");
+    assert_eq!(running.logged().await, "w1 add web=1");
     // The only worker is busy until long after the retry is due.
     running.apply(config("busy", 1)).await;
-    running.said().await;
+    running.logged().await;
     pass(600).await;
     running.apply(config("web", 2)).await;
     settle().await;
     gate.add_permits(9);
-    assert_eq!(running.said().await, "r created busy=1, w1 add web=2");
+    assert_eq!(running.logged().await, "r created busy=1, w1 add web=2");
     running.stop().await.expect("it stops");
 }
 
@@ -113,12 +113,12 @@ async fn an_event_rejected_by_a_predicate_drops_no_requeue() {
     rig.reconcile(periodic.filter(GenerationChanged));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1");
+    assert_eq!(running.logged().await, "created web=1");
     pass(30).await;
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     pass(30).await;
-    assert_eq!(running.said().await, "created web=2", "at its time");
+    assert_eq!(running.logged().await, "created web=2", "at its time");
     running.stop().await.expect("it stops");
 }
 
@@ -130,23 +130,23 @@ async fn an_event_rejected_by_a_predicate_drops_no_dead_letter() {
         .watch(rig.log.failing("w2", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    running.said().await;
+    running.logged().await;
     let controller = running.rig.controller.clone();
     assert_eq!(controller.dead_letters().len(), 2);
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "w2 update web=1 web=2");
+    assert_eq!(running.logged().await, "w2 update web=1 web=2");
     let left = controller.dead_letters();
     assert_eq!(left.len(), 1);
     assert!(controller.redrive(&left[0]));
-    // It is the state that the handler got last: nothing newer was dispatched to it.
-    assert_eq!(running.said().await, "w1 add web=1");
+    // This is the last state that was dispatched to the handler.
+    assert_eq!(running.logged().await, "w1 add web=1");
     running.stop().await.expect("it stops");
 }
 
 /// Two events wait as one: a handler that does not want the update receives the other.
 #[tokio::test(start_paused = true)]
 async fn a_resync_is_dispatched_though_the_update_merged_with_it_is_rejected() {
-    for (delivery, update_first, told) in [
+    for (delivery, update_first, expected) in [
         (
             Coalescing::Never,
             true,
@@ -177,7 +177,7 @@ async fn a_resync_is_dispatched_though_the_update_merged_with_it_is_rejected() {
         ))
         .reconcile(log.reconciler("r1").filter(GenerationChanged))
         .reconcile(log.reconciler("r2"));
-        // Whatever happens to another wakes this one.
+        // Changes of other objects dispatch this one again.
         rig.controller
             .add_mapper(KIND, KIND, |object: &ConfigMap| {
                 (show(object) != "web=1" && show(object) != "web=2")
@@ -198,10 +198,10 @@ async fn a_resync_is_dispatched_though_the_update_merged_with_it_is_rejected() {
             settle().await;
         }
         gate.add_permits(9);
-        let said = running.said().await;
-        let of_web = said.split(", ").filter(|it| !it.contains("other"));
+        let logged = running.logged().await;
+        let of_web = logged.split(", ").filter(|it| !it.contains("other"));
         let of_web: Vec<_> = of_web.skip(2).collect();
-        assert_eq!(of_web.join(", "), told, "{delivery:?} {update_first}");
+        assert_eq!(of_web.join(", "), expected, "{delivery:?} {update_first}");
         running.stop().await.expect("it stops");
     }
 }
@@ -214,7 +214,7 @@ async fn a_panic_in_a_predicate_accepts_the_event() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "r created web=1, r updated web=2");
+    assert_eq!(running.logged().await, "r created web=1, r updated web=2");
     running.stop().await.expect("it stops");
 }
 
@@ -236,7 +236,7 @@ async fn a_predicate_sees_each_event_once_and_predicates_combine() {
     let mut labelled = config("web", 3);
     labelled.metadata.labels = Some([("tier".to_owned(), "front".to_owned())].into());
     running.apply(labelled).await;
-    assert_eq!(running.said().await, "r created web=1, r updated web=3");
+    assert_eq!(running.logged().await, "r created web=1, r updated web=3");
     assert_eq!(
         asked.take().await,
         "CREATE shop/api, CREATE shop/web, UPDATE shop/web, UPDATE shop/web"
@@ -324,10 +324,14 @@ async fn an_event_that_one_of_several_predicates_refuses_is_not_dispatched() {
     let running = rig.start_empty().await;
     running.apply(config("api", 1)).await;
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "", "each event passes one of the two");
+    assert_eq!(
+        running.logged().await,
+        "",
+        "each event passes one of the two"
+    );
     running.apply(config("web-1", 1)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "mapped web-1=1, w add web-1=1, own add web-1=1, r created web-1=1, own created web-1=1"
     );
     running.stop().await.expect("it stops");

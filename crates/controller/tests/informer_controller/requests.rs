@@ -55,7 +55,7 @@ async fn a_request_has_an_action_a_typed_object_and_a_state() {
     running.apply(config("web", 2)).await;
     running.delete(config("web", 3)).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "created web=1 after nothing, false, updated web=2 after web=1, false, \
          deleted web=3 after nothing, false"
     );
@@ -94,7 +94,7 @@ async fn a_resync_is_marked_and_is_an_update_for_watchers() {
 
 /// A reconciler can be tested without a controller.
 #[tokio::test]
-async fn a_request_can_be_made_by_hand() {
+async fn a_request_can_be_constructed_in_a_test() {
     let step = |request: Request<ConfigMap>| async move {
         let seen = request.state().and_then(State::get::<u32>).copied();
         Ok::<_, Refused>(match seen {
@@ -109,8 +109,8 @@ async fn a_request_can_be_made_by_hand() {
     assert_eq!(second.expect("well").delay(), None);
 }
 
-/// What a handler can be, at compile time. There is no object, no watcher, no reconciler and no
-/// function that is absent: `nil` is not a value, so nothing has to refuse it.
+/// The types of handlers, at compile time. Rust has no `nil`, so that no absent object, watcher,
+/// reconciler or function has to be rejected.
 ///
 /// Rows: GA-06, GA-113
 #[test]

@@ -32,8 +32,8 @@ async fn the_grafana_preset_retries_five_times() {
     let delays = delays(quiet().retry_policy(ExponentialBackoff::GRAFANA), 3600).await;
     // Exactly, to the millisecond of the runtime's timer: no tick.
     assert_eq!(delays.len(), 5);
-    for (waited, said) in delays.iter().zip([5_000, 10_000, 20_000, 40_000, 80_000]) {
-        assert!((said..said + 3).contains(waited), "{delays:?}");
+    for (waited, logged) in delays.iter().zip([5_000, 10_000, 20_000, 40_000, 80_000]) {
+        assert!((logged..logged + 3).contains(waited), "{delays:?}");
     }
 }
 
@@ -42,9 +42,9 @@ async fn the_grafana_preset_retries_five_times() {
 async fn by_default_retries_never_end() {
     let day = 24 * 3600;
     let delays = delays(quiet(), day).await;
-    for (waited, said) in delays.iter().zip([1_000_u128, 2_000, 4_000, 8_000, 16_000]) {
+    for (waited, logged) in delays.iter().zip([1_000_u128, 2_000, 4_000, 8_000, 16_000]) {
         assert!(
-            (said * 9 / 10..=said * 11 / 10 + 3).contains(waited),
+            (logged * 9 / 10..=logged * 11 / 10 + 3).contains(waited),
             "{delays:?}"
         );
     }
@@ -99,7 +99,7 @@ async fn a_user_defined_policy_receives_the_error_and_the_attempt() {
     running.apply(config("api", 1)).await;
     pass(60).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "web=1 0 false, api=1 0 false, web=1 1 false, web=1 2 false"
     );
     running.stop().await.expect("it stops");
@@ -121,7 +121,7 @@ async fn the_last_attempt_is_marked() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     pass(60).await;
-    assert_eq!(running.said().await, "0 false, 1 false, 2 true");
+    assert_eq!(running.logged().await, "0 false, 1 false, 2 true");
     running.stop().await.expect("it stops");
 }
 
@@ -136,7 +136,7 @@ async fn without_retries_the_first_attempt_is_the_last() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     pass(60).await;
-    assert_eq!(running.said().await, "true");
+    assert_eq!(running.logged().await, "true");
     running.stop().await.expect("it stops");
 }
 
@@ -151,7 +151,7 @@ async fn a_failed_call_leaves_its_state_to_all_further_calls() {
         async move {
             match (request.attempt(), step) {
                 (0, None) => Err(Failure::new("first").state(State::new(1_u32))),
-                // It says nothing new: what it found stays.
+                // This error has no state, so that the earlier state is kept.
                 (1, Some(1)) => Err(Failure::from(Refused("second"))),
                 (2, Some(1)) => Err(Failure::new("third").state(State::new(2_u32))),
                 (3, Some(2)) => Ok(Outcome::done().state(State::new(9_u32))),
@@ -162,10 +162,10 @@ async fn a_failed_call_leaves_its_state_to_all_further_calls() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     pass(600).await;
-    assert_eq!(running.said().await, "None, Some(1), Some(1), Some(2)");
-    // What happens next is another request.
+    assert_eq!(running.logged().await, "None, Some(1), Some(1), Some(2)");
+    // The next event causes a new request.
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "None");
+    assert_eq!(running.logged().await, "None");
     running.stop().await.expect("it stops");
 }
 
@@ -195,14 +195,14 @@ async fn a_requeued_call_is_repeated_with_its_state() {
     });
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1 None 0");
+    assert_eq!(running.logged().await, "created web=1 None 0");
     pass(29).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     pass(1).await;
-    assert_eq!(running.said().await, "created web=1 Some(1) 0");
+    assert_eq!(running.logged().await, "created web=1 Some(1) 0");
     pass(600).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "created web=1 Some(2) 0, created web=1 None 0"
     );
     assert_eq!(running.rig.controller.pending_retries(), 0);
@@ -276,11 +276,11 @@ async fn an_error_can_set_the_delay_and_forbid_retries() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     pass(99).await;
-    assert_eq!(running.said().await, "0");
+    assert_eq!(running.logged().await, "0");
     pass(1).await;
-    assert_eq!(running.said().await, "1");
+    assert_eq!(running.logged().await, "1");
     pass(3600).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
 }
 
@@ -309,9 +309,9 @@ async fn a_retry_has_the_newest_object_or_the_one_that_was_received() {
         let running = rig.start_empty().await;
         running.apply(config("web", 1)).await;
         running.apply(generation(config("web", 2), 2)).await;
-        assert_eq!(running.said().await, "r created web=1, r updated web=2");
+        assert_eq!(running.logged().await, "r created web=1, r updated web=2");
         pass(5).await;
-        assert_eq!(running.said().await, retried, "{object:?}");
+        assert_eq!(running.logged().await, retried, "{object:?}");
         running.stop().await.expect("it stops");
     }
 }
@@ -344,7 +344,7 @@ async fn the_retry_of_a_resync_has_the_newest_object() {
     loop {
         match &*rig.log.take().await {
             "" => pass(1).await,
-            said => break assert_eq!(said, "resynced web=1"),
+            logged => break assert_eq!(logged, "resynced web=1"),
         }
     }
     // Of the same generation, so that it waits for the retry.
@@ -380,15 +380,15 @@ async fn a_retry_never_receives_a_recreated_object() {
     });
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1");
+    assert_eq!(running.logged().await, "created web=1");
     running.apply(config("api", 1)).await;
     running.apply(reborn("web", 2)).await;
-    assert_eq!(running.said().await, "created api=1");
+    assert_eq!(running.logged().await, "created api=1");
     pass(5).await;
-    assert_eq!(running.said().await, "created web=1");
+    assert_eq!(running.logged().await, "created web=1");
     pass(100).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "deleted web=1, created web=2, deleted web=1, created web=2"
     );
     running.stop().await.expect("it stops");
@@ -400,13 +400,13 @@ async fn a_failed_delete_is_retried_with_the_last_known_object() {
     rig.watch(rig.log.failing("w", 0));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    running.said().await;
+    running.logged().await;
     running.rig.controller.remove_all_watchers(KIND);
     running.rig.watch(running.rig.log.failing("w", 2));
     running.delete(config("web", 7)).await;
-    assert_eq!(running.said().await, "w delete web=7");
+    assert_eq!(running.logged().await, "w delete web=7");
     pass(15).await;
-    assert_eq!(running.said().await, "w delete web=7, w delete web=7");
+    assert_eq!(running.logged().await, "w delete web=7, w delete web=7");
     running.stop().await.expect("it stops");
 }
 
@@ -427,11 +427,11 @@ async fn a_recreated_object_inherits_no_retries() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.apply(config("web", 2)).await;
-    running.said().await;
+    running.logged().await;
     running.apply(reborn("web", 3)).await;
-    assert_eq!(running.said().await, "deleted web=2, created web=3");
+    assert_eq!(running.logged().await, "deleted web=2, created web=3");
     pass(600).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
 }
 
@@ -443,13 +443,13 @@ async fn a_removed_handler_is_not_called_any_more() {
     rig.watch(rig.log.failing("w2", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
+    assert_eq!(running.logged().await, "w1 add web=1, w2 add web=1");
     assert_eq!(running.rig.controller.pending_retries(), 2);
     running.rig.controller.remove_watcher(KIND, first);
     assert_eq!(running.rig.controller.pending_retries(), 1);
     pass(600).await;
     // The one behind it keeps its own.
-    assert_eq!(running.said().await, "w2 add web=1");
+    assert_eq!(running.logged().await, "w2 add web=1");
     running.stop().await.expect("it stops");
 }
 
@@ -471,7 +471,7 @@ async fn a_periodic_reconciler_that_writes_status_keeps_one_pending_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_without_end_never_comes() {
+async fn an_infinite_delay_never_expires() {
     let rig = Rig::new(quiet());
     rig.reconcile(|_: Request<ConfigMap>| async {
         Ok::<_, Refused>(Outcome::requeue_after(Duration::MAX))
@@ -488,8 +488,8 @@ async fn a_delay_without_end_never_comes() {
 async fn jitter_comes_from_the_seed() {
     let mut runs = Vec::new();
     for seed in [7, 7, 8] {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let hook = Arc::clone(&told);
+        let delays = Arc::new(Mutex::new(Vec::new()));
+        let hook = Arc::clone(&delays);
         let builder = InformerController::builder()
             .seed(seed)
             .retry_policy(ExponentialBackoff::new(secs(1), 5).jitter(0.5))
@@ -500,7 +500,7 @@ async fn jitter_comes_from_the_seed() {
         running.apply(config("web", 1)).await;
         pass(600).await;
         running.stop().await.expect("it stops");
-        runs.push(told.lock().clone());
+        runs.push(delays.lock().clone());
     }
     assert_eq!(runs[0].len(), 6);
     assert_eq!(runs[0], runs[1]);
@@ -525,11 +525,11 @@ async fn a_delete_begins_with_no_attempts_and_no_state_of_earlier_calls() {
     running.apply(config("web", 1)).await;
     pass(2).await;
     let failed = "created web=1 0 None, created web=1 1 Some(7)";
-    assert_eq!(running.said().await, failed);
+    assert_eq!(running.logged().await, failed);
     running.delete(config("web", 2)).await;
     pass(60).await;
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "deleted web=2 0 None, deleted web=2 1 Some(7), deleted web=2 2 Some(7)"
     );
     running.stop().await.expect("it stops");
@@ -542,11 +542,11 @@ async fn an_update_after_a_failed_add_begins_at_the_state_that_the_watcher_recei
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "", "in backoff");
+    assert_eq!(running.logged().await, "", "in backoff");
     running.apply(generation(config("web", 3), 2)).await;
-    assert_eq!(running.said().await, "w update web=1 web=3");
+    assert_eq!(running.logged().await, "w update web=1 web=3");
     running.stop().await.expect("it stops");
 }
 
@@ -557,11 +557,11 @@ async fn a_call_with_the_object_as_received_is_replaced_by_a_later_event() {
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(running.logged().await, "w add web=1");
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "", "in backoff");
+    assert_eq!(running.logged().await, "", "in backoff");
     pass(60).await;
-    assert_eq!(running.said().await, "w update web=1 web=2");
+    assert_eq!(running.logged().await, "w update web=1 web=2");
     running.stop().await.expect("it stops");
 }
 
@@ -578,9 +578,9 @@ async fn a_kept_call_passes_its_attempt_number_to_the_call_for_the_event() {
     });
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1 0");
+    assert_eq!(running.logged().await, "created web=1 0");
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "updated web=2 1");
+    assert_eq!(running.logged().await, "updated web=2 1");
     running.stop().await.expect("it stops");
 }
 
@@ -595,12 +595,12 @@ async fn an_event_of_the_same_generation_replaces_a_requeue_at_once() {
     });
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.said().await, "created web=1");
+    assert_eq!(running.logged().await, "created web=1");
     running.apply(config("web", 2)).await;
-    assert_eq!(running.said().await, "updated web=2");
+    assert_eq!(running.logged().await, "updated web=2");
     pass(99).await;
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     pass(2).await;
-    assert_eq!(running.said().await, "updated web=2");
+    assert_eq!(running.logged().await, "updated web=2");
     running.stop().await.expect("it stops");
 }

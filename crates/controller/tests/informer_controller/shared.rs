@@ -33,10 +33,10 @@ async fn a_controller_that_stops_takes_no_informer_from_another() {
     settle().await;
     let (stop_b, b) = start("b");
     script.list([config("web", 1)]).await.expect("runs");
-    let said = log.take().await;
+    let logged = log.take().await;
     assert!(
-        said.contains("a add web=1") && said.contains("b add web=1"),
-        "{said}"
+        logged.contains("a add web=1") && logged.contains("b add web=1"),
+        "{logged}"
     );
 
     // The one that runs the informer stops first.

@@ -15,12 +15,12 @@ use windlass_informer::{Informer, Script, Scripted};
 /// The kind of most tests.
 pub(crate) const KIND: &str = "configs";
 
-/// What a handler says when it is to fail.
+/// The error of a handler that is scripted to fail.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) &'static str);
 
-/// What has been called, in order.
+/// The calls, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -33,7 +33,7 @@ pub(crate) struct Rig {
     pub(crate) log: Log,
 }
 
-/// A controller that runs.
+/// A running controller.
 pub(crate) struct Running {
     pub(crate) rig: Rig,
     task: JoinHandle<Result<(), RunError>>,
@@ -46,7 +46,7 @@ impl Log {
         self.0.lock().push(line.to_string());
     }
 
-    /// What has been said since this was last asked, when all is quiet.
+    /// Waits until all tasks are idle, and returns the lines since the last call.
     pub(crate) async fn take(&self) -> String {
         settle().await;
         std::mem::take(&mut *self.0.lock()).join(", ")
@@ -187,8 +187,8 @@ impl Running {
         self.rig.script.delete(object).await.expect("it runs");
     }
 
-    /// What has been said, when all is quiet.
-    pub(crate) async fn said(&self) -> String {
+    /// Waits until all tasks are idle, and returns the lines since the last call.
+    pub(crate) async fn logged(&self) -> String {
         self.rig.log.take().await
     }
 

@@ -22,7 +22,7 @@ use crate::support::{Refused, Rig, config};
 const OBJECTS: usize = 200;
 const UPDATES: u32 = 25;
 
-/// What is known of one object.
+/// The observed calls of one object.
 #[derive(Default)]
 struct Seen {
     in_hand: bool,

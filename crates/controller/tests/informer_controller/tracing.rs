@@ -17,7 +17,7 @@ use windlass_informer::{Informer, Scripted};
 
 use crate::support::{KIND, Refused, Rig, config, pass, secs};
 
-/// What is logged on this thread while it lives, as lines.
+/// The log lines of this thread while the guard exists.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -98,7 +98,7 @@ async fn by_default_errors_are_logged_with_their_component() {
 /// The last line about a call says that it was the last, and names no next time.
 #[tokio::test(start_paused = true)]
 async fn a_call_without_further_retries_is_logged_as_not_retried_or_exhausted() {
-    for (attempts, said) in [
+    for (attempts, logged) in [
         (0, "call failed, not retried"),
         (2, "call failed, retries exhausted"),
     ] {
@@ -117,7 +117,7 @@ async fn a_call_without_further_retries_is_logged_as_not_retried_or_exhausted() 
         let all = lines.all();
         let errors: Vec<_> = all.iter().filter(|line| line.contains("ERROR")).collect();
         let last = errors.last().expect("the call failed");
-        assert!(last.contains(said), "{all:#?}");
+        assert!(last.contains(logged), "{all:#?}");
         assert!(!last.contains("retry_in"), "{all:#?}");
         let calls = u32::try_from(errors.len()).expect("a few");
         assert_eq!(calls, attempts + 1, "{all:#?}");
@@ -129,7 +129,7 @@ async fn a_call_without_further_retries_is_logged_as_not_retried_or_exhausted() 
     }
 }
 
-/// How a call ended, and which events were coalesced into others, is in their spans.
+/// Spans contain the outcome of calls, and the events that were coalesced into others.
 #[tokio::test(start_paused = true)]
 async fn spans_have_the_outcomes() {
     let (lines, _guard) = Lines::listen(FmtSpan::CLOSE);
@@ -166,7 +166,7 @@ async fn spans_have_the_outcomes() {
     running.stop().await.expect("it stops");
 
     let all = lines.all();
-    let said = |span: &str, name: &str| {
+    let logged = |span: &str, name: &str| {
         let lines = all.iter().filter(|line| line.ends_with(": close"));
         let span = format!(":{span}{{");
         let object = format!("object=shop/{name} ");
@@ -181,10 +181,10 @@ async fn spans_have_the_outcomes() {
         ("web", "done", "done"),
     ] {
         for (span, outcome) in [("reconciler", outcome), ("mapper", mapped)] {
-            let said = said(span, name);
-            assert!(!said.is_empty(), "no {span} of {name} in {all:#?}");
+            let logged = logged(span, name);
+            assert!(!logged.is_empty(), "no {span} of {name} in {all:#?}");
             let failed = !["done", "requeued"].contains(&outcome);
-            for line in said {
+            for line in logged {
                 let shown = line.contains(&format!(r#"outcome="{outcome}""#));
                 assert!(shown, "not {outcome}: {line}");
                 assert_eq!(

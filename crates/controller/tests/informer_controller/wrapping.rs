@@ -74,7 +74,7 @@ fn wrappers_have_the_finalizer_and_the_needs_of_their_handler() {
         let is_needed = matches!(event, Event::Deleted { .. });
         assert_eq!(Reconciler::needs(&reconciler, &event), is_needed);
         assert_eq!(Watcher::needs(&watcher, &event), is_needed);
-        // Whatever the predicate says.
+        // This does not depend on the predicate.
         assert_eq!(Reconciler::receives(&reconciler, &event), is_needed);
         assert_eq!(Watcher::receives(&watcher, &event), is_needed);
     }

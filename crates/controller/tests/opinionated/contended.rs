@@ -16,15 +16,15 @@ async fn a_lost_race_is_retried_and_keeps_the_write_of_the_other_client() {
     rig.world.plan(Fault::Races(3, "test.windlass.dev/b")).await;
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    let said = rig.said().await;
+    let logged = rig.logged().await;
     assert!(
-        said.starts_with("web [a wip], add web=1, web [a own b]"),
-        "{said}"
+        logged.starts_with("web [a wip], add web=1, web [a own b]"),
+        "{logged}"
     );
     assert_eq!(rig.world.finalizers("web").await, "a own b");
     rig.world.plan(Fault::Races(5, "test.windlass.dev/c")).await;
     rig.world.delete("web").await;
-    rig.said().await;
+    rig.logged().await;
     assert_eq!(rig.world.finalizers("web").await, "a b c");
     running.stop(&rig).await;
 }
@@ -42,12 +42,12 @@ async fn races_without_end_are_an_error_and_not_a_loop() {
     let all = "x1 x2 x3 x4 x5 x6 x7 x8";
     let own = "finalizer test.windlass.dev/own of shop/web";
     pass(6).await;
-    let said = rig.said().await;
+    let logged = rig.logged().await;
     assert!(
-        said.starts_with(&format!(
+        logged.starts_with(&format!(
             "cannot write {own}: other writers changed its finalizers during each of 8 attempts, web [{all} wip], add web=1, web [{all} own]"
         )),
-        "{said}"
+        "{logged}"
     );
     running.stop(&rig).await;
 }
@@ -71,10 +71,10 @@ async fn a_conflict_is_retried_immediately_and_not_reported() {
     added.expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], add web=1, web [own]");
     rig.world.plan(Fault::Conflicts(5)).await;
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, web []");
     running.stop(&rig).await;
 }
 
@@ -89,12 +89,12 @@ async fn a_finalizer_write_to_a_removed_object_is_no_error() {
     added.expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "delete web=1");
+    assert_eq!(rig.logged().await, "delete web=1");
 
     // After the add: its clean-up runs with the last state.
     rig.world.plan(Fault::Vanishes(3)).await;
     rig.world.create("blog", 2).await;
-    assert_eq!(rig.said().await, "blog [wip], add blog=2, delete blog=2");
+    assert_eq!(rig.logged().await, "blog [wip], add blog=2, delete blog=2");
     running.stop(&rig).await;
 }
 
@@ -108,7 +108,7 @@ async fn a_404_of_a_proxy_is_retried_so_that_no_add_and_no_clean_up_is_lost() {
         let running = rig.watch(rig.watcher()).await;
         rig.world.create("web", 1).await;
         pass(6).await;
-        let added = rig.said().await;
+        let added = rig.logged().await;
         assert!(
             added.starts_with("web [wip], add web=1"),
             "write {write}: {added}"
@@ -116,7 +116,7 @@ async fn a_404_of_a_proxy_is_retried_so_that_no_add_and_no_clean_up_is_lost() {
         assert!(added.ends_with("web [own]"), "write {write}: {added}");
         rig.world.delete("web").await;
         pass(6).await;
-        let deleted = rig.said().await;
+        let deleted = rig.logged().await;
         assert!(
             deleted.starts_with("delete web=1"),
             "write {write}: {deleted}"
@@ -133,9 +133,9 @@ async fn a_refusal_that_is_no_race_is_an_error_at_once() {
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
     // One try, and not eight: the next is for the retry policy.
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     pass(6).await;
-    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], add web=1, web [own]");
     running.stop(&rig).await;
 }
 
@@ -148,7 +148,7 @@ async fn a_recreated_object_is_distinguished_from_the_deleted_one() {
     // The finalizer of the first was to be written, and the second is there without any: it
     // is left alone until its event comes, and then begins anew.
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], add web=1, delete web=1, web [wip], add web=1, web [own]"
     );
     running.stop(&rig).await;
@@ -158,7 +158,7 @@ async fn a_recreated_object_is_distinguished_from_the_deleted_one() {
     rig.world.plan(Fault::Reborn(2)).await;
     rig.world.create("web", 1).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], created web=1, deleted web=1, web [wip], created web=1, web [own]"
     );
     running.stop(&rig).await;
@@ -172,13 +172,13 @@ async fn a_recreated_object_with_the_same_finalizers_is_distinguished() {
     rig.world.create("web", 1).await;
     // The second was never added, whatever it carries.
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], add web=1, delete web=1, add web=1, web [own]"
     );
     rig.world.plan(Fault::RebornAlike(4)).await;
     rig.world.delete("web").await;
     // The first was cleaned up after; the finalizer of the second stays.
-    assert_eq!(rig.said().await, "delete web=1, sync web=1");
+    assert_eq!(rig.logged().await, "delete web=1, sync web=1");
     assert_eq!(rig.world.finalizers("web").await, "own");
     running.stop(&rig).await;
 }
@@ -189,26 +189,26 @@ async fn the_finalizer_of_an_object_that_a_restore_brought_back_stays() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.plan(Fault::Restored(3)).await;
     rig.world.delete("web").await;
-    let said = rig.said().await;
-    assert!(said.starts_with("delete web=1"), "{said}");
-    assert!(!said.contains("web []"), "{said}");
+    let logged = rig.logged().await;
+    assert!(logged.starts_with("delete web=1"), "{logged}");
+    assert!(!logged.contains("web []"), "{logged}");
     assert_eq!(rig.world.finalizers("web").await, "own");
     running.stop(&rig).await;
 }
 
-/// Whatever the conflict was: no event shows it.
+/// This holds for any cause of the conflict, which no event shows.
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_is_removed_after_a_conflict() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.plan(Fault::Conflicts(3)).await;
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, web []");
     assert_eq!(rig.world.finalizers("web").await, "gone");
     running.stop(&rig).await;
 }

@@ -7,9 +7,9 @@ use crate::{
     world::Fault,
 };
 
-/// What is done with one object, from its beginning to its end; `crash` is the number of the
-/// write after which the operator crashes.
-async fn life<F>(crash: u32, start: impl Fn() -> F, rig: &Rig) -> String
+/// The lifecycle of one object. `crash` is the number of the write after which the operator
+/// crashes.
+async fn lifecycle<F>(crash: u32, start: impl Fn() -> F, rig: &Rig) -> String
 where
     F: Future<Output = Running>,
 {
@@ -37,13 +37,13 @@ where
     }
     assert_eq!(rig.world.finalizers("web").await, "gone", "crash {crash}");
     running.stop(rig).await;
-    rig.said().await
+    rig.logged().await
 }
 
 /// Rows: GA-75
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_crashes_after_any_write_misses_nothing() {
-    for (crash, said) in [
+async fn a_watcher_that_crashes_after_any_write_misses_no_change() {
+    for (crash, logged) in [
         (
             1,
             "web [wip], add web=1, web [own], update web=1 web=2, delete web=2, web []",
@@ -58,15 +58,15 @@ async fn a_watcher_that_crashes_after_any_write_misses_nothing() {
         ),
     ] {
         let rig = Rig::new();
-        let lived = life(crash, || rig.watch(rig.watcher()), &rig).await;
-        assert_eq!(lived, said, "crash {crash}");
+        let lived = lifecycle(crash, || rig.watch(rig.watcher()), &rig).await;
+        assert_eq!(lived, logged, "crash {crash}");
     }
 }
 
 /// Rows: GA-71
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_that_crashes_after_any_write_misses_nothing() {
-    for (crash, said) in [
+async fn a_reconciler_that_crashes_after_any_write_misses_no_change() {
+    for (crash, logged) in [
         (
             1,
             "web [wip], created web=1, web [own], updated web=2, deleted web=2, web []",
@@ -81,7 +81,7 @@ async fn a_reconciler_that_crashes_after_any_write_misses_nothing() {
         ),
     ] {
         let rig = Rig::new();
-        let lived = life(crash, || rig.reconcile(rig.reconciler()), &rig).await;
-        assert_eq!(lived, said, "crash {crash}");
+        let lived = lifecycle(crash, || rig.reconcile(rig.reconciler()), &rig).await;
+        assert_eq!(lived, logged, "crash {crash}");
     }
 }

@@ -136,7 +136,7 @@ async fn added<R: Reconciler<Lease>>(rig: &Rig, wrapped: &Wrapped<R>) -> [Arc<Le
     wrapped.add(&first).await.expect("it is added");
     let [add, ..] = wrapped.words();
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         format!("web [wip], {add} web=1, web [own]")
     );
     [first, rig.world.object("web").await]
@@ -157,10 +157,10 @@ async fn an_object_that_was_cleaned_up_after_its_end_is_not_resumed_by_an_inform
         rig.world.remove("web").await;
         wrapped.delete(&held).await.expect("it is cleaned up");
         let [.., delete] = wrapped.words();
-        assert_eq!(rig.said().await, format!("{delete} web=1"));
+        assert_eq!(rig.logged().await, format!("{delete} web=1"));
         wrapped.add(&held).await.expect("nothing is done");
         wrapped.resync(&held).await.expect("nothing is done");
-        assert_eq!(rig.said().await, "");
+        assert_eq!(rig.logged().await, "");
     }
 }
 
@@ -176,7 +176,7 @@ async fn after_a_restore_an_object_whose_clean_up_had_begun_is_added_in_its_newe
         let marked = rig.world.object("web").await;
         rig.log.fail(delete);
         wrapped.update(&held, &marked).await.expect_err("it fails");
-        assert_eq!(rig.said().await, format!("{delete} web=1"));
+        assert_eq!(rig.logged().await, format!("{delete} web=1"));
 
         rig.world.restore("web").await;
         let restored = rig.world.object("web").await;
@@ -185,10 +185,10 @@ async fn after_a_restore_an_object_whose_clean_up_had_begun_is_added_in_its_newe
         rig.world.update("web", 3).await;
         wrapped.history_went_back(&restored);
         wrapped.add(&restored).await.expect("it is added");
-        assert_eq!(rig.said().await, format!("{add} web=3"));
+        assert_eq!(rig.logged().await, format!("{add} web=3"));
         for older in [&restored, &between] {
             wrapped.resync(older).await.expect("it is resumed");
-            assert_eq!(rig.said().await, format!("{resume} web=3"));
+            assert_eq!(rig.logged().await, format!("{resume} web=3"));
         }
     }
 }
@@ -216,7 +216,7 @@ async fn the_number_of_remembered_objects_is_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminating_object_that_was_never_ours_is_forgotten_with_its_end() {
+async fn the_state_of_a_foreign_terminating_object_is_removed_with_it() {
     let calls = ["", "deleted web=1"];
     for ((rig, wrapped), calls) in each(OnSelectorExit::default()).into_iter().zip(calls) {
         rig.world.create("web", 1).await;
@@ -227,7 +227,7 @@ async fn a_terminating_object_that_was_never_ours_is_forgotten_with_its_end() {
         assert_eq!(wrapped.remembered(), 1);
         rig.world.remove("web").await;
         wrapped.delete(&marked).await.expect("it is forgotten");
-        assert_eq!(rig.said().await, calls);
+        assert_eq!(rig.logged().await, calls);
         if calls.is_empty() {
             assert_eq!(wrapped.remembered(), 0);
         }
@@ -248,11 +248,11 @@ async fn after_its_release_an_object_is_cleaned_up_in_its_last_shown_state() {
         .update(&held, &marked)
         .await
         .expect("it is released");
-    assert_eq!(rig.said().await, "web [theirs]");
-    // It leaves the selector, and is changed there.
+    assert_eq!(rig.logged().await, "web [theirs]");
+    // The object leaves the selector, and is changed outside of it.
     rig.world.update("web", 2).await;
     wrapped.delete(&marked).await.expect("it is cleaned up");
-    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.logged().await, "deleted web=1");
 }
 
 /// An object leaves the selector after another writer has removed our finalizer.
@@ -275,24 +275,24 @@ async fn outside_of_the_selector_a_free_object_is_cleaned_up_if_it_dies_or_the_s
                 } else {
                     String::new()
                 };
-                assert_eq!(rig.said().await, expected, "{exit:?}, dies: {dies}");
+                assert_eq!(rig.logged().await, expected, "{exit:?}, dies: {dies}");
             }
         }
     }
 }
 
-/// It was released outside of the selector, and an informer shows it with the finalizer that it had
-/// before.
+/// The object was released outside of the selector, and an informer shows it with its previous
+/// finalizer.
 #[tokio::test(start_paused = true)]
 async fn a_released_object_that_is_shown_with_its_old_finalizer_gets_a_new_one() {
     for (rig, wrapped) in each(OnSelectorExit::Release) {
         let [_, held] = added(&rig, &wrapped).await;
         wrapped.delete(&held).await.expect("it is released");
-        assert_eq!(rig.said().await, "web []");
+        assert_eq!(rig.logged().await, "web []");
         wrapped.add(&held).await.expect("it is added");
         let [add, ..] = wrapped.words();
         assert_eq!(
-            rig.said().await,
+            rig.logged().await,
             format!("web [wip], {add} web=1, web [own]")
         );
     }
@@ -306,9 +306,9 @@ async fn after_a_restore_only_an_object_that_dies_is_released() {
         let rig = Rig::new();
         let wrapped = Wrapped::<NoReconciler>::Watcher(rig.watcher());
         let [_, held] = added(&rig, &wrapped).await;
-        // So that the wrapper knows that the informer shows the finalizer.
+        // The wrapper learns from this that the informer shows the finalizer.
         wrapped.resync(&held).await.expect("it is resumed");
-        assert_eq!(rig.said().await, "sync web=1");
+        assert_eq!(rig.logged().await, "sync web=1");
         rig.world.delete("web").await;
         let marked = rig.world.object("web").await;
         rig.world.restore("web").await;
@@ -317,20 +317,20 @@ async fn after_a_restore_only_an_object_that_dies_is_released() {
         let free = rig.world.object("web").await;
         // The inner watcher receives nothing, so that the newest state is not remembered.
         wrapped.update(&restored, &free).await.expect("it is held");
-        assert_eq!(rig.said().await, "web [own]");
+        assert_eq!(rig.logged().await, "web [own]");
         if dies {
             rig.world.delete("web").await;
         }
         wrapped.update(&held, &marked).await.expect("cleaned up");
         let patch = if dies { ", web []" } else { "" };
-        assert_eq!(rig.said().await, format!("delete web=1{patch}"));
+        assert_eq!(rig.logged().await, format!("delete web=1{patch}"));
     }
 }
 
 /// An earlier process has guarded it, and it is marked for deletion: the event with the mark will
 /// arrive.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_dies_before_its_add_is_not_added_and_not_asked_for_again() {
+async fn an_object_that_terminates_before_its_add_is_not_added() {
     for (rig, wrapped) in each(OnSelectorExit::default()) {
         rig.world.create("web", 1).await;
         let first = rig.world.object("web").await;
@@ -341,12 +341,12 @@ async fn an_object_that_dies_before_its_add_is_not_added_and_not_asked_for_again
         let writes = rig.world.writes().await;
         assert!(writes > 0, "it was not known that it dies");
         wrapped.add(&first).await.expect("nothing is done");
-        assert_eq!(rig.said().await, "");
+        assert_eq!(rig.logged().await, "");
         assert_eq!(rig.world.writes().await, writes);
         let marked = rig.world.object("web").await;
         wrapped.update(&first, &marked).await.expect("cleaned up");
         let [.., delete] = wrapped.words();
-        assert_eq!(rig.said().await, format!("{delete} web=1, web []"));
+        assert_eq!(rig.logged().await, format!("{delete} web=1, web []"));
     }
 }
 
@@ -362,9 +362,9 @@ async fn an_update_to_a_state_before_the_added_one_is_not_passed() {
     let second = rig.world.object("web").await;
     rig.world.update("web", 3).await;
     watcher.add(Arc::clone(&first)).await.expect("it is added");
-    assert_eq!(rig.said().await, "web [wip], add web=3, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], add web=3, web [own]");
     watcher.update(first, second).await.expect("it is known");
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
 }
 
 /// Also if the wrapper remembers nothing, as after a restart.
@@ -388,7 +388,7 @@ async fn an_update_that_only_shows_our_finalizer_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_an_object_with_our_finalizer_is_needed() {
+async fn a_delete_of_an_object_with_our_finalizer_is_needed() {
     for (rig, wrapped) in each(OnSelectorExit::default()) {
         rig.world.create("web", 1).await;
         let free = rig.world.object("web").await;
@@ -404,14 +404,14 @@ async fn the_end_of_an_object_with_our_finalizer_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_from_before_our_patch_is_a_resync_or_nothing() {
+async fn an_event_from_before_our_patch_is_a_resync_or_skipped() {
     for (rig, wrapped) in each(OnSelectorExit::default()) {
         let [first, _] = added(&rig, &wrapped).await;
         wrapped.add(&first).await.expect("it was added");
-        assert_eq!(rig.said().await, "");
+        assert_eq!(rig.logged().await, "");
         wrapped.resync(&first).await.expect("it is resumed");
         let [_, resume, _] = wrapped.words();
-        assert_eq!(rig.said().await, format!("{resume} web=1"));
+        assert_eq!(rig.logged().await, format!("{resume} web=1"));
     }
 }
 
@@ -423,13 +423,13 @@ async fn an_update_after_a_finalizer_that_could_not_be_written_writes_it_and_is_
         rig.world.create("web", 1).await;
         let first = rig.world.object("web").await;
         wrapped.add(&first).await.expect_err("the patch fails");
-        rig.said().await;
+        rig.logged().await;
         rig.world.update("web", 2).await;
         let second = rig.world.object("web").await;
         wrapped.update(&first, &second).await.expect("it is passed");
-        let said = rig.said().await;
+        let logged = rig.logged().await;
         let update = ["web [own], update web=1 web=2", "web [own], updated web=2"];
-        assert!(update.contains(&&*said), "{said}");
+        assert!(update.contains(&&*logged), "{logged}");
     }
 }
 
@@ -447,11 +447,11 @@ async fn a_predicate_that_rejects_adds_passes_a_resync_and_a_clean_up() {
         .add(&held)
         .await
         .expect("an earlier process added it");
-    assert_eq!(rig.said().await, "resynced web=1");
+    assert_eq!(rig.logged().await, "resynced web=1");
     rig.world.delete("web").await;
     let marked = rig.world.object("web").await;
     wrapped.update(&held, &marked).await.expect("cleaned up");
-    assert_eq!(rig.said().await, "deleted web=1, web []");
+    assert_eq!(rig.logged().await, "deleted web=1, web []");
 }
 
 /// The finalizer is rewritten under its current name, and then the object is resumed.
@@ -470,5 +470,5 @@ async fn an_object_with_a_legacy_finalizer_is_resumed_after_its_migration() {
         .add(&held)
         .await
         .expect("an earlier process added it");
-    assert_eq!(rig.said().await, "web [own], resynced web=1");
+    assert_eq!(rig.logged().await, "web [own], resynced web=1");
 }

@@ -27,14 +27,14 @@ async fn a_finalizer_removed_before_the_informer_has_it_is_restored() {
         // The informer shows the object, and then nothing before the next list.
         rig.world.create("web", 1).await;
         let script = rig.world.pause().await;
-        rig.said().await;
+        rig.logged().await;
         assert_eq!(rig.world.finalizers("web").await, "own");
         rig.world.set_finalizers("web", &[]).await;
         rig.world.tell(script).await;
-        assert!(rig.said().await.starts_with("web [own]"));
+        assert!(rig.logged().await.starts_with("web [own]"));
         assert_eq!(rig.world.finalizers("web").await, "own");
 
-        // So a delete while the operator does not run is not lost.
+        // Because of the finalizer, a delete during downtime is not lost.
         running.stop(&rig).await;
         rig.world.delete("web").await;
         let running = if wrapped_watcher {
@@ -42,7 +42,7 @@ async fn a_finalizer_removed_before_the_informer_has_it_is_restored() {
         } else {
             rig.reconcile(rig.reconciler()).await
         };
-        assert!(rig.said().await.contains("delete"), "it is cleaned up");
+        assert!(rig.logged().await.contains("delete"), "it is cleaned up");
         assert_eq!(rig.world.finalizers("web").await, "gone");
         running.stop(&rig).await;
     }
@@ -50,7 +50,7 @@ async fn a_finalizer_removed_before_the_informer_has_it_is_restored() {
 
 /// Defect 6. Rows: GA-79, GA-83
 #[tokio::test(start_paused = true)]
-async fn what_was_added_with_a_newer_state_is_not_updated_to_an_older_one() {
+async fn an_object_added_in_a_newer_state_is_not_updated_to_an_older_one() {
     let rig = Rig::new();
     let controller = builder().build().expect("good settings");
     // Another writer changes the object twice before the wrapper is called.
@@ -69,10 +69,10 @@ async fn what_was_added_with_a_newer_state_is_not_updated_to_an_older_one() {
         .expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], add web=3, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], add web=3, web [own]");
     pass(60).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "",
         "nothing is given again, and nothing older"
     );
@@ -104,11 +104,11 @@ async fn a_change_that_another_writer_made_before_our_patch_is_passed_on() {
     let running = rig.reconcile(racing).await;
     rig.world.create("web", 1).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], created web=1 from None, web [own], updated web=2 from Some(\"web=1\")"
     );
     pass(60).await;
-    assert_eq!(rig.said().await, "", "once");
+    assert_eq!(rig.logged().await, "", "once");
     running.stop(&rig).await;
 }
 
@@ -139,20 +139,23 @@ async fn our_own_patches_touch_no_requeue_no_state_and_no_backoff() {
     let handler = OpinionatedReconciler::new(rig.finalizers(), handler);
     let running = rig.reconcile(handler).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created attempt 0 state None");
+    assert_eq!(
+        rig.logged().await,
+        "web [wip], created attempt 0 state None"
+    );
     pass(4).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     pass(2).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "created attempt 1 state Some(1), web [own]"
     );
     pass(8).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     pass(2).await;
-    assert_eq!(rig.said().await, "created attempt 0 state Some(2)");
+    assert_eq!(rig.logged().await, "created attempt 0 state Some(2)");
     pass(3600).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -163,12 +166,12 @@ async fn a_clean_up_that_succeeded_is_not_repeated_because_the_release_failed() 
     let leaving = rig.reconciler().on_selector_exit(OnSelectorExit::CleanUp);
     let running = rig.reconcile(leaving).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.plan(Fault::Fails(3)).await;
     rig.world.hide("web").await;
-    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.logged().await, "deleted web=1");
     pass(60).await;
-    assert_eq!(rig.said().await, "web []");
+    assert_eq!(rig.logged().await, "web []");
     running.stop(&rig).await;
 }
 
@@ -183,27 +186,27 @@ async fn a_clean_up_that_failed_is_finished_though_the_finalizer_was_removed() {
             (rig.reconcile(rig.reconciler()).await, "deleted")
         };
         rig.world.create("web", 1).await;
-        rig.said().await;
+        rig.logged().await;
         rig.log.fail(failing);
         rig.log.fail(failing);
         rig.world.delete("web").await;
-        assert_eq!(rig.said().await, format!("{failing} web=1"));
+        assert_eq!(rig.logged().await, format!("{failing} web=1"));
         // By another writer, so that the object is deleted.
         rig.world.set_finalizers("web", &[]).await;
         assert_eq!(rig.world.finalizers("web").await, "gone");
         assert_eq!(
-            rig.said().await,
+            rig.logged().await,
             format!("{failing} web=1"),
             "with the last state"
         );
         pass(60).await;
         assert_eq!(
-            rig.said().await,
+            rig.logged().await,
             format!("{failing} web=1"),
             "until it succeeds"
         );
         pass(3600).await;
-        assert_eq!(rig.said().await, "");
+        assert_eq!(rig.logged().await, "");
         running.stop(&rig).await;
     }
 }
@@ -216,15 +219,15 @@ async fn a_terminating_object_whose_finalizer_was_removed_is_cleaned_up_once() {
     let theirs = "test.windlass.dev/theirs";
     rig.world.create("web", 1).await;
     rig.world.set_finalizers("web", &[OWN, theirs]).await;
-    rig.said().await;
+    rig.logged().await;
     // The mark and the removal are shown as one.
     let script = rig.world.pause().await;
     rig.world.delete("web").await;
     rig.world.set_finalizers("web", &[theirs]).await;
     rig.world.tell(script).await;
-    assert_eq!(rig.said().await, "delete web=1");
+    assert_eq!(rig.logged().await, "delete web=1");
     rig.world.set_finalizers("web", &[]).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -241,19 +244,19 @@ async fn an_object_whose_finalizer_could_not_be_restored_is_cleaned_up() {
                 (rig.reconcile(rig.reconciler()).await, "deleted")
             };
             rig.world.create("web", 1).await;
-            rig.said().await;
+            rig.logged().await;
             rig.world.set_finalizers("web", &[OWN, theirs]).await;
-            rig.said().await;
+            rig.logged().await;
             rig.world.plan(Fault::Fails(3)).await;
             rig.world.set_finalizers("web", &[theirs]).await;
-            assert_eq!(rig.said().await, "");
+            assert_eq!(rig.logged().await, "");
             if dies {
                 rig.world.delete("web").await;
-                assert_eq!(rig.said().await, format!("{clean_up} web=1"));
+                assert_eq!(rig.logged().await, format!("{clean_up} web=1"));
             } else {
                 rig.world.update("web", 2).await;
-                let said = rig.said().await;
-                assert!(said.starts_with("web [theirs own], update"), "{said}");
+                let logged = rig.logged().await;
+                assert!(logged.starts_with("web [theirs own], update"), "{logged}");
             }
             running.stop(&rig).await;
         }
@@ -272,14 +275,14 @@ async fn an_outage_of_any_length_strands_no_deleted_object() {
     added.expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     for write in 3..40 {
         rig.world.plan(Fault::Fails(write)).await;
     }
     rig.world.delete("web").await;
     pass(24 * 3600).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "delete web=1, web []",
         "cleaned up once, released later"
     );
@@ -297,11 +300,11 @@ async fn a_filter_of_the_wrapped_handler_decides_which_calls_it_gets() {
     );
     let running = rig.reconcile(reconciler).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "", "the generation is the same");
+    assert_eq!(rig.logged().await, "", "the generation is the same");
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "updated web=2");
+    assert_eq!(rig.logged().await, "updated web=2");
     running.stop(&rig).await;
 
     let rig = Rig::new();
@@ -313,9 +316,9 @@ async fn a_filter_of_the_wrapped_handler_decides_which_calls_it_gets() {
     let running = rig.watch(watcher).await;
     rig.world.create("web", 1).await;
     // The finalizer is there nevertheless, for the delete that follows.
-    assert_eq!(rig.said().await, "web [wip], web [own]");
+    assert_eq!(rig.logged().await, "web [wip], web [own]");
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, web []");
     running.stop(&rig).await;
 }
 
@@ -330,14 +333,14 @@ async fn a_kept_retry_is_not_made_for_a_removed_object() {
     added.expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("update");
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "update web=1 web=2");
+    assert_eq!(rig.logged().await, "update web=1 web=2");
     rig.world.delete("web").await;
-    rig.said().await;
+    rig.logged().await;
     pass(3600).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 

@@ -146,10 +146,11 @@ impl Fenced {
         self.fence.open_until(self.fence.now() + LEASE);
     }
 
-    /// What was said, without the words that differ between the wrappers.
-    async fn said(&self) -> String {
-        let said = self.rig.said().await;
-        said.replace("created ", "add ")
+    /// What was logged, without the words that differ between the wrappers.
+    async fn logged(&self) -> String {
+        let logged = self.rig.logged().await;
+        logged
+            .replace("created ", "add ")
             .replace("deleted ", "delete ")
     }
 
@@ -171,18 +172,18 @@ async fn a_wrapped_handler_does_not_begin_after_the_deadline() {
         let fenced = Fenced::start(wrapper).await;
         *fenced.freeze.lock() = Some(Freeze::Patch);
         fenced.rig.world.create("web", 1).await;
-        assert_eq!(fenced.said().await, "web [wip]", "{wrapper:?}");
+        assert_eq!(fenced.logged().await, "web [wip]", "{wrapper:?}");
         pass(3600).await;
-        assert_eq!(fenced.said().await, "", "{wrapper:?}");
+        assert_eq!(fenced.logged().await, "", "{wrapper:?}");
         fenced.renew();
-        assert_eq!(fenced.said().await, "add web=1, web [own]", "{wrapper:?}");
+        assert_eq!(fenced.logged().await, "add web=1, web [own]", "{wrapper:?}");
 
         *fenced.freeze.lock() = Some(Freeze::Get);
         fenced.rig.world.hide("web").await;
         pass(3600).await;
-        assert_eq!(fenced.said().await, "", "{wrapper:?}");
+        assert_eq!(fenced.logged().await, "", "{wrapper:?}");
         fenced.renew();
-        assert_eq!(fenced.said().await, "delete web=1, web []", "{wrapper:?}");
+        assert_eq!(fenced.logged().await, "delete web=1, web []", "{wrapper:?}");
         fenced.stop().await;
     }
 }
@@ -203,9 +204,9 @@ async fn no_finalizer_is_written_after_the_deadline_whatever_the_client() {
             .during("created web=1", move || clock.advance());
         fenced.rig.world.create("web", 1).await;
         pass(3600).await;
-        assert_eq!(fenced.said().await, "web [wip], add web=1", "{wrapper:?}");
+        assert_eq!(fenced.logged().await, "web [wip], add web=1", "{wrapper:?}");
         fenced.renew();
-        assert_eq!(fenced.said().await, "web [own]", "{wrapper:?}");
+        assert_eq!(fenced.logged().await, "web [own]", "{wrapper:?}");
         fenced.stop().await;
     }
 }

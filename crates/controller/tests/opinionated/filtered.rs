@@ -27,20 +27,20 @@ async fn a_filter_of_a_wrapper_decides_about_calls_and_not_about_the_finalizer()
         let word = if wrapped_watcher { "delete" } else { "deleted" };
         let running = start().await;
         rig.world.create("web", 1).await;
-        rig.said().await;
+        rig.logged().await;
         rig.world.update("web", 2).await;
-        assert_eq!(rig.said().await, "", "the labels are the same");
+        assert_eq!(rig.logged().await, "", "the labels are the same");
         // Another writer removes the finalizer: it is put back, and nothing is called.
         rig.world.set_finalizers("web", &[]).await;
-        assert_eq!(rig.said().await, "web [own]");
+        assert_eq!(rig.logged().await, "web [own]");
         rig.world.delete("web").await;
-        assert_eq!(rig.said().await, format!("{word} web=2, web []"));
+        assert_eq!(rig.logged().await, format!("{word} web=2, web []"));
         assert_eq!(rig.world.finalizers("web").await, "gone");
         running.stop(&rig).await;
     }
 }
 
-/// Where the trait's `filter` is called, the predicate is around the wrapper.
+/// The predicate of the trait's `filter` is outside of the wrapper.
 #[tokio::test(start_paused = true)]
 async fn a_predicate_around_a_wrapper_strands_no_object() {
     for wrapped_watcher in [true, false] {
@@ -62,18 +62,21 @@ async fn a_predicate_around_a_wrapper_strands_no_object() {
         rig.world.create("web", 1).await;
         // The events of our own patches are not passed on.
         assert_eq!(
-            rig.said().await,
+            rig.logged().await,
             format!("web [wip], {add} web=1, web [own]")
         );
         rig.world.update("web", 2).await;
-        assert_eq!(rig.said().await, "");
+        assert_eq!(rig.logged().await, "");
         rig.world.set_finalizers("web", &[]).await;
-        assert!(rig.said().await.starts_with("web [own]"), "it is put back");
+        assert!(
+            rig.logged().await.starts_with("web [own]"),
+            "it is put back"
+        );
         rig.log.fail(delete);
         rig.world.delete("web").await;
-        assert_eq!(rig.said().await, format!("{delete} web=2"));
+        assert_eq!(rig.logged().await, format!("{delete} web=2"));
         pass(60).await;
-        assert_eq!(rig.said().await, format!("{delete} web=2, web []"));
+        assert_eq!(rig.logged().await, format!("{delete} web=2, web []"));
         assert_eq!(rig.world.finalizers("web").await, "gone");
         running.stop(&rig).await;
     }
@@ -95,23 +98,23 @@ async fn a_predicate_around_a_wrapper_keeps_no_delete_from_it() {
     let running = start().await;
     rig.world.create("web", 1).await;
     rig.world.create("api", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.update("web", 2).await;
     running.stop(&rig).await;
     rig.world.delete("web").await;
     let running = start().await;
-    assert!(rig.said().await.contains("deleted web=2, web []"));
+    assert!(rig.logged().await.contains("deleted web=2, web []"));
 
     rig.log.fail("deleted");
     rig.world.delete("api").await;
-    assert_eq!(rig.said().await, "deleted api=1");
+    assert_eq!(rig.logged().await, "deleted api=1");
     rig.world.set_finalizers("api", &[]).await;
-    assert_eq!(rig.said().await, "deleted api=1");
+    assert_eq!(rig.logged().await, "deleted api=1");
 
-    // Of an object that the wrapper never had, nothing is called.
+    // No function is called for an object that the wrapper has not handled.
     rig.world.create("other", 2).await;
     rig.world.delete("other").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -130,13 +133,13 @@ async fn a_call_passes_all_predicates_of_a_wrapped_handler_or_is_not_made() {
                 .await
         };
         rig.world.create("api", 1).await;
-        assert_eq!(rig.said().await, "api [wip], api [own]");
+        assert_eq!(rig.logged().await, "api [wip], api [own]");
         rig.world.create("web", 1).await;
         let word = if wrapped_watcher { "add" } else { "created" };
         let added = format!("web [wip], {word} web=1, web [own]");
-        assert_eq!(rig.said().await, added);
+        assert_eq!(rig.logged().await, added);
         rig.world.update("web", 2).await;
-        assert_eq!(rig.said().await, "");
+        assert_eq!(rig.logged().await, "");
         running.stop(&rig).await;
     }
 }
@@ -144,7 +147,7 @@ async fn a_call_passes_all_predicates_of_a_wrapped_handler_or_is_not_made() {
 /// Versions that are not numbers are not compared: a change of another writer, which came with the
 /// event of our patch, is not taken for that patch.
 #[tokio::test(start_paused = true)]
-async fn a_foreign_change_is_no_echo_where_versions_are_not_numbers() {
+async fn a_change_of_another_client_is_dispatched_with_non_numeric_versions() {
     let rig = Rig::new();
     rig.world.version_names().await;
     let (log, world) = (rig.log.clone(), rig.world.clone());
@@ -171,7 +174,7 @@ async fn a_foreign_change_is_no_echo_where_versions_are_not_numbers() {
     rig.world.create("web", 1).await;
     pass(2).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], created [], web [own], updated [new]"
     );
     running.stop(&rig).await;

@@ -63,7 +63,7 @@ async fn a_watcher_has_the_default_finalizer_or_one_of_a_supplier() {
         let watcher = OpinionatedWatcher::new(finalizers, rig.log.watcher());
         let running = rig.watch(watcher).await;
         rig.world.create("web", 1).await;
-        rig.said().await;
+        rig.logged().await;
         assert_eq!(rig.world.finalizers("web").await, shown);
         running.stop(&rig).await;
     }
@@ -73,21 +73,21 @@ async fn a_watcher_has_the_default_finalizer_or_one_of_a_supplier() {
 ///
 /// Rows: GA-72
 #[test]
-fn a_finalizer_that_is_none_is_an_error() {
+fn an_invalid_finalizer_is_an_error() {
     let rig = Rig::new();
     let empty = Finalizers::<Lease>::new(rig.world.clone(), |_: &GroupVersionKind| String::new());
     assert_eq!(empty.expect_err("empty"), InvalidFinalizer::Empty);
 }
 
 #[test]
-fn a_built_in_kind_wants_a_domain() {
-    struct Nobody;
-    impl PatchClient<ConfigMap> for Nobody {
+fn a_built_in_kind_requires_a_domain() {
+    struct PanickingClient;
+    impl PatchClient<ConfigMap> for PanickingClient {
         async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<ConfigMap, kube::Error> {
             panic!("nothing is written")
         }
     }
-    let refused = Finalizers::<ConfigMap>::new(Nobody, DefaultFinalizerSupplier);
+    let refused = Finalizers::<ConfigMap>::new(PanickingClient, DefaultFinalizerSupplier);
     assert_eq!(
         refused.expect_err("not qualified").to_string(),
         "\"operator.v1.ConfigMap\" cannot be a finalizer of ConfigMap, which is built into \
@@ -98,7 +98,7 @@ fn a_built_in_kind_wants_a_domain() {
 
 /// Rows: GA-87
 #[tokio::test(start_paused = true)]
-async fn a_client_that_can_patch_is_enough() {
+async fn any_client_with_a_patch_method_can_be_used() {
     struct OnlyPatch(World);
     impl PatchClient<Lease> for OnlyPatch {
         async fn patch(
@@ -115,12 +115,12 @@ async fn a_client_that_can_patch_is_enough() {
     let watcher = OpinionatedWatcher::new(finalizers, rig.log.watcher());
     let running = rig.watch(watcher).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], add web=1, web [own]");
     running.stop(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_name_is_ours_and_is_replaced_in_one_patch() {
+async fn a_legacy_name_is_ours_and_is_replaced_in_one_patch() {
     let legacy = FinalizerName::new("test.windlass.dev/legacy").expect("a name");
     let progress = legacy.in_progress();
     let rig = Rig::new();
@@ -142,8 +142,8 @@ async fn a_former_name_is_ours_and_is_replaced_in_one_patch() {
     let migrating = || rig.finalizers().legacy_name(legacy.clone());
     let watcher = OpinionatedWatcher::new(migrating(), rig.log.watcher()).sync_to_add();
     let running = rig.watch(watcher).await;
-    let said = rig.said().await;
-    let said: Vec<_> = said.split(", ").collect();
+    let logged = rig.logged().await;
+    let logged: Vec<_> = logged.split(", ").collect();
     for expected in [
         // Held: one patch, and no moment without a finalizer.
         ["web [own theirs]", "add web=1"],
@@ -152,13 +152,13 @@ async fn a_former_name_is_ours_and_is_replaced_in_one_patch() {
         // Dying: it is cleaned up after, and gets nothing new.
         ["delete terminating=1", "terminating [theirs]"],
     ] {
-        let place = |line: &str| said.iter().position(|it| *it == line);
+        let place = |line: &str| logged.iter().position(|it| *it == line);
         let (first, second) = (place(expected[0]), place(expected[1]));
         assert!(
             first.is_some() && first < second,
-            "{expected:?} in {said:?}"
+            "{expected:?} in {logged:?}"
         );
     }
-    assert_eq!(said.len(), 6, "{said:?}");
+    assert_eq!(logged.len(), 6, "{logged:?}");
     running.stop(&rig).await;
 }

@@ -12,7 +12,7 @@ use tracing::{
 };
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What is logged on this thread while the guard lives, as lines.
+/// The log lines of this thread while the guard exists.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -37,11 +37,11 @@ enum Step {
     Strip,
     /// The object leaves the selector of the informer.
     Hide,
-    /// It returns.
+    /// The object returns to the selector.
     Show,
     /// The next call of the handler fails.
     FailCall,
-    /// The patch after this number of others is not made.
+    /// The patch after this number of others fails.
     FailPatch(u32),
     /// The response to the patch after this number of others is lost.
     LoseResponse(u32),
@@ -51,7 +51,7 @@ enum Step {
     Settle,
 }
 
-/// What the handler has, by uid.
+/// The objects that the handler has created, by uid.
 #[derive(Default)]
 struct Calls {
     has: BTreeMap<String, i32>,

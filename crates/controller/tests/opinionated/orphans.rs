@@ -1,5 +1,4 @@
-//! What finalizers ask an API server over HTTP: pages of orphans, and how much of a response is
-//! read.
+//! The HTTP requests of `Finalizers::orphans`: pages of orphans, and the limit of a response.
 
 use std::{
     convert::Infallible,
@@ -129,7 +128,7 @@ async fn an_orphan_that_is_shown_twice_is_returned_once() {
 
 /// A partial list would keep the objects that it lacks from being deleted.
 #[tokio::test]
-async fn a_list_that_does_not_come_to_an_end_is_an_error_after_eight_pages_without_a_new_object() {
+async fn an_endless_list_is_an_error_after_eight_pages_without_a_new_object() {
     type Pages = fn(usize) -> (std::ops::Range<usize>, String);
     let endless: [Pages; 5] = [
         |_| (0..1, "again".to_owned()),
@@ -165,7 +164,7 @@ async fn a_list_that_does_not_come_to_an_end_is_an_error_after_eight_pages_witho
     }
 }
 
-/// As many pages without a new object as a server may send, and then others.
+/// The maximum number of pages without a new object, followed by others.
 #[tokio::test]
 async fn a_list_with_a_few_pages_without_a_new_object_is_read_to_its_end() {
     let requests = Arc::new(AtomicUsize::new(0));

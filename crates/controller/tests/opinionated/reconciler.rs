@@ -16,17 +16,17 @@ use crate::{
 
 /// Rows: GA-68, GA-73
 #[tokio::test(start_paused = true)]
-async fn a_new_object_is_guarded_created_and_then_held() {
+async fn a_new_object_gets_the_guard_the_create_and_the_finalizer() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
     pass(3600).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     // Every other change is passed on.
     rig.world.update("web", 2).await;
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "updated web=2, updated web=2");
+    assert_eq!(rig.logged().await, "updated web=2, updated web=2");
     running.stop(&rig).await;
 }
 
@@ -37,10 +37,10 @@ async fn a_failed_create_is_retried_before_the_final_finalizer_is_set() {
     rig.log.fail("created");
     rig.world.create("web", 1).await;
     // Defect 7: the event of the guard is no reason to call at once.
-    assert_eq!(rig.said().await, "web [wip], created web=1");
-    // Whatever comes next: it was never created.
+    assert_eq!(rig.logged().await, "web [wip], created web=1");
+    // The next event causes a create, because the first one has not succeeded.
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "created web=2, web [own]");
+    assert_eq!(rig.logged().await, "created web=2, web [own]");
     running.stop(&rig).await;
 }
 
@@ -50,17 +50,17 @@ async fn an_object_created_by_an_earlier_process_is_resynced() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("created");
     rig.world.create("api", 1).await;
-    rig.said().await;
+    rig.logged().await;
     running.stop(&rig).await;
     // The one that was never created is created.
     let running = rig.reconcile(rig.reconciler()).await;
-    let said = rig.said().await;
-    let mut said: Vec<_> = said.split(", ").collect();
-    said.sort_unstable();
-    assert_eq!(said, ["api [own]", "created api=1", "resynced web=1"]);
+    let logged = rig.logged().await;
+    let mut logged: Vec<_> = logged.split(", ").collect();
+    logged.sort_unstable();
+    assert_eq!(logged, ["api [own]", "created api=1", "resynced web=1"]);
     running.stop(&rig).await;
 }
 
@@ -70,22 +70,22 @@ async fn a_delete_is_dispatched_while_the_object_has_the_finalizer() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("deleted");
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.logged().await, "deleted web=1");
     assert_eq!(rig.world.finalizers("web").await, "own");
     pass(60).await;
-    assert_eq!(rig.said().await, "deleted web=1, web []");
+    assert_eq!(rig.logged().await, "deleted web=1, web []");
     assert_eq!(rig.world.finalizers("web").await, "gone");
 
     // And if it came while the operator was down.
     rig.world.create("web", 2).await;
-    rig.said().await;
+    rig.logged().await;
     running.stop(&rig).await;
     rig.world.delete("web").await;
     let running = rig.reconcile(rig.reconciler()).await;
-    assert_eq!(rig.said().await, "deleted web=2, web []");
+    assert_eq!(rig.logged().await, "deleted web=2, web []");
     running.stop(&rig).await;
 }
 
@@ -96,20 +96,21 @@ async fn with_the_documented_order_the_finalizer_is_removed_before_the_delete() 
     let after = || rig.reconciler().delete_order(DeleteOrder::AfterRemoval);
     let running = rig.reconcile(after()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "web [], deleted web=1");
+    assert_eq!(rig.logged().await, "web [], deleted web=1");
     assert_eq!(rig.world.finalizers("web").await, "gone");
 
-    // What it can lose: the finalizer was removed, the call has failed, and no process remembers.
+    // The limit of this order: the finalizer was removed, the call has failed, and after a restart
+    // no state is left.
     rig.world.create("web", 2).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("deleted");
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "web [], deleted web=2");
+    assert_eq!(rig.logged().await, "web [], deleted web=2");
     running.stop(&rig).await;
     let running = rig.reconcile(after()).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -119,10 +120,10 @@ async fn an_update_without_the_finalizer_adds_it_and_the_following_update_is_pas
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     let theirs = "test.windlass.dev/theirs";
     rig.world.set_finalizers("web", &[theirs]).await;
-    assert_eq!(rig.said().await, "web [theirs own], updated web=1");
+    assert_eq!(rig.logged().await, "web [theirs own], updated web=1");
     running.stop(&rig).await;
 
     // If it was never created, it is created now.
@@ -136,9 +137,9 @@ async fn an_update_without_the_finalizer_adds_it_and_the_following_update_is_pas
     let running = rig.start(controller, None).await;
     rig.world.plan(Fault::Fails(1)).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "web [wip], created web=2, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], created web=2, web [own]");
     running.stop(&rig).await;
 }
 
@@ -152,10 +153,10 @@ async fn a_terminating_object_without_our_finalizer_is_dispatched_after_its_remo
     rig.world.delete("web").await;
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     assert_eq!(rig.world.finalizers("web").await, "theirs");
     rig.world.set_finalizers("web", &[]).await;
-    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.logged().await, "deleted web=1");
     running.stop(&rig).await;
 }
 
@@ -164,12 +165,12 @@ async fn an_object_released_by_another_writer_is_dispatched_after_its_removal() 
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("deleted");
     rig.world.delete("web").await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.set_finalizers("web", &[]).await;
-    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.logged().await, "deleted web=1");
     running.stop(&rig).await;
 }
 
@@ -202,13 +203,20 @@ async fn a_call_that_asks_for_another_passes_through() {
         let running = rig.start(controller, None).await;
         rig.world.create("web", 1).await;
         // Defect 7: the event of the finalizer touches neither the requeue nor its state.
-        assert_eq!(rig.said().await, "web [wip], created web=1 None, web [own]");
+        assert_eq!(
+            rig.logged().await,
+            "web [wip], created web=1 None, web [own]"
+        );
         pass(58).await;
-        assert_eq!(rig.said().await, "");
+        assert_eq!(rig.logged().await, "");
         pass(2).await;
-        assert_eq!(rig.said().await, "created web=1 Some(1)", "never: {never}");
+        assert_eq!(
+            rig.logged().await,
+            "created web=1 Some(1)",
+            "never: {never}"
+        );
         pass(60).await;
-        assert_eq!(rig.said().await, "created web=1 Some(2)");
+        assert_eq!(rig.logged().await, "created web=1 Some(2)");
         running.stop(&rig).await;
     }
 }
@@ -237,20 +245,20 @@ async fn a_requeue_of_a_wrapped_reconciler_repeats_its_action_with_the_same_obje
     rig.world.create("web", 1).await;
     pass(70).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], created web=1 after nothing None, web [own], \
          created web=1 after nothing Some(1)"
     );
     rig.world.update("web", 2).await;
     pass(70).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "updated web=2 after web=1 None, updated web=2 after web=1 Some(1)"
     );
     // One resync in each hour.
     pass(3600).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "resynced web=2 after nothing None, resynced web=2 after nothing Some(1)"
     );
     running.stop(&rig).await;
@@ -284,7 +292,7 @@ async fn state_and_attempt_of_a_failed_call_pass_through() {
     let running = rig.start(controller, None).await;
     pass(3600).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "resynced 0 None, resynced 1 Some(10), resynced 2 Some(11), resynced 3 Some(11)"
     );
     running.stop(&rig).await;
@@ -292,7 +300,7 @@ async fn state_and_attempt_of_a_failed_call_pass_through() {
 
 /// In grafana-app-sdk what a wrapper leaves for itself is lost in the second call.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_written() {
+async fn a_successful_call_is_not_repeated_because_its_finalizer_was_not_written() {
     for never in [false, true] {
         let rig = Rig::new();
         for write in [2, 3, 4] {
@@ -309,7 +317,7 @@ async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_w
         let running = rig.start(controller, None).await;
         rig.world.create("web", 1).await;
         pass(3600).await;
-        assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+        assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
         running.stop(&rig).await;
     }
     for fault in [Fault::Fails(3), Fault::LosesReply(3)] {
@@ -317,15 +325,15 @@ async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_w
         rig.world.plan(fault.clone()).await;
         let running = rig.reconcile(rig.reconciler()).await;
         rig.world.create("web", 1).await;
-        rig.said().await;
+        rig.logged().await;
         rig.world.delete("web").await;
         pass(60).await;
-        assert_eq!(rig.said().await, "deleted web=1, web []", "{fault:?}");
+        assert_eq!(rig.logged().await, "deleted web=1, web []", "{fault:?}");
         running.stop(&rig).await;
     }
 }
 
-/// What asked for another call gets it, though the finalizer was written only later.
+/// A requested requeue is made even if the finalizer is written later.
 #[tokio::test(start_paused = true)]
 async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
     let rig = Rig::new();
@@ -353,16 +361,16 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
     rig.world.plan(Fault::Fails(1)).await;
     let running = rig.start(controller, None).await;
     // The patch fails twice: at once, and after 5 s.
-    assert_eq!(rig.said().await, "created None");
+    assert_eq!(rig.logged().await, "created None");
     pass(16).await;
-    assert_eq!(rig.said().await, "web [own]");
+    assert_eq!(rig.logged().await, "web [own]");
     pass(120).await;
-    assert_eq!(rig.said().await, "created Some(\"mine\")");
+    assert_eq!(rig.logged().await, "created Some(\"mine\")");
     running.stop(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
+async fn a_delete_that_requests_a_requeue_is_not_complete() {
     let rig = Rig::new();
     let log = rig.log.clone();
     let patient = move |request: Request<Lease>| {
@@ -380,12 +388,12 @@ async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
         .reconcile(OpinionatedReconciler::new(rig.finalizers(), patient))
         .await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "deleted None");
+    assert_eq!(rig.logged().await, "deleted None");
     assert_eq!(rig.world.finalizers("web").await, "own");
     pass(31).await;
-    assert_eq!(rig.said().await, "deleted Some(1), web []");
+    assert_eq!(rig.logged().await, "deleted Some(1), web []");
     running.stop(&rig).await;
 }
 
@@ -412,15 +420,15 @@ async fn a_failed_update_is_not_dropped_by_an_own_write() {
     rig.log.fail("updated");
     rig.world.create("web", 1).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], created web=1, web [own], updated web=2"
     );
     pass(6).await;
-    assert_eq!(rig.said().await, "updated web=2");
+    assert_eq!(rig.logged().await, "updated web=2");
     running.stop(&rig).await;
 }
 
-/// What a reconciler receives: the action, the object with its version, and the old state.
+/// Logs the arguments of a reconciler: the action, the object with its version, and the old state.
 fn exact(rig: &Rig) -> impl Reconciler<Lease> + use<> {
     let log = rig.log.clone();
     move |request: Request<Lease>| {
@@ -453,9 +461,15 @@ async fn a_create_has_the_object_with_the_guard_and_no_old_state() {
     let running = rig.start(controller, None).await;
     rig.log.fail("created");
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1 at 2 from none");
+    assert_eq!(
+        rig.logged().await,
+        "web [wip], created web=1 at 2 from none"
+    );
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "created web=2 at 3 from none, web [own]");
+    assert_eq!(
+        rig.logged().await,
+        "created web=2 at 3 from none, web [own]"
+    );
     running.stop(&rig).await;
 }
 
@@ -481,13 +495,13 @@ async fn an_update_is_from_the_last_state_that_the_reconciler_received() {
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], created web=2 at 3 from none, web [own]"
     );
     rig.world.update("web", 3).await;
     let script = script.lock().await.take().expect("it is paused");
     rig.world.tell(script).await;
-    assert_eq!(rig.said().await, "updated web=3 at 5 from web=2");
+    assert_eq!(rig.logged().await, "updated web=3 at 5 from web=2");
     running.stop(&rig).await;
 }
 
@@ -497,12 +511,12 @@ async fn an_update_that_replaces_a_failed_resync_is_an_update() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     running.stop(&rig).await;
     rig.log.fail("resynced");
     let running = rig.reconcile(rig.reconciler()).await;
-    assert_eq!(rig.said().await, "resynced web=1");
+    assert_eq!(rig.logged().await, "resynced web=1");
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "updated web=2");
+    assert_eq!(rig.logged().await, "updated web=2");
     running.stop(&rig).await;
 }

@@ -29,11 +29,11 @@ async fn an_object_whose_create_failed_is_created_after_another_process_released
     let running = rig.reconcile(rig.reconciler()).await;
     rig.log.fail("created");
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1");
+    assert_eq!(rig.logged().await, "web [wip], created web=1");
     rig.world.set_finalizers("web", &[OWN]).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     rig.world.set_finalizers("web", &[]).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
     running.stop(&rig).await;
 }
 
@@ -43,11 +43,11 @@ async fn an_object_whose_create_failed_and_that_another_process_added_is_updated
     let running = rig.reconcile(rig.reconciler()).await;
     rig.log.fail("created");
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1");
+    assert_eq!(rig.logged().await, "web [wip], created web=1");
     rig.world.set_finalizers("web", &[OWN]).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "updated web=2");
+    assert_eq!(rig.logged().await, "updated web=2");
     running.stop(&rig).await;
 }
 
@@ -58,17 +58,17 @@ async fn a_failed_create_after_a_failed_clean_up_is_repeated() {
     let reconciler = rig.reconciler().on_selector_exit(OnSelectorExit::CleanUp);
     let running = rig.reconcile(reconciler).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("deleted");
     rig.world.hide("web").await;
-    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.logged().await, "deleted web=1");
     rig.log.fail("created");
     rig.world.show("web").await;
-    assert_eq!(rig.said().await, "created web=1");
+    assert_eq!(rig.logged().await, "created web=1");
     pass(60).await;
-    assert_eq!(rig.said().await, "created web=1");
+    assert_eq!(rig.logged().await, "created web=1");
     pass(3600).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -80,14 +80,14 @@ async fn a_repeated_create_of_an_object_that_another_process_added_is_not_passed
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.plan(Fault::Fails(1)).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     let script = rig.world.pause().await;
     rig.world.set_finalizers("web", &[OWN]).await;
     pass(60).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     rig.world.tell(script).await;
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "updated web=2");
+    assert_eq!(rig.logged().await, "updated web=2");
     running.stop(&rig).await;
 }
 
@@ -115,9 +115,9 @@ async fn a_requeue_with_the_object_of_the_first_call_repeats_its_action() {
     added.expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
     pass(11).await;
-    assert_eq!(rig.said().await, "created web=1");
+    assert_eq!(rig.logged().await, "created web=1");
     running.stop(&rig).await;
 }
 
@@ -144,9 +144,9 @@ async fn a_requeue_before_our_patch_is_shown_repeats_its_action() {
     };
     let running = (rig.reconcile(OpinionatedReconciler::new(rig.finalizers(), handler))).await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
     pass(11).await;
-    assert_eq!(rig.said().await, "created web=1");
+    assert_eq!(rig.logged().await, "created web=1");
     drop(paused.lock().take());
     running.crash(&rig).await;
 }
@@ -163,18 +163,18 @@ async fn a_kept_create_passes_a_change_after_another_call_has_added_the_object()
     let running = rig.start(controller, None).await;
     rig.log.fail("created");
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1");
+    assert_eq!(rig.logged().await, "web [wip], created web=1");
     // During the call that adds it, so that the informer does not show the finalizer alone.
     let script = rig.world.pause().await;
     rig.world.update("web", 2).await;
     let shown = rig.world.object("web").await;
     script.apply((*shown).clone()).await.expect("it runs");
-    assert_eq!(rig.said().await, "created web=2, web [own]");
+    assert_eq!(rig.logged().await, "created web=2, web [own]");
     rig.world.label("web", "a").await;
     rig.world.tell(script).await;
-    assert_eq!(rig.said().await, "", "in backoff");
+    assert_eq!(rig.logged().await, "", "in backoff");
     pass(60).await;
-    assert_eq!(rig.said().await, "updated web=2");
+    assert_eq!(rig.logged().await, "updated web=2");
     running.stop(&rig).await;
 }
 
@@ -194,7 +194,7 @@ async fn unwritten(rig: &Rig, fault: Fault) -> Running {
     let running = rig.start(controller, None).await;
     rig.world.plan(fault).await;
     rig.world.create("web", 1).await;
-    assert!(rig.said().await.starts_with("web [wip], created web=1"));
+    assert!(rig.logged().await.starts_with("web [wip], created web=1"));
     running
 }
 
@@ -203,9 +203,9 @@ async fn a_change_before_the_finalizer_is_written_is_passed_after_it() {
     let rig = Rig::new();
     let running = unwritten(&rig, Fault::Fails(2)).await;
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "", "in backoff");
+    assert_eq!(rig.logged().await, "", "in backoff");
     pass(60).await;
-    assert_eq!(rig.said().await, "web [own], updated web=1");
+    assert_eq!(rig.logged().await, "web [own], updated web=1");
     running.stop(&rig).await;
 }
 
@@ -214,7 +214,7 @@ async fn a_finalizer_that_was_written_without_a_response_is_no_change() {
     let rig = Rig::new();
     let running = unwritten(&rig, Fault::LosesReply(2)).await;
     pass(60).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     assert_eq!(rig.world.finalizers("web").await, "own");
     running.stop(&rig).await;
 }
@@ -225,9 +225,9 @@ async fn a_change_after_a_finalizer_that_was_written_without_a_response_is_passe
     let rig = Rig::new();
     let running = unwritten(&rig, Fault::LosesReply(2)).await;
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "", "in backoff");
+    assert_eq!(rig.logged().await, "", "in backoff");
     pass(60).await;
-    assert_eq!(rig.said().await, "updated web=1");
+    assert_eq!(rig.logged().await, "updated web=1");
     running.stop(&rig).await;
 }
 
@@ -236,7 +236,7 @@ async fn a_requested_resync_before_the_finalizer_is_written_writes_it_and_is_pas
     let rig = Rig::new();
     let running = unwritten(&rig, Fault::Fails(2)).await;
     rig.world.create("api", 1).await;
-    let said = rig.said().await;
-    assert!(said.contains("web [own], resynced web=1"), "{said}");
+    let logged = rig.logged().await;
+    assert!(logged.contains("web [own], resynced web=1"), "{logged}");
     running.stop(&rig).await;
 }

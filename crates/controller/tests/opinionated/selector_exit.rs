@@ -16,11 +16,11 @@ async fn an_object_that_leaves_the_selector_is_released_and_returns_as_new() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.hide("web").await;
-    assert_eq!(rig.said().await, "web []");
+    assert_eq!(rig.logged().await, "web []");
     rig.world.show("web").await;
-    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], add web=1, web [own]");
     running.stop(&rig).await;
 }
 
@@ -31,12 +31,12 @@ async fn an_object_that_leaves_the_selector_is_cleaned_up_if_configured() {
         .watch(rig.watcher().on_selector_exit(OnSelectorExit::CleanUp))
         .await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("delete");
     rig.world.hide("web").await;
-    assert_eq!(rig.said().await, "delete web=1");
+    assert_eq!(rig.logged().await, "delete web=1");
     pass(60).await;
-    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, web []");
     running.stop(&rig).await;
 
     let rig = Rig::new();
@@ -44,9 +44,9 @@ async fn an_object_that_leaves_the_selector_is_cleaned_up_if_configured() {
         .reconcile(rig.reconciler().on_selector_exit(OnSelectorExit::CleanUp))
         .await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.hide("web").await;
-    assert_eq!(rig.said().await, "deleted web=1, web []");
+    assert_eq!(rig.logged().await, "deleted web=1, web []");
     running.stop(&rig).await;
 }
 
@@ -64,17 +64,17 @@ async fn an_object_that_returns_after_a_failed_clean_up_is_added_again() {
             (running, "created", "deleted")
         };
         rig.world.create("web", 1).await;
-        rig.said().await;
+        rig.logged().await;
         rig.log.fail(delete);
         rig.world.hide("web").await;
-        assert_eq!(rig.said().await, format!("{delete} web=1"));
+        assert_eq!(rig.logged().await, format!("{delete} web=1"));
         rig.world.show("web").await;
-        assert_eq!(rig.said().await, format!("{add} web=1"));
+        assert_eq!(rig.logged().await, format!("{add} web=1"));
         assert_eq!(rig.world.finalizers("web").await, "own");
         rig.world.update("web", 2).await;
-        assert!(rig.said().await.starts_with("update"));
+        assert!(rig.logged().await.starts_with("update"));
         rig.world.delete("web").await;
-        assert_eq!(rig.said().await, format!("{delete} web=2, web []"));
+        assert_eq!(rig.logged().await, format!("{delete} web=2, web []"));
         running.stop(&rig).await;
     }
 }
@@ -86,10 +86,10 @@ async fn an_object_that_leaves_the_selector_is_unchanged_if_configured() {
         .reconcile(rig.reconciler().on_selector_exit(OnSelectorExit::Report))
         .await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     let (lines, guard) = Lines::listen();
     rig.world.hide("web").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     assert_eq!(rig.world.finalizers("web").await, "own");
     drop(guard);
     let all = lines.all();
@@ -100,7 +100,7 @@ async fn an_object_that_leaves_the_selector_is_unchanged_if_configured() {
         assert!(reports[0].contains(part), "no {part} in {}", reports[0]);
     }
     rig.world.show("web").await;
-    assert_eq!(rig.said().await, "resynced web=1");
+    assert_eq!(rig.logged().await, "resynced web=1");
     running.stop(&rig).await;
 }
 
@@ -114,13 +114,13 @@ async fn a_terminating_object_that_leaves_the_selector_is_always_cleaned_up() {
         let rig = Rig::new();
         let running = rig.watch(rig.watcher().on_selector_exit(leaving)).await;
         rig.world.create("web", 1).await;
-        rig.said().await;
+        rig.logged().await;
         rig.log.fail("delete");
         rig.world.delete("web").await;
-        assert_eq!(rig.said().await, "delete web=1");
+        assert_eq!(rig.logged().await, "delete web=1");
         rig.world.hide("web").await;
         pass(60).await;
-        assert_eq!(rig.said().await, "delete web=1, web []", "{leaving:?}");
+        assert_eq!(rig.logged().await, "delete web=1, web []", "{leaving:?}");
         running.stop(&rig).await;
     }
 }
@@ -131,13 +131,13 @@ async fn a_real_delete_is_not_reported_as_a_selector_exit() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.delete("web").await;
     // Once: the object is deleted when its clean-up has succeeded.
-    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, web []");
     assert_eq!(rig.world.finalizers("web").await, "gone");
     pass(60).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -163,11 +163,11 @@ async fn the_finalizer_stays_until_the_clean_up_after_a_selector_exit_is_done() 
         .reconcile(wrapped.on_selector_exit(OnSelectorExit::CleanUp))
         .await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.hide("web").await;
-    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.logged().await, "deleted web=1");
     assert_eq!(rig.world.finalizers("web").await, "own");
     pass(10).await;
-    assert_eq!(rig.said().await, "deleted web=1, web []");
+    assert_eq!(rig.logged().await, "deleted web=1, web []");
     running.stop(&rig).await;
 }

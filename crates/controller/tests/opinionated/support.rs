@@ -15,18 +15,18 @@ use windlass_informer::{Informer, Scripted};
 
 use crate::world::{OWN, World};
 
-/// What a handler says when it is to fail.
+/// The error of a handler that is scripted to fail.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) &'static str);
 
-/// What has been called and written, in order.
+/// The calls and writes, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log {
     lines: Arc<Mutex<Vec<String>>>,
-    /// Calls that are to fail, as `add`, once for each time they are here.
+    /// The calls that fail, such as `add`, once for each entry.
     failing: Arc<Mutex<Vec<&'static str>>>,
-    /// What happens during a call, by the line that the call says.
+    /// The effects during calls, by the line of the call.
     during: Arc<Mutex<Vec<(&'static str, Effect)>>>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Rig {
     pub(crate) log: Log,
 }
 
-/// An operator that runs.
+/// A running operator.
 pub(crate) struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
@@ -51,13 +51,13 @@ impl Log {
         self.lines.lock().push(line.to_string());
     }
 
-    /// What has been said since this was last asked, when all is quiet.
+    /// Waits until all tasks are idle, and returns the lines since the last call.
     pub(crate) async fn take(&self) -> String {
         settle().await;
         std::mem::take(&mut *self.lines.lock()).join(", ")
     }
 
-    /// Has the next call of `what` fail; once more for each time it is said.
+    /// Makes the next call of `what` fail. Several entries make several calls fail.
     pub(crate) fn fail(&self, what: &'static str) {
         self.failing.lock().push(what);
     }
@@ -179,8 +179,8 @@ impl Rig {
         Running { stop, task }
     }
 
-    /// What has been said since this was last asked, when all is quiet.
-    pub(crate) async fn said(&self) -> String {
+    /// Waits until all tasks are idle, and returns the lines since the last call.
+    pub(crate) async fn logged(&self) -> String {
         self.log.take().await
     }
 }

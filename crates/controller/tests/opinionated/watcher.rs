@@ -14,14 +14,14 @@ use crate::{
 
 /// Rows: GA-74, GA-83
 #[tokio::test(start_paused = true)]
-async fn a_new_object_is_guarded_added_and_then_held() {
+async fn a_new_object_gets_the_guard_the_add_and_the_finalizer() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
     // In this order, each once: the echoes of the patches are not dispatched.
-    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], add web=1, web [own]");
     pass(3600).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -33,9 +33,9 @@ async fn a_failed_add_is_retried_before_the_final_finalizer_is_set() {
     rig.log.fail("add");
     rig.world.create("web", 1).await;
     // The event of the guard is no reason to call at once.
-    assert_eq!(rig.said().await, "web [wip], add web=1");
+    assert_eq!(rig.logged().await, "web [wip], add web=1");
     pass(3600).await;
-    assert_eq!(rig.said().await, "add web=1, web [own]");
+    assert_eq!(rig.logged().await, "add web=1, web [own]");
     running.stop(&rig).await;
 }
 
@@ -50,9 +50,9 @@ async fn an_exhausted_add_is_repeated_by_any_event() {
     let running = rig.start(controller, None).await;
     rig.log.fail("add");
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], add web=1");
+    assert_eq!(rig.logged().await, "web [wip], add web=1");
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "add web=1, web [own]");
+    assert_eq!(rig.logged().await, "add web=1, web [own]");
     running.stop(&rig).await;
 }
 
@@ -74,10 +74,10 @@ async fn a_failed_add_is_repeated_although_another_writer_removed_the_guard() {
         let running = rig.start(controller, None).await;
         rig.log.fail(add);
         rig.world.create("web", 1).await;
-        assert_eq!(rig.said().await, format!("web [wip], {add} web=1"));
+        assert_eq!(rig.logged().await, format!("web [wip], {add} web=1"));
         rig.world.set_finalizers("web", &[]).await;
         assert_eq!(
-            rig.said().await,
+            rig.logged().await,
             format!("web [wip], {add} web=1, web [own]")
         );
         running.stop(&rig).await;
@@ -90,15 +90,15 @@ async fn the_finalizer_is_removed_only_after_the_delete_has_succeeded() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("delete");
     rig.log.fail("delete");
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "delete web=1");
+    assert_eq!(rig.logged().await, "delete web=1");
     assert_eq!(rig.world.finalizers("web").await, "own");
     pass(3600).await;
     // The real deletion is not dispatched.
-    assert_eq!(rig.said().await, "delete web=1, delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, delete web=1, web []");
     assert_eq!(rig.world.finalizers("web").await, "gone");
     running.stop(&rig).await;
 }
@@ -109,25 +109,28 @@ async fn an_object_added_by_an_earlier_process_is_synced() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     running.stop(&rig).await;
 
     let running = rig.watch(rig.watcher()).await;
-    assert_eq!(rig.said().await, "sync web=1");
+    assert_eq!(rig.logged().await, "sync web=1");
     running.stop(&rig).await;
 
     let to_add = OpinionatedWatcher::new(rig.finalizers(), rig.log.watcher()).sync_to_add();
     let running = rig.watch(to_add).await;
-    assert_eq!(rig.said().await, "add web=1");
+    assert_eq!(rig.logged().await, "add web=1");
     running.stop(&rig).await;
 
     let unset = OpinionatedWatcher::new(rig.finalizers(), rig.log.watcher());
     let running = rig.watch(unset).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     // All else goes to the watcher.
     rig.world.update("web", 2).await;
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "update web=1 web=2, delete web=2, web []");
+    assert_eq!(
+        rig.logged().await,
+        "update web=1 web=2, delete web=2, web []"
+    );
     running.stop(&rig).await;
 }
 
@@ -137,7 +140,7 @@ async fn a_delete_from_downtime_is_dispatched_after_the_start() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     running.stop(&rig).await;
     rig.world.delete("web").await;
     assert_eq!(rig.world.finalizers("web").await, "own");
@@ -150,7 +153,7 @@ async fn a_delete_from_downtime_is_dispatched_after_the_start() {
     rig.world.delete("other").await;
 
     let running = rig.watch(rig.watcher()).await;
-    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, web []");
     assert_eq!(rig.world.finalizers("other").await, "theirs");
     running.stop(&rig).await;
 }
@@ -161,11 +164,11 @@ async fn an_update_is_dispatched_if_the_generation_has_changed() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "update web=1 web=2");
+    assert_eq!(rig.logged().await, "update web=1 web=2");
     running.stop(&rig).await;
 }
 
@@ -174,16 +177,16 @@ async fn a_changed_finalizer_of_another_writer_is_dispatched() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     let theirs = "test.windlass.dev/theirs";
     rig.world.set_finalizers("web", &[theirs, OWN]).await;
-    assert_eq!(rig.said().await, "update web=1 web=1");
+    assert_eq!(rig.logged().await, "update web=1 web=1");
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "delete web=1, web [theirs]");
+    assert_eq!(rig.logged().await, "delete web=1, web [theirs]");
     // No second clean-up runs while the first one takes its time.
     rig.world.label("web", "a").await;
     rig.world.set_finalizers("web", &[]).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     assert_eq!(rig.world.finalizers("web").await, "gone");
     running.stop(&rig).await;
 }
@@ -193,25 +196,25 @@ async fn a_finalizer_removed_by_another_writer_is_restored_without_a_second_add(
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.world.set_finalizers("web", &[]).await;
-    assert_eq!(rig.said().await, "web [own]");
+    assert_eq!(rig.logged().await, "web [own]");
     running.stop(&rig).await;
 }
 
 /// Rows: GA-86
 #[tokio::test(start_paused = true)]
-async fn what_is_not_set_does_nothing_and_the_finalizer_comes_and_goes() {
+async fn unset_functions_are_skipped_and_the_finalizer_is_still_set_and_removed() {
     let rig = Rig::new();
     let nothing = || OpinionatedWatcher::new(rig.finalizers(), SimpleWatcher::<Lease>::new());
     let running = rig.watch(nothing()).await;
     rig.world.create("web", 1).await;
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "web [wip], web [own]");
+    assert_eq!(rig.logged().await, "web [wip], web [own]");
     running.stop(&rig).await;
     let running = rig.watch(nothing()).await;
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "web []");
+    assert_eq!(rig.logged().await, "web []");
     running.stop(&rig).await;
 }
 
@@ -225,15 +228,15 @@ async fn a_resync_is_always_dispatched_and_repeats_exhausted_calls() {
     added.expect("added");
     let running = rig.start(controller, Some(60)).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     pass(62).await;
-    assert_eq!(rig.said().await, "sync web=1");
+    assert_eq!(rig.logged().await, "sync web=1");
 
     rig.log.fail("delete");
     rig.world.delete("web").await;
-    assert_eq!(rig.said().await, "delete web=1");
+    assert_eq!(rig.logged().await, "delete web=1");
     pass(60).await;
-    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.logged().await, "delete web=1, web []");
     running.stop(&rig).await;
 }
 
@@ -242,17 +245,17 @@ async fn a_failed_update_keeps_its_old_state_despite_a_label_change() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("update");
     rig.world.update("web", 2).await;
-    assert_eq!(rig.said().await, "update web=1 web=2");
-    // Of the same generation: the pending call takes it over.
+    assert_eq!(rig.logged().await, "update web=1 web=2");
+    // The event has the same generation, and is merged into the pending call.
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     pass(6).await;
-    assert_eq!(rig.said().await, "update web=1 web=2");
+    assert_eq!(rig.logged().await, "update web=1 web=2");
     rig.world.label("web", "b").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }
 
@@ -261,20 +264,20 @@ async fn a_failed_sync_is_retried_despite_a_label_change() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     running.stop(&rig).await;
     rig.log.fail("sync");
     let running = rig.watch(rig.watcher()).await;
-    assert_eq!(rig.said().await, "sync web=1");
+    assert_eq!(rig.logged().await, "sync web=1");
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     pass(6).await;
-    assert_eq!(rig.said().await, "sync web=1");
+    assert_eq!(rig.logged().await, "sync web=1");
     running.stop(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_written() {
+async fn a_successful_call_is_not_repeated_because_its_finalizer_was_not_written() {
     for fault in [Fault::Fails(2), Fault::LosesReply(2)] {
         let rig = Rig::new();
         rig.world.plan(fault.clone()).await;
@@ -282,7 +285,7 @@ async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_w
         rig.world.create("web", 1).await;
         pass(60).await;
         assert_eq!(
-            rig.said().await,
+            rig.logged().await,
             "web [wip], add web=1, web [own]",
             "{fault:?}"
         );
@@ -293,10 +296,10 @@ async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_w
         rig.world.plan(fault.clone()).await;
         let running = rig.watch(rig.watcher()).await;
         rig.world.create("web", 1).await;
-        rig.said().await;
+        rig.logged().await;
         rig.world.delete("web").await;
         pass(60).await;
-        assert_eq!(rig.said().await, "delete web=1, web []", "{fault:?}");
+        assert_eq!(rig.logged().await, "delete web=1, web []", "{fault:?}");
         running.stop(&rig).await;
     }
 }
@@ -318,7 +321,7 @@ async fn a_change_during_the_add_is_dispatched_afterwards() {
         .await;
     rig.world.create("web", 1).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "web [wip], add web=1, web [own], update web=1 web=2"
     );
     running.stop(&rig).await;
@@ -340,12 +343,12 @@ async fn an_object_deleted_during_the_add_is_cleaned_up_and_gets_no_finalizer() 
         .watch(OpinionatedWatcher::new(rig.finalizers(), adding))
         .await;
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], add, delete web=1, web []");
+    assert_eq!(rig.logged().await, "web [wip], add, delete web=1, web []");
     running.stop(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_is_given_the_object_as_it_is_with_the_guard() {
+async fn an_add_receives_the_object_with_the_guard() {
     let rig = Rig::new();
     let log = rig.log.clone();
     let adding = SimpleWatcher::new().on_add(move |object: Arc<Lease>| {
@@ -363,13 +366,13 @@ async fn an_add_is_given_the_object_as_it_is_with_the_guard() {
         .await;
     rig.world.create("web", 1).await;
     // With the version before the guard, whatever it writes would conflict.
-    assert_eq!(rig.said().await, "web [wip], 2, web [own]");
+    assert_eq!(rig.logged().await, "web [wip], 2, web [own]");
     running.stop(&rig).await;
 }
 
 /// A watcher can be called directly, without a controller; it then has nothing to remember.
 #[tokio::test(start_paused = true)]
-async fn a_kept_pending_call_is_no_second_delete() {
+async fn a_kept_pending_call_does_not_repeat_the_delete() {
     let rig = Rig::new();
     let controller = builder()
         .retry_dequeue_policy(NeverDequeue)
@@ -385,12 +388,15 @@ async fn a_kept_pending_call_is_no_second_delete() {
     let theirs = "test.windlass.dev/theirs";
     rig.world.create("web", 1).await;
     rig.world.set_finalizers("web", &[OWN, theirs]).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("delete");
     rig.world.delete("web").await;
     rig.world.label("web", "a").await;
     pass(600).await;
-    assert_eq!(rig.said().await, "delete web=1, delete web=1, web [theirs]");
+    assert_eq!(
+        rig.logged().await,
+        "delete web=1, delete web=1, web [theirs]"
+    );
     running.stop(&rig).await;
 }
 
@@ -412,14 +418,14 @@ async fn a_failed_resync_is_retried_by_the_watcher() {
     added.expect("added");
     let running = rig.start(controller, Some(60)).await;
     rig.world.create("web", 1).await;
-    rig.said().await;
+    rig.logged().await;
     rig.log.fail("update");
     // Its resync is an update from the object to itself.
     pass(62).await;
-    assert_eq!(rig.said().await, "update web=1 web=1");
+    assert_eq!(rig.logged().await, "update web=1 web=1");
     rig.world.label("web", "a").await;
-    assert_eq!(rig.said().await, "update web=1 web=1");
+    assert_eq!(rig.logged().await, "update web=1 web=1");
     rig.world.label("web", "b").await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     running.stop(&rig).await;
 }

@@ -34,40 +34,40 @@ pub(crate) struct World {
 struct State {
     objects: BTreeMap<String, Lease>,
     version: u64,
-    /// Whether versions are no numbers.
+    /// Whether versions are not numeric.
     version_names: bool,
     writes: u32,
-    /// Where events go; none while the operator is down.
+    /// The destination of events. `None` while the operator is down.
     script: Option<Script<Lease>>,
     plan: Vec<Fault>,
-    /// Those that no informer sees.
+    /// The objects that no informer sees.
     hidden: BTreeSet<String>,
 }
 
 /// The fault of a patch. The first patch has number 1.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// It is not made: 500.
+    /// The patch is not applied: 500.
     Fails(u32),
-    /// It is made, and the reply is lost: 500.
+    /// The patch is applied, and the reply is lost: 500.
     LosesReply(u32),
-    /// It is made, and the operator crashes before it knows.
+    /// The patch is applied, and the operator crashes before it receives the reply.
     CrashAfter(u32),
-    /// Before it, another writer puts its finalizer.
+    /// Before the patch, another writer adds its finalizer.
     Races(u32, &'static str),
-    /// Before it, the object is deleted for good, and another of its name is made.
+    /// Before the patch, the object is deleted and recreated.
     Reborn(u32),
-    /// The same, and the other has the same finalizers.
+    /// Like `Reborn`, and the new object has the same finalizers.
     RebornAlike(u32),
-    /// Before each up to this one, another writer puts its finalizer.
+    /// Before each patch up to this one, another writer adds its finalizer.
     RacesUntil(u32),
-    /// It is refused, now and later: 422.
+    /// The patch is rejected permanently: 422.
     Refused(u32),
-    /// It is refused because of a race: 409. Nothing has changed.
+    /// The patch is rejected because of a race, although nothing has changed: 409.
     Conflicts(u32),
-    /// Before it, another writer removes all finalizers and deletes the object: 404.
+    /// Before the patch, another writer removes all finalizers and deletes the object: 404.
     Vanishes(u32),
-    /// It is not made: a proxy answers 404, without a `Status` of the API server.
+    /// The patch is not applied: a proxy answers 404, without a `Status` of the API server.
     MisroutedByProxy(u32),
     /// Before it, the server is restored from a backup, in which the object is not being deleted.
     Restored(u32),

@@ -73,7 +73,7 @@ fn known() -> Known {
 
 /// Rows: GA-102
 #[tokio::test(start_paused = true)]
-async fn a_wrapper_is_the_type_of_a_kind_and_what_it_wraps_is_at_hand() {
+async fn a_user_type_around_an_object_can_be_the_type_of_a_kind() {
     let controller = InformerController::new();
     let (script, source) = Scripted::<Known>::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -107,7 +107,7 @@ async fn a_wrapper_is_the_type_of_a_kind_and_what_it_wraps_is_at_hand() {
 
 /// Rows: GA-17
 #[test]
-fn a_wrapper_writes_itself_into_the_object_that_is_wanted() {
+fn a_user_type_converts_to_the_wrapped_object() {
     let written = serde_json::to_value(known()).expect("plain JSON");
     let lease: Lease = serde_json::from_value(written.clone()).expect("a lease");
     assert_eq!(show(&lease), "web=7");

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_no_bytes_caches_nothing() {
+    fn a_cache_with_the_size_0_is_empty() {
         let cache = DecodeCache::new(0);
         put(&cache, 0..1);
         assert_eq!(cached(&cache, 0..1), 0);

@@ -252,7 +252,7 @@ mod tests {
     use super::{Fields, text};
 
     #[test]
-    fn fields_come_in_order_with_their_values_as_they_stand() {
+    fn fields_are_returned_in_order_with_unchanged_values() {
         check(
             r#"{"a":1,"b":"x","c":{"d":[{}]},"e":null}"#,
             "a=1 b=\"x\" c={\"d\":[{}]} e=null",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_says_where() {
+    fn an_error_about_invalid_json_has_its_position() {
         check(r#"{"a":1"#, "not valid JSON at line 1, column 6");
         check(r#"{"a":"x"#, "not valid JSON at line 1, column 6");
         check("{\n\"a\" 1}", "not valid JSON at line 2, column 5");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_an_object_moves_behind_it() {
+    fn leaving_an_object_skips_to_its_end() {
         let mut fields = Fields::of(br#"{"a":{"b":[1,{"}":2}],"c":"}"},"d":3}"#);
         assert!(fields.enter());
         assert_eq!(fields.next().expect("a name").as_deref(), Some(&b"a"[..]));
@@ -313,7 +313,7 @@ mod tests {
     proptest! {
         /// Names and strings are longer than a block, and shorter, and full of what ends them.
         #[test]
-        fn any_fields_are_those_that_a_parser_reads(
+        fn random_fields_equal_those_of_serde_json(
             named in prop::collection::vec((r#"[\\"{}a\[\]é]{0,70}"#, value(), "[ \n]{0,2}"), 0..8),
         ) {
             let fields: Vec<String> = named
@@ -334,7 +334,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_off_has_no_end(text in r#"[\\"{}a\[\]]{0,90}"#, cut in 0usize..100) {
+        fn truncated_json_is_incomplete(text in r#"[\\"{}a\[\]]{0,90}"#, cut in 0usize..100) {
             let json = serde_json::json!({ "a": text, "b": [text] }).to_string();
             let cut = cut % json.len();
             let mut fields = Fields::of(&json.as_bytes()[..cut]);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_metadata_is_none() {
+    fn an_object_without_metadata_has_no_identity() {
         let error = BorrowedIdentity::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
         assert!(error.to_string().contains("metadata"), "{error}");
     }

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_none_says_why() {
+    fn an_invalid_line_is_an_error_with_the_reason() {
         check("<html>", "not valid JSON at line 1, column 1");
         check(r#"{"type":"ADDED"}"#, "event: missing field `object`");
         check(r#"{"object":{}}"#, "event: missing field `type`");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_found_where_api_servers_write_it() {
+    fn type_and_object_are_found_in_the_format_of_api_servers() {
         let object = |line: &'static str| Line::added_or_modified(line.as_bytes());
         assert_eq!(
             object(r#"{"type":"ADDED","object":{"a":1}}"#),

@@ -112,7 +112,7 @@ mod tests {
     use super::{LineTooLong, Lines};
 
     #[test]
-    fn lines_are_whole_however_they_were_cut() {
+    fn lines_are_complete_however_they_are_split() {
         check(&["ab\ncd\n"], &["ab", "cd"]);
         check(&["a", "b\nc", "d\n"], &["ab", "cd"]);
         check(&["ab", "\n", "\n\ncd\n"], &["ab", "cd"]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_not_a_line() {
+    fn an_unterminated_line_is_not_returned() {
         check(&["ab\ncd"], &["ab"]);
     }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_have_as_many_bytes_as_the_limit_in_one_chunk_or_in_several() {
+    fn the_size_limit_of_lines_is_independent_of_the_chunking() {
         let cases: [(&[&str], bool); 7] = [
             (&["abcd\n"], true),
             (&["abcde\n"], false),
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_gives_the_same_lines(text in "[ab\n]{0,40}", cuts in prop::collection::vec(1usize..5, 0..40)) {
+        fn any_chunking_returns_the_same_lines(text in "[ab\n]{0,40}", cuts in prop::collection::vec(1usize..5, 0..40)) {
             let mut chunks = Vec::new();
             let mut rest = text.as_str();
             for cut in cuts {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_ends_before_one_that_follows_at_once() {
+    fn a_value_ends_before_an_adjacent_value() {
         for length in 0..150 {
             let value = format!(r#"{{"a":"{}"}}"#, "x".repeat(length));
             let text = value.repeat(4);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_has_none() {
+    fn an_unterminated_value_has_no_end() {
         let mut nesting = Nesting::default();
         assert_eq!(nesting.end(br#"{"a":{"#), None);
         assert_eq!(nesting.end(br#""}"#), None);
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_value_ends_where_it_does_however_it_is_cut(value in value(), cuts in prop::collection::vec(0usize..150, 0..8)) {
+        fn the_end_of_a_value_is_found_with_any_chunking(value in value(), cuts in prop::collection::vec(0usize..150, 0..8)) {
             let json = json!([value]).to_string();
             check(&json);
             let text = format!("{json}]}}\"");

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dynamic_object_from_a_list_knows_what_it_is() {
+    fn a_dynamic_object_from_a_list_has_its_type() {
         let pod = decode::<DynamicObject>(&Trim::default());
         let types = pod.types.expect("filled in");
         assert_eq!(
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_fields_are_cut_out_of_json() {
+    fn the_same_fields_are_removed_from_json() {
         let trim = Trim::default()
             .field(["status"])
             .field(["spec", "nodeName"]);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_take_no_more_room_than_their_elements() {
+    fn lists_have_no_spare_capacity() {
         // Lists that grow by themselves have capacity for four strings, and then for eight.
         const JSON: &str = r#"{
             "metadata": {"name": "a", "finalizers": ["a/b", "c/d", "e/f", "g/h", "i/j"]},

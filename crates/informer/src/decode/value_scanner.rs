@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_value_ends_where_it_does_however_it_is_cut(value in value(), cuts in prop::collection::vec(1usize..9, 0..40)) {
+        fn the_end_of_a_value_is_found_with_any_chunking(value in value(), cuts in prop::collection::vec(1usize..9, 0..40)) {
             let json = value.to_string();
             let text = format!("{json},\"]}}");
             let mut scanner = ValueScanner::of(json.as_bytes()[0]);

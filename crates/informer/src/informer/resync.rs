@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_was_held_up_goes_on_and_does_not_catch_up() {
+    fn a_late_schedule_continues_without_repeating_missed_slices() {
         let mut schedule = ResyncSchedule::new(PERIOD);
         schedule.begin(Duration::ZERO, |_| Vec::new());
         assert_eq!(schedule.due(), Some(SLICE));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn any_period_is_a_schedule() {
+    fn any_period_is_valid() {
         for period in [
             Duration::ZERO,
             Duration::from_nanos(1),
@@ -207,7 +207,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_schedule_that_is_a_whole_slice_late_begins_now() {
+    fn a_schedule_that_is_one_slice_late_restarts_immediately() {
         for (late, began) in [
             (
                 SLICE.saturating_sub(Duration::from_nanos(1)),

@@ -63,7 +63,7 @@ mod tests {
     /// Each time that all names are looked at, as many have come since as are in use, so that a new
     /// name costs constant time on average.
     #[test]
-    fn names_in_use_are_looked_at_again_when_their_number_has_doubled() {
+    fn unused_names_are_removed_when_the_number_of_names_has_doubled() {
         let namespaces = Namespaces::default();
         let count = 2 * Namespaces::MIN_LIMIT;
         let in_use: Vec<_> = (0..count)

@@ -292,7 +292,7 @@ where
     /// Whether an object was deleted before the last complete version: its state is older, and the
     /// store does not have it. A streamed relist shows such an object if it comes from a stale
     /// replica. The object is held until the version of the list is known.
-    fn is_gone(&self, identity: &BorrowedIdentity<'_>) -> bool {
+    fn was_deleted(&self, identity: &BorrowedIdentity<'_>) -> bool {
         let version = identity.resource_version();
         version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(identity)
     }
@@ -314,7 +314,7 @@ where
             self.changes.send(Change::Unchanged(known)).await?;
             return Ok(identity);
         }
-        if self.may_show_known && verb == Verb::Watch && self.is_gone(&identity) {
+        if self.may_show_known && verb == Verb::Watch && self.was_deleted(&identity) {
             let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
             let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
             if is_full || self.held_back.len() >= Self::HELD_BACK {

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn objects_come_back_in_their_order_and_none_is_missing() {
+    async fn all_objects_are_returned_in_order() {
         for count in [0, 1, BATCH - 1, BATCH, BATCH + 1, 10 * BATCH + 7] {
             let mut list = List::new();
             let mut all = list.put(0..count).await;
@@ -259,7 +259,7 @@ mod tests {
 
     /// Batches of a list that broke off are not part of the next one.
     #[tokio::test]
-    async fn a_list_begins_without_objects_of_the_last_one() {
+    async fn a_new_list_does_not_return_objects_of_the_previous_list() {
         let mut list = List::new();
         list.put(0..=BATCH).await;
         list.workers.begin(true);

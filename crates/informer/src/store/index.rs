@@ -182,7 +182,7 @@ mod tests {
 
     /// Neither a value without objects nor a deleted object uses memory.
     #[test]
-    fn an_index_holds_nothing_of_what_is_gone() {
+    fn an_index_has_no_entries_of_deleted_objects() {
         let labels = |config: &ConfigMap| config.metadata.labels.clone().unwrap_or_default();
         let index = Index::new(move |config: &ConfigMap| labels(config).into_values());
         let table = IndexTable::new(index);

@@ -316,7 +316,7 @@ mod tests {
 
     /// Rows: BO-01
     #[test]
-    fn after_history_went_back_the_store_becomes_equal_to_the_list() {
+    fn after_a_restore_the_store_becomes_equal_to_the_list() {
         check(
             "apply a 50 u, apply b 60 v, apply c 70 w, back, begin, apply a 5 x, apply b 6 v, end",
             "+50 +60 +70 -50? +5 ~60>6 -70?",
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_cannot_be_read_after_history_went_back_is_replaced_by_its_next_state() {
+    fn an_undecodable_object_after_a_restore_is_replaced_by_its_next_state() {
         check(
             "apply a 50 u, back, begin, keep a 5 u, end, apply a 6 u, apply a 5 u",
             "+50 ~50>6",
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_are_no_numbers_are_taken_in_order_of_arrival() {
+    fn non_numeric_versions_are_ordered_by_arrival() {
         check("apply a y u, apply a x u, apply a x u", "+y ~y>x");
     }
 
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_one_state_of_one_object() {
+    fn a_state_is_identified_by_uid_and_version() {
         let mut writer = Writer::new(Store::new(Vec::new(), std::sync::Arc::default()));
         assert_eq!(writer.apply(object("a", "5", "u").into()).count(), 1);
         let store = writer.store.clone();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_that_the_informer_can_take_is_counted() {
+    fn a_registered_subscriber_is_counted() {
         let new = Arc::new(NewSubscribers::new());
         let informer = Arc::new(Informer {
             new: Arc::downgrade(&new),
@@ -130,7 +130,7 @@ mod tests {
 
     /// The same between two threads, without the notification in between.
     #[test]
-    fn a_subscriber_is_counted_before_another_thread_can_take_it() {
+    fn a_subscriber_is_counted_before_it_is_visible_to_other_threads() {
         for _ in 0..500 {
             let new = NewSubscribers::<()>::new();
             let (subscription, counted) = thread::scope(|scope| {

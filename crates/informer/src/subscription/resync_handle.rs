@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_is_asked_for_twice_is_delivered_once() {
+    fn a_key_that_is_requested_twice_is_delivered_once() {
         check("a b a", "a b");
         check("a - a", "a a");
         check("b a - b", "b a b");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_spread_over_the_upper_half_of_their_ceiling() {
+    fn delays_are_random_in_the_upper_half_of_their_maximum() {
         let rng = &mut StdRng::seed_from_u64(7);
         let ceiling = Backoff::CLIENT_GO.ceiling(3);
         let waits: Vec<Duration> = (0..100).map(|_| Backoff::CLIENT_GO.wait(3, rng)).collect();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_all_waits_does_not_overflow() {
+    fn the_maximum_delay_does_not_overflow() {
         let longest = Backoff::new(Duration::MAX, Duration::MAX).expect("a backoff");
         for seed in 0..100 {
             let rng = &mut StdRng::seed_from_u64(seed);

@@ -292,7 +292,7 @@ mod tests {
     use crate::api_request::ServerStatus;
 
     #[test]
-    fn each_form_of_an_expired_version_is_detected() {
+    fn each_expired_error_is_detected() {
         for (code, body) in [
             (410, ""),
             (200, r#"{"kind":"Status","code":410,"reason":"Expired"}"#),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_that_a_server_asks_for_is_found_in_header_and_body() {
+    fn the_retry_delay_is_read_from_header_and_body() {
         let body = br#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":7}}"#;
         for (body, header, expected) in [
             (&body[..], None, Some(7)),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_failure_of_the_server_the_reason_is_shown_and_not_the_message() {
+    fn server_errors_are_displayed_with_their_reason_and_without_their_message() {
         for (body, shown) in [
             (
                 &br#"{"code":500,"reason":"InternalError","message":"canary"}"#[..],
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_what_to_do_and_has_an_end() {
+    fn messages_contain_advice_and_have_a_bounded_length() {
         let answer = ServerStatus {
             code: 403,
             message: "x\n".repeat(10_000),

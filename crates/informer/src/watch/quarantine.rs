@@ -125,7 +125,7 @@ mod tests {
     use crate::ObjectKey;
 
     #[test]
-    fn an_object_that_stays_broken_is_looked_at_less_and_less_often() {
+    fn an_object_that_stays_undecodable_is_requested_with_a_growing_delay() {
         let mut quarantine = DecodeQuarantine::new();
         let mut now = Duration::ZERO;
         let mut waits = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_broken_objects_one_is_requested_each_second() {
+    fn only_one_undecodable_object_is_requested_per_second() {
         let mut quarantine = DecodeQuarantine::new();
         for number in 0..100 {
             quarantine.put(ObjectKey::new(format!("bad-{number}")), Duration::ZERO);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_forgotten_is_not_looked_at() {
+    fn a_removed_object_is_not_requested() {
         let mut quarantine = DecodeQuarantine::new();
         quarantine.put(ObjectKey::new("bad"), Duration::ZERO);
         assert!(quarantine.forget(&ObjectKey::new("bad")));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantine_that_was_cleared_is_empty() {
+    fn a_cleared_quarantine_is_empty() {
         let mut quarantine = DecodeQuarantine::new();
         assert!(quarantine.is_empty());
         quarantine.put(ObjectKey::new("bad"), Duration::ZERO);

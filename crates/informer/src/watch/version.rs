@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_compare_as_numbers_and_the_rest_not_at_all() {
+    fn only_numeric_versions_are_comparable() {
         assert!(is_older("9", "10"));
         assert!(!is_older("10", "9"));
         assert!(!is_older("10", "10"));

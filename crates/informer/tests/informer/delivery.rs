@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Event, Informer, ObjectKey, Scripted};
 
-use crate::running::{config, run, start, told};
+use crate::running::{config, receive, run, start};
 
 /// A subscriber that is dropped receives nothing, and blocks no other.
 #[tokio::test(start_paused = true)]
@@ -20,17 +20,17 @@ async fn a_requested_object_is_delivered_once_to_its_requester() {
     let list = [config("a", "1"), config("b", "1")];
     script.list(list).await.expect("runs");
     let there = ["added a 1", "added b 1", "synced"];
-    assert_eq!(told(&mut running.events, 3).await, there);
-    assert_eq!(told(&mut other, 3).await, there);
+    assert_eq!(receive(&mut running.events, 3).await, there);
+    assert_eq!(receive(&mut other, 3).await, there);
 
     resync.request(["b", "gone", "a", "b"].map(ObjectKey::new));
     let again = running.events.next_envelope().await.expect("runs");
     assert!(again.requested);
-    assert_eq!(told(&mut running.events, 1).await, ["resynced a"]);
+    assert_eq!(receive(&mut running.events, 1).await, ["resynced a"]);
     script.apply(config("a", "2")).await.expect("runs");
     let next = running.events.next_envelope().await.expect("runs");
     assert!(!next.requested);
-    assert_eq!(told(&mut other, 1).await, ["updated a 1>2"]);
+    assert_eq!(receive(&mut other, 1).await, ["updated a 1>2"]);
 }
 
 /// A late subscriber receives what is there in runs, and may take it so; a run is no longer than
@@ -45,7 +45,7 @@ async fn queued_events_can_be_received_in_batches() {
         let names = (0..100).map(|at| format!("map-{at}"));
         let list: Vec<_> = names.map(|name| config(&name, "1")).collect();
         let tell = script.list(list);
-        let take = told(&mut running.events, 101);
+        let take = receive(&mut running.events, 101);
         let (listed, mut there) = tokio::join!(tell, take);
         listed.expect("runs");
 
@@ -63,7 +63,7 @@ async fn queued_events_can_be_received_in_batches() {
         );
         let end = run.pop().expect("some").event;
         assert!(matches!(end, Event::Synced));
-        let mut names: Vec<_> = (run.iter().filter_map(|told| told.event.object()))
+        let mut names: Vec<_> = (run.iter().filter_map(|envelope| envelope.event.object()))
             .map(|object| format!("added {} 1", object.name_any()))
             .collect();
         there.pop();
@@ -73,7 +73,7 @@ async fn queued_events_can_be_received_in_batches() {
     }
 }
 
-/// What is asked for comes after all that has happened to it, however much waits.
+/// A requested object follows all its earlier events, however many events are queued.
 #[tokio::test(start_paused = true)]
 async fn a_requested_object_is_delivered_after_earlier_events() {
     let (script, source) = Scripted::new();
@@ -154,7 +154,7 @@ async fn an_object_requested_before_the_list_is_delivered_after_it() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     script.list([config("a", "1")]).await.expect("runs");
     assert_eq!(
-        told(&mut running.events, 3).await,
+        receive(&mut running.events, 3).await,
         ["added a 1", "synced", "resynced a"]
     );
 }

@@ -12,7 +12,7 @@ use windlass_informer::{
     WatchErrorCause,
 };
 
-use crate::running::{config, run, start, told};
+use crate::running::{config, receive, run, start};
 
 /// An informer of [`ConfigMap`] takes watchers of its events, more than one, and runs until
 /// it is stopped.
@@ -33,7 +33,7 @@ async fn every_handler_receives_events_until_the_informer_is_stopped() {
     script.delete(config("a", "3")).await.expect("runs");
     for events in [&mut first, &mut second] {
         assert_eq!(
-            told(events, 4).await,
+            receive(events, 4).await,
             ["added a 1", "synced", "updated a 1>2", "deleted a 3"]
         );
     }
@@ -52,7 +52,7 @@ async fn synced_is_published_after_the_first_complete_list() {
     assert_eq!(running.informer.last_sync_resource_version(), None);
     script.change(Change::ListStarted).await.expect("runs");
     script.apply(config("a", "1")).await.expect("runs");
-    assert_eq!(told(&mut running.events, 1).await, ["added a 1"]);
+    assert_eq!(receive(&mut running.events, 1).await, ["added a 1"]);
     assert!(!running.informer.has_synced(), "half a list is no list");
     let ended = Change::ListEnded {
         resource_version: Some("7".to_owned()),
@@ -64,7 +64,7 @@ async fn synced_is_published_after_the_first_complete_list() {
         !running.events.has_synced(),
         "the handler has not received it yet"
     );
-    assert_eq!(told(&mut running.events, 1).await, ["synced"]);
+    assert_eq!(receive(&mut running.events, 1).await, ["synced"]);
     assert!(running.events.has_synced());
     let version = running.informer.last_sync_resource_version();
     assert_eq!(version.as_deref(), Some("7"));
@@ -72,7 +72,7 @@ async fn synced_is_published_after_the_first_complete_list() {
 
 /// Rows: GA-22, GA-43, BO-27
 #[tokio::test(start_paused = true)]
-async fn problems_reach_the_error_handler_and_the_health() {
+async fn errors_are_reported_to_the_error_handler_and_the_health() {
     let problems = Arc::new(Mutex::new(Vec::new()));
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::builder(source)
@@ -83,7 +83,7 @@ async fn problems_reach_the_error_handler_and_the_health() {
         .build();
     let mut running = run(informer);
     script.list([config("a", "1")]).await.expect("runs");
-    told(&mut running.events, 2).await;
+    receive(&mut running.events, 2).await;
     assert!(running.informer.health().is_healthy());
 
     let error = DecodeError::Syntax { line: 1, column: 2 };
@@ -126,7 +126,7 @@ async fn problems_reach_the_error_handler_and_the_health() {
         ]
     );
 
-    // It heals.
+    // The source recovers.
     script.list([config("a", "1")]).await.expect("runs");
     let watching = |state: &HealthState| matches!(state, HealthState::Watching);
     assert!(running.informer.until(watching).await.is_healthy());

@@ -14,14 +14,14 @@ use crate::running::{config, run, start, within_a_day};
 
 /// The next events, each with whether it comes from a list; so it is when it is about an object
 /// of any kind.
-async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
+async fn receive(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        let told = events.next_envelope().await.expect("the informer runs");
-        let from = if told.from_list { "list" } else { "live" };
-        let name = told.event.object().map(|object| object.name_any());
-        let action = told.event.action();
-        let any = told.into_erased();
+        let envelope = events.next_envelope().await.expect("the informer runs");
+        let from = if envelope.from_list { "list" } else { "live" };
+        let name = envelope.event.object().map(|object| object.name_any());
+        let action = envelope.event.action();
+        let any = envelope.into_erased();
         assert_eq!(any.from_list, from == "list");
         let name = name.map_or(String::new(), |name| format!(" {name}"));
         all.push(format!("{from} {action}{name}"));
@@ -39,7 +39,7 @@ async fn an_event_states_whether_it_is_from_a_list() {
     script.list([config("c", "5")]).await.expect("runs");
     script.apply(config("d", "6")).await.expect("runs");
     assert_eq!(
-        told(&mut running.events, 8).await,
+        receive(&mut running.events, 8).await,
         [
             "list CREATE a",
             "live SYNCED",
@@ -54,16 +54,16 @@ async fn an_event_states_whether_it_is_from_a_list() {
 
     // A replay is a list, of objects that were seen live too.
     let mut late = running.informer.subscribe();
-    let mut replay = told(&mut late, 3).await;
+    let mut replay = receive(&mut late, 3).await;
     replay[..2].sort();
     assert_eq!(replay, ["list CREATE c", "list CREATE d", "live SYNCED"]);
     script.apply(config("e", "7")).await.expect("runs");
-    assert_eq!(told(&mut late, 1).await, ["live CREATE e"]);
+    assert_eq!(receive(&mut late, 1).await, ["live CREATE e"]);
 }
 
 /// A list that breaks off and begins again is a list all the time.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_is_a_list() {
+async fn events_of_an_aborted_list_are_from_a_list() {
     let (script, mut running) = start();
     script.change(Change::ListStarted).await.expect("runs");
     script.apply(config("a", "1")).await.expect("runs");
@@ -79,12 +79,12 @@ async fn a_list_that_breaks_off_is_a_list() {
     let list = [config("a", "1"), config("b", "1")];
     script.list(list).await.expect("runs");
     assert_eq!(
-        told(&mut running.events, 3).await,
+        receive(&mut running.events, 3).await,
         ["list CREATE a", "list CREATE b", "live SYNCED"]
     );
 }
 
-/// It may have been in the list, so it must not count as new.
+/// The list can have contained the object, which therefore is not new.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_decodes_late_counts_as_from_a_list() {
     let (script, mut running) = start();
@@ -105,7 +105,7 @@ async fn an_object_that_decodes_late_counts_as_from_a_list() {
     script.change(ended).await.expect("runs");
     script.apply(object).await.expect("runs");
     assert_eq!(
-        told(&mut running.events, 2).await,
+        receive(&mut running.events, 2).await,
         ["live SYNCED", "list CREATE bad"]
     );
 }
@@ -125,7 +125,7 @@ async fn events_replayed_after_a_restart_are_from_a_list() {
     let list = [config("a", "1"), config("b", "2")];
     script.list(list).await.expect("runs");
     script.apply(config("c", "3")).await.expect("runs");
-    let mut events = told(&mut running.events, 4).await;
+    let mut events = receive(&mut running.events, 4).await;
     events[..2].sort();
     assert_eq!(
         events,
@@ -159,10 +159,10 @@ async fn an_event_states_the_epoch_of_its_version() {
     script.apply(config("d", "7")).await.expect("runs");
     let mut all = Vec::new();
     for _ in 0..9 {
-        let told = running.events.next_envelope().await.expect("runs");
-        let (epoch, restored) = (told.epoch, told.restored);
-        let name = told.event.object().map(|object| object.name_any());
-        let any = told.clone().into_erased();
+        let envelope = running.events.next_envelope().await.expect("runs");
+        let (epoch, restored) = (envelope.epoch, envelope.restored);
+        let name = envelope.event.object().map(|object| object.name_any());
+        let any = envelope.clone().into_erased();
         assert_eq!((any.epoch, any.restored), (epoch, restored));
         let history = if restored { "restored" } else { "known" };
         all.push(format!("{epoch} {history} {}", name.unwrap_or_default()));
@@ -181,8 +181,8 @@ async fn an_event_states_the_epoch_of_its_version() {
     assert_eq!(all, expected);
     let mut late = running.informer.subscribe();
     for _ in 0..5 {
-        let told = late.next_envelope().await.expect("runs");
-        assert_eq!((told.epoch, told.restored), (1, false));
+        let envelope = late.next_envelope().await.expect("runs");
+        assert_eq!((envelope.epoch, envelope.restored), (1, false));
     }
 }
 
@@ -192,7 +192,7 @@ async fn a_relist_that_is_requested_ends_with_synced() {
     let (script, mut running) = start();
     script.list([config("a", "1")]).await.expect("runs");
     assert_eq!(
-        told(&mut running.events, 2).await,
+        receive(&mut running.events, 2).await,
         ["list CREATE a", "live SYNCED"]
     );
     running.informer.relist();
@@ -203,7 +203,7 @@ async fn a_relist_that_is_requested_ends_with_synced() {
     script.list(list).await.expect("runs");
     script.list([config("b", "2")]).await.expect("runs");
     assert_eq!(
-        told(&mut running.events, 3).await,
+        receive(&mut running.events, 3).await,
         ["list CREATE b", "live SYNCED", "list DELETE a"]
     );
 }
@@ -261,8 +261,8 @@ async fn a_list_makes_progress_with_each_object_more_than_before() {
     assert!(informer.last_list_progress() > last);
 }
 
-/// Of a source that was run before, the changes before its next list are about the last run, but
-/// not its errors.
+/// A source that is run again drops the changes before its next list, because they belong to the
+/// previous run, but not the errors.
 #[tokio::test(start_paused = true)]
 async fn a_script_that_is_run_again_skips_objects_before_its_list_and_no_error() {
     let (script, source) = Scripted::<ConfigMap>::new();

@@ -1,9 +1,9 @@
 //! Tests of `Informer` through its public API: its settings, its runs, its events.
 
-// What there is.
+// Helpers.
 mod running;
 
-// An informer, from its parts to its words.
+// The parts of an informer, its lifecycle and its events.
 mod parts;
 
 mod lifecycle;

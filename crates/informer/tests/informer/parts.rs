@@ -19,7 +19,7 @@ use windlass_informer::{
     InvalidListWatch, LazyObject, ListWatch, ObjectKey, Scripted, Source, Uid, WatchError,
 };
 
-use crate::running::{config, run, start, told};
+use crate::running::{config, receive, run, start};
 
 /// Rows: GA-44
 #[tokio::test(start_paused = true)]
@@ -41,13 +41,13 @@ async fn a_subscription_is_also_a_stream_of_its_events() {
 }
 
 #[test]
-fn a_uid_is_printed_as_it_is() {
+fn a_uid_is_displayed_unchanged() {
     assert_eq!(Uid::from("0b2c").to_string(), "0b2c");
 }
 
 /// Rows: GA-44, CK-16, CK-23, BO-08
 #[tokio::test(start_paused = true)]
-async fn the_store_and_its_indexes_have_any_number_of_readers() {
+async fn the_store_and_its_indexes_can_be_read_concurrently() {
     let by_value = Index::new(|config: &ConfigMap| config.data.clone()?.remove("value"));
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).index(&by_value).build();
@@ -57,7 +57,7 @@ async fn the_store_and_its_indexes_have_any_number_of_readers() {
         .list([config("a", "1"), config("b", "1"), config("c", "2")])
         .await
         .expect("runs");
-    told(&mut running.events, 4).await;
+    receive(&mut running.events, 4).await;
     let found = |value: &str| {
         let found = store.by(&by_value, value).expect("declared");
         let mut names: Vec<_> = found.iter().map(|config| config.name_any()).collect();
@@ -68,7 +68,7 @@ async fn the_store_and_its_indexes_have_any_number_of_readers() {
     assert_eq!(found("2"), ["c"]);
     script.apply(config("b", "2")).await.expect("runs");
     script.delete(config("c", "3")).await.expect("runs");
-    told(&mut running.events, 2).await;
+    receive(&mut running.events, 2).await;
     assert_eq!(
         (found("1"), found("2")),
         (vec!["a".to_owned()], vec!["b".to_owned()])
@@ -96,7 +96,7 @@ async fn a_panic_in_an_index_function_affects_only_its_entry() {
         .list([config("bad", "1"), config("good", "1")])
         .await
         .expect("runs");
-    told(&mut running.events, 3).await;
+    receive(&mut running.events, 3).await;
     assert!(store.by(&fussy, "bad").expect("declared").is_empty());
     assert_eq!(store.by(&fussy, "good").expect("declared").len(), 1);
     assert_eq!(store.len(), 2);
@@ -135,14 +135,17 @@ async fn a_user_defined_source_works_like_an_api() {
 
     let mut running = run(Informer::new(Fixed(vec![config("a", "1")])));
     assert_eq!(running.informer.resource(), "fixed");
-    assert_eq!(told(&mut running.events, 2).await, ["added a 1", "synced"]);
+    assert_eq!(
+        receive(&mut running.events, 2).await,
+        ["added a 1", "synced"]
+    );
 }
 
 /// No selector is no filter, and a list sees one namespace if the `Api` does.
 ///
 /// Rows: GA-04, GA-41, GA-47
 #[tokio::test(start_paused = true)]
-async fn an_informer_lists_what_its_api_reaches_and_filters_nothing_unasked() {
+async fn an_informer_lists_the_namespaces_of_its_api_without_a_default_filter() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let service = tower::service_fn({
         let asked = Arc::clone(&asked);
@@ -188,7 +191,7 @@ async fn an_informer_lists_what_its_api_reaches_and_filters_nothing_unasked() {
     drop((one, web));
 }
 
-/// What an informer is called in its health and its errors.
+/// The name of an informer in its health and its errors.
 ///
 /// Rows: GA-47
 #[tokio::test]
@@ -250,8 +253,8 @@ async fn debug_output_names_what_it_is_and_shows_no_content() {
     let built = format!("{builder:?}");
     let mut running = run(builder.build());
     script.list([object()]).await.expect("runs");
-    let told = running.events.next_envelope().await.expect("runs");
-    let clone = told.clone();
+    let envelope = running.events.next_envelope().await.expect("runs");
+    let clone = envelope.clone();
     let erased: Arc<dyn ErasedObject> = Arc::new(object());
     let service = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
@@ -281,7 +284,7 @@ async fn debug_output_names_what_it_is_and_shows_no_content() {
             "EventEnvelope { event: CREATE web, from_list: true, ",
         ),
         (
-            format!("{:?}", told.into_erased()),
+            format!("{:?}", envelope.into_erased()),
             "EventEnvelope { event: CREATE web, from_list: true, ",
         ),
         (format!("{erased:?}"), "ErasedObject(web)"),

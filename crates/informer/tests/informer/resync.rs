@@ -65,7 +65,7 @@ async fn the_first_resync_of_an_object_is_at_most_a_period_and_a_slice_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_period_that_is_longer_than_time_is_never_over() {
+async fn an_overflowing_period_never_ends() {
     let century = Duration::from_secs(100 * 365 * 24 * 3600);
     for period in [Duration::MAX, Duration::MAX / 2, Duration::ZERO] {
         let (script, source) = Scripted::new();
@@ -122,7 +122,7 @@ async fn changes_and_resyncs_take_turns() {
             {
                 break;
             }
-            // There is always another change by the time that this one is taken.
+            // The next change is always queued before this one is received.
             tokio::time::advance(Duration::from_millis(100)).await;
         }
     };

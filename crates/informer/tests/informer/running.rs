@@ -31,12 +31,12 @@ pub(crate) fn run(informer: Informer<ConfigMap>) -> Running {
 }
 
 /// The next events, in words.
-pub(crate) async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
+pub(crate) async fn receive(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
     let version = |config: &ConfigMap| config.resource_version().unwrap_or_default();
-    let mut told = Vec::new();
-    while told.len() < count {
+    let mut received = Vec::new();
+    while received.len() < count {
         let event = within_a_day(events.next()).await;
-        told.push(match event.expect("the informer runs") {
+        received.push(match event.expect("the informer runs") {
             Event::Added(object) => format!("added {} {}", object.name_any(), version(&object)),
             Event::Updated { old, new } => {
                 format!(
@@ -57,7 +57,7 @@ pub(crate) async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> 
             _ => "synced".to_owned(),
         });
     }
-    told
+    received
 }
 
 /// Time is paused, and so a day is nothing; but a test that waits for what never comes must end.

@@ -17,7 +17,7 @@ use windlass_informer::{
     Subscription, Verb, WatchError, WatchErrorCause,
 };
 
-use crate::running::{config, told};
+use crate::running::{config, receive};
 
 /// A script that counts how often it is run.
 struct Counted {
@@ -66,12 +66,12 @@ fn counted() -> (Script<ConfigMap>, Informer<ConfigMap>, Arc<AtomicUsize>) {
     (script, informer.build(), runs)
 }
 
-/// Lets all tasks go as far as they can, on paused time.
+/// Lets all tasks run until they wait, on paused time.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// Nothing comes, however long one waits.
+/// Returns whether no event arrives within an hour.
 async fn is_silent(events: &mut Subscription<ConfigMap>) -> bool {
     timeout(Duration::from_secs(3600), events.next())
         .await
@@ -83,7 +83,7 @@ async fn is_silent(events: &mut Subscription<ConfigMap>) -> bool {
 ///
 /// Rows: CK-11
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_leaves_hands_the_run_over_and_nothing_is_lost() {
+async fn a_cancelled_caller_hands_over_the_run_without_losing_events() {
     let (script, informer, runs) = counted();
     let mut callers: Vec<_> = (0..6).map(|_| Caller::of(&informer)).collect();
     let mut events = informer.subscribe();
@@ -95,10 +95,10 @@ async fn a_caller_that_leaves_hands_the_run_over_and_nothing_is_lost() {
         }
     };
     let read = async {
-        assert_eq!(told(&mut events, 2).await, ["added a 0", "synced"]);
+        assert_eq!(receive(&mut events, 2).await, ["added a 0", "synced"]);
         for version in 1..60 {
             let update = format!("updated a {}>{version}", version - 1);
-            assert_eq!(told(&mut events, 1).await, [update]);
+            assert_eq!(receive(&mut events, 1).await, [update]);
             if version % 10 == 0 {
                 let caller = callers.remove(0);
                 if version % 20 == 0 {
@@ -118,22 +118,22 @@ async fn a_caller_that_leaves_hands_the_run_over_and_nothing_is_lost() {
 
 /// The new driver is woken by what the old one waited for: time, too.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_takes_over_waits_for_all_that_the_last_one_waited_for() {
+async fn a_caller_that_takes_over_waits_for_the_same_tasks() {
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).resync(Duration::from_secs(64));
     let informer = informer.build();
     let (first, second) = (Caller::of(&informer), Caller::of(&informer));
     let mut events = informer.subscribe();
     script.list([config("a", "1")]).await.expect("runs");
-    assert_eq!(told(&mut events, 2).await, ["added a 1", "synced"]);
+    assert_eq!(receive(&mut events, 2).await, ["added a 1", "synced"]);
     first.stop().await;
-    assert_eq!(told(&mut events, 1).await, ["resynced a"]);
+    assert_eq!(receive(&mut events, 1).await, ["resynced a"]);
     script.apply(config("a", "2")).await.expect("runs");
-    assert_eq!(told(&mut events, 1).await, ["updated a 1>2"]);
+    assert_eq!(receive(&mut events, 1).await, ["updated a 1>2"]);
     events.resync_handle().request([ObjectKey::new("a")]);
-    assert_eq!(told(&mut events, 1).await, ["resynced a"]);
+    assert_eq!(receive(&mut events, 1).await, ["resynced a"]);
     let mut late = informer.subscribe();
-    assert_eq!(told(&mut late, 2).await, ["added a 2", "synced"]);
+    assert_eq!(receive(&mut late, 2).await, ["added a 2", "synced"]);
     second.stop().await;
 }
 
@@ -148,7 +148,7 @@ async fn a_call_of_run_counts_before_it_is_polled() {
     first.stop().await;
     let task = tokio::spawn(second);
     script.list([config("a", "1")]).await.expect("runs");
-    assert_eq!(told(&mut events, 2).await, ["added a 1", "synced"]);
+    assert_eq!(receive(&mut events, 2).await, ["added a 1", "synced"]);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     stop.cancel();
     task.await.expect("no panic").expect("stopped");
@@ -164,8 +164,8 @@ async fn an_informer_that_has_stopped_can_be_run_again() {
     let caller = Caller::of(&informer);
     let mut events = informer.subscribe();
     script.list([config("a", "1")]).await.expect("runs");
-    assert_eq!(told(&mut events, 2).await, ["added a 1", "synced"]);
-    let take = told(&mut events, 1);
+    assert_eq!(receive(&mut events, 2).await, ["added a 1", "synced"]);
+    let take = receive(&mut events, 1);
     let again = [config("a", "1"), config("b", "1")];
     let (listed, added) = tokio::join!(script.list(again), take);
     listed.expect("runs");
@@ -191,14 +191,14 @@ async fn an_informer_that_has_stopped_can_be_run_again() {
     let list = [config("b", "1"), config("c", "1")];
     script.list(list).await.expect("runs");
     for events in [&mut early, &mut events] {
-        let mut there = told(events, 3).await;
+        let mut there = receive(events, 3).await;
         there[..2].sort();
         assert_eq!(there, ["added b 1", "added c 1", "synced"]);
     }
     assert!(!store.contains(&ObjectKey::new("a")));
     let same = store.get(&ObjectKey::new("b")).expect("there");
     assert!(Arc::ptr_eq(&kept, &same), "it was stored again");
-    let (deleted, event) = tokio::join!(script.delete(config("b", "2")), told(&mut events, 1));
+    let (deleted, event) = tokio::join!(script.delete(config("b", "2")), receive(&mut events, 1));
     deleted.expect("runs");
     assert_eq!(event, ["deleted b 2"]);
     assert_eq!(runs.load(Ordering::Relaxed), 2);
@@ -275,7 +275,7 @@ async fn failure(ends: impl FnOnce() -> WatchError + Send + 'static) -> Informer
 
     let mut events = informer.subscribe();
     script.list([config("a", "1")]).await.expect("runs");
-    assert_eq!(told(&mut events, 2).await, ["added a 1", "synced"]);
+    assert_eq!(receive(&mut events, 2).await, ["added a 1", "synced"]);
     third.stop().await;
     first
 }
@@ -323,7 +323,7 @@ async fn a_source_that_panics_is_an_error_of_every_caller() {
 
 /// Callers join and leave on several threads, and each sees a history without a gap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn callers_that_come_and_go_on_threads_lose_nothing() {
+async fn callers_that_start_and_stop_on_threads_lose_no_events() {
     const VERSIONS: usize = 20_000;
     let (script, source) = Scripted::new();
     let informer = Informer::new(source);

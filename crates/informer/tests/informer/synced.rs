@@ -123,7 +123,7 @@ async fn an_informer_that_is_stopped_is_an_error_at_once() {
     run.abort();
 }
 
-/// What it knew before is out of date: it is synced when it has listed again.
+/// The previous objects can be obsolete: the informer is synced after its next list.
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_is_run_again_syncs_again() {
     let (script, source) = Scripted::<ConfigMap>::new();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use windlass_informer::{Index, Informer, Scripted, Verb, WatchError, WatchErrorCause};
 
-use crate::running::{config, run, told, within_a_day};
+use crate::running::{config, receive, run, within_a_day};
 
 /// A payload that panics again when it is dropped.
 struct Bomb;
@@ -18,7 +18,7 @@ impl Drop for Bomb {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_handler_that_panics_ends_nothing() {
+async fn a_panic_in_the_error_handler_does_not_stop_the_informer() {
     let handlers: [fn(); 2] = [|| panic!("no"), || panic_any(Bomb)];
     for handler in handlers {
         let (script, source) = Scripted::<ConfigMap>::new();
@@ -37,12 +37,15 @@ async fn an_error_handler_that_panics_ends_nothing() {
             .expect("runs");
         let list = [config("a", "1")];
         within_a_day(script.list(list)).await.expect("runs");
-        assert_eq!(told(&mut running.events, 2).await, ["added a 1", "synced"]);
+        assert_eq!(
+            receive(&mut running.events, 2).await,
+            ["added a 1", "synced"]
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_ends_nothing() {
+async fn a_panic_in_an_index_function_does_not_stop_the_informer() {
     let by_name = Index::new(|config: &ConfigMap| {
         if config.name_any() == "bomb" {
             panic_any(Bomb);
@@ -56,7 +59,7 @@ async fn an_index_function_that_panics_ends_nothing() {
     let mut running = run(informer);
     let list = ["bad", "bomb", "good"].map(|name| config(name, "1"));
     within_a_day(script.list(list)).await.expect("runs");
-    told(&mut running.events, 4).await;
+    receive(&mut running.events, 4).await;
     for (name, found) in [("bad", 0), ("bomb", 0), ("good", 1)] {
         assert_eq!(store.by(&by_name, name).expect("declared").len(), found);
     }

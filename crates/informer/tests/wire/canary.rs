@@ -123,7 +123,7 @@ async fn an_object_is_logged_in_one_short_line_whatever_its_name_uid_and_version
                 let server = Server::new(script);
                 let mut wire = Wire::run(source(&server).streamed_lists(is_streamed), server);
                 // An update is none if its version is the same.
-                wire.told(3).await;
+                wire.receive(3).await;
                 // On paused time: until the object that does not decode was requested.
                 tokio::time::sleep(Duration::from_secs(60)).await;
                 let logged = log.0.lock().expect("no panic").clone();

@@ -13,11 +13,11 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_up_at_once_is_not_asked_in_a_hot_loop() {
+async fn immediate_disconnects_cause_no_busy_loop() {
     let mut answers = vec![Answer::lines([END.to_owned()])];
     answers.extend((0..20).map(|_| Answer::lines([])));
     let mut wire = Wire::start(answers);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     wire.requests(21).await;
     let waits = wire.waits();
     assert!(waits[0] >= Duration::from_millis(400), "{waits:?}");
@@ -28,13 +28,13 @@ async fn a_server_that_hangs_up_at_once_is_not_asked_in_a_hot_loop() {
 
 /// Rows: BO-02
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_cut_and_resumed() {
+async fn a_silent_watch_is_aborted_and_resumed() {
     let mut wire = Wire::start([
         Answer::lines([END.to_owned()]).then_hang(),
         Answer::json(200, &list("10", &[])),
         Answer::lines([added("a", 11, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added a"]);
     let silence = wire.waits()[0];
     assert!(
         silence >= ListWatch::<ConfigMap>::DEFAULT_SILENCE,
@@ -54,7 +54,7 @@ async fn a_watch_that_falls_silent_is_cut_and_resumed() {
 #[tokio::test(start_paused = true)]
 async fn a_response_without_a_head_times_out() {
     let mut wire = Wire::start([Answer::never(), Answer::lines([END.to_owned()]).then_hang()]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,8 +70,8 @@ async fn each_form_of_an_expired_error_causes_a_relist() {
             answer,
             Answer::lines([added("c", 12, "1"), END.replace("10", "20")]).then_hang(),
         ]);
-        assert_eq!(wire.told(1).await, ["synced"]);
-        while wire.told(1).await != ["added c"] {}
+        assert_eq!(wire.receive(1).await, ["synced"]);
+        while wire.receive(1).await != ["added c"] {}
         assert!(
             wire.asked(2).contains("sendInitialEvents"),
             "{}",
@@ -97,7 +97,7 @@ async fn an_error_other_than_expired_resumes_the_watch() {
             answer,
             Answer::lines([added("a", 11, "1")]).then_hang(),
         ]);
-        assert_eq!(wire.told(2).await, ["synced", "added a"]);
+        assert_eq!(wire.receive(2).await, ["synced", "added a"]);
         assert!(
             wire.asked(2).contains("resourceVersion=10"),
             "{}",
@@ -118,7 +118,7 @@ async fn a_requested_retry_delay_is_respected() {
         Answer::json(429, "slow down"),
         Answer::lines([END.to_owned()]).then_hang(),
     ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     let waits = wire.waits();
     assert!(waits[0] >= Duration::from_secs(7), "{waits:?}");
     assert!(waits[1] >= Duration::from_secs(3), "{waits:?}");
@@ -127,7 +127,7 @@ async fn a_requested_retry_delay_is_respected() {
 
 /// kube's own client repeats such answers by itself, up to fifteen times, and reports none.
 #[tokio::test(start_paused = true)]
-async fn no_middleware_repeats_our_requests() {
+async fn requests_are_not_repeated_by_a_middleware() {
     let server = Server::new([
         Answer::json(503, "").retry_after(1),
         Answer::lines([END.to_owned()]).then_hang(),
@@ -138,7 +138,7 @@ async fn no_middleware_repeats_our_requests() {
     let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
     let health = wire.informer.until(down).await;
     assert!(health.to_string().contains("503"), "{health}");
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     assert_eq!(wire.server.requests().len(), 2);
 }
 

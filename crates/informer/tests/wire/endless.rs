@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_continue_that_leads_to_itself_is_not_followed() {
+async fn a_repeated_continue_token_aborts_the_list() {
     let server = Server::new([]).otherwise(|_| Answer::json(200, &page("7", &[("a", 1)], "on")));
     check(
         server,
@@ -27,7 +27,7 @@ async fn a_continue_that_leads_to_itself_is_not_followed() {
 
 /// The tokens differ, and the pages do not.
 #[tokio::test(start_paused = true)]
-async fn pages_without_new_objects_are_not_followed_without_end() {
+async fn the_number_of_pages_without_new_objects_is_limited() {
     let count = AtomicUsize::new(0);
     let server = Server::new([]).otherwise(move |_| {
         let token = count.fetch_add(1, Ordering::Relaxed).to_string();
@@ -37,7 +37,7 @@ async fn pages_without_new_objects_are_not_followed_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn empty_pages_are_not_followed_without_end() {
+async fn the_number_of_empty_pages_is_limited() {
     let count = AtomicUsize::new(0);
     let server = Server::new([]).otherwise(move |_| {
         let token = count.fetch_add(1, Ordering::Relaxed).to_string();
@@ -49,7 +49,7 @@ async fn empty_pages_are_not_followed_without_end() {
 /// One object decodes on every second page only, so that the number of undecodable objects goes up
 /// and down.
 #[tokio::test(start_paused = true)]
-async fn pages_that_show_an_object_in_turn_decodable_and_not_are_not_followed_without_end() {
+async fn the_number_of_pages_with_an_alternately_decodable_object_is_limited() {
     for repeats in [false, true] {
         let count = AtomicUsize::new(0);
         let server = Server::new([]).otherwise(move |_| {
@@ -129,7 +129,7 @@ async fn a_relist_of_many_unchanged_objects_is_complete() {
             Answer::lines([]).then_hang_for_good(),
         ]);
         let mut wire = Wire::run(source(&server).streamed_lists(is_streamed), server);
-        wire.told(names.len() + 1).await;
+        wire.receive(names.len() + 1).await;
         wire.requests(4).await;
         let resumed = wire.asked(3);
         assert!(
@@ -161,8 +161,8 @@ async fn a_long_list_is_listed_without_a_pause() {
     answers.push(Answer::lines([]).then_hang());
     let mut wire = Wire::pages(answers);
     let began = tokio::time::Instant::now();
-    let told = wire.told(258).await;
-    assert_eq!(told[257], "synced");
+    let received = wire.receive(258).await;
+    assert_eq!(received[257], "synced");
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
@@ -189,7 +189,7 @@ async fn a_list_of_many_pages_that_do_not_decode_syncs() {
         .build();
     let mut wire = Wire::follow(informer, server);
     let began = tokio::time::Instant::now();
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert_eq!(wire.informer.health().undecodable.len(), PAGES * 500);
 }
@@ -204,7 +204,7 @@ async fn an_endless_page_times_out() {
         Answer::json(200, &list("7", &[("a", 1)])),
         Answer::lines([]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    assert_eq!(wire.receive(2).await, ["added a", "synced"]);
     for wait in &wire.waits()[..2] {
         assert!(wait.as_secs() >= 300 && wait.as_secs() < 335, "{wait:?}");
     }
@@ -236,7 +236,7 @@ async fn a_streamed_list_without_an_end_times_out_while_objects_change() {
         Answer::lines([]).then_hang(),
     ]);
     let began = tokio::time::Instant::now();
-    while wire.told(1).await != ["synced"] {}
+    while wire.receive(1).await != ["synced"] {}
     assert!(
         began.elapsed() < Duration::from_secs(90),
         "{:?}",
@@ -259,7 +259,7 @@ async fn a_long_streamed_list_without_an_end_times_out_while_objects_change() {
     let source = source(&server).decoders(NonZeroUsize::new(4).expect("above zero"));
     let mut wire = Wire::run(source, server);
     let began = tokio::time::Instant::now();
-    while wire.told(1).await != ["synced"] {}
+    while wire.receive(1).await != ["synced"] {}
     assert!(
         began.elapsed() < Duration::from_secs(90),
         "{:?}",
@@ -280,7 +280,7 @@ async fn a_slow_long_streamed_list_is_accepted() {
         .then_hang()]);
     let source = source(&server).decoders(NonZeroUsize::new(4).expect("above zero"));
     let mut wire = Wire::run(source, server);
-    assert_eq!(wire.told(701).await[700], "synced");
+    assert_eq!(wire.receive(701).await[700], "synced");
     assert_eq!(wire.server.requests().len(), 1);
 }
 
@@ -300,7 +300,7 @@ async fn an_endless_streamed_list_times_out() {
         Answer::json(200, &list("30", &[("a", 20)])),
         Answer::lines([]).then_hang(),
     ]);
-    while wire.told(1).await != ["synced"] {}
+    while wire.receive(1).await != ["synced"] {}
     for wait in &wire.waits()[..2] {
         assert!(wait.as_secs() >= 300 && wait.as_secs() < 335, "{wait:?}");
     }
@@ -317,9 +317,9 @@ async fn the_time_in_which_the_informer_waits_for_a_handler_is_not_counted() {
     for _ in 0..6 {
         // On paused time: six of them are longer than a list may take.
         tokio::time::sleep(Duration::from_secs(200)).await;
-        wire.told(100).await;
+        wire.receive(100).await;
     }
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     let streams = wire.server.requests();
     let streams = streams
         .iter()
@@ -338,7 +338,7 @@ async fn repeated(wire: Wire) {
     assert_eq!(wire.informer.store().list()[0].name(), "a");
 }
 
-/// What `server` answers costs at most `most` requests in ten minutes, and is reported.
+/// The answers of `server` cause at most `most` requests in ten minutes, and are reported.
 async fn check(server: Server, why: &str, most: usize) {
     let wire = Wire::run(source(&server).streamed_lists(false), server);
     let down = |state: &HealthState| matches!(state, HealthState::Down { .. });

@@ -59,7 +59,7 @@ async fn repeated_reads_of_the_whole_store_keep_no_more_decoded_than_the_cache_a
 
 /// Rows: BO-45
 #[tokio::test(start_paused = true)]
-async fn without_a_cache_nothing_stays_decoded() {
+async fn without_a_cache_no_object_stays_decoded() {
     let wire = many_in(0, []).await;
     for _ in 0..3 {
         assert!(wire.read("o-0").upgrade().is_none());
@@ -214,15 +214,15 @@ async fn a_store_configured_to_keep_objects_decoded_keeps_them() {
     let server = Server::new([Answer::lines(first_list(MANY)).then_hang_for_good()]);
     let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
     let mut wire = Wire::run(ListWatch::new(api).decoded(), server);
-    wire.told(MANY + 1).await;
+    wire.receive(MANY + 1).await;
     let read_once = wire.read("o-0");
     wire.read_others();
     assert!(read_once.upgrade().is_some());
 }
 
-/// Who an object is, and its labels and owners, can be had for nothing.
+/// The identity, labels and owners of an object are available without decoding it.
 #[tokio::test(start_paused = true)]
-async fn inspecting_the_kept_form_decodes_nothing() {
+async fn inspecting_the_stored_form_does_not_decode() {
     let wire = many([]).await;
     let store = wire.informer.store();
     let kept = store.list_lazy();
@@ -239,14 +239,14 @@ async fn inspecting_the_kept_form_decodes_nothing() {
 
 /// The last state of an object whose delete no watch showed is the one that was kept.
 #[tokio::test(start_paused = true)]
-async fn a_deleted_object_is_delivered_in_its_kept_form() {
+async fn a_deleted_object_is_delivered_in_its_stored_form() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "7"), added("b", 2, "8"), END.to_owned()]),
         Answer::lines([deleted("a", 11), crate::text::error(410, "Expired")]),
         Answer::lines([END.replace("10", "20")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "added b", "synced"]);
-    assert_eq!(wire.told(2).await, ["deleted a", "missed b"]);
+    assert_eq!(wire.receive(3).await, ["added a", "added b", "synced"]);
+    assert_eq!(wire.receive(2).await, ["deleted a", "missed b"]);
 }
 
 const MANY: usize = 64;
@@ -268,7 +268,7 @@ async fn many_in(cache: usize, then: impl IntoIterator<Item = Answer>) -> Wire {
     });
     let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
     let mut wire = Wire::run(ListWatch::new(api).seed(7).decode_cache(cache), server);
-    wire.told(MANY + 1).await;
+    wire.receive(MANY + 1).await;
     wire
 }
 

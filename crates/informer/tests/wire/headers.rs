@@ -29,7 +29,7 @@ async fn no_request_accepts_compression() {
     }
 }
 
-/// Whole objects are not fetched where their metadata is enough.
+/// An informer of metadata does not request complete objects.
 #[tokio::test(start_paused = true)]
 async fn a_list_and_watch_of_metadata_asks_for_metadata_in_every_request() {
     for is_streamed in [true, false] {

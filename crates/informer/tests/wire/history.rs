@@ -15,7 +15,7 @@ use crate::{
 ///
 /// Rows: BO-01
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_from_the_past_ends_nothing_and_brings_nothing_back() {
+async fn a_streamed_list_from_the_past_changes_no_objects() {
     let mut wire = Wire::start([
         Answer::lines([
             added("a", 1, "1"),
@@ -30,7 +30,7 @@ async fn a_streamed_list_from_the_past_ends_nothing_and_brings_nothing_back() {
         Answer::lines([added("d", 23, "1")]).then_hang(),
     ]);
     assert_eq!(
-        wire.told(4).await,
+        wire.receive(4).await,
         ["added a", "synced", "added b", "added d"]
     );
     assert!(wire.asked(3).contains("limit=500"), "{}", wire.asked(3));
@@ -52,7 +52,7 @@ async fn an_object_that_decodes_since_the_last_list_is_added() {
         Answer::lines([error(410, "Expired")]),
         Answer::lines([added("a", 1, "1"), added("old", 3, "1"), end(12)]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added old"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added old"]);
     assert_eq!(wire.server.requests().len(), 3);
 }
 
@@ -67,14 +67,14 @@ async fn a_streamed_list_with_many_deleted_objects_is_aborted() {
         Answer::json(200, &list("22", &[("a", 1)])),
         Answer::lines([added("d", 23, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added d"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added d"]);
     let began = wire.server.requests()[2].0;
     assert!(wire.server.requests()[3].0 - began < Duration::from_secs(5));
 }
 
-/// What a refused stream has shown is forgotten with it.
+/// The objects of a refused stream are dropped with it.
 #[tokio::test(start_paused = true)]
-async fn a_refused_streams_objects_never_come_later() {
+async fn objects_of_a_refused_stream_are_never_delivered() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1"), end(20)]),
         Answer::lines([error(410, "Expired")]),
@@ -91,7 +91,7 @@ async fn a_refused_streams_objects_never_come_later() {
         .then_hang(),
     ]);
     assert_eq!(
-        wire.told(4).await,
+        wire.receive(4).await,
         ["added a", "synced", "added d", "added e"]
     );
     assert!(wire.asked(5).contains("sendInitialEvents"));
@@ -109,7 +109,7 @@ async fn a_streamed_list_with_large_deleted_objects_is_aborted() {
         Answer::json(200, &list("22", &[("a", 1)])),
         Answer::lines([added("d", 23, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added d"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added d"]);
     let wait = wire.waits()[2];
     assert!(wait < Duration::from_secs(5), "{wait:?}");
 }
@@ -136,12 +136,12 @@ async fn a_restored_cluster_is_detected_after_silence_and_its_objects_are_delive
         Answer::lines([modified("b", 51, "2"), deleted("c", 52)]).then_hang(),
     ]);
     assert_eq!(
-        wire.told(4).await,
+        wire.receive(4).await,
         ["added a", "added b", "added d", "synced"]
     );
     assert_eq!(wire.informer.store().epoch(), 0);
     assert_eq!(
-        wire.told(8).await,
+        wire.receive(8).await,
         [
             "missed a",
             "added a",
@@ -187,11 +187,11 @@ async fn a_restored_cluster_without_objects_is_reported() {
         Answer::json(200, &list("50", &[])),
         Answer::lines([]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "synced"]);
+    assert_eq!(wire.receive(2).await, ["synced", "synced"]);
     assert_eq!(wire.informer.store().epoch(), 1);
 }
 
-/// What both histories call version 40 of `a` need not be the same state.
+/// Version 40 of `a` can be a different state in each history.
 #[tokio::test(start_paused = true)]
 async fn a_version_of_another_epoch_is_not_compared() {
     let restored = list("50", &[("a", 40)]).replace(r#"{"value":"1"}"#, r#"{"value":"restored"}"#);
@@ -201,7 +201,7 @@ async fn a_version_of_another_epoch_is_not_compared() {
         Answer::json(200, &restored),
         Answer::lines([]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "updated a"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "updated a"]);
     let a = ObjectKey::new("a").within("default");
     let a = wire.informer.store().get(&a).expect("there");
     assert_eq!(a.data.as_ref().expect("some")["value"], "restored");
@@ -221,7 +221,7 @@ async fn the_objects_of_a_restored_cluster_are_delivered_despite_a_broken_list()
         Answer::lines([bookmark(60)]).then_hang(),
     ]);
     assert_eq!(
-        pages.told(6).await,
+        pages.receive(6).await,
         [
             "added a",
             "added b",
@@ -239,7 +239,7 @@ async fn the_objects_of_a_restored_cluster_are_delivered_despite_a_broken_list()
 ///
 /// Rows: BO-02
 #[tokio::test(start_paused = true)]
-async fn a_quiet_server_that_is_where_it_was_is_asked_for_one_object_and_watched_on() {
+async fn a_silent_server_with_an_unchanged_version_is_watched_without_a_relist() {
     let server = Server::new([Answer::lines([added("a", 1, "1"), end(10)]).then_hang()]).otherwise(
         |asked| {
             if asked.contains("watch=true") {
@@ -274,9 +274,13 @@ async fn a_streamed_list_may_show_many_new_and_many_older_objects() {
         Answer::lines([error(410, "Expired")]),
         Answer::lines(older.chain(newer).chain([end(20), added("last", 21, "1")])).then_hang(),
     ]);
-    let told = wire.told(302).await;
-    assert_eq!(told[301], "added last");
-    assert!(told[151..].iter().all(|event| event.starts_with("added ")));
+    let received = wire.receive(302).await;
+    assert_eq!(received[301], "added last");
+    assert!(
+        received[151..]
+            .iter()
+            .all(|event| event.starts_with("added "))
+    );
     assert_eq!(wire.server.requests().len(), 3);
     assert_eq!(wire.informer.store().len(), 301);
 }
@@ -289,7 +293,7 @@ async fn only_a_marked_bookmark_ends_a_streamed_list() {
         Answer::lines([added("c", 11, "1"), end(12), added("d", 13, "1")]).then_hang(),
     ]);
     assert_eq!(
-        wire.told(5).await,
+        wire.receive(5).await,
         ["added a", "added b", "synced", "added c", "added d"]
     );
     assert_eq!(wire.informer.list_version().as_deref(), Some("10"));

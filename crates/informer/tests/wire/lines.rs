@@ -15,7 +15,7 @@ async fn lines_are_complete_with_any_chunking() {
     let stream = [added("a", 1, "1"), END.to_owned(), added("\u{e9}", 11, "1")].join("\n") + "\n";
     let bytes = stream.as_bytes().chunks(1).map(<[u8]>::to_vec);
     let mut wire = Wire::start([Answer::watch(bytes.collect()).then_hang()]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added \u{e9}"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added \u{e9}"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -26,7 +26,7 @@ async fn a_partial_line_at_the_end_is_dropped_and_received_again() {
         Answer::lines([added("a", 1, "1"), END.to_owned()]).then(half),
         Answer::lines([broken.clone()]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added b"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added b"]);
     assert!(
         wire.asked(1).contains("resourceVersion=10"),
         "{}",
@@ -42,7 +42,7 @@ async fn a_malformed_line_is_requested_again() {
         Answer::lines([END.to_owned(), "{garbage".to_owned(), added("c", 13, "1")]),
         Answer::lines([added("b", 12, "1"), added("c", 13, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["synced", "added b", "added c"]);
+    assert_eq!(wire.receive(3).await, ["synced", "added b", "added c"]);
     assert!(
         wire.asked(1).contains("resourceVersion=10"),
         "{}",
@@ -57,7 +57,7 @@ async fn an_event_of_an_unknown_type_is_not_skipped() {
         Answer::lines([END.to_owned(), strange]),
         Answer::lines([added("b", 11, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added b"]);
     assert!(
         wire.asked(1).contains("resourceVersion=10"),
         "{}",
@@ -79,7 +79,7 @@ async fn a_duplicate_event_is_delivered_once() {
     ])
     .then_hang()]);
     assert_eq!(
-        wire.told(4).await,
+        wire.receive(4).await,
         ["added a", "synced", "updated a", "deleted a"]
     );
 }
@@ -94,5 +94,5 @@ async fn a_line_without_end_is_an_error_and_not_a_memory_leak() {
     ]);
     let api: Api<ConfigMap> = Api::default_namespaced(Client::new(server.clone(), "default"));
     let mut wire = Wire::run(ListWatch::new(api).seed(7).max_bytes(16 * 1024), server);
-    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added a"]);
 }

@@ -10,7 +10,7 @@ use crate::{
 
 /// A proxy that swallows bookmarks would make a streamed list wait for ever.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_whose_end_never_comes_falls_back_to_pages() {
+async fn a_streamed_list_without_an_end_falls_back_to_pages() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1")]).then_hang(),
         Answer::lines([added("a", 1, "1")]).then_hang(),
@@ -18,7 +18,7 @@ async fn a_streamed_list_whose_end_never_comes_falls_back_to_pages() {
         Answer::lines([]).then_hang(),
     ]);
     let began = tokio::time::Instant::now();
-    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    assert_eq!(wire.receive(2).await, ["added a", "synced"]);
     assert!(
         began.elapsed() < Duration::from_secs(90),
         "{:?}",
@@ -44,7 +44,7 @@ async fn a_server_without_streamed_lists_is_tried_once() {
         Answer::lines([]).then_hang(),
     ]);
     assert_eq!(
-        wire.told(4).await,
+        wire.receive(4).await,
         ["added a", "synced", "added b", "missed a"]
     );
     let streams = (0..4).filter(|i| wire.asked(*i).contains("sendInitialEvents"));
@@ -62,7 +62,7 @@ async fn an_inconsistent_list_is_not_accepted() {
     ]);
     // `a` was there when its page came, so it is reported, and then missed.
     assert_eq!(
-        wire.told(4).await,
+        wire.receive(4).await,
         ["added a", "added b", "missed a", "synced"]
     );
     let mut wire = Wire::pages([
@@ -73,7 +73,7 @@ async fn an_inconsistent_list_is_not_accepted() {
         ),
         Answer::lines([]).then_hang(),
     ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
 }
 
 /// The second page is of another version and has no end: in one piece or two, the list begins anew.
@@ -93,7 +93,7 @@ async fn a_page_with_two_errors_has_the_same_one_in_whatever_chunks_it_arrives()
             Answer::json(200, &list("9", &[("a", 1)])),
             Answer::lines([]).then_hang(),
         ]);
-        assert_eq!(wire.told(2).await, ["added a", "synced"]);
+        assert_eq!(wire.receive(2).await, ["added a", "synced"]);
         let requests = wire.server.requests();
         let third = &requests.get(2).expect("a third request").1;
         assert!(!third.contains("continue="), "the list continues: {third}");
@@ -110,7 +110,7 @@ async fn a_stale_list_does_not_replace_the_store() {
         Answer::json(200, &list("21", &[("a", 20)])),
         Answer::lines([added("b", 22, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added b"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added b"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn unchanged_objects_of_a_relist_are_neither_decoded_nor_dispatched() {
         Answer::lines([]).then_hang(),
     ]);
     assert_eq!(
-        wire.told(4).await,
+        wire.receive(4).await,
         ["added a", "added b", "synced", "updated b"]
     );
     wire.requests(4).await;
@@ -133,7 +133,7 @@ async fn unchanged_objects_of_a_relist_are_neither_decoded_nor_dispatched() {
 
 /// In one piece it may be too long for the server, each time.
 #[tokio::test(start_paused = true)]
-async fn a_list_in_one_piece_that_fails_is_followed_by_pages() {
+async fn a_failed_unpaged_list_is_followed_by_a_paged_list() {
     let gone = || Answer::json(410, r#"{"kind":"Status","code":410,"reason":"Expired"}"#);
     let mut wire = Wire::pages([
         Answer::json(200, &page("7", &[("a", 1)], "more")),
@@ -143,7 +143,7 @@ async fn a_list_in_one_piece_that_fails_is_followed_by_pages() {
         Answer::json(200, &list("8", &[("b", 2)])),
         Answer::lines([]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "added b", "synced"]);
+    assert_eq!(wire.receive(3).await, ["added a", "added b", "synced"]);
     let paged: Vec<_> = (0..5).map(|at| wire.asked(at).contains("limit=")).collect();
     assert_eq!(paged, [true, true, false, true, true]);
 }

@@ -3,12 +3,12 @@
 //! Each test scripts a server answer by answer, and checks the events and the times of the
 //! requests.
 
-// What there is.
+// Helpers.
 mod server;
 mod text;
 mod wire;
 
-// What comes over it.
+// The content of responses.
 mod lines;
 
 mod headers;
@@ -21,10 +21,10 @@ mod endless;
 
 mod panics;
 
-// What stays of it.
+// The form of stored objects.
 mod forms;
 
-// When it breaks, and when it waits.
+// Errors and waiting.
 mod disconnects;
 
 mod refusals;
@@ -43,5 +43,5 @@ mod restart;
 
 mod metrics;
 
-// What must not be in a log.
+// Texts that must not be logged.
 mod canary;

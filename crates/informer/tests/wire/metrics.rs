@@ -27,7 +27,7 @@ fn series(registry: &Registry) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are() {
+async fn changes_undecodable_objects_and_restarts_are_counted_separately() {
     let broken = added("bad", 5, "1").replace(&object("bad", 5, "1"), &bad("bad", 5));
     let server = Server::new([
         Answer::lines([
@@ -64,8 +64,8 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
         .build();
     informer.instrument(&metrics, "configs");
     let mut wire = Wire::follow(informer, server);
-    let told = wire.told(11).await;
-    assert_eq!(told[10], "resynced a", "{told:?}");
+    let received = wire.receive(11).await;
+    assert_eq!(received[10], "resynced a", "{received:?}");
     wire.requests(7).await;
     for _ in 0..3 {
         let read = wire.informer.store().list();
@@ -138,18 +138,18 @@ async fn an_informer_counts_its_objects_in_all_metrics_until_they_are_removed() 
     let informer = Informer::new(source(&server));
     informer.instrument(&of_one, "configs");
     let mut wire = Wire::follow(informer, server);
-    wire.told(3).await;
+    wire.receive(3).await;
     for _ in 0..2 {
         // The second call has no effect.
         wire.informer.instrument(&of_two, "maps");
     }
     assert_eq!(objects(&one, "configs").as_deref(), Some("2"));
     assert_eq!(objects(&two, "maps").as_deref(), Some("2"));
-    wire.told(1).await;
+    wire.receive(1).await;
     assert_eq!(objects(&two, "maps").as_deref(), Some("3"));
     wire.informer.uninstrument(&of_two);
     assert_eq!(objects(&two, "maps").as_deref(), Some("0"));
-    wire.told(1).await;
+    wire.receive(1).await;
     assert_eq!(objects(&one, "configs").as_deref(), Some("4"));
     assert_eq!(objects(&two, "maps").as_deref(), Some("0"));
     of_two.remove("maps");

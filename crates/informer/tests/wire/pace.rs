@@ -22,9 +22,9 @@ async fn a_quarantined_object_is_requested_again() {
         Answer::json(200, &object("a", 1, "1")),
         Answer::lines([]).then_hang(),
     ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     assert_eq!(wire.informer.health().undecodable.len(), 1);
-    assert_eq!(wire.told(1).await, ["added a"]);
+    assert_eq!(wire.receive(1).await, ["added a"]);
     assert!(
         wire.asked(1).ends_with("/configmaps/a"),
         "{}",
@@ -46,12 +46,12 @@ async fn a_resync_delivers_each_object_once_per_period_spread_over_it() {
     let informer = Informer::builder(api).resync(period).build();
     let began = tokio::time::Instant::now();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(3).await, ["added a", "added b", "synced"]);
+    assert_eq!(wire.receive(3).await, ["added a", "added b", "synced"]);
     let mut rounds = Vec::new();
     for _ in 0..3 {
         let mut round = Vec::new();
         for _ in 0..2 {
-            let event = wire.told(1).await.remove(0);
+            let event = wire.receive(1).await.remove(0);
             round.push((began.elapsed().as_millis() % 60_000, event));
         }
         rounds.push(round);
@@ -66,11 +66,11 @@ async fn a_resync_delivers_each_object_once_per_period_spread_over_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_slow_makes_the_watch_wait_and_loses_nothing() {
+async fn a_slow_handler_pauses_the_watch_without_losing_events() {
     let mut lines = vec![END.to_owned()];
     lines.extend((0..2000).map(|i| added(&format!("c-{i:04}"), 11 + i, "1")));
     let mut wire = Wire::start([Answer::lines(lines).then_hang()]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     // Everything that could move has moved, and it is not all 2000.
     tokio::time::advance(Duration::from_secs(1)).await;
     for _ in 0..5000 {
@@ -81,13 +81,13 @@ async fn a_handler_that_is_slow_makes_the_watch_wait_and_loses_nothing() {
         ahead < 500,
         "{ahead} objects ahead of a handler that takes none"
     );
-    let told = wire.told(2000).await;
-    assert_eq!(told[1999], "added c-1999");
+    let received = wire.receive(2000).await;
+    assert_eq!(received[1999], "added c-1999");
 }
 
 /// With another seed they differ: `waits_differ_between_informers`.
 #[tokio::test(start_paused = true)]
-async fn waits_are_those_of_the_given_backoff_and_seed() {
+async fn delays_follow_from_the_backoff_and_the_seed() {
     let waits = || async {
         let answers = (0..4).map(|_| Answer::json(500, ""));
         let server = Server::new(answers.chain([Answer::never()]));
@@ -117,7 +117,7 @@ async fn only_the_fields_that_are_to_be_trimmed_are_removed() {
     ] {
         let server = Server::new([Answer::lines([line.clone(), END.to_owned()]).then_hang()]);
         let mut wire = Wire::run(source(&server).trim(trim), server);
-        assert_eq!(wire.told(2).await, ["added a", "synced"]);
+        assert_eq!(wire.receive(2).await, ["added a", "synced"]);
         let key = ObjectKey::new("a").within("default");
         let object = wire.informer.store().get(&key).expect("there");
         assert_eq!(object.data.is_some(), has_data);

@@ -92,7 +92,7 @@ async fn an_object_whose_deserialize_panics_is_quarantined() {
 
 /// The decoders of a long list run in tasks of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_deserialize_that_panics_on_a_decoder_ends_nothing() {
+async fn a_panic_of_deserialize_on_a_decoder_does_not_stop_the_informer() {
     let names: Vec<String> = (0..2000)
         .map(|at| match at % 100 {
             7 => format!("bad-{at}"),
@@ -118,16 +118,16 @@ async fn a_deserialize_that_panics_on_a_decoder_ends_nothing() {
 
 /// An object kept as JSON is decoded by its first reader, which gets an error, not a panic.
 #[tokio::test(start_paused = true)]
-async fn a_packed_object_whose_deserialize_panics_is_an_error_for_its_reader() {
+async fn a_panic_of_deserialize_of_a_raw_object_is_an_error_for_its_reader() {
     let lines = [added("bad", 1, "1"), END.to_owned()];
     let server = Server::new([Answer::lines(lines).then_hang_for_good()]);
     let informer = Informer::new(ListWatch::new(api(&server)).raw());
     let running = tokio::spawn(informer.run(CancellationToken::new()));
     informer.synced().await.expect("it is run");
     let key = ObjectKey::new("bad").within("default");
-    let packed = informer.store().get(&key).expect("it is there");
+    let raw = informer.store().get(&key).expect("it is there");
     for _ in 0..2 {
-        let error = Arc::clone(&packed).object().expect_err("it panics");
+        let error = Arc::clone(&raw).object().expect_err("it panics");
         assert!(matches!(error, DecodeError::Panicked { .. }), "{error}");
     }
     running.abort();

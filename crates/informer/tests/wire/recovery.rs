@@ -29,8 +29,8 @@ async fn a_watch_that_is_refused_for_a_time_resumes_without_a_list() {
         answers.extend(std::iter::repeat_with(|| Answer::json(code, body)).take(10));
         answers.push(Answer::lines([added("b", 12, "1")]).then_hang());
         let mut wire = Wire::start(answers);
-        let told = wire.told(3).await;
-        assert_eq!(told, ["synced", "added a", "added b"], "{code} {body}");
+        let received = wire.receive(3).await;
+        assert_eq!(received, ["synced", "added a", "added b"], "{code} {body}");
         for request in 1..=11 {
             let asked = wire.asked(request);
             let resumes = asked.contains("watch=true") && asked.contains("resourceVersion=11");
@@ -51,8 +51,8 @@ async fn a_delete_between_a_list_and_its_watch_is_reported() {
         Answer::json(200, &list("7", &[("a", 1), ("b", 2)])),
         Answer::lines([deleted("a", 8)]).then_hang(),
     ]);
-    let told = wire.told(4).await;
-    assert_eq!(told, ["added a", "added b", "synced", "deleted a"]);
+    let received = wire.receive(4).await;
+    assert_eq!(received, ["added a", "added b", "synced", "deleted a"]);
     assert!(
         wire.asked(1).contains("resourceVersion=7"),
         "{}",
@@ -66,8 +66,8 @@ async fn an_object_that_a_list_contains_twice_is_reported_once() {
         Answer::json(200, &list("7", &[("a", 1), ("b", 2), ("a", 1)])),
         Answer::lines([added("c", 8, "1")]).then_hang(),
     ]);
-    let told = wire.told(4).await;
-    assert_eq!(told, ["added a", "added b", "synced", "added c"]);
+    let received = wire.receive(4).await;
+    assert_eq!(received, ["added a", "added b", "synced", "added c"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,22 +77,22 @@ async fn an_object_without_a_uid_is_reported() {
         Answer::json(200, &page),
         Answer::lines([added("c", 8, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added c"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added c"]);
 }
 
 /// An object of another kind, and the table that `kubectl` asks for.
 #[tokio::test(start_paused = true)]
-async fn an_event_with_an_object_of_another_kind_is_not_reported_and_stops_nothing() {
+async fn an_event_with_an_object_of_another_kind_is_ignored() {
     let secret = object("s", 11, "1").replace("ConfigMap", "Secret");
     let table = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"11"},"rows":[]}"#;
     for other in [&*secret, table] {
         let event = format!(r#"{{"type":"ADDED","object":{other}}}"#);
         let mut answers = vec![Answer::lines([END.to_owned(), event])];
-        // Whatever is requested next: the object, or a list.
+        // These answer the next request, which is for the object or for a list.
         answers.extend(std::iter::repeat_with(|| Answer::json(404, "")).take(3));
         answers.push(Answer::lines([crate::text::end(12), added("b", 13, "1")]).then_hang());
         answers.push(Answer::lines([added("b", 13, "1")]).then_hang());
         let mut wire = Wire::start(answers);
-        assert_eq!(wire.told(2).await, ["synced", "added b"], "{other}");
+        assert_eq!(wire.receive(2).await, ["synced", "added b"], "{other}");
     }
 }

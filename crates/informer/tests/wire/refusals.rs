@@ -17,7 +17,7 @@ use crate::{
 ///
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_a_server_asks_for_is_at_most_five_minutes() {
+async fn a_retry_delay_of_the_server_is_limited_to_five_minutes() {
     let status = |seconds: &str| {
         format!(r#"{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{seconds}}}}}"#)
     };
@@ -35,7 +35,7 @@ async fn a_wait_that_a_server_asks_for_is_at_most_five_minutes() {
             .into_iter()
             .chain([Answer::lines([END.to_owned()]).then_hang()]),
     );
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     for wait in wire.waits() {
         assert!(wait.as_secs() >= 300 && wait.as_secs() <= 330, "{wait:?}");
     }
@@ -43,7 +43,7 @@ async fn a_wait_that_a_server_asks_for_is_at_most_five_minutes() {
 
 /// Rows: BO-51
 #[tokio::test(start_paused = true)]
-async fn the_longest_wait_that_a_server_can_ask_for_can_be_set() {
+async fn the_limit_of_the_retry_delay_can_be_configured() {
     for (longest, expected) in [(10, 10), (3600, 1000)] {
         let server = Server::new([
             Answer::json(429, "").retry_after(1000),
@@ -51,7 +51,7 @@ async fn the_longest_wait_that_a_server_can_ask_for_can_be_set() {
         ]);
         let source = source(&server).max_retry_after(Duration::from_secs(longest));
         let mut wire = Wire::run(source, server);
-        assert_eq!(wire.told(1).await, ["synced"]);
+        assert_eq!(wire.receive(1).await, ["synced"]);
         let wait = wire.waits()[0].as_secs();
         assert!(wait >= expected && wait <= expected + 30, "{wait} s");
     }
@@ -84,7 +84,7 @@ async fn a_rejected_list_or_watch_is_reported_and_retried() {
         })
         .build();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(3).await, ["added a", "synced", "added b"]);
+    assert_eq!(wire.receive(3).await, ["added a", "synced", "added b"]);
     let problems = problems.lock().expect("no panic").clone();
     assert_eq!(problems.len(), 5, "{problems:?}");
     assert!(problems[1].contains("no such label"), "{problems:?}");
@@ -109,7 +109,7 @@ async fn a_watch_that_is_refused_three_times_begins_with_a_list() {
         Answer::json(400, "invalid resource version"),
         Answer::lines([added("b", 11, "1"), crate::text::end(12)]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added b"]);
 }
 
 /// An error page whose bytes trickle in must not keep the next request back.
@@ -119,7 +119,7 @@ async fn an_endless_error_response_is_read_for_at_most_half_a_minute() {
         Answer::json(503, "").then_repeat(Duration::from_secs(20), "x"),
         Answer::lines([END.to_owned()]).then_hang(),
     ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     assert!(
         wire.waits()[0] < Duration::from_secs(40),
         "{:?}",
@@ -129,21 +129,21 @@ async fn an_endless_error_response_is_read_for_at_most_half_a_minute() {
 
 /// A `Status` is short. What is longer is a page of a proxy, of which 64 KiB are read.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_is_long_is_not_read_to_its_end() {
+async fn a_long_error_response_is_not_read_to_its_end() {
     for length in [64 * 1024, 20_000] {
         let chunk = "x".repeat(length);
         let mut wire = Wire::start([
             Answer::json(503, "").then_repeat(Duration::from_secs(1), &chunk),
             Answer::lines([END.to_owned()]).then_hang(),
         ]);
-        assert_eq!(wire.told(1).await, ["synced"]);
+        assert_eq!(wire.receive(1).await, ["synced"]);
         let wait = wire.waits()[0];
         assert!(wait < Duration::from_secs(7), "{wait:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_read_to_its_end_however_it_is_cut() {
+async fn an_error_response_is_read_to_its_end_with_any_chunking() {
     let status = r#"{"kind":"Status","code":403,"message":"not for you"}"#;
     let (start, end) = status.split_at(20);
     let wire = Wire::start([Answer::json(403, start).then(end)]);

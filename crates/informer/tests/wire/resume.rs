@@ -26,7 +26,7 @@ async fn a_watch_resumes_at_the_last_bookmark() {
         ]),
         Answer::lines([added("b", 32, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(3).await, ["synced", "added a", "added b"]);
+    assert_eq!(wire.receive(3).await, ["synced", "added a", "added b"]);
     for (request, version) in [(1, 20), (2, 30), (3, 30)] {
         let asked = wire.asked(request);
         let version = format!("resourceVersion={version}");
@@ -68,12 +68,12 @@ async fn each_watch_requests_bookmarks_and_a_timeout() {
 
 /// The API server is restarted: nothing was missed, so nothing is listed.
 #[tokio::test(start_paused = true)]
-async fn a_watch_resumes_without_a_list_when_the_server_was_away() {
+async fn a_watch_resumes_without_a_list_after_an_outage() {
     let mut answers = vec![Answer::lines([END.to_owned(), added("a", 11, "1")])];
     answers.extend(std::iter::repeat_with(Answer::refused).take(20));
     answers.push(Answer::lines([added("b", 12, "1")]).then_hang());
     let mut wire = Wire::start(answers);
-    assert_eq!(wire.told(3).await, ["synced", "added a", "added b"]);
+    assert_eq!(wire.receive(3).await, ["synced", "added a", "added b"]);
     for request in 1..22 {
         let asked = wire.asked(request);
         assert!(asked.contains("resourceVersion=11"), "{asked}");
@@ -86,11 +86,11 @@ async fn a_watch_resumes_without_a_list_when_the_server_was_away() {
 
 /// A server that is not there yet says nothing about streamed lists.
 #[tokio::test(start_paused = true)]
-async fn lists_are_streamed_though_the_server_was_away_at_the_start() {
+async fn lists_are_streamed_after_an_outage_at_the_start() {
     let mut answers: Vec<_> = std::iter::repeat_with(Answer::refused).take(3).collect();
     answers.push(Answer::lines([added("a", 1, "1"), END.to_owned()]).then_hang());
     let mut wire = Wire::start(answers);
-    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    assert_eq!(wire.receive(2).await, ["added a", "synced"]);
     for request in 0..4 {
         let asked = wire.asked(request);
         assert!(asked.contains("sendInitialEvents"), "{request}: {asked}");
@@ -149,9 +149,9 @@ async fn the_backoff_is_reset_after_a_working_watch_that_broke() {
     assert!(waits[11] < Duration::from_secs(61), "{waits:?}");
 }
 
-/// What the server is asked for first may be refused for a moment only.
+/// One refused stream can be a temporary failure.
 #[tokio::test(start_paused = true)]
-async fn lists_are_streamed_again_though_one_stream_broke_off_before() {
+async fn lists_are_streamed_after_one_aborted_stream() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 1, "1")]),
         Answer::lines([added("a", 1, "1"), END.to_owned()]),
@@ -162,7 +162,7 @@ async fn lists_are_streamed_again_though_one_stream_broke_off_before() {
         Answer::lines([]),
         Answer::json(200, &list("30", &[("a", 1)])),
     ]);
-    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    assert_eq!(wire.receive(2).await, ["added a", "synced"]);
     wire.requests(8).await;
     for request in [0, 1, 3, 4, 6, 7] {
         let asked = wire.asked(request);

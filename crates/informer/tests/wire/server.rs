@@ -48,7 +48,7 @@ enum End {
 /// The `Retry-After` header: seconds, in the range of a number or not.
 pub(crate) struct RetryAfter(String);
 
-/// What a server answers when its script is over, to a path and query.
+/// The answer to a path and query after the end of the script.
 type Otherwise = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
 
 /// Clones are the same server.

@@ -15,7 +15,7 @@ use crate::{
 
 /// A proxy that keeps connections open with empty lines is not an API server that lives.
 #[tokio::test(start_paused = true)]
-async fn empty_lines_and_half_lines_are_no_sign_of_life() {
+async fn empty_and_partial_lines_do_not_end_a_silence() {
     for noise in ["\n", "x"] {
         let mut wire = Wire::start([
             Answer::lines([END.to_owned(), bookmark(11)])
@@ -23,7 +23,7 @@ async fn empty_lines_and_half_lines_are_no_sign_of_life() {
             Answer::json(200, &list("11", &[])),
             Answer::lines([added("a", 12, "1")]).then_hang(),
         ]);
-        assert_eq!(wire.told(2).await, ["synced", "added a"]);
+        assert_eq!(wire.receive(2).await, ["synced", "added a"]);
         let wait = wire.waits()[0].as_secs();
         assert!((180..185).contains(&wait), "{noise:?}: {wait} s");
     }
@@ -31,7 +31,7 @@ async fn empty_lines_and_half_lines_are_no_sign_of_life() {
 
 /// The cluster was restored, and its bookmarks say so.
 #[tokio::test(start_paused = true)]
-async fn bookmarks_from_the_past_are_no_sign_of_life() {
+async fn bookmarks_from_the_past_do_not_end_a_silence() {
     let mut wire = Wire::start([
         Answer::lines([added("a", 9, "1"), END.to_owned()])
             .then_repeat(Duration::from_secs(60), &(bookmark(5) + "\n")),
@@ -40,13 +40,13 @@ async fn bookmarks_from_the_past_are_no_sign_of_life() {
         Answer::lines([added("b", 6, "1")]).then_hang(),
     ]);
     assert_eq!(
-        wire.told(5).await,
+        wire.receive(5).await,
         ["added a", "synced", "missed a", "synced", "added b"]
     );
     assert_eq!(wire.informer.store().epoch(), 1);
 }
 
-/// What a server sends is a sign of life, whether it is an event or a bookmark.
+/// Events and bookmarks both end a silence.
 #[tokio::test(start_paused = true)]
 async fn a_watch_with_bookmarks_stays_open_until_its_timeout() {
     let mut wire = Wire::start([
@@ -54,7 +54,7 @@ async fn a_watch_with_bookmarks_stays_open_until_its_timeout() {
             .then_repeat(Duration::from_secs(60), &(bookmark(11) + "\n")),
         Answer::lines([added("a", 12, "1")]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added a"]);
     let wait = wire.waits()[0].as_secs();
     let asked = seconds(&wire.asked(0));
     assert!(
@@ -70,7 +70,7 @@ async fn a_watch_with_bookmarks_stays_open_until_its_timeout() {
 
 /// Some servers send no bookmarks. A quiet watch of theirs is not down.
 #[tokio::test(start_paused = true)]
-async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
+async fn a_server_without_bookmarks_and_events_stays_healthy() {
     let server = Server::new([Answer::lines([added("a", 1, "1"), END.to_owned()]).then_hang()])
         .otherwise(|asked| {
             if asked.contains("watch=true") {
@@ -87,7 +87,7 @@ async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
         })
         .build();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    assert_eq!(wire.receive(2).await, ["added a", "synced"]);
     let is_down = |health: &Health| !matches!(health.state, HealthState::Watching);
     for _ in 0..3600 {
         // On paused time: the health is looked at in each second.
@@ -125,7 +125,7 @@ async fn a_server_that_sends_no_bookmarks_any_more_is_reported_once() {
         })
         .build();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     // In virtual time.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let problems = problems.lock().expect("no panic").clone();

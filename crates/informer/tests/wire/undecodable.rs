@@ -16,7 +16,7 @@ use crate::{
 
 /// Rows: BO-27
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_and_is_deleted_is_no_problem_any_more() {
+async fn a_deleted_undecodable_object_is_removed_from_the_health() {
     let broken = |name| added(name, 1, "1").replace(&object(name, 1, "1"), &bad(name, 1));
     let mut wire = Wire::start([Answer::lines([
         broken("a"),
@@ -26,21 +26,21 @@ async fn an_object_that_does_not_decode_and_is_deleted_is_no_problem_any_more() 
         added("c", 12, "1"),
     ])
     .then_hang()]);
-    assert_eq!(wire.told(2).await, ["synced", "added c"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added c"]);
     let health = wire.informer.health();
     assert_eq!(health.undecodable, [ObjectKey::new("b").within("default")]);
 }
 
 /// A list shows it no more, or in a state that decodes.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_and_is_not_listed_is_no_problem_any_more() {
+async fn an_undecodable_object_missing_from_a_list_is_removed_from_the_health() {
     let broken = |name| added(name, 1, "1").replace(&object(name, 1, "1"), &bad(name, 1));
     let mut wire = Wire::start([
         Answer::lines([broken("a"), broken("b"), END.to_owned()]),
         Answer::lines([error(410, "Expired")]),
         Answer::lines([added("b", 11, "1"), end(20)]).then_hang(),
     ]);
-    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added b"]);
     wire.requests(3).await;
     assert!(wire.informer.health().undecodable.is_empty());
 }
@@ -84,8 +84,8 @@ async fn an_object_that_does_not_decode_is_reported_wherever_in_a_list_it_is() {
                 })
                 .build();
             let mut wire = Wire::follow(informer, server);
-            let told = wire.told(600).await;
-            assert_eq!(told[599], "synced");
+            let received = wire.receive(600).await;
+            assert_eq!(received[599], "synced");
             let key = ObjectKey::new(&*names[at]).within("default");
             let undecodable = wire.informer.health().undecodable;
             assert_eq!(undecodable, std::slice::from_ref(&key));
@@ -113,7 +113,7 @@ async fn many_objects_that_do_not_decode_cost_one_request_a_second() {
         .silence(Duration::from_secs(3600));
     let informer = Informer::builder(source).on_error(|_| {}).build();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     assert_eq!(wire.informer.health().undecodable.len(), 5000);
     let requests = wire.requests_within(230).await;
     assert!((195..=205).contains(&requests), "{requests} requests");
@@ -143,7 +143,7 @@ async fn a_requested_object_above_the_size_limit_stays_quarantined() {
         .on_error(|_| {})
         .build();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.receive(1).await, ["synced"]);
     wire.requests(2).await;
     // On paused time: until the answer was taken.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -163,7 +163,7 @@ async fn a_watch_continues_while_an_undecodable_object_is_requested() {
         Answer::never(),
     ]);
     let began = tokio::time::Instant::now();
-    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added b"]);
     assert_eq!(began.elapsed().as_secs(), 31);
     assert!(
         wire.asked(1).ends_with("/configmaps/a"),
@@ -200,14 +200,14 @@ async fn a_response_with_another_object_is_ignored_and_the_request_repeated() {
             Answer::json(200, &misrouted),
             Answer::json(200, &object("a", 1, "1")),
         ]);
-        assert_eq!(wire.told(1).await, ["synced"]);
+        assert_eq!(wire.receive(1).await, ["synced"]);
         wire.requests(2).await;
         // On paused time: until the answer was taken, and before the next request.
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert!(wire.informer.store().is_empty());
         let undecodable = wire.informer.health().undecodable;
         assert_eq!(undecodable, [ObjectKey::new("a").within("default")]);
-        assert_eq!(wire.told(1).await, ["added a"]);
+        assert_eq!(wire.receive(1).await, ["added a"]);
         assert_eq!(wire.informer.store().len(), 1);
         assert!(
             wire.asked(2).ends_with("/configmaps/a"),
@@ -229,7 +229,7 @@ async fn only_a_404_of_the_api_server_ends_the_requests_of_an_object() {
             Answer::json(404, body),
             Answer::json(200, &object("a", 1, "1")),
         ]);
-        assert_eq!(wire.told(1).await, ["synced"]);
+        assert_eq!(wire.receive(1).await, ["synced"]);
         wire.requests(2).await;
         // On paused time: longer than any wait before the next request.
         tokio::time::sleep(Duration::from_secs(600)).await;
@@ -246,7 +246,7 @@ async fn a_requested_object_does_not_decrease_the_resume_version() {
         Answer::lines([broken, END.to_owned(), added("b", 11, "1")]).then_hang(),
         Answer::json(200, &object("a", 5, "1")),
     ]);
-    assert_eq!(wire.told(3).await, ["synced", "added b", "added a"]);
+    assert_eq!(wire.receive(3).await, ["synced", "added b", "added a"]);
     let version = wire.informer.last_sync_resource_version();
     assert_eq!(version.as_deref(), Some("11"));
 }
@@ -260,7 +260,7 @@ async fn an_object_that_decodes_again_is_not_requested() {
             Answer::lines([broken, END.to_owned(), added("a", 11, "1"), bookmark(12)])
                 .then_hang_for_good(),
         ]);
-    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added a"]);
     assert!(
         wire.informer.health().is_healthy(),
         "{}",
@@ -279,12 +279,12 @@ async fn events_of_a_watch_do_not_wait_for_others() {
     let server = Server::new([Answer::lines(lines).then_hang()]);
     let source = source(&server).decoders(NonZeroUsize::new(4).expect("above zero"));
     let mut wire = Wire::run(source, server);
-    let told = wire.told(601).await;
-    assert_eq!(told[600], "added o-599");
+    let received = wire.receive(601).await;
+    assert_eq!(received[600], "added o-599");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_requested_may_have_as_many_bytes_as_the_limit() {
+async fn a_requested_object_can_be_as_large_as_the_limit() {
     let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
     let longest = object("a", 1, &"x".repeat(1000));
     let server = Server::new([
@@ -295,7 +295,7 @@ async fn an_object_that_is_requested_may_have_as_many_bytes_as_the_limit() {
         .on_error(|_| {})
         .build();
     let mut wire = Wire::follow(informer, server);
-    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    assert_eq!(wire.receive(2).await, ["synced", "added a"]);
 }
 
 /// Only that it does not decode is a problem, not that it still does not.

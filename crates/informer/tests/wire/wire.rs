@@ -70,10 +70,10 @@ impl Wire {
     }
 
     /// The next events, in words.
-    pub(crate) async fn told(&mut self, count: usize) -> Vec<String> {
-        let mut told = Vec::new();
-        while told.len() < count {
-            told.push(match self.next().await {
+    pub(crate) async fn receive(&mut self, count: usize) -> Vec<String> {
+        let mut received = Vec::new();
+        while received.len() < count {
+            received.push(match self.next().await {
                 Event::Added(object) => format!("added {}", object.name_any()),
                 Event::Updated { new, .. } => format!("updated {}", new.name_any()),
                 Event::Deleted {
@@ -85,7 +85,7 @@ impl Wire {
                 _ => "synced".to_owned(),
             });
         }
-        told
+        received
     }
 
     /// Waits until `seconds` after the first request, and returns how many requests were sent by then.

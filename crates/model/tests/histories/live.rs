@@ -178,13 +178,13 @@ impl Drop for Live {
 async fn record(id: u32, stage: Stage, mut shown: Subscription<Lease>) {
     let informer = InformerId(id);
     let mut synced = false;
-    while let Some(told) = shown.next_envelope().await {
-        let from = match (told.from_list, synced) {
+    while let Some(envelope) = shown.next_envelope().await {
+        let from = match (envelope.from_list, synced) {
             (false, _) => AddedBy::Watch,
             (true, false) => AddedBy::FirstList,
             (true, true) => AddedBy::List,
         };
-        let shown = match told.event {
+        let shown = match envelope.event {
             Event::Added(new) => InformerEvent::Added {
                 object: snapshot(&new),
                 from,

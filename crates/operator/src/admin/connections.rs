@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn below_the_limits_nothing_is_replaced() {
+    fn below_the_limits_no_connection_is_replaced() {
         check("a1 b2 a3 c4", "");
     }
 

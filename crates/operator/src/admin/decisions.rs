@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_valid_for_a_minute_and_then_made_again() {
+    fn a_decision_is_valid_for_a_minute() {
         for decision in [Decision::Allowed, Decision::Forbidden] {
             let (mut decisions, began) = (Decisions::default(), Instant::now());
             decisions.record(token(1), CLIENT, decision, began);

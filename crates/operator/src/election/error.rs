@@ -224,7 +224,7 @@ mod tests {
     use super::LeaseError;
 
     #[test]
-    fn an_error_has_the_message_of_the_server_in_brackets_if_there_is_one() {
+    fn the_message_of_the_server_is_in_brackets_after_the_error() {
         let refused = |message: &str| {
             let error = LeaseError::Refused {
                 verb: "update",

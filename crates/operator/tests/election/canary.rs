@@ -43,7 +43,7 @@ struct Replaced {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_response_to_a_request_for_the_lease_brings_its_body_into_the_log() {
+async fn responses_to_lease_requests_are_logged_without_their_bodies() {
     let page = format!("<html>\n<p>{}</p>\n", CANARY.repeat(10_000));
     let mut responses: Vec<(u16, String)> = Vec::new();
     for status in [

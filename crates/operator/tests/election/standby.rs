@@ -167,7 +167,7 @@ async fn a_candidate_that_cannot_read_the_lease_retries_and_counts_the_reason() 
 /// A standby waits as long as the server asks, and at most a minute. A leader does not: it would
 /// lose its lease.
 #[tokio::test(start_paused = true)]
-async fn a_standby_waits_as_long_as_the_server_asks_and_a_leader_does_not() {
+async fn a_standby_respects_the_retry_delay_of_the_server_and_a_leader_does_not() {
     let in_body = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":30}}"#;
     for (header, body, least, most) in [
         (Some("30"), "", 30, 35),

@@ -1,16 +1,16 @@
-//! Fields that protobuf leaves out and JSON does not.
+//! Fills in the fields that protobuf omits and JSON contains.
 
 use serde_json::Value;
 
 use super::{Decoder, OBJECT_COST, Object};
-use crate::error::{DecodeError, Problem};
+use crate::error::{DecodeError, DecodeProblem};
 use crate::table::{Absent, Field, Message, Shape, Type};
 
 // === impl Decoder ===
 
 impl Decoder {
-    /// Fills in the members that the JSON of a message has and its bytes had not, also in the
-    /// messages inside; items of lists and values of maps are complete already.
+    /// Fills in the members that the JSON of a message requires and its bytes omit, also in nested
+    /// messages. Items of lists and values of maps are already complete.
     pub(super) fn fill(
         &mut self,
         message: &'static Message,
@@ -42,8 +42,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Adds what JSON has for a field that is not a message and that the bytes did not have.
-    fn absent(&mut self, field: &'static Field, object: &mut Object) -> Result<(), Problem> {
+    /// Adds the JSON member of an omitted field that is not a message.
+    fn absent(&mut self, field: &'static Field, object: &mut Object) -> Result<(), DecodeProblem> {
         let nullable = match field.shape {
             Shape::Pointer | Shape::List | Shape::Map => true,
             Shape::One | Shape::Inline => matches!(field.value, Type::Bytes | Type::StringList),
@@ -60,7 +60,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The zero value of a type, complete.
+    /// The zero value of a type, with all required members.
     pub(super) fn zero(&mut self, value: Type) -> Result<Value, DecodeError> {
         let Type::Message(message) = value else {
             return Ok(zero(value));
@@ -72,7 +72,7 @@ impl Decoder {
     }
 }
 
-/// Whether Go's `omitempty` leaves the zero value out.
+/// Whether Go's `omitempty` omits the zero value.
 fn is_scalar(value: Type) -> bool {
     matches!(
         value,

@@ -1,22 +1,22 @@
-//! Values whose JSON is not that of their message. *(pure)*
+//! Decodes messages whose JSON has another structure, such as quantities and times. *(pure)*
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 
 use super::value::{text, varint};
-use crate::error::Problem;
+use crate::error::DecodeProblem;
 use crate::wire::Reader;
 use crate::{duration, time};
 
-/// The largest whole number below which every whole number is a double.
+/// Below this number, every whole number has an exact `f64`.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn base64(bytes: &[u8]) -> Value {
     STANDARD.encode(bytes).into()
 }
 
-/// A double as Go writes it: without a fraction if it is whole.
+/// Converts a double like Go: without a fraction if it is whole.
 pub(super) fn number(double: f64) -> Value {
     if double.fract() == 0.0 && double.abs() < WHOLE {
         #[expect(
@@ -26,11 +26,11 @@ pub(super) fn number(double: f64) -> Value {
         let whole = double as i64;
         return whole.into();
     }
-    // JSON has neither infinity nor NaN.
+    // JSON cannot represent infinity and NaN.
     Number::from_f64(double).map_or(Value::Null, Value::Number)
 }
 
-pub(super) fn quantity(bytes: &[u8]) -> Result<Value, Problem> {
+pub(super) fn quantity(bytes: &[u8]) -> Result<Value, DecodeProblem> {
     let mut quantity = String::new();
     let mut reader = Reader::new(bytes);
     while let Some((number, payload)) = reader.next()? {
@@ -44,7 +44,7 @@ pub(super) fn quantity(bytes: &[u8]) -> Result<Value, Problem> {
     Ok(quantity.into())
 }
 
-pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value, Problem> {
+pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value, DecodeProblem> {
     let (mut kind, mut int, mut string) = (0, 0, String::new());
     let mut reader = Reader::new(bytes);
     while let Some((number, payload)) = reader.next()? {
@@ -62,12 +62,12 @@ pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value, Problem> {
     match kind {
         0 => Ok(int.into()),
         1 => Ok(string.into()),
-        other => Err(Problem::IntOrString(other)),
+        other => Err(DecodeProblem::IntOrString(other)),
     }
 }
 
-/// A `Time`, or a `MicroTime` if `micros`. An empty message is no time.
-pub(super) fn time(bytes: &[u8], micros: bool) -> Result<Value, Problem> {
+/// Decodes a `Time`, or a `MicroTime` if `micros`. An empty message becomes `null`.
+pub(super) fn time(bytes: &[u8], micros: bool) -> Result<Value, DecodeProblem> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -91,11 +91,11 @@ pub(super) fn time(bytes: &[u8], micros: bool) -> Result<Value, Problem> {
     };
     match text {
         Some(text) => Ok(text.map_or(Value::Null, Value::String)),
-        None => Err(Problem::Time),
+        None => Err(DecodeProblem::Time),
     }
 }
 
-pub(super) fn duration(bytes: &[u8]) -> Result<Value, Problem> {
+pub(super) fn duration(bytes: &[u8]) -> Result<Value, DecodeProblem> {
     let mut nanos = 0;
     let mut reader = Reader::new(bytes);
     while let Some((number, payload)) = reader.next()? {
@@ -106,11 +106,11 @@ pub(super) fn duration(bytes: &[u8]) -> Result<Value, Problem> {
     Ok(duration::format(nanos).into())
 }
 
-/// Why raw bytes are not JSON, without what stands there.
-pub(super) fn not_json(error: &serde_json::Error) -> Problem {
+/// The error for raw bytes that are not JSON, without quoting the bytes.
+pub(super) fn not_json(error: &serde_json::Error) -> DecodeProblem {
     let what = match error.classify() {
         serde_json::error::Category::Eof => "it ends too early",
         _ => "a syntax error",
     };
-    Problem::Json(format!("{what} at column {}", error.column()))
+    DecodeProblem::Json(format!("{what} at column {}", error.column()))
 }

@@ -1,18 +1,18 @@
-//! Values that stand by themselves: of a field, of an item or of an entry. *(pure)*
+//! Decodes single values: of a field, a list item or a map entry. *(pure)*
 
 use serde_json::Value;
 
 use super::{Decoder, OBJECT_COST, Object, special};
 use crate::MAX_DEPTH;
 use crate::envelope::MAGIC;
-use crate::error::{DecodeError, Problem};
+use crate::error::{DecodeError, DecodeProblem};
 use crate::table::Type;
 use crate::wire::{Payload, Reader};
 
 // === impl Decoder ===
 
 impl Decoder {
-    /// Reads a value that stands by itself.
+    /// Reads a single value.
     pub(super) fn value(
         &mut self,
         value: Type,
@@ -30,7 +30,7 @@ impl Decoder {
             Type::Int64 => varint(payload)?.cast_signed().into(),
             Type::Double => match payload {
                 Payload::Fixed64(bits) => special::number(f64::from_bits(bits)),
-                _ => return Err(Problem::Mismatch("a double").into()),
+                _ => return Err(DecodeProblem::Mismatch("a double").into()),
             },
             Type::String => text(payload)?.into(),
             Type::Bytes => special::base64(bytes(payload)?),
@@ -67,7 +67,7 @@ impl Decoder {
         Ok(Value::Array(strings))
     }
 
-    /// Reads JSON that is bytes, or an object with an envelope of its own.
+    /// Reads raw JSON, or an object with its own envelope.
     fn raw_json(&mut self, message: &[u8], depth: u32) -> Result<Value, DecodeError> {
         let mut raw: &[u8] = b"";
         let mut reader = Reader::new(message);
@@ -80,7 +80,7 @@ impl Decoder {
             return Ok(Value::Null);
         }
         if depth >= MAX_DEPTH {
-            return Err(Problem::TooDeep.into());
+            return Err(DecodeProblem::TooDeep.into());
         }
         if raw.starts_with(MAGIC) {
             return self.envelope(raw, "", "", depth + 1);
@@ -89,7 +89,7 @@ impl Decoder {
         serde_json::from_slice(raw).map_err(|error| special::not_json(&error).into())
     }
 
-    /// Reads a schema or what may stand in its place, as the JSON of either.
+    /// Reads a schema, or one of the alternatives to it.
     fn schema_or(&mut self, union: Type, message: &[u8], depth: u32) -> Result<Value, DecodeError> {
         let (props, schema_field) = match union {
             Type::SchemaOrBool(props) => (props, 2),
@@ -123,30 +123,30 @@ impl Decoder {
     }
 }
 
-pub(super) fn varint(payload: Payload<'_>) -> Result<u64, Problem> {
+pub(super) fn varint(payload: Payload<'_>) -> Result<u64, DecodeProblem> {
     match payload {
         Payload::Varint(number) => Ok(number),
-        _ => Err(Problem::Mismatch("a number")),
+        _ => Err(DecodeProblem::Mismatch("a number")),
     }
 }
 
-pub(super) fn bytes(payload: Payload<'_>) -> Result<&[u8], Problem> {
+pub(super) fn bytes(payload: Payload<'_>) -> Result<&[u8], DecodeProblem> {
     match payload {
         Payload::Bytes(bytes) => Ok(bytes),
-        _ => Err(Problem::Mismatch("bytes")),
+        _ => Err(DecodeProblem::Mismatch("bytes")),
     }
 }
 
-pub(super) fn message_bytes(payload: Payload<'_>) -> Result<&[u8], Problem> {
+pub(super) fn message_bytes(payload: Payload<'_>) -> Result<&[u8], DecodeProblem> {
     match payload {
         Payload::Bytes(bytes) => Ok(bytes),
-        _ => Err(Problem::Mismatch("a message")),
+        _ => Err(DecodeProblem::Mismatch("a message")),
     }
 }
 
-pub(super) fn text(payload: Payload<'_>) -> Result<String, Problem> {
+pub(super) fn text(payload: Payload<'_>) -> Result<String, DecodeProblem> {
     match payload {
         Payload::Bytes(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
-        _ => Err(Problem::Mismatch("a string")),
+        _ => Err(DecodeProblem::Mismatch("a string")),
     }
 }

@@ -1,4 +1,4 @@
-//! Values whose JSON is not that of their message. *(pure)*
+//! Encodes messages whose JSON has another structure, such as quantities and times. *(pure)*
 
 use std::borrow::Cow;
 
@@ -6,15 +6,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::error::Misfit;
+use crate::error::EncodeProblem;
 use crate::table::Type;
 use crate::wire::Writer;
 use crate::{duration, time};
 
-/// Below this, a whole double is exactly one integer.
+/// Below this number, a whole double represents exactly one integer.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// An integer; one that is written with a fraction of zero too.
+/// An integer, also from a number with a zero fraction such as `3.0`.
 pub(super) fn integer(found: &Value) -> Option<i64> {
     match found {
         Value::Null => Some(0),
@@ -30,34 +30,34 @@ pub(super) fn integer(found: &Value) -> Option<i64> {
     }
 }
 
-pub(super) fn string(found: &Value) -> Result<&str, Misfit> {
+pub(super) fn string(found: &Value) -> Result<&str, EncodeProblem> {
     match found {
         Value::Null => Ok(""),
         Value::String(text) => Ok(text),
-        _ => Err(Misfit::Type("a string")),
+        _ => Err(EncodeProblem::Type("a string")),
     }
 }
 
-pub(super) fn bytes(found: &Value) -> Result<Vec<u8>, Misfit> {
-    const BASE64: Misfit = Misfit::Type("bytes in base64");
+pub(super) fn bytes(found: &Value) -> Result<Vec<u8>, EncodeProblem> {
+    const BASE64: EncodeProblem = EncodeProblem::Type("bytes in base64");
     let text = string(found).map_err(|_| BASE64)?;
     if text.contains(['\r', '\n']) {
-        // Go's reader passes over the ends of lines.
+        // Go skips line ends.
         let text = text.replace(['\r', '\n'], "");
         return STANDARD.decode(text).map_err(|_| BASE64);
     }
     STANDARD.decode(text).map_err(|_| BASE64)
 }
 
-/// Writes the content of a message whose JSON is something else.
-pub(super) fn message(writer: &mut Writer, kind: Type, found: &Value) -> Result<(), Misfit> {
+/// Writes the content of a message whose JSON has another structure.
+pub(super) fn message(writer: &mut Writer, kind: Type, found: &Value) -> Result<(), EncodeProblem> {
     match kind {
         Type::Quantity => writer.bytes_field(1, quantity(found)?.as_bytes()),
         Type::IntOrString => match found {
             Value::String(text) => int_or_string(writer, 1, 0, text),
             found => {
                 let int = integer(found).and_then(|it| i32::try_from(it).ok());
-                let int = int.ok_or(Misfit::Type("a 32-bit integer or a string"))?;
+                let int = int.ok_or(EncodeProblem::Type("a 32-bit integer or a string"))?;
                 int_or_string(writer, 0, int, "");
             }
         },
@@ -67,7 +67,7 @@ pub(super) fn message(writer: &mut Writer, kind: Type, found: &Value) -> Result<
                 Value::Null => Some(0),
                 found => found.as_str().and_then(duration::parse),
             };
-            let nanos = nanos.ok_or(Misfit::Type("a duration such as 1m30s"))?;
+            let nanos = nanos.ok_or(EncodeProblem::Type("a duration such as 1m30s"))?;
             writer.varint_field(1, nanos.cast_unsigned());
         }
         Type::RawJson | Type::RawObject if found.is_null() => {}
@@ -82,9 +82,9 @@ pub(super) fn message(writer: &mut Writer, kind: Type, found: &Value) -> Result<
                     writer.bytes_field(1, string(item)?.as_bytes());
                 }
             }
-            _ => return Err(Misfit::Type("a list of strings")),
+            _ => return Err(EncodeProblem::Type("a list of strings")),
         },
-        // These are written by the caller.
+        // The caller writes these types.
         Type::Bool
         | Type::Int32
         | Type::Int64
@@ -99,13 +99,13 @@ pub(super) fn message(writer: &mut Writer, kind: Type, found: &Value) -> Result<
     Ok(())
 }
 
-/// A quantity as it is written; a number is one too.
-fn quantity(found: &Value) -> Result<Cow<'_, str>, Misfit> {
+/// A quantity from a string or a number, not converted to its canonical form.
+fn quantity(found: &Value) -> Result<Cow<'_, str>, EncodeProblem> {
     match found {
         Value::Null => Ok("0".into()),
         Value::String(text) => Ok(text.trim().into()),
         Value::Number(number) => Ok(number.to_string().into()),
-        _ => Err(Misfit::Type("a quantity")),
+        _ => Err(EncodeProblem::Type("a quantity")),
     }
 }
 
@@ -115,12 +115,12 @@ fn int_or_string(writer: &mut Writer, kind: u64, int: i32, string: &str) {
     writer.varint_field(1, kind);
 }
 
-fn timestamp(writer: &mut Writer, kind: Type, found: &Value) -> Result<(), Misfit> {
+fn timestamp(writer: &mut Writer, kind: Type, found: &Value) -> Result<(), EncodeProblem> {
     let text = match found {
         Value::Null => return Ok(()),
         found => found.as_str().and_then(time::parse),
     };
-    let (seconds, micros) = text.ok_or(Misfit::Type("a time in RFC 3339"))?;
+    let (seconds, micros) = text.ok_or(EncodeProblem::Type("a time in RFC 3339"))?;
     // A `Time` has whole seconds.
     let nanos = match kind {
         Type::MicroTime => micros.saturating_mul(1000),

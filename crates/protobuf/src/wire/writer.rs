@@ -4,22 +4,22 @@ use super::MAX_VARINT;
 
 /// Writes a message from its last byte to its first.
 ///
-/// So the length of a part is known when it has to be written, without a second pass.
+/// The length of a part is then known when it has to be written, without a second pass.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// The bytes so far, the last one first.
+    /// The written bytes in reverse order.
     reversed: Vec<u8>,
 }
 
 // === impl Writer ===
 
 impl Writer {
-    /// How many bytes have been written.
+    /// The number of written bytes.
     pub(crate) fn len(&self) -> usize {
         self.reversed.len()
     }
 
-    /// The message.
+    /// Returns the message.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.reversed.reverse();
         self.reversed
@@ -29,26 +29,26 @@ impl Writer {
         self.reversed.extend(bytes.iter().rev());
     }
 
-    /// A field that holds a number.
+    /// Writes a field with a number.
     pub(crate) fn varint_field(&mut self, number: u32, value: u64) {
         self.varint(value);
         self.tag(number, 0);
     }
 
-    /// A field that holds a double.
+    /// Writes a field with a double.
     pub(crate) fn double_field(&mut self, number: u32, value: f64) {
         self.raw(&value.to_le_bytes());
         self.tag(number, 1);
     }
 
-    /// A field that holds a string or bytes.
+    /// Writes a field with a string or bytes.
     pub(crate) fn bytes_field(&mut self, number: u32, bytes: &[u8]) {
         let end = self.len();
         self.raw(bytes);
         self.close_field(number, end);
     }
 
-    /// Makes all that was written since the length was `end` the value of a field.
+    /// Makes the bytes that were written since the length `end` the value of a field.
     pub(crate) fn close_field(&mut self, number: u32, end: usize) {
         let length = self.len().saturating_sub(end);
         self.varint(length as u64);

@@ -1,4 +1,4 @@
-//! Service accounts of pods: each pod has one, which must exist, and a volume with its token.
+//! Service accounts of pods: sets the account, which must exist, and mounts its token.
 
 use serde_json::{Value, json};
 
@@ -8,33 +8,33 @@ use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::Key;
 
-/// Where service accounts are stored.
+/// The table of service accounts in the store.
 const ACCOUNTS: &str = "serviceaccounts";
 
-/// The account of a pod that names none.
+/// The default service account of a pod.
 const DEFAULT_ACCOUNT: &str = "default";
 
-/// How the volume of a token is called, without its generated end.
+/// The prefix of the name of a token volume. The suffix is generated.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
-/// Where the volume of a token is mounted.
+/// The mount path of a token volume.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The annotation of a pod that mirrors one of a kubelet.
+/// The annotation of a mirror pod, which a kubelet creates.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// For how long a token in a volume is valid, in seconds. The seconds beyond an hour tell Kubernetes
-/// that this plugin asked for the token, and no user.
+/// The lifetime of a token in a volume, in seconds. Kubernetes recognizes a token that this plugin
+/// requested, and not a user, by the seconds beyond one hour.
 const TOKEN_SECONDS: u32 = 3607;
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Gives a new pod its service account, with its token and its secrets for images.
+    /// Sets the service account of a new pod, its token volume, and its image pull secrets.
     ///
     /// # Errors
     ///
-    /// 403 if there is no such account.
+    /// 403 if the account does not exist.
     pub(in crate::cluster) fn admit_account(
         &mut self,
         resource: &Resource,
@@ -84,7 +84,7 @@ impl Cluster {
     }
 }
 
-/// Mounts the volume of a token, called `volume`, in each container that has no mount there.
+/// Mounts the token volume `volume` in each container without a mount at that path.
 fn mount_token(spec: &mut Value, volume: String) {
     let volumes = spec["volumes"].as_array().into_iter().flatten();
     let mut names = volumes.filter_map(|volume| volume["name"].as_str());

@@ -1,4 +1,4 @@
-//! Quantities by the name of their resource, and what a pod needs as a whole.
+//! Amounts of resources, and the total requests and limits of a pod.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::typed::Quantity;
 /// Quantities by the name of their resource.
 pub(super) type Amounts = BTreeMap<String, Quantity>;
 
-/// Reads quantities; those that are malformed are left out.
+/// Parses quantities. Malformed ones are skipped.
 pub(super) fn read(amounts: &Value) -> Amounts {
     let members = amounts.as_object().into_iter().flatten();
     let parsed = members.filter_map(|(name, amount)| {
@@ -38,7 +38,7 @@ pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// Raises each amount of `sum` to that of `other`, where that is larger.
+/// Raises each amount of `sum` to that of `other` if that is larger.
 fn raise(sum: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         let total = sum.entry(name.clone()).or_insert(*amount);
@@ -46,10 +46,10 @@ fn raise(sum: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// What a pod needs as a whole of `field`, which is `requests` or `limits`, without its overhead.
+/// The total requests or limits (`field`) of a pod, without its overhead.
 ///
-/// Init containers run one after the other, and before the containers. Those that restart always
-/// continue to run.
+/// Init containers run one after the other, before the containers. Those with the restart policy
+/// `Always` keep running.
 pub(super) fn of_pod(spec: &Value, field: &str) -> Amounts {
     let mut sum = Amounts::new();
     for container in containers(spec, "containers") {
@@ -69,19 +69,19 @@ pub(super) fn of_pod(spec: &Value, field: &str) -> Amounts {
         }
     }
     raise(&mut sum, &peak);
-    // What is said of the pod as a whole counts instead of what is said of its containers.
+    // The resources of the pod have priority over the sum of its containers.
     let whole = read(&spec["resources"][field]).into_iter();
     let whole = whole.filter(|(name, _)| is_of_whole_pod(name));
     sum.extend(whole);
     sum
 }
 
-/// Whether the resources of a pod as a whole may name this one.
+/// Whether pod-level resources support this resource.
 fn is_of_whole_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// The containers of one of the lists of a pod.
+/// The containers in the field `list` of a pod spec.
 pub(super) fn containers<'a>(spec: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     spec[list].as_array().into_iter().flatten()
 }

@@ -1,22 +1,22 @@
 //! The default classes of ingresses and of persistent volume claims. *(pure)*
 //!
-//! A new object without a class gets the newest class whose annotation marks it as the default; of
-//! several that were created in the same second, the first by name.
+//! A new object without a class gets the class whose annotation marks it as the default: the newest
+//! one, and of several that were created in the same second, the first by name.
 
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::metadata;
 
-/// How the class of a kind is chosen.
+/// The kind of a class, and the fields and annotations that refer to it.
 struct ClassDefault {
     /// The table of the classes.
     classes: &'static str,
-    /// The annotations of which one marks the default class with `true`.
+    /// The annotations. One of them with the value `true` marks the default class.
     marks: &'static [&'static str],
-    /// The field of the spec with the class.
+    /// The field of the spec that names the class.
     field: &'static str,
-    /// The annotation that names a class in the place of the field.
+    /// The annotation that can name the class instead of the field.
     annotation: &'static str,
 }
 
@@ -40,12 +40,12 @@ const CLAIM: ClassDefault = ClassDefault {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Sets the default class of a new ingress that has none.
+    /// Sets the default class of a new ingress without a class.
     pub(in crate::cluster) fn default_ingress_class(&self, ingress: &mut Value) {
         self.default_class(&INGRESS, ingress);
     }
 
-    /// Sets the default class of a new claim that has none.
+    /// Sets the default class of a new claim without a class.
     pub(in crate::cluster) fn default_storage_class(&self, claim: &mut Value) {
         self.default_class(&CLAIM, claim);
     }

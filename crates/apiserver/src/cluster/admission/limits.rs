@@ -13,17 +13,17 @@ use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::typed::Quantity;
 
-/// Where limit ranges are stored.
+/// The table of limit ranges in the store.
 const LIMIT_RANGES: &str = "limitranges";
 
-/// The annotation that says what was filled in.
+/// The annotation that describes the amounts that were filled in.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Gives the containers of a new pod the resources that the limit ranges of its namespace
-    /// have as defaults.
+    /// Sets the default resources of the containers of a new pod, from the limit ranges of its
+    /// namespace.
     pub(in crate::cluster) fn default_limits(&self, pod: &mut Value) {
         for range in self.limit_ranges(metadata::text(pod, "namespace")) {
             let (mut requests, mut limits) = (Map::new(), Map::new());
@@ -117,14 +117,14 @@ impl Cluster {
     }
 }
 
-/// The limits of one type.
+/// The items of a limit range with the type `kind`.
 fn items<'a>(range: &'a Stored, kind: &str) -> impl Iterator<Item = &'a Value> {
     let items = range.value().pointer("/spec/limits");
     let items = items.and_then(Value::as_array).into_iter().flatten();
     items.filter(move |item| item["type"] == kind)
 }
 
-/// Fills in the amounts that a container lacks, and returns their names.
+/// Fills in the missing amounts of a container, and returns their names.
 fn fill_in(container: &mut Value, field: &str, defaults: &Map<String, Value>) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults {
@@ -136,7 +136,7 @@ fn fill_in(container: &mut Value, field: &str, defaults: &Map<String, Value>) ->
     set
 }
 
-/// Adds what is wrong with the resources of a pod or a container.
+/// Adds the errors of the resources of a pod or a container.
 fn check(item: &Value, requests: &Amounts, limits: &Amounts, faults: &mut Vec<String>) {
     let kind = item["type"].as_str().unwrap_or_default();
     for (name, least) in amounts::read(&item["min"]) {
@@ -168,7 +168,7 @@ fn check(item: &Value, requests: &Amounts, limits: &Amounts, faults: &mut Vec<St
             (_, None) => format!("{about} no limit is specified or limit is 0"),
             (Some(request), Some(limit)) => {
                 let ratio = number(limit) / number(request);
-                // A quantity is a number of billionths.
+                // The maximum is in billionths, and the ratio is not.
                 if ratio <= number(most.nanos()) / 1e9 {
                     continue;
                 }
@@ -179,7 +179,7 @@ fn check(item: &Value, requests: &Amounts, limits: &Amounts, faults: &mut Vec<St
     }
 }
 
-/// Adds what is wrong with the size of a claim.
+/// Adds the errors of the size of a claim.
 fn check_claim(item: &Value, requests: &Amounts, faults: &mut Vec<String>) {
     for (name, least) in amounts::read(&item["min"]) {
         let about = format!("minimum {name} usage per PersistentVolumeClaim is {least}");
@@ -197,7 +197,7 @@ fn check_claim(item: &Value, requests: &Amounts, faults: &mut Vec<String>) {
     }
 }
 
-/// Why amounts are less than what they must be at least.
+/// The error if an amount is below the minimum.
 fn below(
     about: &str,
     least: Quantity,
@@ -223,7 +223,7 @@ fn number(nanos: i128) -> f64 {
     nanos as f64
 }
 
-/// Several faults in one text; each is named once.
+/// Joins the errors into one text, without duplicates.
 fn joined(faults: &[String]) -> Option<String> {
     let mut distinct: Vec<&str> = Vec::new();
     for fault in faults {

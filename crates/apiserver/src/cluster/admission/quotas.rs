@@ -1,5 +1,5 @@
-//! Resource quotas: what each object uses, what a request may add, and the status that a cluster's
-//! quota controller writes.
+//! Resource quotas: the usage of each object, the admission of requests, and the status, which the
+//! quota controller writes in a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::store::{Key, Stored};
 use crate::typed::Quantity;
 use crate::wire::WriteOptions;
 
-/// Where quotas are stored.
+/// The table of quotas in the store.
 const QUOTAS: &str = "resourcequotas";
 
-/// In the name of an amount that is of one storage class only.
+/// The infix in the name of an amount that is limited for one storage class.
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// The amounts of pods that have fixed names.
+/// The names of the amounts of pods, except those with a prefix.
 const OF_PODS: [&str; 11] = [
     "count/pods",
     "pods",
@@ -38,7 +38,7 @@ const OF_PODS: [&str; 11] = [
     "limits.ephemeral-storage",
 ];
 
-/// What each container of a pod must name if a quota limits it.
+/// The amounts that each container of a pod must specify if a quota limits them.
 const REQUIRED: [&str; 6] = [
     "cpu",
     "memory",
@@ -51,7 +51,7 @@ const REQUIRED: [&str; 6] = [
 // === impl Cluster ===
 
 impl Cluster {
-    /// Adds what an object uses, beyond what it used `before`, to the quotas of its namespace.
+    /// Adds the usage of an object, minus its usage `before`, to the quotas of its namespace.
     ///
     /// # Errors
     ///
@@ -155,8 +155,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Writes the status of each quota anew, after a write to the server. Whether it wrote
-    /// anything.
+    /// Updates the status of all quotas after a write to the server. Returns whether it wrote any.
     pub(in crate::cluster) fn count_quotas(&mut self, now: &str) -> bool {
         let revision = self.store.revision();
         let Some(seen) = self.quotas_seen.filter(|seen| *seen < revision) else {
@@ -179,8 +178,8 @@ impl Cluster {
         self.store.revision() != revision
     }
 
-    /// What the objects of a namespace use of what a quota limits; nothing if neither they nor
-    /// the quota have changed since `seen`.
+    /// The usage of the objects of a namespace, of the amounts that a quota limits. `None` if
+    /// neither they nor the quota have changed since `seen`.
     fn used(&self, key: &Key, quota: &Stored, hard: &Amounts, seen: u64) -> Option<Amounts> {
         let mut has_changed = quota.revision() > seen;
         let mut used = Amounts::new();
@@ -243,7 +242,7 @@ impl Cluster {
     }
 }
 
-/// Whether objects of `table` count for the amount `name` of a quota.
+/// Whether the quota amount `name` counts objects of `table`.
 fn tracks(table: &str, name: &str) -> bool {
     match table {
         "pods" => {
@@ -270,13 +269,13 @@ fn tracks(table: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a resource is one that neither Kubernetes nor a quota has a name of its own for.
+/// Whether a resource is extended: its domain is not one of Kubernetes.
 fn is_extended(name: &str) -> bool {
     name.split_once('/')
         .is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io"))
 }
 
-/// What one object uses.
+/// The usage of one object.
 fn usage(table: &str, object: &Value) -> Amounts {
     let mut used = Amounts::new();
     let mut count = |name: &str, count| {
@@ -341,7 +340,7 @@ fn usage(table: &str, object: &Value) -> Amounts {
     used
 }
 
-/// What a pod or container with these resources uses.
+/// The usage of a pod or a container with these requests and limits.
 fn of_resources(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut used = Amounts::new();
     used.insert("pods".to_owned(), Quantity::count(1));
@@ -363,7 +362,7 @@ fn of_resources(requests: &Amounts, limits: &Amounts) -> Amounts {
     used
 }
 
-/// What the containers of a pod do not name although a quota limits it, as Kubernetes writes it.
+/// The limited amounts that containers of a pod do not specify, in the format of Kubernetes' error.
 fn lacking(table: &str, tracked: &BTreeSet<&String>, pod: &Value) -> String {
     let spec = &pod["spec"];
     let has_whole = ["requests", "limits"]
@@ -391,7 +390,7 @@ fn lacking(table: &str, tracked: &BTreeSet<&String>, pod: &Value) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// Whether the scopes of a quota include an object. Only pods are in a scope.
+/// Whether the scopes of a quota include an object. Scopes only include pods.
 fn is_in_scope(quota: &Value, table: &str, object: &Value) -> bool {
     let spec = &quota["spec"];
     let plain = spec["scopes"].as_array().into_iter().flatten();
@@ -435,7 +434,7 @@ fn is_in_scope(quota: &Value, table: &str, object: &Value) -> bool {
     })
 }
 
-/// Whether a term of the affinity of a pod is about pods of other namespaces.
+/// Whether a pod affinity term of a pod selects other namespaces.
 fn reaches_other_namespaces(pod: &Value) -> bool {
     let is_list = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
     let reaches =

@@ -11,17 +11,17 @@ use crate::cluster::Cluster;
 use crate::metadata;
 use crate::status::FieldError;
 
-/// Where services are stored.
+/// The table of services in the store.
 const SERVICES: &str = "services";
 
-/// The range of random service addresses in `10.96.0.0/12`, as in a cluster of kubeadm. The first
-/// 256 addresses are only used if a client requests them.
+/// The range of random service addresses, in `10.96.0.0/12` as in a cluster of kubeadm. The first
+/// 256 addresses are only allocated if a client requests them.
 const ADDRESSES: std::ops::Range<u32> = 0x0a60_0100..0x0a6f_ffff;
 
 /// The range of node ports.
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// The addresses and ports of the other services.
+/// The addresses and ports that other services have.
 struct Taken {
     addresses: BTreeSet<String>,
     ports: BTreeSet<(u64, String)>,
@@ -155,14 +155,14 @@ impl Cluster {
     fn free_address(&mut self, taken: &Taken) -> String {
         loop {
             let address = Ipv4Addr::from(self.random.random_range(ADDRESSES)).to_string();
-            // There are a million addresses, and a server has fewer services.
+            // The range has a million addresses, and a server has fewer services.
             if !taken.addresses.contains(&address) {
                 return address;
             }
         }
     }
 
-    /// A port that no service has; 0 if all are taken.
+    /// A free port. 0 if all ports are used.
     fn free_port(&mut self, taken: &BTreeSet<(u64, String)>) -> u64 {
         let is_free = |port: &u64| {
             taken
@@ -180,7 +180,7 @@ impl Cluster {
     }
 }
 
-/// The errors of a service that asks for addresses of IPv6, which there are none of.
+/// The errors of a service that requests IPv6 addresses, which this server does not have.
 fn second_family(spec: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if spec["ipFamilyPolicy"] == "RequireDualStack" {

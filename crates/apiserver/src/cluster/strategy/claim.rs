@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value};
 
-/// Drops a source of a kind that only the newer field takes, and fills in the field that is not
-/// set from the other.
+/// Drops a data source of a kind that only the newer field supports, and copies the field that is
+/// set to the other one.
 pub(super) fn fill_sources(before: Option<&Value>, claim: &mut Value) {
     let had_one = before.is_some_and(|before| {
         let spec = &before["spec"];
@@ -35,7 +35,7 @@ fn is_set(spec: &Map<String, Value>, field: &str) -> bool {
     spec.get(field).is_some_and(|value| !value.is_null())
 }
 
-/// Whether it is a claim or a snapshot, which the older field takes.
+/// Whether the older field supports this data source: it is a claim or a snapshot.
 fn is_classic(source: &Value) -> bool {
     let text = |field: &str| source[field].as_str().unwrap_or_default();
     matches!(

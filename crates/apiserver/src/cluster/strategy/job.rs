@@ -1,11 +1,10 @@
-//! The labels by which a job finds its pods.
+//! The selector and the pod labels of a job.
 
 use serde_json::{Map, Value, json};
 
 use crate::metadata;
 
-/// Makes a selector of the uid of a job, unless the job says that it brings its own, and gives
-/// its pods the labels for it.
+/// Generates the selector and the pod labels of a job from its uid, unless `manualSelector` is set.
 pub(super) fn select_own_pods(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
         return;
@@ -38,7 +37,7 @@ pub(super) fn select_own_pods(job: &mut Value) {
         selector["matchLabels"] = json!({});
     }
     selector["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid.into();
-    // The labels of the job are those of its pods, if it has none of its own.
+    // A job without labels gets those of its pods.
     let (before, after) = pod_labels;
     let metadata = metadata::of(job);
     if metadata

@@ -9,7 +9,7 @@ use crate::typed::Quantity;
 /// Quantities by the name of their resource.
 type Amounts = BTreeMap<&'static str, i128>;
 
-/// Gives a new pod its first status.
+/// Sets the initial status of a new pod.
 pub(super) fn prepare(pod: &mut Value, now: &str) {
     let mut status = json!({ "phase": "Pending", "qosClass": quality(&pod["spec"]) });
     let gates = pod
@@ -28,7 +28,7 @@ pub(super) fn prepare(pod: &mut Value, now: &str) {
     pod["status"] = status;
 }
 
-/// Lets a pod stay for five minutes on a node that fails, unless it says otherwise.
+/// Adds the default tolerations: five minutes on a node that is not ready or unreachable.
 pub(super) fn tolerate_failing_nodes(spec: &mut Map<String, Value>) {
     let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else {
@@ -51,7 +51,7 @@ pub(super) fn tolerate_failing_nodes(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The class of service that follows from what the containers request and may use.
+/// The `QoS` class of a pod, which follows from its requests and limits.
 pub(in crate::cluster) fn quality(spec: &Value) -> &'static str {
     let own = spec.get("resources");
     let containers: Vec<_> = match own {
@@ -78,7 +78,7 @@ pub(in crate::cluster) fn quality(spec: &Value) -> &'static str {
     }
 }
 
-/// Adds what is said of processors and memory, and tells how many of the two are named.
+/// Adds the CPU and memory of `amounts` to `sum`. Returns how many of the two are set.
 fn add(sum: &mut Amounts, amounts: &Value) -> usize {
     let mut named = 0;
     for resource in ["cpu", "memory"] {

@@ -1,29 +1,29 @@
-//! Allocated fields of a service: which ones it needs, and which ones an update keeps.
+//! The allocated fields of a service: which ones it needs, and which ones an update keeps.
 
 use serde_json::{Map, Value};
 
 use crate::typed;
 
-/// Whether a service has an address of its own.
+/// Whether a service has a cluster IP.
 pub(super) fn needs_address(service: &Value) -> bool {
     service["spec"]["type"] != "ExternalName"
 }
 
-/// Whether a service has ports on the nodes.
+/// Whether a service has node ports.
 pub(super) fn needs_ports(service: &Value) -> bool {
     let spec = &service["spec"];
     spec["type"] == "NodePort"
         || spec["type"] == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != false
 }
 
-/// Whether a service has a port on which nodes say whether they serve it.
+/// Whether a service has a health check port on the nodes.
 pub(super) fn needs_probe(service: &Value) -> bool {
     let spec = &service["spec"];
     spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
 }
 
-/// Takes over the numbers that a change leaves out, and drops those that its type does not
-/// need any more, if they are those from before.
+/// Copies the allocated values that an update omits, and drops old values that the new type does
+/// not need.
 pub(super) fn keep_allocated(before: &Value, service: &mut Value) {
     let address = (needs_address(before), needs_address(service));
     let node_ports = (needs_ports(before), needs_ports(service));
@@ -40,7 +40,7 @@ pub(super) fn keep_allocated(before: &Value, service: &mut Value) {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             keep(old, spec, field);
         }
-        // The list follows a first address that is changed alone.
+        // If only the first address changes, the list follows it.
         let is_same = |field: &str| old.get(field) == spec.get(field);
         if !is_same("clusterIP") && is_same("clusterIPs") {
             let address = spec.get("clusterIP").cloned().into_iter().collect();

@@ -12,7 +12,7 @@ use crate::typed;
 /// The conditions that only `/approval` adds.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
-/// Takes over the decisions from before, which a write to the status cannot change, and fills in
+/// Copies the decisions from the old object, which a write to the status cannot change, and sets
 /// the times of new conditions.
 pub(super) fn prepare(before: &Value, object: &mut Value, is_approval: bool, now: &str) {
     let old = conditions(before).to_vec();

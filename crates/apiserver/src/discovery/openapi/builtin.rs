@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::typed::{self, Empty, Field, ListKind, Shape, Struct};
+use crate::typed::{self, Empty, Field, FieldType, ListKind, Struct};
 
 /// The schemas of types other than structs.
 const SPECIAL: [(&str, &str); 8] = [
@@ -97,10 +97,10 @@ fn property(
     } else if is_struct(&field.shape) && !field.is_pointer && field.empty != Empty::Zero {
         schema["default"] = json!({});
     }
-    if !field.values.is_empty() && matches!(field.shape, Shape::Text(_)) {
+    if !field.values.is_empty() && matches!(field.shape, FieldType::Text(_)) {
         schema["enum"] = json!(field.values);
     }
-    if matches!(field.shape, Shape::List(..)) {
+    if matches!(field.shape, FieldType::List(..)) {
         schema["x-kubernetes-list-type"] = match &field.list {
             ListKind::Atomic => "atomic".into(),
             ListKind::Set => "set".into(),
@@ -122,60 +122,60 @@ fn property(
     schema
 }
 
-fn is_struct(shape: &Shape) -> bool {
-    matches!(shape, Shape::Struct(_))
+fn is_struct(shape: &FieldType) -> bool {
+    matches!(shape, FieldType::Struct(_))
 }
 
 fn shape(
-    found: &'static Shape,
+    found: &'static FieldType,
     schemas: &mut Map<String, Value>,
     waiting: &mut Vec<&'static Struct>,
 ) -> Value {
     let found = match found {
-        Shape::Text(_) => return json!({ "type": "string" }),
-        Shape::Bytes => return json!({ "format": "byte", "type": "string" }),
-        Shape::Int32(_) => return json!({ "format": "int32", "type": "integer" }),
-        Shape::Int64(_) => return json!({ "format": "int64", "type": "integer" }),
-        Shape::Double => return json!({ "format": "double", "type": "number" }),
-        Shape::Bool => return json!({ "type": "boolean" }),
-        Shape::List(_, items) => {
+        FieldType::Text(_) => return json!({ "type": "string" }),
+        FieldType::Bytes => return json!({ "format": "byte", "type": "string" }),
+        FieldType::Int32(_) => return json!({ "format": "int32", "type": "integer" }),
+        FieldType::Int64(_) => return json!({ "format": "int64", "type": "integer" }),
+        FieldType::Double => return json!({ "format": "double", "type": "number" }),
+        FieldType::Bool => return json!({ "type": "boolean" }),
+        FieldType::List(_, items) => {
             let items = element(items, schemas, waiting);
             return json!({ "items": items, "type": "array" });
         }
-        Shape::Map(_, values) => {
+        FieldType::Map(_, values) => {
             let values = element(values, schemas, waiting);
             return json!({ "additionalProperties": values, "type": "object" });
         }
-        Shape::Struct(name) => {
+        FieldType::Struct(name) => {
             if let Some(named) = typed::named(name) {
                 waiting.push(named);
             }
             return reference(&definition(name));
         }
-        Shape::Quantity => SPECIAL[0],
-        Shape::Duration => SPECIAL[1],
-        Shape::MicroTime => SPECIAL[2],
-        Shape::Time => SPECIAL[3],
-        Shape::Json => SPECIAL[4],
-        Shape::IntOrString => SPECIAL[5],
-        Shape::SchemaOr => SPECIAL[6],
+        FieldType::Quantity => SPECIAL[0],
+        FieldType::Duration => SPECIAL[1],
+        FieldType::MicroTime => SPECIAL[2],
+        FieldType::Time => SPECIAL[3],
+        FieldType::Json => SPECIAL[4],
+        FieldType::IntOrString => SPECIAL[5],
+        FieldType::SchemaOr => SPECIAL[6],
     };
     special(found, schemas)
 }
 
 /// Returns the schema of the items of a list or the values of a map, with the default of their type.
 fn element(
-    found: &'static Shape,
+    found: &'static FieldType,
     schemas: &mut Map<String, Value>,
     waiting: &mut Vec<&'static Struct>,
 ) -> Value {
     let mut schema = shape(found, schemas, waiting);
     let default = match found {
-        Shape::Text(_) => json!(""),
-        Shape::Int32(_) | Shape::Int64(_) | Shape::Double => json!(0),
-        Shape::Bool => json!(false),
-        Shape::Struct(_) => json!({}),
-        Shape::Bytes | Shape::List(..) | Shape::Map(..) => return schema,
+        FieldType::Text(_) => json!(""),
+        FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double => json!(0),
+        FieldType::Bool => json!(false),
+        FieldType::Struct(_) => json!({}),
+        FieldType::Bytes | FieldType::List(..) | FieldType::Map(..) => return schema,
         // A reference without a default is not in `allOf`.
         _ => return schema["allOf"][0].take(),
     };

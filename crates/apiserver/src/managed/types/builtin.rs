@@ -118,7 +118,7 @@ impl Reader {
         let mut fields = BTreeMap::new();
         let (mut structs, mut zeros) = (Vec::new(), Vec::new());
         for (name, field) in &found.fields {
-            let is_struct = matches!(field.shape, typed::Shape::Struct(_)) && !field.is_pointer;
+            let is_struct = matches!(field.shape, typed::FieldType::Struct(_)) && !field.is_pointer;
             if is_struct && field.empty != Empty::Zero {
                 structs.push((*name).to_owned());
             } else if let Some(zero) = typed::zero_member(field).filter(|_| !is_struct) {
@@ -126,8 +126,8 @@ impl Reader {
             }
             // Values of any type, such as defaults in the schema of a definition.
             let is_value = match &field.shape {
-                typed::Shape::List(_, items) => **items == typed::Shape::Json,
-                shape => *shape == typed::Shape::Json,
+                typed::FieldType::List(_, items) => **items == typed::FieldType::Json,
+                shape => *shape == typed::FieldType::Json,
             };
             let id = if is_value && WITH_VALUES.contains(&found.name) {
                 TypeId::LEAF
@@ -147,8 +147,8 @@ impl Reader {
 
     fn field(&mut self, field: &'static Field) -> TypeId {
         match &field.shape {
-            typed::Shape::Struct(name) => self.named(name, field.map == Some("granular")),
-            typed::Shape::List(_, items) => {
+            typed::FieldType::Struct(name) => self.named(name, field.map == Some("granular")),
+            typed::FieldType::List(_, items) => {
                 let kind = match &field.list {
                     typed::ListKind::Atomic => ListKind::Atomic,
                     typed::ListKind::Set => ListKind::Set,
@@ -160,7 +160,7 @@ impl Reader {
                     ..Node::default()
                 })
             }
-            typed::Shape::Map(_, values) if field.map == Some("atomic") => {
+            typed::FieldType::Map(_, values) if field.map == Some("atomic") => {
                 let values = self.shape(values);
                 self.types.add(map(true, values))
             }
@@ -168,8 +168,8 @@ impl Reader {
         }
     }
 
-    fn shape(&mut self, shape: &'static typed::Shape) -> TypeId {
-        use typed::Shape as S;
+    fn shape(&mut self, shape: &'static typed::FieldType) -> TypeId {
+        use typed::FieldType as S;
         let node = match shape {
             S::Struct(name) => return self.named(name, false),
             S::Map(_, values) => {
@@ -214,9 +214,9 @@ fn map(is_atomic: bool, rest: TypeId) -> Node {
 }
 
 /// Returns the keys of a list, with their defaults in its items.
-fn keys_of(keys: &[&str], items: &typed::Shape) -> Vec<(String, Option<Value>)> {
+fn keys_of(keys: &[&str], items: &typed::FieldType) -> Vec<(String, Option<Value>)> {
     let item = match items {
-        typed::Shape::Struct(name) => typed::named(name),
+        typed::FieldType::Struct(name) => typed::named(name),
         _ => None,
     };
     let default = |key: &str| {

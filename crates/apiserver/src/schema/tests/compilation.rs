@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::schema::Schema;
 
 #[test]
-fn every_place_has_a_type() {
+fn every_schema_node_requires_a_type() {
     check(
         &json!({}),
         &["type: Required value: must not be empty at the root"],
@@ -83,7 +83,7 @@ fn clauses_contain_rules_and_no_types() {
 }
 
 #[test]
-fn integer_or_string_may_be_spelled_out() {
+fn integer_or_string_can_be_written_as_any_of() {
     let either = json!([{"type": "integer"}, {"type": "string"}]);
     check(
         &json!({"type": "object", "properties": {
@@ -172,7 +172,7 @@ fn a_default_is_a_valid_and_known_value() {
 }
 
 #[test]
-fn a_rule_in_cel_says_something() {
+fn a_validation_requires_a_rule() {
     check(
         &json!({"type": "object", "x-kubernetes-validations": [{"message": "x"}]}),
         &["x-kubernetes-validations[0].rule: Required value: rule is not specified"],
@@ -212,8 +212,8 @@ fn the_crds_of_the_gateway_api_compile() {
 }
 
 #[track_caller]
-fn check(schema: &Value, told: &[&str]) {
+fn check(schema: &Value, expected: &[&str]) {
     let faults = Schema::compile(schema).err().unwrap_or_default();
     let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    assert_eq!(faults, told, "{schema}");
+    assert_eq!(faults, expected, "{schema}");
 }

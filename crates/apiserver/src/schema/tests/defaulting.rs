@@ -22,7 +22,7 @@ fn missing_fields_get_their_defaults() {
 }
 
 #[test]
-fn null_is_a_value_only_where_it_is_allowed() {
+fn null_is_accepted_only_if_nullable() {
     check(
         &json!({"color": null, "note": null, "size": null, "nested": null}),
         &json!({"color": "red", "note": null, "nested": {"deep": true}}),

@@ -29,10 +29,10 @@ fn open_objects_keep_unknown_fields_except_below_known_ones() {
 }
 
 #[track_caller]
-fn check(object: &Value, pruned: &Value, told: &[&str]) {
+fn check(object: &Value, pruned: &Value, expected: &[&str]) {
     let schema = Schema::compile(&widget()).expect("the schema is structural");
     let mut object = object.clone();
-    assert_eq!(schema.prune(&mut object), told);
+    assert_eq!(schema.prune(&mut object), expected);
     assert_eq!(object, *pruned);
     assert!(
         schema.prune(&mut object).is_empty(),

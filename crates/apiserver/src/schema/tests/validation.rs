@@ -185,9 +185,9 @@ fn an_embedded_object_needs_api_version_and_kind() {
 fn the_status_is_validated_separately() {
     let schema = Schema::compile(&widget()).expect("the schema is structural");
     let faults = schema.validate_status(&json!({"spec": 3, "status": {"ready": "no"}}), None);
-    let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let messages: Vec<_> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             r#"status.ready: Invalid value: "string": ready in body must be of type integer: "string""#
         ]
@@ -197,9 +197,9 @@ fn the_status_is_validated_separately() {
 
 /// Validates a widget with this `spec`.
 #[track_caller]
-fn check(spec: &Value, told: &[&str]) {
+fn check(spec: &Value, messages: &[&str]) {
     let schema = Schema::compile(&widget()).expect("the schema is structural");
     let faults = schema.validate(&json!({"spec": spec}), None);
     let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    assert_eq!(faults, told, "{spec}");
+    assert_eq!(faults, messages, "{spec}");
 }

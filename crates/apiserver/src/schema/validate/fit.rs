@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 use crate::schema::{
-    format::{Check, Format},
+    format::{Check, StringFormat},
     node::{Node, Type, Types},
     number,
 };
@@ -34,7 +34,7 @@ impl From<&Number> for Numeric {
 /// The type that was wanted and the one that was found, if they differ.
 pub(super) fn wrong_type<'a>(
     node: &'a Node,
-    format: Option<&'a Format>,
+    format: Option<&'a StringFormat>,
     value: &Value,
 ) -> Option<(&'a str, &'static str)> {
     let types = node.types;

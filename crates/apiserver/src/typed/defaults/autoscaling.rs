@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Members, absent, is_zero};
 
-/// An autoscaler without metrics goes by the use of processors.
+/// An autoscaler without metrics scales by CPU utilization.
 pub(super) fn metrics(spec: &mut Members) {
     if spec.get("metrics").is_none_or(is_zero) {
         let metric = json!([{ "type": "Resource", "resource": {
@@ -14,7 +14,7 @@ pub(super) fn metrics(spec: &mut Members) {
     }
 }
 
-/// Rules that are there in part are completed.
+/// Completes scaling rules that are partly set.
 pub(super) fn behavior(behavior: &mut Members) {
     let percent = json!({ "type": "Percent", "value": 100, "periodSeconds": 15 });
     let pods = json!({ "type": "Pods", "value": 4, "periodSeconds": 15 });

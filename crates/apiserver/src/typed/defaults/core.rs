@@ -17,7 +17,7 @@ pub(super) fn container(container: &mut Members) {
     absent_or_empty(container, "terminationMessagePolicy", "File");
 }
 
-/// A volume without a source is an empty folder.
+/// A volume without a source is an `emptyDir`.
 pub(super) fn volume(volume: &mut Members) {
     let has_source = volume
         .iter()
@@ -35,13 +35,13 @@ pub(super) fn volume(volume: &mut Members) {
     }
 }
 
-/// Defaults of pods that templates of pods do not get.
+/// Defaults of pods that pod templates do not get.
 pub(super) fn pod(pod: &mut Members) {
     let Some(spec) = inner(pod, "spec") else {
         return;
     };
     absent(spec, "enableServiceLinks", true);
-    // What is less than nothing is as little as there may be.
+    // A negative grace period becomes the minimum.
     let grace = spec.get("terminationGracePeriodSeconds");
     if grace.and_then(Value::as_i64).is_some_and(|it| it < 0) {
         spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
@@ -58,7 +58,7 @@ pub(super) fn pod(pod: &mut Members) {
     }
 }
 
-/// The account of a pod has two names, of which the newer counts.
+/// The service account of a pod is in two fields. The newer one has priority.
 pub(super) fn service_account(spec: &mut Members) {
     let old = text(spec, "serviceAccount").to_owned();
     if !old.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn service_account(spec: &mut Members) {
     }
 }
 
-/// A container that has limits requests as much, unless it says what it requests.
+/// The limit of a resource is the default of its request.
 fn request_limits(container: &mut Value) {
     let Some(resources) = container
         .get_mut("resources")
@@ -87,7 +87,7 @@ fn request_limits(container: &mut Value) {
     }
 }
 
-/// On the network of the host, a port is that of the host.
+/// In the host network, the host port of a container port is the same port.
 fn open_on_host(container: &mut Value) {
     let ports = container.get_mut("ports").and_then(Value::as_array_mut);
     for port in ports.into_iter().flatten() {
@@ -120,7 +120,7 @@ pub(super) fn service(spec: &mut Members) {
     {
         if let Some(port) = port.as_object_mut()
             && let Some(number) = port.get("port").and_then(Value::as_i64)
-            // The port itself is reported if it has the wrong type.
+            // A port of the wrong type is reported at `port`.
             && let Ok(number) = i32::try_from(number)
         {
             absent_or_empty(port, "targetPort", number);
@@ -140,7 +140,8 @@ pub(super) fn service(spec: &mut Members) {
     }
 }
 
-/// A controller selects by the labels of its pods, and has them, unless it says otherwise.
+/// A replication controller gets the labels of its template as its selector and its labels, unless
+/// they are set.
 pub(super) fn replication_controller(controller: &mut Members) {
     let Some(labels) = template_labels(controller) else {
         return;
@@ -153,8 +154,8 @@ pub(super) fn replication_controller(controller: &mut Members) {
     }
 }
 
-/// The limits of containers: the default is the most, and what is requested by default is
-/// the default, or the least.
+/// A limit of type `Container`: `default` defaults to `max`, and `defaultRequest` to `default`, or
+/// else to `min`.
 pub(super) fn limit_range_item(item: &mut Members) {
     if text(item, "type") != "Container" {
         return;
@@ -174,7 +175,7 @@ pub(super) fn limit_range_item(item: &mut Members) {
     }
 }
 
-/// What can be allocated is what there is, unless it is said.
+/// `allocatable` defaults to `capacity`.
 pub(super) fn node_status(status: &mut Members) {
     if is_unset(status, "allocatable")
         && let Some(capacity @ Value::Object(_)) = status.get("capacity").cloned()

@@ -1,8 +1,8 @@
-//! Defaults that depend on nothing, as a table.
+//! The table of defaults that do not depend on other fields.
 
 use super::If;
 
-/// Type, field, when it is filled in, and the value as JSON; sorted.
+/// Type, field, condition, and value as JSON; sorted.
 #[rustfmt::skip]
 pub(super) const PLAIN: &[(&str, &str, If, &str)] = &[
     ("admissionregistration.v1.MatchResources", "matchPolicy", If::Absent, r#""Equivalent""#),

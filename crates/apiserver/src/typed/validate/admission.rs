@@ -69,7 +69,7 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
 
 /// The service of a webhook.
 fn service(at: At<'_>, faults: &mut Faults) {
-    // The real server names the other field.
+    // The real server's error names the other field.
     for (field, named) in [("namespace", "name"), ("name", "namespace")] {
         if at.text(field).is_empty() {
             faults.required(at.path(named), "");
@@ -87,13 +87,13 @@ fn service(at: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// Everything wrong with the path of a service.
+/// The errors of the path of a service.
 fn service_path(path: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if !path.starts_with('/') {
         wrong.push("must start with a '/'".to_owned());
     }
-    // The real server skips the first character in any case.
+    // The real server skips the first character without a check.
     let rest: String = path.chars().skip(1).collect();
     let rest = rest.strip_suffix('/').unwrap_or(&rest);
     for (number, segment) in rest.split('/').enumerate() {
@@ -106,7 +106,7 @@ fn service_path(path: &str) -> Vec<String> {
     wrong
 }
 
-/// A rule about requests.
+/// A rule that selects requests.
 fn rule(at: At<'_>, faults: &mut Faults) {
     for field in ["apiGroups", "apiVersions", "resources", "operations"] {
         let items = at.list(field);
@@ -123,7 +123,7 @@ fn rule(at: At<'_>, faults: &mut Faults) {
     known_items(at, "operations", &known, faults);
 }
 
-/// The URL of a webhook. The faults show its parts.
+/// The URL of a webhook. The error messages show its parts.
 fn url(at: At<'_>, faults: &mut Faults) {
     const FORM: &str = "desired format: https://host[/path]";
     if let Some(why) = syntax_error(at.text("url")) {
@@ -157,7 +157,7 @@ fn url(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// Why Go does not parse a URL, if the scheme is at fault.
+/// Go's parse error for a URL with an invalid scheme.
 fn syntax_error(url: &str) -> Option<&'static str> {
     let first = url.split(['/', '?', '#']).next().unwrap_or_default();
     let (scheme, _) = first.split_once(':')?;
@@ -217,7 +217,7 @@ pub(super) fn binding(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// Refuses the items of a list that are none of `known`.
+/// Rejects the items of a list that are not in `known`.
 fn known_items(at: At<'_>, field: &str, known: &[&str], faults: &mut Faults) {
     for (number, item) in at.list(field).iter().enumerate() {
         if !item.as_str().is_some_and(|item| known.contains(&item)) {
@@ -265,7 +265,7 @@ pub(super) fn priority_level(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The share of a priority level, and how much of it others may use.
+/// The concurrency shares of a priority level, and the percentages that it lends and borrows.
 fn shares(at: At<'_>, faults: &mut Faults) {
     if let Some(shares) = at.number("nominalConcurrencyShares").filter(|it| *it < 0) {
         let path = at.path("nominalConcurrencyShares");
@@ -278,7 +278,7 @@ fn shares(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// What happens to requests above the limit.
+/// The response to requests above the limit.
 fn limit_response(at: At<'_>, faults: &mut Faults) {
     let has_queues = at.get("queuing").is_some();
     match at.text("type") {
@@ -301,12 +301,12 @@ fn limit_response(at: At<'_>, faults: &mut Faults) {
 
 /// The queues of a priority level.
 fn queues(at: At<'_>, faults: &mut Faults) {
-    /// The most queues that a priority level may have.
+    /// The maximum number of queues of a priority level.
     const MAX_QUEUES: i64 = 10_000_000;
-    /// How many bits of a hash choose the queues of a flow.
+    /// The number of bits of the hash that selects the queues of a flow.
     const HASH_BITS: i64 = 60;
     let number = |field: &str| at.number(field).unwrap_or_default();
-    let (queues, hand) = (number("queues"), number("handSize"));
+    let (queues, hand_size) = (number("queues"), number("handSize"));
     for field in ["queueLengthLimit", "queues", "handSize"] {
         if number(field) <= 0 {
             let value = number(field).into();
@@ -317,28 +317,28 @@ fn queues(at: At<'_>, faults: &mut Faults) {
         let why = format!("must not be greater than {MAX_QUEUES}");
         faults.invalid(at.path("queues"), &queues.into(), why);
     }
-    let bits = entropy(queues, hand);
-    let why = if hand <= 0 {
+    let bits = entropy(queues, hand_size);
+    let why = if hand_size <= 0 {
         return;
-    } else if hand > queues {
+    } else if hand_size > queues {
         format!("should not be greater than queues ({queues})")
     } else if bits > HASH_BITS {
         format!(
-            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater \
+            "required entropy bits of deckSize {queues} and handSize {hand_size} should not be greater \
              than {HASH_BITS}"
         )
     } else {
         return;
     };
-    faults.invalid(at.path("handSize"), &hand.into(), why);
+    faults.invalid(at.path("handSize"), &hand_size.into(), why);
 }
 
-/// How many bits choose `hand` of the queues.
+/// The number of bits that are needed to choose `hand_size` of the queues.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     reason = "both numbers come from fields of 32 bits"
 )]
-fn entropy(queues: i64, hand: i64) -> i64 {
-    ((queues as f64).log2() * hand as f64).ceil() as i64
+fn entropy(queues: i64, hand_size: i64) -> i64 {
+    ((queues as f64).log2() * hand_size as f64).ceil() as i64
 }

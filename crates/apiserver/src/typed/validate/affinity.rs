@@ -27,7 +27,7 @@ pub(super) fn affinity(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// A selector of nodes, of which at least one term must fit.
+/// A node selector. It matches a node if one of its terms matches.
 pub(super) fn node_selector(at: At<'_>, faults: &mut Faults) {
     if at.list("nodeSelectorTerms").is_empty() {
         let why = "must have at least one node selector term";
@@ -36,7 +36,7 @@ pub(super) fn node_selector(at: At<'_>, faults: &mut Faults) {
     at.each("nodeSelectorTerms", |at| term(at, true, faults));
 }
 
-/// A term of a selector of nodes; a strict one takes no values that no label has.
+/// A term of a node selector. If it is strict, its values must be valid label values.
 fn term(at: At<'_>, is_strict: bool, faults: &mut Faults) {
     at.each("matchExpressions", |at| {
         let values = at.list("values");

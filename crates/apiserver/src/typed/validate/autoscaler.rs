@@ -52,14 +52,14 @@ pub(super) fn autoscaler(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// An object that is scaled or measured.
+/// The reference to an object that is scaled or measured.
 fn reference(at: At<'_>, faults: &mut Faults) {
     for field in ["kind", "name"] {
         faults.needs_valid(at, field, syntax::path_segment);
     }
 }
 
-/// How fast one direction is.
+/// The scaling rules of one direction.
 fn scaling(at: At<'_>, faults: &mut Faults) {
     let most = |at: At<'_>, field: &str, most: i64, faults: &mut Faults| {
         if let Some(number) = at.number(field).filter(|number| *number > most) {
@@ -123,7 +123,7 @@ fn metric(at: At<'_>, faults: &mut Faults) {
             if kind.is_empty() {
                 faults.required(at.path("type"), "must specify a metric source type");
             }
-            // The real server says it twice.
+            // The real server reports this error twice.
             for _ in 0..2 {
                 let path = at.path("type");
                 faults.add(FieldError::not_supported(path, &kind.into(), KINDS));
@@ -138,7 +138,7 @@ fn metric(at: At<'_>, faults: &mut Faults) {
     at.inner(field, |at| source(at, kind, faults));
 }
 
-/// What is measured, and how much of it there should be.
+/// A metric, and its target.
 fn source(at: At<'_>, kind: &str, faults: &mut Faults) {
     if kind.ends_with("Resource") {
         if at.text("name").is_empty() {

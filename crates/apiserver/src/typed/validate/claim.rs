@@ -1,11 +1,11 @@
-//! Claims of devices.
+//! Resource claims of devices.
 
 use serde_json::Value;
 
 use super::{At, Faults};
 use crate::metadata::syntax;
 
-/// A claim, or the claim in a template.
+/// The spec of a claim or of a claim template.
 pub(super) fn resource_claim(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         at.inner("devices", |at| {
@@ -36,7 +36,7 @@ fn request(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The class of a requested device.
+/// The device class of a request.
 fn class(at: At<'_>, faults: &mut Faults) {
     faults.needs_valid(at, "deviceClassName", syntax::subdomain);
 }

@@ -6,7 +6,7 @@ use super::{At, Faults, resources, selector};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
-/// What a quota can be about; of the first five, an expression can only say that they are.
+/// The scopes of quotas. The first five accept only the operator `Exists`.
 const SCOPES: [&str; 7] = [
     "Terminating",
     "NotTerminating",
@@ -159,7 +159,7 @@ pub(super) fn quota(root: At<'_>, faults: &mut Faults) {
             }
         }
         at.inner("scopeSelector", |selector| {
-            // The path is that of the real server, which names no item.
+            // Like on the real server, the error path has no item index.
             let path = selector.path("matchExpressions");
             selector.each("matchExpressions", |item| {
                 let item = At {
@@ -172,7 +172,7 @@ pub(super) fn quota(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// Whether a scope says something of a resource.
+/// Whether a quota with this scope can limit a resource.
 fn is_in_scope(scope: &str, resource: &str) -> bool {
     const OF_PODS: [&str; 7] = [
         "pods",
@@ -194,7 +194,7 @@ fn is_in_scope(scope: &str, resource: &str) -> bool {
         }
 }
 
-/// A scope with an operator.
+/// A scope selector requirement.
 fn scope(at: At<'_>, spec: At<'_>, faults: &mut Faults) {
     let (name, operator) = (at.text("scopeName"), at.text("operator"));
     let (has_values, path) = (!at.list("values").is_empty(), at.path("operator"));
@@ -246,7 +246,7 @@ pub(super) fn priority_class(at: At<'_>, faults: &mut Faults) {
     faults.one_of(at, "preemptionPolicy", &["PreemptLowerPriority", "Never"]);
 }
 
-/// What a new event of the group `events.k8s.io` must say besides.
+/// Additional rules for new events of `events.k8s.io`.
 pub(super) fn new_reported_event(root: At<'_>, faults: &mut Faults) {
     if root.text("eventTime").is_empty() {
         faults.required("eventTime", "");
@@ -258,7 +258,7 @@ pub(super) fn new_reported_event(root: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// What an event of the group `events.k8s.io` must say besides, in the form of the core group.
+/// Additional rules for events of `events.k8s.io`, on the fields of the core group.
 pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
     if !root.text("eventTime").is_empty() {
         let reporter = root.text("reportingComponent");
@@ -272,15 +272,15 @@ pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The namespace of an event, and that of the object which it is about. The real server takes
-/// another one in an event of `events.k8s.io`, but not none.
+/// The namespace of an event must be that of its object. The real server also accepts another
+/// namespace, but not an empty one, in an event of `events.k8s.io`.
 pub(super) fn event(root: At<'_>, takes_others: bool, faults: &mut Faults) {
     let own = root.value["metadata"]["namespace"]
         .as_str()
         .unwrap_or_default();
     root.inner("involvedObject", |at| {
         let namespace = at.text("namespace");
-        // An event about what lives in no namespace is in the default one.
+        // An event about a cluster-scoped object is in the namespace `default`.
         let is_right = if namespace.is_empty() {
             own == "default"
         } else {

@@ -8,21 +8,21 @@ use super::{At, Faults, env, probe, resources, security};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
-/// What containers refer to in their pod.
+/// The parts of a pod that its containers refer to.
 #[derive(Debug)]
-pub(super) struct Surroundings {
-    /// The names of the volumes that can be mounted.
+pub(super) struct PodContext {
+    /// The names of the volumes that containers can mount.
     pub(super) volumes: BTreeSet<String>,
-    /// The names of the claims to resources.
+    /// The names of the resource claims.
     pub(super) claims: BTreeSet<String>,
-    /// How many seconds the pod has to end.
+    /// The grace period of the pod, in seconds.
     pub(super) grace: Option<i64>,
-    /// Whether it is a pod, and no template.
+    /// Whether this is a pod, and not a template.
     pub(super) is_pod: bool,
 }
 
 /// Checks all containers of a pod.
-pub(super) fn all(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
+pub(super) fn all(at: At<'_>, pod: &PodContext, faults: &mut Faults) {
     let mut names = BTreeSet::new();
     if at.list("containers").is_empty() {
         faults.required(at.path("containers"), "");
@@ -35,7 +35,7 @@ pub(super) fn all(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
             let has_probes = match list {
                 "containers" => true,
                 "initContainers" => {
-                    // These run one after the other.
+                    // Init containers run one after the other.
                     ports.clear();
                     let is_sidecar = at.text("restartPolicy") == "Always";
                     if !is_sidecar {
@@ -64,7 +64,7 @@ pub(super) fn all(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
     }
 }
 
-/// What a container that runs before the others may not have.
+/// Rejects fields that an init container must not have.
 fn run_once(at: At<'_>, faults: &mut Faults) {
     for field in ["lifecycle"].into_iter().chain(probe::PROBES) {
         if at.get(field).is_some() {
@@ -74,8 +74,8 @@ fn run_once(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// What a container that is added to a running pod may not have. `others` are the containers
-/// that it may look at.
+/// Rejects fields that an ephemeral container must not have. `others` are the containers that it
+/// can target.
 fn ephemeral(at: At<'_>, others: &BTreeSet<String>, faults: &mut Faults) {
     const WHY: &str = "cannot be set for an Ephemeral Container";
     let target = at.text("targetContainerName");
@@ -108,7 +108,7 @@ fn ephemeral(at: At<'_>, others: &BTreeSet<String>, faults: &mut Faults) {
     });
 }
 
-fn container(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
+fn container(at: At<'_>, pod: &PodContext, faults: &mut Faults) {
     faults.needs_valid(at, "name", syntax::label);
     let image = at.text("image");
     if image.is_empty() {
@@ -134,7 +134,7 @@ fn container(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
         if !paths.insert(target.to_owned()) {
             faults.invalid(at.path("mountPath"), &target.into(), "must be unique");
         }
-        // The path is that of the real server, which names no item.
+        // Like on the real server, the error path has no item index.
         mount(At { path: &path, ..at }, is_privileged, faults);
         let part = at.text("subPathExpr");
         if !part.is_empty() && !at.text("subPath").is_empty() {
@@ -154,7 +154,7 @@ fn container(at: At<'_>, pod: &Surroundings, faults: &mut Faults) {
     at.inner("securityContext", |at| security::container(at, faults));
 }
 
-/// How a volume is mounted.
+/// A volume mount.
 fn mount(at: At<'_>, is_privileged: bool, faults: &mut Faults) {
     for field in ["subPath", "subPathExpr"] {
         faults.follows(at, field, syntax::relative_path);
@@ -204,7 +204,7 @@ fn port(at: At<'_>, names: &mut BTreeSet<String>, faults: &mut Faults) {
     protocol(at, faults);
 }
 
-/// A port of the node, which no other container has.
+/// A host port, which must be unique in the pod.
 fn host_port(at: At<'_>, ports: &mut BTreeSet<String>, faults: &mut Faults) {
     if let Some(port) = at.number("hostPort").filter(|port| *port != 0) {
         let port = format!("{}/{}/{port}", at.text("protocol"), at.text("hostIP"));
@@ -214,7 +214,7 @@ fn host_port(at: At<'_>, ports: &mut BTreeSet<String>, faults: &mut Faults) {
     }
 }
 
-/// The protocol of a port, which has a default.
+/// The protocol of a port, with the default `TCP`.
 pub(super) fn protocol(at: At<'_>, faults: &mut Faults) {
     faults.one_of(at, "protocol", &["SCTP", "TCP", "UDP"]);
 }

@@ -4,7 +4,7 @@
 
 use crate::schema::is_go_duration;
 
-/// The fields of a schedule: the smallest and the largest number, and the names of numbers.
+/// The fields of a schedule: smallest number, largest number, and names of numbers.
 const FIELDS: [(u64, u64, &[&str]); 5] = [
     (0, 59, &[]),
     (0, 23, &[]),
@@ -30,7 +30,7 @@ const NAMED: [&str; 7] = [
     "@hourly",
 ];
 
-/// What is wrong with a schedule.
+/// The error of an invalid schedule.
 pub(super) fn schedule(text: &str) -> Option<String> {
     let text = match text.split_once(' ') {
         Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => rest,
@@ -57,7 +57,7 @@ pub(super) fn schedule(text: &str) -> Option<String> {
     parts.find_map(|(part, bounds)| range(part, bounds).err())
 }
 
-/// Reads `3`, `1-5`, `*/2` and the like.
+/// Parses one part of a field, such as `3`, `1-5` or `*/2`.
 fn range(text: &str, (least, most, names): (u64, u64, &[&str])) -> Result<(), String> {
     let number = |text: &str| {
         let name = text.to_lowercase();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{At, Faults};
 use crate::metadata::syntax;
 
-/// All values of an object together: 1 MiB.
+/// The maximum total size of the values of one object: 1 MiB.
 const MAX_SIZE: usize = 1 << 20;
 
 pub(super) fn config_map(at: At<'_>, faults: &mut Faults) {
@@ -72,7 +72,7 @@ pub(super) fn secret(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// The number of bytes that a base64 text decodes to.
 fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     text.trim_end_matches('=').len() * 3 / 4
@@ -85,7 +85,7 @@ fn check_key(field: &str, key: &str, faults: &mut Faults) {
     }
 }
 
-/// The data of a new revision, which is never changed.
+/// The data of a new controller revision, which no update can change.
 pub(super) fn new_revision(root: At<'_>, faults: &mut Faults) {
     match root.get("data") {
         None => faults.required("data", "data is mandatory"),

@@ -1,11 +1,11 @@
-//! The environment variables of containers, and the fields of a pod that variables and files show.
+//! The environment variables of containers, and field references of variables and files.
 
 use super::{At, Faults};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 use crate::typed::Quantity;
 
-/// Fields of a pod that variables show; sorted.
+/// The fields of a pod that variables can refer to, sorted.
 const VARIABLES: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -18,7 +18,7 @@ const VARIABLES: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// Fields of a pod that files show; sorted.
+/// The fields of a pod that files can refer to, sorted.
 pub(super) const FILES: [&str; 5] = [
     "metadata.annotations",
     "metadata.labels",
@@ -27,10 +27,10 @@ pub(super) const FILES: [&str; 5] = [
     "metadata.uid",
 ];
 
-/// Fields that are known, and shown by nothing.
+/// Known fields that no reference can name.
 const OTHERS: [&str; 3] = ["spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
-/// Resources of a container that are shown; sorted.
+/// The resources of a container that a reference can name, sorted.
 const RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -40,7 +40,7 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// The units of memory and storage.
+/// The valid divisors for memory and storage.
 const BYTES: [&str; 13] = [
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
@@ -57,7 +57,7 @@ pub(super) fn variables(at: At<'_>, faults: &mut Faults) {
                 faults.needs_valid(at, "name", syntax::subdomain);
             });
         }
-        // The path is that of the real server, which names no item.
+        // Like on the real server, the error path has no item index.
         let why = match sources {
             0 => "must specify one of: `configMapRef` or `secretRef`",
             1 => return,
@@ -109,7 +109,7 @@ fn variable(at: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The volumes with the files from which containers of a pod read variables.
+/// The names of the volumes from whose files containers can read variables.
 pub(super) fn file_volumes(pod: At<'_>, faults: &mut Faults) {
     let mut check = |at: At<'_>| {
         let name = at.text("volumeName");
@@ -132,7 +132,7 @@ pub(super) fn file_volumes(pod: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// A field of the pod, which must be one of those that are `shown`.
+/// A reference to a field of the pod, which must be in `shown`.
 pub(super) fn field(at: At<'_>, shown: &[&str], faults: &mut Faults) {
     if !faults.needs(at, "apiVersion") || !faults.needs(at, "fieldPath") {
         return;
@@ -174,7 +174,7 @@ pub(super) fn field(at: At<'_>, shown: &[&str], faults: &mut Faults) {
     }
 }
 
-/// A resource of a container, whose name a file must give.
+/// A reference to a resource of a container. A file must name the container.
 pub(super) fn resource(at: At<'_>, is_file: bool, faults: &mut Faults) {
     let name = at.text("resource");
     let is_huge = ["requests.hugepages-", "limits.hugepages-"]

@@ -1,4 +1,4 @@
-//! A place in an object, and the list of errors that validation collects.
+//! A value with its path, and the list of validation errors.
 
 use std::net::IpAddr;
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
-/// The faults of an object, in the order in which Kubernetes finds them.
+/// The validation errors of an object, in the order in which Kubernetes reports them.
 #[derive(Debug, Default)]
 pub(super) struct Faults(pub(super) Vec<FieldError>);
 
-/// An object at a place.
+/// A JSON object, and its path in the validated object.
 #[derive(Clone, Copy)]
 pub(super) struct At<'a> {
     pub(super) value: &'a Value,
@@ -35,7 +35,7 @@ impl<'a> At<'a> {
         self.value.get(field).filter(|value| !value.is_null())
     }
 
-    /// A text; empty if it is not set.
+    /// The text of a field; empty if it is not set.
     pub(super) fn text(&self, field: &str) -> &'a str {
         self.get(field).and_then(Value::as_str).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ impl Faults {
         self.add(FieldError::forbidden(path, why));
     }
 
-    /// A text that must be there; whether it is.
+    /// Checks that a text is not empty. Returns whether it is not.
     pub(super) fn needs(&mut self, at: At<'_>, field: &str) -> bool {
         let is_there = !at.text(field).is_empty();
         if !is_there {
@@ -105,7 +105,7 @@ impl Faults {
         is_there
     }
 
-    /// A text that must be one of `values`, if it is there.
+    /// Checks that a text is one of `values`, or empty.
     pub(super) fn one_of(&mut self, at: At<'_>, field: &str, values: &[&str]) {
         let text = at.text(field);
         if !text.is_empty() && !values.contains(&text) {
@@ -117,7 +117,7 @@ impl Faults {
         }
     }
 
-    /// A text that must be one of `values`, if it is there, even if it is empty.
+    /// Checks that a text is one of `values`, or not set. An empty text is an error.
     pub(super) fn must_be_one_of(&mut self, at: At<'_>, field: &str, values: &[&str]) {
         if let Some(text) = at.get(field)
             && !text.as_str().is_some_and(|text| values.contains(&text))
@@ -126,7 +126,7 @@ impl Faults {
         }
     }
 
-    /// A number that must not be less than `least`.
+    /// Checks that a number, if it is set, is at least `least`.
     pub(super) fn at_least(&mut self, at: At<'_>, field: &str, least: i64) {
         if let Some(number) = at.number(field)
             && number < least
@@ -136,14 +136,14 @@ impl Faults {
         }
     }
 
-    /// Numbers that must not be negative.
+    /// Checks that numbers are not negative.
     pub(super) fn not_negative(&mut self, at: At<'_>, fields: &[&str]) {
         for field in fields {
             self.at_least(at, field, 0);
         }
     }
 
-    /// Each reason why a value is wrong.
+    /// Adds one error for each of the `reasons`.
     pub(super) fn wrong(
         &mut self,
         path: impl Into<String>,
@@ -156,7 +156,7 @@ impl Faults {
         }
     }
 
-    /// A text that must be as `rule` says, even if it is empty.
+    /// Checks a text with `rule`, even if it is empty.
     pub(super) fn must_follow<R>(&mut self, at: At<'_>, field: &str, rule: impl Fn(&str) -> R)
     where
         R: IntoIterator<Item = String>,
@@ -165,7 +165,7 @@ impl Faults {
         self.wrong(at.path(field), &text.into(), rule(text));
     }
 
-    /// A text that must be as `rule` says, if it is there.
+    /// Checks a text with `rule`, unless it is empty.
     pub(super) fn follows<R>(&mut self, at: At<'_>, field: &str, rule: impl Fn(&str) -> R)
     where
         R: IntoIterator<Item = String>,
@@ -175,7 +175,7 @@ impl Faults {
         }
     }
 
-    /// A text that must be there, and as `rule` says.
+    /// Checks that a text is not empty, and checks it with `rule`.
     pub(super) fn needs_valid<R>(&mut self, at: At<'_>, field: &str, rule: impl Fn(&str) -> R)
     where
         R: IntoIterator<Item = String>,
@@ -185,7 +185,7 @@ impl Faults {
         }
     }
 
-    /// Texts in a list that must be as `rule` says.
+    /// Checks the texts of a list with `rule`.
     pub(super) fn items<R>(&mut self, at: At<'_>, field: &str, rule: impl Fn(&str) -> R)
     where
         R: IntoIterator<Item = String>,
@@ -196,12 +196,12 @@ impl Faults {
         }
     }
 
-    /// A qualified name.
+    /// Checks a qualified name.
     pub(super) fn qualified(&mut self, path: String, name: &str) {
         self.wrong(path, &name.into(), syntax::qualified_name(name));
     }
 
-    /// The number of a port.
+    /// Checks a port number.
     pub(super) fn port(&mut self, path: String, number: &Value) {
         let is_port = number
             .as_i64()
@@ -211,7 +211,7 @@ impl Faults {
         }
     }
 
-    /// A port by its number or its name.
+    /// Checks a port number or a port name.
     pub(super) fn port_or_name(&mut self, path: &str, port: &Value) {
         match port.as_str() {
             Some(name) => self.wrong(path, port, syntax::port_name(name)),
@@ -219,7 +219,7 @@ impl Faults {
         }
     }
 
-    /// A number or a share.
+    /// Checks a number or a percentage.
     pub(super) fn share(&mut self, at: At<'_>, field: &str) {
         const FORM: &str = "a valid percent string must be a numeric string followed by an ending \
                             '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
@@ -233,7 +233,7 @@ impl Faults {
         }
     }
 
-    /// A share that must not be more than everything.
+    /// Checks that a percentage is at most 100%.
     pub(super) fn not_above_all(&mut self, at: At<'_>, field: &str) {
         if let Some(value) = at.get(field)
             && value.as_str().and_then(percent).is_some_and(|it| it > 100)
@@ -252,7 +252,7 @@ impl Faults {
         }
     }
 
-    /// An address that others can reach.
+    /// Checks that an address is reachable from other machines.
     pub(super) fn endpoint(&mut self, path: String, value: &Value) {
         let Some(address) = value.as_str().and_then(|it| it.parse::<IpAddr>().ok()) else {
             self.address(path, value);
@@ -289,7 +289,7 @@ impl Faults {
         self.wrong(path, value, broken.map(|(_, why)| why.to_owned()));
     }
 
-    /// Labels, or what has their form.
+    /// Checks the keys and values of a map of labels.
     pub(super) fn labels(&mut self, at: At<'_>, field: &str) {
         let path = at.path(field);
         for (key, value) in at.map(field).into_iter().flatten() {

@@ -6,7 +6,7 @@ use super::{At, Faults, cron, pod, selector};
 use crate::metadata::syntax;
 use crate::status::{FieldError, FieldErrorKind};
 
-/// How many pods a job with indexes runs at the same time at most.
+/// The maximum parallelism of an indexed job.
 const MAX_PARALLEL: i64 = 100_000;
 
 pub(super) fn job(root: At<'_>, faults: &mut Faults) {
@@ -20,7 +20,7 @@ pub(super) fn job(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The spec of a job with the selector of its pods.
+/// The spec of a job, with its pod selector.
 pub(super) fn selecting_spec(at: At<'_>, faults: &mut Faults) {
     job_spec(at, faults);
     let selector = at.get("selector");
@@ -36,7 +36,7 @@ pub(super) fn selecting_spec(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The labels that the pods of a job must have, by which it selects them.
+/// The labels that the controller gives the pods of a job, which its selector must match.
 fn job_labels(job: &Value, at: At<'_>, labels: Option<&Value>, faults: &mut Faults) {
     let metadata = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
     let path = at.path("template.metadata.labels");
@@ -81,8 +81,7 @@ pub(super) fn cron_job(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// What is wrong with a cron job when it is created.
-/// The pods of a job with indexes have its name with their index, which must be a host name.
+/// Additional rules for new indexed jobs: the job name with an index is a host name of a pod.
 pub(super) fn new_job(root: At<'_>, faults: &mut Faults) {
     let name = root.value["metadata"]["name"].as_str().unwrap_or_default();
     root.inner("spec", |at| {
@@ -98,9 +97,10 @@ pub(super) fn new_job(root: At<'_>, faults: &mut Faults) {
     });
 }
 
+/// Additional rules for new cron jobs.
 pub(super) fn new_cron_job(root: At<'_>, faults: &mut Faults) {
     let name = root.value["metadata"]["name"].as_str().unwrap_or_default();
-    // Jobs add 11 letters to it, and have names of 63.
+    // The controller adds 11 characters to the name, and the limit of a job's name is 63.
     if name.len() > 52 {
         let why = "must be no more than 52 characters";
         faults.invalid("metadata.name", &name.into(), why);
@@ -117,7 +117,7 @@ pub(super) fn new_cron_job(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// Everything wrong with the name of a time zone.
+/// The errors of the name of a time zone.
 fn time_zone(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_owned()];
@@ -137,7 +137,8 @@ fn time_zone(name: &str) -> Vec<String> {
         wrong.push(why.to_owned());
     }
     let zones = jiff::tz::db();
-    // Where the machine has no zones, each name may be right. Go knows one more.
+    // Without a database of time zones on this machine, no name can be rejected. Go accepts one
+    // additional name.
     let is_known = name == "Local"
         || zones.is_definitively_empty()
         || zones
@@ -171,7 +172,7 @@ fn job_spec(at: At<'_>, faults: &mut Faults) {
     if mode == Some("Indexed") {
         indexed(at, faults);
     } else {
-        // An unknown mode is no reason to reject these fields.
+        // These fields are accepted with an unknown mode, which has its own error.
         if mode.is_none_or(|mode| mode == "NonIndexed") {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if let Some(number) = at.get(field) {
@@ -214,7 +215,7 @@ fn job_spec(at: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// A job whose pods have indexes.
+/// The spec of an indexed job.
 fn indexed(at: At<'_>, faults: &mut Faults) {
     let (completions, failed) = (at.number("completions"), at.number("maxFailedIndexes"));
     if completions.is_none() {
@@ -233,7 +234,7 @@ fn indexed(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// What a job does when a pod fails.
+/// The pod failure policy of a job.
 fn failure_rule(at: At<'_>, has_indexes: bool, containers: &[&str], faults: &mut Faults) {
     let action = at.text("action");
     if action.is_empty() {
@@ -258,7 +259,7 @@ fn failure_rule(at: At<'_>, has_indexes: bool, containers: &[&str], faults: &mut
     };
     faults.add(FieldError {
         path: at.path.to_owned(),
-        // The real server leaves the value out.
+        // The real server's error does not show the value.
         kind: FieldErrorKind::Invalid {
             value: String::new(),
         },

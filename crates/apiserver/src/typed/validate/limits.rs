@@ -1,4 +1,4 @@
-//! Limits of resources in a namespace.
+//! Limit ranges.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use super::{At, Faults, quantity, resources};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
-/// The fields of a limit that are amounts of resources.
+/// The fields of a limit with amounts of resources.
 const AMOUNTS: [&str; 5] = [
     "max",
     "min",
@@ -42,7 +42,7 @@ fn limit_type(at: At<'_>, kind: &str, faults: &mut Faults) {
     }
 }
 
-/// The amounts in a limit for objects of a type.
+/// The amounts of one item of a limit range.
 fn limit(at: At<'_>, kind: &str, faults: &mut Faults) {
     let is_of_pods = kind == "Pod";
     let mut names = BTreeSet::new();
@@ -76,7 +76,7 @@ fn limit(at: At<'_>, kind: &str, faults: &mut Faults) {
     }
 }
 
-/// The order of the amounts of one resource.
+/// Checks the order of the amounts of one resource.
 fn order(at: At<'_>, name: &str, is_of_pods: bool, faults: &mut Faults) {
     let amount = |field: &str| {
         let is_ignored = is_of_pods && matches!(field, "default" | "defaultRequest");
@@ -93,7 +93,7 @@ fn order(at: At<'_>, name: &str, is_of_pods: bool, faults: &mut Faults) {
         let text = amount.and_then(Value::as_str).unwrap_or_default();
         text.to_owned()
     };
-    // The field at fault, the value that is shown, and the two amounts in the wrong order.
+    // The field of the error, the reported value, and the two amounts in the wrong order.
     let rules = [
         ("min", min, ("min value", min), ("max value", max)),
         (

@@ -41,7 +41,7 @@ pub(super) fn ingress(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The host of an ingress: a name, or all names below one.
+/// The host of an ingress: a domain name, or a wildcard such as `*.example.com`.
 fn host_rule(host: &str) -> Option<String> {
     if host.contains('*') {
         syntax::wildcard(host)
@@ -189,13 +189,13 @@ fn peer(at: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// What is wrong with a range of addresses.
+/// The error of an invalid CIDR.
 pub(super) fn cidr(text: &str) -> Option<String> {
     let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     network_of(text).is_none().then(|| why.to_owned())
 }
 
-/// An address, and how many of its bits count.
+/// An address, and the length of its prefix in bits.
 fn network_of(text: &str) -> Option<(IpAddr, u8)> {
     let (address, bits) = text.split_once('/')?;
     let (address, bits) = (address.parse::<IpAddr>().ok()?, bits.parse().ok()?);
@@ -203,7 +203,7 @@ fn network_of(text: &str) -> Option<(IpAddr, u8)> {
     (bits <= most).then_some((address, bits))
 }
 
-/// The first bits of an address, and whether it is an old one.
+/// The network bits of an address, and whether it is an IPv4 address.
 fn start(address: IpAddr, bits: u8) -> (bool, u128) {
     let (number, length) = match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
@@ -244,7 +244,7 @@ pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The ranges of addresses of services.
+/// The CIDRs of services.
 pub(super) fn service_ranges(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         let (ranges, path) = (at.list("cidrs"), at.path("cidrs"));
@@ -321,7 +321,7 @@ pub(super) fn endpoint_slice(at: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The endpoints of a new slice, or of one in which they change.
+/// The endpoints of a slice: of a new one, or after they were changed.
 pub(super) fn slice_endpoints(at: At<'_>, faults: &mut Faults) {
     let kind = at.text("addressType");
     at.each("endpoints", |at| {

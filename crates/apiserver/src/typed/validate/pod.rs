@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::container::Surroundings;
+use super::container::PodContext;
 use super::{At, Faults, affinity, container, env, security, selector, volume};
 use crate::metadata::syntax;
 use crate::status::FieldError;
@@ -25,7 +25,7 @@ pub(super) fn pod(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// What a pod may not have when it is created.
+/// Fields that a new pod must not have.
 pub(super) fn new(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         if !at.list("ephemeralContainers").is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn new(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// A token for a pod without an account.
+/// A volume source for a token, in a pod without a service account.
 fn token(at: At<'_>, faults: &mut Faults) {
     if at.get("serviceAccountToken").is_some() {
         let why = "must not be specified when serviceAccountName is not set";
@@ -48,7 +48,7 @@ fn token(at: At<'_>, faults: &mut Faults) {
 
 pub(super) fn template(at: At<'_>, faults: &mut Faults) {
     at.inner("metadata", |metadata| {
-        // The path is that of the real server, which leaves `metadata` out.
+        // The real server's error path also omits `metadata`.
         faults.labels(
             At {
                 value: metadata.value,
@@ -64,7 +64,7 @@ pub(super) fn template(at: At<'_>, faults: &mut Faults) {
 fn spec(at: At<'_>, pod_name: Option<&str>, faults: &mut Faults) {
     let claims = at.list("resourceClaims").iter();
     let claims = claims.filter_map(|claim| claim["name"].as_str());
-    let pod = Surroundings {
+    let pod = PodContext {
         volumes: volume::all(at, pod_name, faults),
         claims: claims.map(str::to_owned).collect(),
         grace: at.number("terminationGracePeriodSeconds"),
@@ -128,7 +128,7 @@ fn spec(at: At<'_>, pod_name: Option<&str>, faults: &mut Faults) {
     env::file_volumes(at, faults);
 }
 
-/// How names are found.
+/// The host aliases and the DNS settings of a pod.
 fn names(at: At<'_>, faults: &mut Faults) {
     at.each("hostAliases", |at| {
         faults.address(at.path("ip"), &at.text("ip").into());
@@ -148,7 +148,7 @@ fn names(at: At<'_>, faults: &mut Faults) {
         }
     }
     at.inner("dnsConfig", |at| {
-        // As many as the resolvers of Linux take.
+        // The limits of the resolvers of Linux.
         let servers = at.list("nameservers");
         if servers.len() > 3 {
             let why = "must not have more than 3 nameservers";
@@ -178,7 +178,7 @@ fn names(at: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// A pod in the network of its node has no ports of its own.
+/// The ports of a pod in the network of its node: host ports equal container ports.
 fn same_port(at: At<'_>, faults: &mut Faults) {
     if let Some(port) = at
         .get("hostPort")

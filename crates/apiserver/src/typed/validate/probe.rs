@@ -36,7 +36,7 @@ pub(super) fn probes(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The hooks of a container, whose pod has `grace` seconds to end.
+/// The lifecycle hooks of a container. `grace` is the grace period of its pod, in seconds.
 pub(super) fn hooks(at: At<'_>, grace: Option<i64>, faults: &mut Faults) {
     at.inner("lifecycle", |at| {
         for hook in ["postStart", "preStop"] {
@@ -46,7 +46,7 @@ pub(super) fn hooks(at: At<'_>, grace: Option<i64>, faults: &mut Faults) {
     });
 }
 
-/// What a probe or a hook does.
+/// The action of a probe or a hook.
 fn handler(at: At<'_>, known: &[&str], grace: Option<i64>, faults: &mut Faults) {
     let mut has_one = false;
     for name in known {

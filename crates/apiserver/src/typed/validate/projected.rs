@@ -1,4 +1,4 @@
-//! Volumes that show fields of the pod, and those that gather files from several sources.
+//! Volumes of kind `downwardAPI` and `projected`.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::volume::{items, mode};
 use super::{At, Faults, env};
 use crate::metadata::syntax;
 
-/// A file with a field or a resource of the pod. The path is that of the real server, which names
-/// no item.
+/// A file with a field or a resource of the pod. Like on the real server, the error path has no
+/// item index.
 pub(super) fn file(at: At<'_>, parent: &str, faults: &mut Faults) {
     let at = At { path: parent, ..at };
     faults.needs(at, "path");
@@ -29,11 +29,11 @@ pub(super) fn file(at: At<'_>, parent: &str, faults: &mut Faults) {
     mode(at, "mode", faults);
 }
 
-/// Files from several sources, each with a path of its own.
+/// Files from several sources. Their paths must be unique.
 pub(super) fn sources(at: At<'_>, faults: &mut Faults) {
     let whole = at.path;
     let mut paths = BTreeSet::new();
-    let mut place = |path: &str, value: &str, faults: &mut Faults| {
+    let mut check_unique = |path: &str, value: &str, faults: &mut Faults| {
         if !path.is_empty() && !paths.insert(path.to_owned()) {
             faults.invalid(whole, &value.into(), "conflicting duplicate paths");
         }
@@ -44,7 +44,7 @@ pub(super) fn sources(at: At<'_>, faults: &mut Faults) {
                 faults.needs(at, "name");
                 items(at, faults);
                 at.each("items", |item| {
-                    place(item.text("path"), at.text("name"), faults);
+                    check_unique(item.text("path"), at.text("name"), faults);
                 });
             });
         }
@@ -52,7 +52,7 @@ pub(super) fn sources(at: At<'_>, faults: &mut Faults) {
             let parent = at.path;
             at.each("items", |at| {
                 file(at, parent, faults);
-                place(at.text("path"), at.text("path"), faults);
+                check_unique(at.text("path"), at.text("path"), faults);
             });
         });
         at.inner("serviceAccountToken", |at| {
@@ -65,7 +65,7 @@ pub(super) fn sources(at: At<'_>, faults: &mut Faults) {
             if !why.is_empty() {
                 faults.invalid(at.path("expirationSeconds"), &seconds.into(), why);
             }
-            // Here too, the real server names no item.
+            // Like above, the real server's error path has no item index.
             let path = At { path: whole, ..at };
             faults.needs_valid(path, "path", syntax::file_path);
         });

@@ -1,4 +1,4 @@
-//! The resources that containers ask for, and that quotas limit.
+//! The resources that containers request, and that quotas limit.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use crate::metadata::syntax;
 use crate::status::{FieldError, FieldErrorKind};
 use crate::typed::Quantity;
 
-/// Resources that are counted.
+/// Resources whose amounts are counts.
 const COUNTED: [&str; 9] = [
     "pods",
     "services",
@@ -23,12 +23,12 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-/// Resources that are measured.
+/// Resources whose amounts are quantities.
 const MEASURED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 const HUGE_PAGES: &str = "hugepages-";
 
-/// What containers request and are limited to; `claims` are those of the pod.
+/// The requests and limits of a container. `claims` are the resource claims of its pod.
 pub(super) fn requirements(at: At<'_>, claims: &BTreeSet<String>, faults: &mut Faults) {
     let (mut has_compute, mut has_huge) = (false, false);
     for field in ["limits", "requests"] {
@@ -82,7 +82,7 @@ pub(super) fn requirements(at: At<'_>, claims: &BTreeSet<String>, faults: &mut F
     }
 }
 
-/// A request beside the limit of the same resource.
+/// Checks a request against the limit of the same resource.
 fn request(at: At<'_>, name: &str, requested: &Value, faults: &mut Faults) {
     let is_shared = is_shared(name);
     let Some(limit) = at.map("limits").and_then(|limits| limits.get(name)) else {
@@ -106,12 +106,12 @@ fn request(at: At<'_>, name: &str, requested: &Value, faults: &mut Faults) {
     }
 }
 
-/// Whether containers may request less of a resource than their limit.
+/// Whether the request of a resource can be lower than its limit.
 pub(super) fn is_shared(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }
 
-/// The name of a resource of containers.
+/// The name of a resource of a container.
 pub(super) fn container_name(path: &str, name: &str, faults: &mut Faults) {
     resource_name(path, name, faults);
     let value = Value::from(name);
@@ -128,7 +128,7 @@ pub(super) fn container_name(path: &str, name: &str, faults: &mut Faults) {
     }
 }
 
-/// The name of a resource that a quota limits.
+/// The name of a resource in a quota.
 pub(super) fn quota_name(path: &str, name: &str, faults: &mut Faults) {
     resource_name(path, name, faults);
     if !name.contains('/') && !is_of_quota(name) {
@@ -136,7 +136,7 @@ pub(super) fn quota_name(path: &str, name: &str, faults: &mut Faults) {
     }
 }
 
-/// Whether a quota limits what has this name without a domain.
+/// Whether Kubernetes knows this name, without a domain, as a resource of quotas.
 pub(super) fn is_of_quota(name: &str) -> bool {
     name != "storage" && is_standard(name)
 }
@@ -152,7 +152,7 @@ pub(super) fn resource_name(path: &str, name: &str, faults: &mut Faults) {
     faults.wrong(path, &value, wrong);
 }
 
-/// An amount of a resource.
+/// The amount of a resource.
 pub(super) fn value(path: &str, name: &str, amount: &Value, faults: &mut Faults) {
     let Some(parsed) = quantity(amount) else {
         return;
@@ -165,7 +165,7 @@ pub(super) fn value(path: &str, name: &str, amount: &Value, faults: &mut Faults)
     }
 }
 
-/// Whether a name without a domain is one that Kubernetes knows.
+/// Whether a name without a domain is a standard resource of Kubernetes.
 fn is_standard(name: &str) -> bool {
     let measured = name
         .strip_prefix("requests.")
@@ -182,14 +182,14 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether it is a resource with a domain of its own, which is counted.
+/// Whether a resource is extended: its name has a domain, and its amounts are counts.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && syntax::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether an amount consists of whole pages of a size.
+/// Whether an amount is a multiple of the page size.
 fn is_multiple(amount: &Value, size: &str) -> bool {
     let whole = |quantity: Option<Quantity>| quantity.and_then(Quantity::whole);
     match (whole(quantity(amount)), whole(Quantity::parse(size).ok())) {

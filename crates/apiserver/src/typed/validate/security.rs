@@ -8,7 +8,7 @@ use super::{At, Faults};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
-/// How profiles of seccomp and of `AppArmor` are chosen.
+/// The types of seccomp and `AppArmor` profiles.
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
 pub(super) fn pod(at: At<'_>, is_pid_shared: bool, faults: &mut Faults) {
@@ -42,7 +42,7 @@ pub(super) fn pod(at: At<'_>, is_pid_shared: bool, faults: &mut Faults) {
     }
 }
 
-/// A privileged container is taken, as by servers that run with `--allow-privileged`.
+/// Privileged containers are allowed, like on servers with `--allow-privileged`.
 pub(super) fn container(at: At<'_>, faults: &mut Faults) {
     for field in ["runAsUser", "runAsGroup"] {
         id(at.path(field), at.get(field), faults);
@@ -67,7 +67,7 @@ pub(super) fn container(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The number of a user or a group.
+/// A user ID or a group ID.
 fn id(path: String, number: Option<&Value>, faults: &mut Faults) {
     if let Some(number) = number
         && !number
@@ -100,7 +100,7 @@ fn profiles(at: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// What both kinds of profiles must say.
+/// The rules that seccomp and `AppArmor` profiles share.
 fn profile(at: At<'_>, field: &str, what: &str, faults: &mut Faults) {
     let local = at.get("localhostProfile");
     match at.text("type") {
@@ -116,14 +116,14 @@ fn profile(at: At<'_>, field: &str, what: &str, faults: &mut Faults) {
         _ => faults.one_of(at, "type", &PROFILES),
     }
     if let Some(local) = local {
-        // Of a profile of seccomp, the real server shows the whole.
+        // The real server shows the whole value for a seccomp profile.
         let value = if what == "seccomp" { at.value } else { local };
         let why = format!("can only be set when {what} type is Localhost");
         faults.invalid(at.path("localhostProfile"), value, why);
     }
 }
 
-/// Whether it has the form of the name of a kernel parameter.
+/// Whether a name is a valid name of a kernel parameter.
 fn is_sysctl(name: &str) -> bool {
     let is_part = |part: &str| syntax::label(&part.replace('_', "-")).is_none();
     let has_edge = |part: &str| part.starts_with('_') || part.ends_with('_');

@@ -1,11 +1,11 @@
-//! Label selectors, and whether a template has the labels that are selected.
+//! Label selectors: validation, and matching against the labels of a template.
 
 use serde_json::Value;
 
 use super::{At, Faults};
 use crate::metadata::syntax;
 
-/// What is wrong with a label selector; whether it is one.
+/// Reports the errors of a label selector. Returns whether it can be parsed.
 pub(super) fn check(at: At<'_>, faults: &mut Faults) -> bool {
     let before = faults.0.len();
     faults.labels(at, "matchLabels");
@@ -17,7 +17,7 @@ pub(super) fn check(at: At<'_>, faults: &mut Faults) -> bool {
     faults.0.len() == before
 }
 
-/// The operator of an expression, and whether it has values.
+/// The operator of an expression, which determines whether values are required.
 pub(super) fn operator(at: At<'_>, faults: &mut Faults) {
     let values = at.list("values");
     match at.text("operator") {
@@ -38,7 +38,7 @@ pub(super) fn operator(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// Whether nothing is said, which selects everything.
+/// Whether a selector is empty, and matches everything.
 pub(super) fn is_empty(selector: &Value) -> bool {
     let has = |field: &str| match selector.get(field) {
         Some(Value::Object(members)) => !members.is_empty(),
@@ -48,7 +48,7 @@ pub(super) fn is_empty(selector: &Value) -> bool {
     !has("matchLabels") && !has("matchExpressions")
 }
 
-/// Whether a selector selects what has these labels. No selector selects nothing.
+/// Whether a selector matches these labels. A missing selector matches nothing.
 pub(super) fn matches(selector: Option<&Value>, labels: Option<&Value>) -> bool {
     let Some(selector) = selector.filter(|selector| !selector.is_null()) else {
         return false;

@@ -10,7 +10,7 @@ use crate::status::{FieldError, FieldErrorKind};
 
 pub(super) fn service(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        // The real server looks at the addresses first, and at nothing else if they are wrong.
+        // The real server checks the addresses first, and nothing else if they are invalid.
         if at.text("type") != "ExternalName" {
             addresses(at, faults);
         }
@@ -25,7 +25,7 @@ fn addresses(at: At<'_>, faults: &mut Faults) {
     let (first, path) = (at.text("clusterIP"), at.path("clusterIPs"));
     let first = Some(first).filter(|first| !first.is_empty());
     let sent = at.get("clusterIPs");
-    // What is not said follows from the first.
+    // Missing values follow from the first family.
     let all = match (at.list("clusterIPs"), first) {
         ([], Some(first)) => vec![Value::from(first)],
         (all, _) => all.to_vec(),
@@ -86,7 +86,7 @@ fn addresses(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// Whether the address of a service is one, or none is needed.
+/// Checks the cluster IP of a service, unless its type needs none.
 pub(super) fn has_addresses(service: &Value) -> bool {
     let spec = &service["spec"];
     let address = spec["clusterIP"].as_str().unwrap_or_default();
@@ -95,7 +95,7 @@ pub(super) fn has_addresses(service: &Value) -> bool {
         || address.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// Whether a service with this spec can be reached from outside of the cluster.
+/// Whether clients outside of the cluster can reach a service with this spec.
 pub(crate) fn is_external(spec: &Value) -> bool {
     let has_addresses = || {
         let addresses = spec["externalIPs"].as_array();
@@ -133,7 +133,7 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         port(at, many, kind, &mut names, faults);
         let (number, protocol) = (at.number("port"), at.text("protocol"));
         if !numbers.insert((number, protocol.to_owned())) {
-            // As Go shows it, which knows these fields by other names, and in another order.
+            // The real server's error shows the Go names of these fields, in another order.
             let value = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\
                  \"NodePort\":0}}",
@@ -158,7 +158,7 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
     );
     let ranges = at.list("loadBalancerSourceRanges");
-    // The path is that of the real server, with a capital letter.
+    // The real server's error path has a capital letter.
     let path = at.path("LoadBalancerSourceRanges");
     if !ranges.is_empty() && kind != "LoadBalancer" {
         let why = "may only be used when `type` is 'LoadBalancer'";

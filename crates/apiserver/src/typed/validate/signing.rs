@@ -1,5 +1,5 @@
-//! Certificate signing requests, without the content of their PEM blocks: ASN.1 and signatures are
-//! not checked.
+//! Certificate signing requests. The content of their PEM blocks (ASN.1 and signatures) is not
+//! checked.
 //!
 //! Source: `pkg/apis/certificates/validation` and `ValidateSignerName` of Kubernetes 1.36.
 
@@ -13,7 +13,7 @@ use super::{At, Faults};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
-/// The usages of a key, in alphabetical order.
+/// The valid key usages, in alphabetical order.
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",
@@ -43,10 +43,10 @@ const USAGES: [&str; 23] = [
 /// The minimum of `expirationSeconds`.
 const MIN_EXPIRATION: i64 = 600;
 
-/// The maximum length of the domain of a signer.
+/// The maximum length of the domain of a signer name.
 const MAX_DOMAIN: usize = 253;
 
-/// The maximum length of the name of a signer: its domain, and a path of two names.
+/// The maximum length of a signer name: its domain, and a path of two names.
 const MAX_SIGNER: usize = MAX_DOMAIN + 1 + 253 + 1 + 63;
 
 pub(super) fn request(root: At<'_>, faults: &mut Faults) {
@@ -122,7 +122,7 @@ fn signer(spec: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// Reports the first invalid label of a part of the name of a signer.
+/// Reports the first invalid label in a part of a signer name.
 fn labels(path: &str, part: &str, rule: impl Fn(&str) -> Option<String>, faults: &mut Faults) {
     let mut invalid = part
         .split('.')
@@ -154,7 +154,7 @@ pub(crate) fn invalid_certificate(certificate: Option<&Value>) -> Option<String>
     })
 }
 
-/// A block of a text in PEM.
+/// A PEM block.
 struct Block<'a> {
     label: &'a str,
     has_headers: bool,
@@ -172,7 +172,7 @@ fn blocks(pem: &str) -> impl Iterator<Item = Block<'_>> {
             let Some((content, after)) = body.split_once(&end) else {
                 continue;
             };
-            // Headers end with an empty line.
+            // An empty line ends the headers.
             let headers = content.contains(':').then(|| content.split_once("\n\n"));
             let text = headers.flatten().map_or(content, |(_, text)| text);
             let text: String = text.split_whitespace().collect();
@@ -187,7 +187,7 @@ fn blocks(pem: &str) -> impl Iterator<Item = Block<'_>> {
     })
 }
 
-/// Decodes a field of bytes as text.
+/// Decodes the base64 of a field as text.
 fn decoded(field: Option<&Value>) -> String {
     let text = field.and_then(Value::as_str).unwrap_or_default();
     let bytes = STANDARD.decode(text).unwrap_or_default();

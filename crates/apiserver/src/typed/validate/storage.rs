@@ -16,7 +16,7 @@ const ACCESS_MODES: [&str; 4] = [
     "ReadWriteOncePod",
 ];
 
-/// Fields of a volume that are no source of it.
+/// The fields of a volume that are not volume sources.
 const NO_SOURCE: [&str; 9] = [
     "accessModes",
     "capacity",
@@ -54,7 +54,7 @@ pub(super) fn claim(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// What a claim is filled with.
+/// The data source of a claim.
 fn data_source(at: At<'_>, faults: &mut Faults) {
     faults.needs(at, "name");
     let kind = at.text("kind");
@@ -168,9 +168,9 @@ pub(super) fn attachment(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The name of a storage driver.
+/// The name of a CSI driver.
 fn driver_name(at: At<'_>, field: &str, faults: &mut Faults) {
-    /// The longest name, in bytes.
+    /// The maximum length of the name, in bytes.
     const MOST: usize = 63;
     if faults.needs(at, field) {
         if at.text(field).len() > MOST {
@@ -180,9 +180,9 @@ fn driver_name(at: At<'_>, field: &str, faults: &mut Faults) {
     }
 }
 
-/// The storage drivers of a node.
+/// The CSI drivers of a node.
 pub(super) fn node_drivers(root: At<'_>, faults: &mut Faults) {
-    /// The longest identifier of a node, in bytes.
+    /// The maximum length of a node ID, in bytes.
     const MOST: usize = 256;
     let mut names = BTreeSet::new();
     root.inner("spec", |at| {
@@ -220,7 +220,7 @@ pub(super) fn attributes_class(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The driver in the field `field` of a class, and its parameters.
+/// The driver of a class, in `field`, and its parameters.
 fn driver(at: At<'_>, field: &str, faults: &mut Faults) {
     if faults.needs(at, field) {
         faults.qualified(at.path(field), &at.text(field).to_lowercase());

@@ -7,8 +7,7 @@ use crate::status::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
 
-/// Everything in a change from `before` to `after` that an object of the type called `name`
-/// does not allow.
+/// Returns the errors of an update from `before` to `after`, for an object of type `name`.
 pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<FieldError> {
     let mut faults = Faults::default();
     let has_changed = |path: &str| before.pointer(path) != after.pointer(path);
@@ -105,7 +104,7 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
     faults.0
 }
 
-/// Refuses changes of fields that stay as they were created.
+/// Rejects changes of immutable fields.
 fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) {
     match name {
         "discovery.v1.EndpointSlice" => {
@@ -159,7 +158,7 @@ fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) 
     }
 }
 
-/// The ranges of services stay, and one of the other family may be added.
+/// The CIDRs of services are immutable, but a second one of the other family can be added.
 fn service_ranges(before: &Value, after: &Value, faults: &mut Faults) {
     let count = |object: &Value| object["spec"]["cidrs"].as_array().map_or(0, Vec::len);
     match (count(before), count(after)) {
@@ -184,7 +183,8 @@ fn service_ranges(before: &Value, after: &Value, faults: &mut Faults) {
     }
 }
 
-/// The drivers of a node may come and go, and only their number of volumes changes.
+/// Rejects changes of the drivers of a node, except of `allocatable`. Drivers can be added and
+/// removed.
 fn drivers(before: &Value, after: &Value, faults: &mut Faults) {
     let of = |node: &Value| {
         let drivers = node["spec"]["drivers"].as_array();
@@ -203,14 +203,14 @@ fn drivers(before: &Value, after: &Value, faults: &mut Faults) {
     }
 }
 
-/// Refuses any change of these places.
+/// Rejects changes of the values at these JSON pointers.
 fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
     for path in paths {
         let found = after.pointer(path).unwrap_or(&Value::Null);
         let old = before.pointer(path).unwrap_or(&Value::Null);
         if old != found {
             let empty = Value::from("");
-            // A text that is not there is an empty one.
+            // A removed text is reported as an empty one.
             let found = if found.is_null() && old.is_string() {
                 &empty
             } else {
@@ -224,7 +224,7 @@ fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
 }
 
 fn job(before: &Value, after: &Value, faults: &mut Faults) {
-    // The real server reports the faults of the spec twice.
+    // The real server reports the errors of the spec twice.
     let root = At {
         value: after,
         path: "",
@@ -263,7 +263,8 @@ fn job(before: &Value, after: &Value, faults: &mut Faults) {
     same(before, after, &["/spec/completionMode"], faults);
 }
 
-/// Whether a job is suspended, and so far from its pods that its template may change.
+/// Whether the template of a job can change: the job is suspended, and has not started or has the
+/// condition `Suspended`.
 fn is_suspended(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -272,8 +273,8 @@ fn is_suspended(job: &Value) -> bool {
             || conditions.any(|it| it["type"] == "Suspended" && it["status"] == "True"))
 }
 
-/// The spec of a pod without what may change while its job is suspended: where it may run, and
-/// the resources of its containers.
+/// The pod spec without the fields that can change while the job is suspended: the scheduling
+/// fields, and the resources of containers.
 fn without_scheduling(spec: &Value) -> Value {
     let mut spec = spec.clone();
     if let Some(spec) = spec.as_object_mut() {
@@ -296,7 +297,7 @@ fn without_scheduling(spec: &Value) -> Value {
     spec
 }
 
-/// What is sealed stays sealed, and as it is.
+/// Rejects changes of immutable data and of `immutable: true`.
 fn immutable_data(before: &Value, after: &Value, fields: &[&str], faults: &mut Faults) {
     let why = "field is immutable when `immutable` is set";
     if before["immutable"] != true {
@@ -312,7 +313,7 @@ fn immutable_data(before: &Value, after: &Value, fields: &[&str], faults: &mut F
     }
 }
 
-/// The spec of an object without some of its fields.
+/// The spec of an object, without `fields`.
 fn without(object: &Value, fields: &[&str]) -> Value {
     let mut spec = object["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {
@@ -386,7 +387,7 @@ fn pod(before: &Value, after: &Value, faults: &mut Faults) {
                 container.as_object_mut().map(|it| it.remove("image"));
             }
         }
-        // What fills in a missing affinity while a pod waits is left to the scheduler.
+        // Kubernetes lets a pod with scheduling gates gain a node affinity. This server does not.
         spec
     };
     if fixed(before) != fixed(after) {
@@ -394,7 +395,7 @@ fn pod(before: &Value, after: &Value, faults: &mut Faults) {
     }
 }
 
-/// Whether each toleration is still there, with the same or another time.
+/// Whether each old toleration still exists. Its `tolerationSeconds` can change.
 fn keeps_tolerations(before: &Value, after: &Value) -> bool {
     let of = |pod: &Value| {
         let tolerations = pod["spec"]["tolerations"].as_array();
@@ -425,7 +426,7 @@ fn claim(before: &Value, after: &Value, faults: &mut Faults) {
     }
 }
 
-/// A reference to a role as Go writes it where it has no names for JSON.
+/// A role reference with the Go names of its fields, which the real server's error shows.
 fn role_in_go(role: &Value) -> Value {
     serde_json::json!({
         "APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"],

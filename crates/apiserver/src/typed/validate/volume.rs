@@ -7,7 +7,7 @@ use crate::metadata::syntax;
 use crate::status::FieldError;
 use crate::typed::Quantity;
 
-/// What the path of a node must be; sorted.
+/// The types of `hostPath`, sorted.
 const HOST_PATHS: [&str; 8] = [
     "",
     "BlockDevice",
@@ -19,7 +19,7 @@ const HOST_PATHS: [&str; 8] = [
     "Socket",
 ];
 
-/// The order in which Kubernetes looks at the sources: the first one counts.
+/// The volume sources, in the order in which Kubernetes checks them. The first that is set is used.
 const SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
@@ -53,7 +53,7 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Checks the volumes, and gives the names of those that can be mounted: none with a fault.
+/// Checks the volumes. Returns the names of the valid ones, which containers can mount.
 ///
 /// `pod_name` is `None` for the volumes of a template.
 pub(super) fn all(at: At<'_>, pod_name: Option<&str>, faults: &mut Faults) -> BTreeSet<String> {
@@ -93,7 +93,7 @@ fn source(at: At<'_>, is_pod: bool, faults: &mut Faults) {
     }
 }
 
-/// The name of the claim that is made for a volume, if this is the source that counts.
+/// The name of the claim that is created for a volume, if `ephemeral` is the first source.
 fn claim_name(at: At<'_>, pod: &str, faults: &mut Faults) {
     let name = at.text("name");
     let mut others = SOURCES.iter().take_while(|source| **source != "ephemeral");
@@ -180,7 +180,7 @@ fn disk(name: &str, at: At<'_>, is_pod: bool, faults: &mut Faults) {
     }
 }
 
-/// A path of a node.
+/// A path on a node.
 pub(super) fn host_path(at: At<'_>, faults: &mut Faults) {
     if faults.needs(at, "path") {
         faults.follows(at, "path", syntax::no_steps_back);
@@ -188,7 +188,7 @@ pub(super) fn host_path(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// Which keys of a config map or a secret are files.
+/// The keys of a config map or a secret that become files.
 pub(super) fn items(at: At<'_>, faults: &mut Faults) {
     at.each("items", |at| {
         faults.needs(at, "key");

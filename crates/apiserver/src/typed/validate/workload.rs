@@ -1,4 +1,4 @@
-//! Deployments, sets and jobs.
+//! Deployments, replica sets, stateful sets and daemon sets.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ fn strategy(at: At<'_>, faults: &mut Faults) {
 fn rolling_update(at: At<'_>, faults: &mut Faults) {
     faults.share(at, "maxUnavailable");
     faults.share(at, "maxSurge");
-    if is_nothing(at.get("maxUnavailable")) && is_nothing(at.get("maxSurge")) {
+    if is_zero_or_unset(at.get("maxUnavailable")) && is_zero_or_unset(at.get("maxSurge")) {
         let value = at.get("maxUnavailable").cloned().unwrap_or_default();
         let why = "may not be 0 when `maxSurge` is 0";
         faults.invalid(at.path("maxUnavailable"), &value, why);
@@ -61,8 +61,8 @@ fn rolling_update(at: At<'_>, faults: &mut Faults) {
     faults.not_above_all(at, "maxUnavailable");
 }
 
-/// Whether a number or a share is none.
-fn is_nothing(value: Option<&Value>) -> bool {
+/// Whether a number or a percentage is zero or not set.
+fn is_zero_or_unset(value: Option<&Value>) -> bool {
     match value {
         None => true,
         Some(Value::String(text)) => {
@@ -170,11 +170,11 @@ pub(super) fn stateful_set(root: At<'_>, faults: &mut Faults) {
             };
             pod::template(template, faults);
         }
-        forever(at, "StatefulSet", faults);
+        must_restart_always(at, "StatefulSet", faults);
     });
 }
 
-/// What a new stateful set must be besides.
+/// Additional rules for new stateful sets.
 pub(super) fn new_stateful_set(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         at.each("volumeClaimTemplates", |at| storage::claim(at, faults));
@@ -182,14 +182,14 @@ pub(super) fn new_stateful_set(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// The template of a stateful set as its pods are created: with a volume for each claim.
+/// The template of a stateful set as its controller uses it: with one volume for each claim.
 fn with_claims(at: At<'_>) -> Value {
     let mut template = at.value["template"].clone();
     let name = |object: &Value| object["name"].as_str().unwrap_or_default().to_owned();
     let claims = at.list("volumeClaimTemplates").iter();
     let claims: BTreeSet<_> = claims.map(|claim| name(&claim["metadata"])).collect();
     if let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) {
-        // The controller sets both.
+        // The controller sets both fields.
         for field in ["subdomain", "hostname"] {
             spec.remove(field);
         }
@@ -241,13 +241,13 @@ pub(super) fn daemon_set(root: At<'_>, faults: &mut Faults) {
     });
 }
 
-/// How the pods of a daemon set are replaced: either first made or first removed.
+/// The rolling update of a daemon set: either `maxSurge` or `maxUnavailable` must be set.
 fn rolling_daemons(at: At<'_>, faults: &mut Faults) {
     for field in ["maxUnavailable", "maxSurge"] {
         faults.share(at, field);
         faults.not_above_all(at, field);
     }
-    let is_set = |field: &str| !is_nothing(at.get(field));
+    let is_set = |field: &str| !is_zero_or_unset(at.get(field));
     match (is_set("maxUnavailable"), is_set("maxSurge")) {
         (true, true) => {
             let why = "may not be set when maxUnavailable is non-zero";
@@ -261,7 +261,7 @@ fn rolling_daemons(at: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The selector of a workload, and the template that must have its labels.
+/// The selector of a workload, and its template, whose labels must match.
 fn selector_and_template(at: At<'_>, what: &str, faults: &mut Faults) {
     let found = at.get("selector");
     let mut is_selector = true;
@@ -273,7 +273,7 @@ fn selector_and_template(at: At<'_>, what: &str, faults: &mut Faults) {
                 let why = format!("empty selector is invalid for {what}");
                 faults.invalid(at.path("selector"), value, why);
                 is_selector = false;
-                // Nothing is left that the labels could fail to match.
+                // An empty selector needs no check against the labels.
             } else if !is_selector {
                 faults.invalid(at.path("selector"), value, "invalid label selector");
             }
@@ -295,14 +295,14 @@ fn must_match(at: At<'_>, selector: Option<&Value>, faults: &mut Faults) {
     }
 }
 
-/// The template of pods that run for ever; `kind` is that of the messages.
+/// The template of pods that restart forever. `kind` is the kind in error messages.
 fn template(at: At<'_>, kind: &str, faults: &mut Faults) {
     at.inner("template", |at| pod::template(at, faults));
-    forever(at, kind, faults);
+    must_restart_always(at, kind, faults);
 }
 
-/// What only pods that end may have.
-fn forever(at: At<'_>, kind: &str, faults: &mut Faults) {
+/// Rejects fields that only pods that terminate can have.
+fn must_restart_always(at: At<'_>, kind: &str, faults: &mut Faults) {
     at.inner("template", |at| {
         at.inner("spec", |at| {
             let policy = at.text("restartPolicy");
@@ -319,7 +319,7 @@ fn forever(at: At<'_>, kind: &str, faults: &mut Faults) {
     });
 }
 
-/// An object with the names that its fields have in Go, as some messages show them.
+/// Converts an object to the Go names of its fields, which some error messages of Kubernetes show.
 fn in_go(value: &Value, names: &[(&str, &str)]) -> Value {
     let members = names.iter().map(|(name, go)| {
         let value = value.get(*name).cloned().unwrap_or_default();
@@ -328,7 +328,7 @@ fn in_go(value: &Value, names: &[(&str, &str)]) -> Value {
     Value::Object(members.collect())
 }
 
-/// The members of `defaults`, but for those that `value` has.
+/// Merges two objects. The members of `value` have priority.
 fn merged(defaults: &Value, mut value: Value) -> Value {
     for (name, default) in defaults.as_object().into_iter().flatten() {
         if value[name].is_null() {

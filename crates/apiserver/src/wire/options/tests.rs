@@ -94,7 +94,7 @@ fn a_write_has_a_manager_and_an_apply_must_state_it() {
 }
 
 #[test]
-fn a_resource_version_is_a_number_or_nothing() {
+fn a_resource_version_is_a_number_or_empty() {
     assert_eq!(resource_version(""), Ok(None));
     assert_eq!(resource_version("12"), Ok(Some(12)));
     assert_eq!(

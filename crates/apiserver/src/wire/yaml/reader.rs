@@ -41,7 +41,7 @@ enum Node<'a> {
 }
 
 /// An event, and the line on which it starts.
-type Step<'a> = (Event<'a>, usize);
+type EventLine<'a> = (Event<'a>, usize);
 
 /// The members of the current object.
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         Ok(Document { value, duplicates })
     }
 
-    fn step(&mut self) -> Result<Step<'a>, YamlError> {
+    fn step(&mut self) -> Result<EventLine<'a>, YamlError> {
         let (event, span) = self.parser.next().ok_or(YamlError::End)??;
         let line = span.start.line();
         if let Event::Scalar(_, ScalarStyle::DoubleQuoted, ..) = &event
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the value that starts with `step`, `depth` levels below the document.
-    fn node(&mut self, step: Step<'a>, depth: usize) -> Result<Node<'a>, YamlError> {
+    fn node(&mut self, step: EventLine<'a>, depth: usize) -> Result<Node<'a>, YamlError> {
         let before = self.left;
         let (event, line) = step;
         let (node, anchor) = match event {

@@ -22,7 +22,7 @@ fn a_document_has_the_same_value_as_json() {
 }
 
 #[test]
-fn aliases_that_repeat_too_much_are_refused() {
+fn aliases_with_too_many_repetitions_are_refused() {
     let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
     for (name, before) in ["b", "c", "d", "e", "f", "g"].iter().zip("abcdef".chars()) {
         let refs = vec![format!("*{before}"); 10].join(", ");

@@ -49,7 +49,7 @@ pub(super) struct ScriptRunner {
     until_successor: bool,
     taken: HashMap<String, TakenLane<ScriptEvent, ScriptCall>>,
     /// The undispatched events, by object: their numbers and priorities.
-    untold: HashMap<String, Vec<(u32, Priority)>>,
+    undispatched: HashMap<String, Vec<(u32, Priority)>>,
     offered: HashMap<String, u32>,
     /// Which calls are pending, by object.
     slots: HashMap<String, Vec<Slot>>,
@@ -113,7 +113,7 @@ impl Default for ScriptRunner {
             coalescing: false,
             until_successor: false,
             taken: HashMap::new(),
-            untold: HashMap::new(),
+            undispatched: HashMap::new(),
             offered: HashMap::new(),
             slots: HashMap::new(),
             discarded: 0,
@@ -187,7 +187,10 @@ impl ScriptRunner {
         assert_eq!(self.schedule.lanes.len(), (0, 0), "no work is left");
         assert_eq!(self.schedule.pending(), 0);
         assert_eq!(self.schedule.next_due(), None);
-        assert!(self.untold.values().all(Vec::is_empty), "nothing is lost");
+        assert!(
+            self.undispatched.values().all(Vec::is_empty),
+            "nothing is lost"
+        );
     }
 
     fn offer(&mut self, words: &[&str]) {
@@ -210,8 +213,8 @@ impl ScriptRunner {
         assert_eq!(self.schedule.dropped.len(), dropped.len());
         dropped.extend(self.schedule.take_dropped());
         for ScriptEvent { name, numbers, .. } in dropped {
-            let untold = self.untold.get_mut(&name).expect("it was offered");
-            untold.retain(|(number, _)| !numbers.contains(number));
+            let undispatched = self.undispatched.get_mut(&name).expect("it was offered");
+            undispatched.retain(|(number, _)| !numbers.contains(number));
         }
     }
 
@@ -230,7 +233,7 @@ impl ScriptRunner {
         };
         let number = self.offered.entry(name.to_owned()).or_default();
         *number += 1;
-        self.untold
+        self.undispatched
             .entry(name.to_owned())
             .or_default()
             .push((*number, priority));
@@ -254,7 +257,7 @@ impl ScriptRunner {
         }
         let Some(turn) = taken else {
             assert_eq!(self.schedule.ready(), 0);
-            for name in self.untold.keys() {
+            for name in self.undispatched.keys() {
                 let waits = self.taken.contains_key(name) || !self.is_open(name);
                 assert!(waits || self.urgency(name).is_none(), "{name} has work");
             }
@@ -265,11 +268,11 @@ impl ScriptRunner {
         assert!(self.is_open(&name), "{name} is closed");
         let slots = self.slots.entry(name.clone()).or_default();
         let overtaken = |slot: &Slot| slot.fired && slot.overtaken;
-        let told = match &turn.work {
+        let taken_work = match &turn.work {
             Work::Event { offer, pendings } => {
-                // Nothing doubled, nothing out of order: it is the oldest untold.
-                let untold = self.untold.get_mut(&name).expect("it was offered");
-                let oldest = untold.drain(..offer.event.numbers.len());
+                // Nothing doubled, nothing out of order: it is the oldest undispatched.
+                let undispatched = self.undispatched.get_mut(&name).expect("it was offered");
+                let oldest = undispatched.drain(..offer.event.numbers.len());
                 let oldest: Vec<_> = oldest.map(|(number, _)| number).collect();
                 assert_eq!(offer.event.numbers, oldest, "dispatched in order");
                 assert!(!slots.iter().any(overtaken), "an overtaken call goes first");
@@ -290,12 +293,12 @@ impl ScriptRunner {
                 let numbers: Vec<_> = (oldest.iter())
                     .map(|number| format!("{name}{number}"))
                     .collect();
-                let mut told = numbers.join("+");
+                let mut taken_work = numbers.join("+");
                 for pending in pendings {
-                    told.push('?');
-                    told += &pending.handler.to_string();
+                    taken_work.push('?');
+                    taken_work += &pending.handler.to_string();
                 }
-                told
+                taken_work
             }
             Work::Retry(pending) => {
                 assert!(pending.due <= self.now, "not before it is due");
@@ -307,7 +310,7 @@ impl ScriptRunner {
                     assert!(slots.iter().filter(|it| it.overtaken).all(is_first));
                 } else {
                     assert!(!slots.iter().any(overtaken) && slots.iter().all(is_first));
-                    assert!(self.untold[&name].is_empty(), "an event goes first");
+                    assert!(self.undispatched[&name].is_empty(), "an event goes first");
                 }
                 format!("{name}!{}", pending.handler.0)
             }
@@ -317,10 +320,10 @@ impl ScriptRunner {
         let later = self.slots.values().flatten().filter(|it| !it.fired);
         let next = later.map(|slot| slot.due).min();
         assert_eq!(self.schedule.next_due(), next, "the next timer");
-        told
+        taken_work
     }
 
-    fn end(&mut self, name: &str, keep: bool, owed: Option<(Reason, &str, &str)>) {
+    fn end(&mut self, name: &str, keep: bool, pending_again: Option<(Reason, &str, &str)>) {
         let Some(turn) = self.taken.remove(name) else {
             return;
         };
@@ -329,7 +332,7 @@ impl ScriptRunner {
             Work::Retry(pending) => (pending.call.0, pending.action, Vec::new()),
         };
         let mut all: Vec<_> = kept.into_iter().filter(|_| keep).collect();
-        if let Some((reason, handler, after)) = owed {
+        if let Some((reason, handler, after)) = pending_again {
             all.push(Pending {
                 handler: id(handler),
                 action,
@@ -347,17 +350,17 @@ impl ScriptRunner {
         let Some(mut turn) = self.taken.remove(name) else {
             return;
         };
-        let mut owed = Vec::new();
+        let mut pending_again = Vec::new();
         match &mut turn.work {
             Work::Event { offer, pendings } => {
-                let untold = self.untold.get_mut(name).expect("it was offered");
+                let undispatched = self.undispatched.get_mut(name).expect("it was offered");
                 let numbers = offer.event.numbers.iter();
-                untold.splice(..0, numbers.map(|number| (*number, offer.priority)));
+                undispatched.splice(..0, numbers.map(|number| (*number, offer.priority)));
                 if let Some((handler, after)) = failed {
                     // Its pending calls were asked about, and kept.
                     offer.pendings_checked = true;
-                    owed = std::mem::take(pendings);
-                    owed.push(Pending {
+                    pending_again = std::mem::take(pendings);
+                    pending_again.push(Pending {
                         handler: id(handler),
                         action: offer.event.action,
                         reason: Reason::Failed,
@@ -367,14 +370,14 @@ impl ScriptRunner {
                     });
                 }
                 let pendings = std::mem::take(pendings);
-                self.note(name, pendings.iter().chain(&owed));
+                self.note(name, pendings.iter().chain(&pending_again));
                 if let Work::Event { pendings: left, .. } = &mut turn.work {
                     *left = pendings;
                 }
             }
             Work::Retry(pending) => self.note(name, [&*pending]),
         }
-        self.schedule.give_back(turn, owed);
+        self.schedule.give_back(turn, pending_again);
     }
 
     fn cancel(&mut self, handler: &str) {
@@ -402,12 +405,12 @@ impl ScriptRunner {
     fn purge(&mut self, namespace: &str) {
         let kind = kind(namespace);
         let mut gone = 0;
-        for (_, untold) in self
-            .untold
+        for (_, undispatched) in self
+            .undispatched
             .iter_mut()
             .filter(|(name, _)| key(name).kind == kind)
         {
-            gone += std::mem::take(untold).len();
+            gone += std::mem::take(undispatched).len();
         }
         for (_, slots) in self
             .slots
@@ -455,7 +458,7 @@ impl ScriptRunner {
 
     /// The priority of an object that no worker has, if it has work.
     fn urgency(&self, name: &str) -> Option<Priority> {
-        let event = self.untold[name]
+        let event = self.undispatched[name]
             .iter()
             .map(|(_, priority)| *priority)
             .min();
@@ -479,15 +482,19 @@ impl ScriptRunner {
         let lanes = self.schedule.lanes.iter();
         let processing = lanes.filter(|(_, lane)| lane.phase == Phase::Processing);
         assert_eq!(processing.count(), self.taken.len());
-        let owed = |name: &String| {
+        let has_work = |name: &String| {
             self.taken.contains_key(name)
-                || !self.untold[name].is_empty()
+                || !self.undispatched[name].is_empty()
                 || self.slots.get(name).is_some_and(|slots| !slots.is_empty())
         };
-        let owed = self.untold.keys().filter(|name| owed(name)).count();
+        let with_work = self
+            .undispatched
+            .keys()
+            .filter(|name| has_work(name))
+            .count();
         assert_eq!(
             self.schedule.lanes.len(),
-            (owed, owed),
+            (with_work, with_work),
             "a lane that has work"
         );
         let mut ready = 0;

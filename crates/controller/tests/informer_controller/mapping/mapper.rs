@@ -10,7 +10,7 @@ use super::themes::{THEMES, map, rig, sites, sorted, start, used_by};
 use crate::support::{KIND, Log, Rig, config, generation, show};
 
 #[test]
-fn a_mapper_needs_a_kind_to_name_and_has_the_type_of_the_kind_that_it_is_asked_of() {
+fn a_mapper_requires_a_known_kind_and_has_the_type_of_its_source_kind() {
     let rig = Rig::new(InformerController::builder());
     let add = |kind, to| rig.controller.add_mapper::<Secret>(kind, to, SameName);
     let unknown = add("secrets", "themes").expect_err("there is no such kind");
@@ -28,13 +28,13 @@ async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
     rig.reconcile(rig.log.reconciler("r"));
     let running = start(rig, &themes).await;
     running.apply(config("site-1", 0)).await;
-    running.said().await;
+    running.logged().await;
     themes.apply(config("dark", 1)).await.expect("it runs");
-    assert_eq!(running.said().await, "", "no mapper has asked for it");
+    assert_eq!(running.logged().await, "", "no mapper has asked for it");
 
     let first = map(&running.rig, used_by);
     themes.apply(config("light", 1)).await.expect("it runs");
-    assert_eq!(running.said().await, "r resynced site-1=0");
+    assert_eq!(running.logged().await, "r resynced site-1=0");
 
     let controller = &running.rig.controller;
     assert!(!controller.remove_mapper(KIND, first), "of another kind");
@@ -42,7 +42,7 @@ async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
     assert!(controller.remove_mapper(THEMES, first));
     assert!(!controller.remove_mapper(THEMES, first));
     themes.delete(config("light", 1)).await.expect("it runs");
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     map(&running.rig, used_by);
     map(&running.rig, used_by);
     assert_eq!(controller.remove_all_mappers(THEMES), 2);
@@ -55,17 +55,17 @@ async fn a_mapper_can_have_a_predicate() {
     let used_by = Mapper::filter(used_by, GenerationChanged);
     let (running, themes) = sites(InformerController::builder(), used_by).await;
     themes.apply(config("dark", 1)).await.expect("it runs");
-    assert_eq!(running.said().await, "r resynced site-1=0");
+    assert_eq!(running.logged().await, "r resynced site-1=0");
     themes.apply(config("dark", 2)).await.expect("it runs");
-    assert_eq!(running.said().await, "", "its generation is the same");
+    assert_eq!(running.logged().await, "", "its generation is the same");
     let changed = generation(config("dark", 3), 2);
     themes.apply(changed).await.expect("it runs");
-    assert_eq!(sorted(&running.said().await), [2, 3]);
+    assert_eq!(sorted(&running.logged().await), [2, 3]);
     running.stop().await.expect("it stops");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
+async fn a_panic_of_a_mapper_is_reported_and_affects_only_its_own_result() {
     let reports = Log::default();
     let log = reports.clone();
     let builder = InformerController::builder().on_error(move |report| {
@@ -82,7 +82,7 @@ async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
     });
     themes.apply(config("dark", 1)).await.expect("it runs");
     // Another mapper is still called.
-    assert_eq!(sorted(&running.said().await), [3]);
+    assert_eq!(sorted(&running.logged().await), [3]);
     let report = reports.take().await;
     assert!(
         report.starts_with("mapper 1 (informer_controller::mapping::mapper::")
@@ -91,7 +91,7 @@ async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
     );
     // And what it says of the new object, where it panics for the old.
     themes.apply(config("dark", 2)).await.expect("it runs");
-    assert_eq!(sorted(&running.said().await), [2, 3]);
+    assert_eq!(sorted(&running.logged().await), [2, 3]);
     assert!(reports.take().await.contains("on UPDATE"));
     running.stop().await.expect("it stops");
 }
@@ -104,13 +104,13 @@ async fn mapped_objects_are_counted_if_they_exist() {
         let theme = config(&format!("theme-{site}"), site);
         themes.apply(theme).await.expect("it runs");
     }
-    running.said().await;
+    running.logged().await;
     map(&running.rig, |_: &ConfigMap| -> Option<ObjectKey> {
         panic!("no answer")
     });
     themes.apply(config("theme-1", 1)).await.expect("it runs");
     themes.delete(config("theme-1", 1)).await.expect("it runs");
-    running.said().await;
+    running.logged().await;
     let counted = |name: &str, kind: &str| {
         let collectors = running.rig.controller.prometheus_collectors();
         let families = collectors.iter().flat_map(|it| it.collect());

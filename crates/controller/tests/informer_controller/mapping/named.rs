@@ -21,16 +21,16 @@ async fn a_mapped_object_is_dispatched_again_in_its_newest_state() {
     running.apply(config("site-1", 1)).await;
     running.apply(config("site-1", 2)).await;
     running.apply(config("site-2", 1)).await;
-    running.said().await;
+    running.logged().await;
 
     themes.apply(config("dark", 1)).await.expect("it runs");
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w update site-1=2 site-1=2, r resynced site-1=2"
     );
     themes.delete(config("dark", 1)).await.expect("it runs");
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "w update site-1=2 site-1=2, r resynced site-1=2"
     );
     running.stop().await.expect("it stops");
@@ -42,11 +42,11 @@ async fn a_changed_reference_dispatches_the_old_and_the_new_object() {
     let running = sites(InformerController::builder(), used_by).await;
     let themes = &running.1;
     themes.apply(config("dark", 1)).await.expect("it runs");
-    assert_eq!(running.0.said().await, "r resynced site-1=0");
+    assert_eq!(running.0.logged().await, "r resynced site-1=0");
     themes.apply(config("dark", 2)).await.expect("it runs");
-    assert_eq!(sorted(&running.0.said().await), [1, 2]);
+    assert_eq!(sorted(&running.0.logged().await), [1, 2]);
     themes.apply(config("dark", 2)).await.expect("it runs");
-    assert_eq!(running.0.said().await, "", "nothing changed");
+    assert_eq!(running.0.logged().await, "", "nothing changed");
     running.0.stop().await.expect("it stops");
 }
 
@@ -74,16 +74,16 @@ async fn a_repeatedly_changed_reference_dispatches_every_referenced_object() {
     for site in 1..=4 {
         running.apply(config(&format!("site-{site}"), 0)).await;
     }
-    running.said().await;
+    running.logged().await;
     for site in 1..=4 {
         themes.apply(config("dark", site)).await.expect("it runs");
     }
-    let mut woken = sorted(&running.said().await);
+    let mut woken = sorted(&running.logged().await);
     woken.dedup();
     assert_eq!(woken, [1, 2, 3, 4]);
     gate.add_permits(9);
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "theme created dark=1, theme updated dark=4"
     );
     running.stop().await.expect("it stops");
@@ -104,12 +104,12 @@ async fn a_mapper_can_return_no_keys_many_keys_and_keys_of_missing_objects() {
     };
     let (running, themes) = sites(InformerController::builder(), named).await;
     themes.apply(config("dark", 1)).await.expect("it runs");
-    assert_eq!(running.said().await, "");
+    assert_eq!(running.logged().await, "");
     themes.apply(config("light", 1)).await.expect("it runs");
-    assert_eq!(sorted(&running.said().await), [1, 2]);
-    // It was named before it came, and is dispatched as any other.
+    assert_eq!(sorted(&running.logged().await), [1, 2]);
+    // The object was mapped before it existed, and is dispatched like any other.
     running.apply(config("site-9", 1)).await;
-    assert_eq!(running.said().await, "r created site-9=1");
+    assert_eq!(running.logged().await, "r created site-9=1");
     running.stop().await.expect("it stops");
 }
 
@@ -125,16 +125,16 @@ async fn a_mapped_object_is_not_mapped_again() {
         .expect("added");
     let running = rig.start_empty().await;
     running.apply(config("a", 1)).await;
-    running.said().await;
+    running.logged().await;
     running.apply(config("b", 1)).await;
-    let said = running.said().await;
-    let mut said: Vec<_> = said.split(", ").collect();
-    said.sort_unstable();
-    assert_eq!(said, ["r created b=1", "r resynced a=1"]);
+    let logged = running.logged().await;
+    let mut logged: Vec<_> = logged.split(", ").collect();
+    logged.sort_unstable();
+    assert_eq!(logged, ["r created b=1", "r resynced a=1"]);
     running.stop().await.expect("it stops");
 }
 
-/// What another informer of the kind has is found there.
+/// Objects in the second informer of the kind are found too.
 #[tokio::test(start_paused = true)]
 async fn a_mapped_key_is_looked_up_in_every_informer_of_the_kind() {
     let (running, themes) = sites(InformerController::builder(), used_by).await;
@@ -144,8 +144,8 @@ async fn a_mapped_key_is_looked_up_in_every_informer_of_the_kind() {
         .add_informer(KIND, &Informer::new(source))
         .expect("added");
     script.list([config("site-7", 0)]).await.expect("it runs");
-    running.said().await;
+    running.logged().await;
     themes.apply(config("dark", 7)).await.expect("it runs");
-    assert_eq!(running.said().await, "r resynced site-7=0");
+    assert_eq!(running.logged().await, "r resynced site-7=0");
     running.stop().await.expect("it stops");
 }

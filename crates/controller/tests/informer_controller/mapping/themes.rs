@@ -50,13 +50,13 @@ pub(super) async fn sites(
     for site in 1..=3 {
         running.apply(config(&format!("site-{site}"), 0)).await;
     }
-    running.said().await;
+    running.logged().await;
     (running, themes)
 }
 
 /// The numbers of the sites that were resynced.
-pub(super) fn sorted(said: &str) -> Vec<u32> {
-    let sites = said.split(", ").filter(|line| !line.is_empty());
+pub(super) fn sorted(logged: &str) -> Vec<u32> {
+    let sites = logged.split(", ").filter(|line| !line.is_empty());
     let mut sites: Vec<_> = sites
         .map(|line| {
             let number = line.strip_prefix("r resynced site-").expect(line);

@@ -40,8 +40,8 @@ async fn no_change_is_lost_with_concurrent_threads() {
         let themes = informer.store();
 
         let seen: Arc<Mutex<HashMap<ObjectKey, Known>>> = Arc::default();
-        let told = Arc::new(Notify::new());
-        let (store, book, tell) = (themes.clone(), Arc::clone(&seen), Arc::clone(&told));
+        let notified = Arc::new(Notify::new());
+        let (store, book, tell) = (themes.clone(), Arc::clone(&seen), Arc::clone(&notified));
         rig.reconcile(move |request: Request<ConfigMap>| {
             let uid = request.object().metadata.uid.clone();
             let named = themes_of(&store, request.key());
@@ -62,7 +62,7 @@ async fn no_change_is_lost_with_concurrent_threads() {
         };
         let done = async {
             while !(have_moved(&themes) && all_know()) {
-                told.notified().await;
+                notified.notified().await;
             }
         };
         let done = tokio::time::timeout(secs(60), done).await;

@@ -20,7 +20,7 @@ use super::themes::{THEMES, map, rig, start, used_by};
 use crate::support::{KIND, Log, Refused, ask, config, pass, reborn, secs, settle, word};
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_changes_are_not_a_thousand_calls() {
+async fn a_thousand_changes_are_coalesced_into_few_calls() {
     for delivery in [Coalescing::Never, Coalescing::Always] {
         let (rig, themes) = rig(InformerController::builder().coalescing(delivery));
         let gate = Arc::new(Semaphore::new(0));
@@ -77,21 +77,22 @@ async fn no_handler_is_called_for_a_mapped_object_before_its_first_event() {
     let (sites, themes) = tokio::join!(sites, themes.list(list));
     sites.and(themes).expect("it runs");
     tokio::time::sleep(secs(1000)).await;
-    let said = running.said().await;
-    let said: Vec<_> = said.split(", ").collect();
+    let logged = running.logged().await;
+    let logged: Vec<_> = logged.split(", ").collect();
     for site in 0..100 {
         let at = |action: &str| {
             let line = format!("{action} site-{site}");
-            said.iter().position(|it| *it == line)
+            logged.iter().position(|it| *it == line)
         };
         let created = at("created").expect("it was dispatched");
         assert!(at("resynced").is_none_or(|at| created < at), "{site}");
     }
-    assert!(said.len() <= 200, "{}", said.len());
+    assert!(logged.len() <= 200, "{}", logged.len());
     running.stop().await.expect("it stops");
 }
 
-/// It is as urgent as the change that woke it, and nothing that was there at the start is.
+/// A mapped object has the priority of the change that was mapped, which is higher than that of the
+/// first list.
 #[tokio::test(start_paused = true)]
 async fn a_mapped_object_does_not_wait_for_the_first_list() {
     let one = 1.try_into().expect("not zero");
@@ -109,7 +110,7 @@ async fn a_mapped_object_does_not_wait_for_the_first_list() {
     map(&rig, used_by);
     let running = start(rig, &themes).await;
     running.apply(config("site-1", 0)).await;
-    assert_eq!(running.said().await, "created site-1=0");
+    assert_eq!(running.logged().await, "created site-1=0");
     let (script, source) = Scripted::new();
     let controller = &running.rig.controller;
     controller
@@ -117,12 +118,12 @@ async fn a_mapped_object_does_not_wait_for_the_first_list() {
         .expect("added");
     let list = ["l1", "l2", "l3"].map(|name| config(name, 1));
     script.list(list).await.expect("it runs");
-    assert_eq!(running.said().await, "created l1=1");
+    assert_eq!(running.logged().await, "created l1=1");
     themes.apply(config("dark", 1)).await.expect("it runs");
     settle().await;
     gate.add_permits(9);
     assert_eq!(
-        running.said().await,
+        running.logged().await,
         "resynced site-1=0, created l2=1, created l3=1"
     );
     running.stop().await.expect("it stops");

@@ -38,7 +38,7 @@ pub(super) struct Replica {
     changed: Notify,
 }
 
-/// How far a source is.
+/// The progress of a source.
 #[derive(Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// What a watch of these parts sends for the write after state `position`.
+    /// The changes that a watch of these parts sends for the write after state `position`.
     fn watch(&self, position: usize, parts: &[u8]) -> Vec<Change<ConfigMap>> {
         let (before, after) = (&self.states[position], &self.states[position + 1]);
         let number = position as u64 + 2;

@@ -13,7 +13,7 @@ use super::Page;
 const HEAD: &str = r#"{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"x"},"#;
 
 #[test]
-fn items_are_whole_however_they_were_cut() {
+fn items_are_complete_with_any_chunking() {
     check(
         &[HEAD, r#""items":[{"a":1},{"b":[2]}]}"#],
         r#"{"a":1} {"b":[2]} 7"#,
@@ -37,7 +37,7 @@ fn items_are_whole_however_they_were_cut() {
 }
 
 #[test]
-fn an_item_is_there_before_the_page_is_whole() {
+fn items_are_returned_before_the_page_is_complete() {
     let mut page = Page::new(100);
     page.push(Bytes::from(format!(r#"{HEAD}"items":[{{"a":1}},{{"b""#)));
     let item = page.next().expect("a page").expect("an item");
@@ -46,7 +46,7 @@ fn an_item_is_there_before_the_page_is_whole() {
 }
 
 #[test]
-fn a_list_of_nothing_has_no_items() {
+fn an_empty_list_has_no_items() {
     check(&[HEAD, r#""items":[]}"#], "7");
     check(&[HEAD, r#""items":null}"#], "7");
     check(&[r#"{"metadata":{"resourceVersion":"7"}}"#], "7");
@@ -64,7 +64,7 @@ fn items_before_the_metadata_wait_for_it() {
 }
 
 #[test]
-fn a_field_that_is_not_used_is_not_kept_however_long_it_is() {
+fn unused_fields_of_any_length_are_not_buffered() {
     let mut page = Page::new(100);
     page.push(Bytes::from_static(b"{\"junk\":\""));
     let mut kept = 0;
@@ -84,7 +84,7 @@ fn a_field_that_is_not_used_is_not_kept_however_long_it_is() {
 /// An object of more than 1 MiB is not kept where a version and a token belong, and items
 /// do not wait for metadata without bound.
 #[test]
-fn what_is_kept_of_a_page_is_bounded() {
+fn the_buffered_bytes_of_a_page_are_bounded() {
     let mut page = Page::new(usize::MAX);
     page.push(Bytes::from_static(b"{\"metadata\":{\"x\":\""));
     let error = fill(&mut page, &[b'x'; 8192], 1_048_576);
@@ -157,7 +157,7 @@ fn fill(page: &mut Page, chunk: &[u8], limit: usize) -> String {
 }
 
 #[test]
-fn what_is_no_page_says_why() {
+fn an_invalid_page_is_an_error_with_the_reason() {
     check(&["<html>"], "not valid JSON at line 1, column 1");
     check(
         &[HEAD, r#""items":[{"a":1}"#],
@@ -192,7 +192,7 @@ fn what_is_no_page_says_why() {
 
 proptest! {
     #[test]
-    fn any_cut_gives_the_same_items(cuts in prop::collection::vec(1usize..9, 0..60)) {
+    fn any_chunking_returns_the_same_items(cuts in prop::collection::vec(1usize..9, 0..60)) {
         let text = format!(r#"{HEAD}"items":[{{"a":"}}\u00e9é"}},{{}},{{"b":[1,{{"c":null}}]}}],"x":[1]}}"#);
         let mut chunks = Vec::new();
         let mut rest = text.as_bytes();
@@ -237,7 +237,7 @@ fn run(chunks: &[&[u8]]) -> String {
 }
 
 #[test]
-fn an_item_may_have_as_many_bytes_as_the_limit_in_one_chunk_or_in_several() {
+fn the_size_limit_of_items_is_independent_of_the_chunking() {
     // The limit of `run` is 100 bytes.
     let item = |length: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(length - 8));
     let (longest, longer) = (item(100), item(101));
@@ -252,7 +252,7 @@ fn an_item_may_have_as_many_bytes_as_the_limit_in_one_chunk_or_in_several() {
 }
 
 #[test]
-fn the_metadata_may_have_as_many_bytes_as_their_limit() {
+fn the_metadata_can_be_as_large_as_their_limit() {
     for (length, fits) in [(1_048_576, true), (1_048_577, false)] {
         let value = "x".repeat(length - r#"{"x":""}"#.len());
         let mut page = Page::new(100);

@@ -272,7 +272,7 @@ mod tests {
     use crate::{DecodeError, ObjectIdentity as _, Trim, decode::RawJson};
 
     #[test]
-    fn what_is_dropped_takes_one_comma_with_it() {
+    fn a_removed_field_is_removed_with_one_comma() {
         check(r#"{"a":1,"x":[{}],"b":2}"#, r#"{"a":1,"b":2}"#);
         check(r#"{"x":1,"a":1}"#, r#"{"a":1}"#);
         check(r#"{"a":1,"x":{"x":1}}"#, r#"{"a":1}"#);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_place_is_cut() {
+    fn only_the_field_at_the_path_is_removed() {
         check(r#"{"m":{"y":1,"a":2},"y":3}"#, r#"{"m":{"a":2},"y":3}"#);
         check(
             r#"{"m":[{"y":1}],"l":{"x":1}}"#,
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_an_error() {
+    fn json_that_is_not_an_object_is_an_error() {
         for json in ["", "7", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":{}"#] {
             let raw = RawJson::of(json.as_bytes());
             assert!(prune(raw, &Trim::nothing().root).is_err(), "{json}");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn who_it_is_stands_in_what_is_left() {
+    fn the_identity_is_in_the_remaining_json() {
         let whole = r#"{"x":[1],"metadata":{"managedFields":[{"a":"b"}],"name":"web","namespace":"shop","resourceVersion":"7","uid":"u"},"spec":{}}"#;
         let pruned = pruned(whole).expect("an object");
         assert_eq!(
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_says_where_in_all_of_it() {
+    fn an_invalid_utf_8_error_has_its_position_in_the_whole_text() {
         let json = b"{\"x\":1,\"metadata\":{\"name\":\"\xff\"}}";
         let trim = Trim::nothing().field(["x"]);
         let error = trim.prune(RawJson::of(json), "Pod").expect_err("no UTF-8");
@@ -353,7 +353,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_object_is_left_without_what_is_dropped(
+        fn the_fields_are_removed_from_any_object(
             metadata in fields(), spec in fields(), order in Just(vec![0, 1, 2, 3]).prop_shuffle(),
         ) {
             let mut metadata = metadata;

@@ -154,14 +154,14 @@ mod tests {
     use crate::{Trim, decode::TypeMeta};
 
     #[test]
-    fn what_is_left_out_is_filled_in() {
+    fn omitted_type_metadata_is_filled_in() {
         check(r#"{"metadata":{}}"#, "v1 Pod");
         check(r#"{"metadata":{},"kind":"Pod"}"#, "v1 Pod");
         check(r#"{"apiVersion":"v2","metadata":{}}"#, "v2 Pod");
     }
 
     #[test]
-    fn what_an_object_says_of_itself_stays() {
+    fn the_type_metadata_of_an_object_is_kept() {
         check(
             r#"{"kind":"Pod","apiVersion":"v2","metadata":{}}"#,
             "v2 Pod",

@@ -15,12 +15,12 @@ use crate::{
 };
 
 #[test]
-fn a_server_that_streams_lists_is_asked_for_one_and_then_followed() {
+fn a_streamed_list_is_followed_by_a_watch() {
     check("streamed 7", "stream, watch 7");
 }
 
 #[test]
-fn a_server_that_refuses_to_stream_is_asked_for_pages_for_good() {
+fn after_a_refused_stream_all_lists_are_paged() {
     check("422, page 7, 410", "stream, list, watch 7, list");
 }
 
@@ -33,7 +33,7 @@ fn after_two_failed_streamed_lists_lists_are_paged() {
 }
 
 #[test]
-fn a_server_that_is_away_says_nothing_about_streaming() {
+fn an_unreachable_server_does_not_disable_streaming() {
     check(
         "401, 401, 403, 403, 404, 404, 429, 429",
         "stream, stream, stream, stream, stream, stream, stream, stream, stream",
@@ -41,7 +41,7 @@ fn a_server_that_is_away_says_nothing_about_streaming() {
 }
 
 #[test]
-fn a_watch_resumes_where_it_was_after_any_break_but_one() {
+fn a_watch_resumes_after_each_error_except_an_expired_version() {
     check(
         "streamed 7, follow 9, eof, 500, 429, malformed, 410",
         "stream, watch 7, watch 9, watch 9, watch 9, watch 9, watch 9, stream",
@@ -49,7 +49,7 @@ fn a_watch_resumes_where_it_was_after_any_break_but_one() {
 }
 
 #[test]
-fn a_line_that_stays_unreadable_ends_in_a_fresh_list() {
+fn a_repeatedly_malformed_line_causes_a_relist() {
     check(
         "streamed 7, malformed, malformed, malformed",
         "stream, watch 7, watch 7, watch 7, stream",
@@ -57,7 +57,7 @@ fn a_line_that_stays_unreadable_ends_in_a_fresh_list() {
 }
 
 #[test]
-fn a_list_goes_page_by_page_and_starts_over_in_one_piece_when_its_token_expires() {
+fn an_expired_continue_token_causes_an_unpaged_list() {
     check(
         "422, page 7 a, page 7 b, 410, page 8",
         "stream, list, list a, list b, list whole, watch 8",
@@ -65,7 +65,7 @@ fn a_list_goes_page_by_page_and_starts_over_in_one_piece_when_its_token_expires(
 }
 
 #[test]
-fn a_page_that_fails_is_requested_again_and_not_the_list() {
+fn a_failed_page_is_requested_again_without_the_pages_before_it() {
     check(
         "422, page 7 a, 500, 429, 403, malformed, page 7",
         "stream, list, list a, list a, list a, list a, list a, watch 7",
@@ -73,12 +73,12 @@ fn a_page_that_fails_is_requested_again_and_not_the_list() {
 }
 
 #[test]
-fn pages_of_different_versions_are_no_list() {
+fn pages_of_different_versions_are_rejected() {
     check("422, page 7 a, page 8", "stream, list, list a, list");
 }
 
 #[test]
-fn a_list_from_the_past_is_believed_if_the_answer_before_was_too() {
+fn a_repeated_list_from_the_past_is_accepted() {
     check(
         "422, page 7, 410, page 5, page 5",
         "stream, list, watch 7, list, list, watch 5",
@@ -90,7 +90,7 @@ fn a_list_from_the_past_is_believed_if_the_answer_before_was_too() {
 }
 
 #[test]
-fn each_list_from_the_past_is_the_first_after_one_that_was_not() {
+fn each_list_from_the_past_is_repeated_once() {
     check(
         "422, page 7, 410, page 5, page 8, 410, page 6, page 9",
         "stream, list, watch 7, list, list, watch 8, list, list, watch 9",
@@ -98,7 +98,7 @@ fn each_list_from_the_past_is_the_first_after_one_that_was_not() {
 }
 
 #[test]
-fn a_streamed_list_from_the_past_is_never_believed_and_says_nothing_about_streaming() {
+fn a_streamed_list_from_the_past_is_rejected_and_does_not_disable_streaming() {
     check(
         "streamed 7, 410, streamed 5, page 8, 410, streamed 6, page 9, 410",
         "stream, watch 7, stream, list, watch 8, stream, list, watch 9, stream",
@@ -106,7 +106,7 @@ fn a_streamed_list_from_the_past_is_never_believed_and_says_nothing_about_stream
 }
 
 #[test]
-fn after_a_silence_the_server_is_asked_for_its_version() {
+fn after_a_silence_the_version_of_the_server_is_requested() {
     check(
         "streamed 7, silent, version 7, silent, version 9",
         "stream, watch 7, version, watch 7, version, watch 7",
@@ -122,7 +122,7 @@ fn after_a_silence_the_server_is_asked_for_its_version() {
 }
 
 #[test]
-fn a_version_that_cannot_be_had_does_not_keep_the_watch_from_resuming() {
+fn a_failed_version_request_does_not_prevent_a_resume() {
     check(
         "streamed 7, silent, 403, silent, version , silent, 500",
         "stream, watch 7, version, watch 7, version, watch 7, version, watch 7",
@@ -130,7 +130,7 @@ fn a_version_that_cannot_be_had_does_not_keep_the_watch_from_resuming() {
 }
 
 #[test]
-fn a_server_that_has_not_come_as_far_as_the_watch_is_asked_for_its_version() {
+fn the_version_of_a_server_that_is_behind_the_watch_is_requested() {
     check(
         "streamed 7, future, version 5",
         "stream, watch 7, version, list",
@@ -171,7 +171,7 @@ fn short_watches_without_an_event_add_up_to_a_silence() {
 }
 
 #[test]
-fn versions_that_are_no_numbers_are_taken_in_order_of_arrival() {
+fn non_numeric_versions_are_ordered_by_arrival() {
     check(
         "422, page y, follow x, 410, page a",
         "stream, list, watch y, watch x, list, watch a",
@@ -179,7 +179,7 @@ fn versions_that_are_no_numbers_are_taken_in_order_of_arrival() {
 }
 
 #[test]
-fn a_version_that_is_too_long_is_not_kept() {
+fn a_version_that_is_too_long_is_not_stored() {
     let long = "7".repeat(300);
     check(
         &format!("streamed 7, follow {long}, 410, eof, eof, page {long}"),
@@ -212,7 +212,7 @@ fn an_endless_list_is_an_error() {
 }
 
 #[test]
-fn a_version_never_goes_back() {
+fn a_version_never_decreases() {
     check(
         "streamed 7, follow 9, follow 8",
         "stream, watch 7, watch 9, watch 9",
@@ -221,7 +221,7 @@ fn a_version_never_goes_back() {
 
 /// Rows: BO-51
 #[test]
-fn a_request_that_is_refused_is_sent_again() {
+fn a_refused_request_is_repeated() {
     check(
         "422, 422, 400, page 7 a, 400, page 7",
         "stream, list, list, list, list a, list, watch 7",
@@ -233,7 +233,7 @@ fn a_request_that_is_refused_is_sent_again() {
 }
 
 #[test]
-fn tries_to_stream_are_counted_in_a_row() {
+fn consecutive_failed_streams_are_counted() {
     check(
         "eof, streamed 7, 410, eof, streamed 8, 410",
         "stream, stream, watch 7, stream, stream, watch 8, stream",
@@ -241,7 +241,7 @@ fn tries_to_stream_are_counted_in_a_row() {
 }
 
 #[test]
-fn lines_that_cannot_be_read_are_counted_in_a_row() {
+fn consecutive_malformed_lines_are_counted() {
     check(
         "streamed 7, malformed, malformed, follow 8, malformed, malformed",
         "stream, watch 7, watch 7, watch 7, watch 8, watch 8, watch 8",
@@ -249,7 +249,7 @@ fn lines_that_cannot_be_read_are_counted_in_a_row() {
 }
 
 #[test]
-fn waits_grow_until_a_watch_has_stood_for_a_while() {
+fn the_backoff_grows_until_a_watch_has_been_open_for_ten_seconds() {
     let mut session = session();
     let mut rng = rng();
     session.streamed("1").expect("the first");
@@ -263,7 +263,7 @@ fn waits_grow_until_a_watch_has_stood_for_a_while() {
 }
 
 #[test]
-fn waits_after_breaks_grow_until_a_watch_has_stood_for_a_while() {
+fn the_backoff_after_disconnects_grows_until_a_watch_has_been_open_for_ten_seconds() {
     let mut session = session();
     let mut rng = rng();
     session.streamed("1").expect("the first");
@@ -276,7 +276,7 @@ fn waits_after_breaks_grow_until_a_watch_has_stood_for_a_while() {
 }
 
 #[test]
-fn a_watch_is_healthy_once_it_has_stood_for_ten_seconds() {
+fn a_watch_is_healthy_after_ten_seconds() {
     let mut rng = rng();
     let broken = |stood, rng: &mut StdRng| {
         let mut session = session();
@@ -300,7 +300,7 @@ fn a_watch_is_healthy_once_it_has_stood_for_ten_seconds() {
 }
 
 #[test]
-fn the_wait_that_the_server_asks_for_is_never_undercut_and_never_overflows() {
+fn the_backoff_is_at_least_the_retry_delay_of_the_server_and_never_overflows() {
     for least in [Duration::from_secs(20), Duration::MAX] {
         let mut session = session();
         session.streamed("1").expect("the first");
@@ -416,7 +416,7 @@ fn say(request: &NextRequest) -> String {
 }
 
 #[test]
-fn a_list_in_one_piece_that_fails_is_followed_by_pages() {
+fn a_failed_unpaged_list_is_followed_by_a_paged_list() {
     check(
         "422, page 7 a, 410, 500, page 9 a, page 9",
         "stream, list, list a, list whole, list, list a, watch 9",

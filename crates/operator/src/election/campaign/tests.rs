@@ -399,7 +399,7 @@ fn record(holder: &str, number: i32) -> Record {
 fn check(script: &str, asked: &str) {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let mut now = secs(0);
-    let mut said = Vec::new();
+    let mut requests = Vec::new();
     let mut ours = Vec::new();
     for step in script.split(", ") {
         if let Ok(until) = step.parse() {
@@ -415,7 +415,7 @@ fn check(script: &str, asked: &str) {
             }
         };
         let at = now.as_secs();
-        said.push(match &ask {
+        requests.push(match &ask {
             LeaseRequest::Read => format!("{at} read"),
             LeaseRequest::Create(record) => format!("{at} create {}", record.transitions),
             LeaseRequest::Replace(record) => format!("{at} replace {}", record.transitions),
@@ -447,18 +447,18 @@ fn check(script: &str, asked: &str) {
         campaign.on_answer(sent, now, answer, 0.0);
     }
     match campaign.next(now, wall(now.as_secs())) {
-        Next::Wait(until) => said.push(format!("wait {}", until.as_secs())),
-        Next::Lost(loss) => said.push(format!("lost {loss:?}")),
+        Next::Wait(until) => requests.push(format!("wait {}", until.as_secs())),
+        Next::Lost(loss) => requests.push(format!("lost {loss:?}")),
         Next::Send(ask) => {
             // A time at the end of a script shows the request at that time.
             let last = script.rsplit(", ").next().unwrap_or_default();
             if last.parse::<u64>().is_ok() {
-                said.push(match ask {
+                requests.push(match ask {
                     LeaseRequest::Read => format!("{} read", now.as_secs()),
                     other => format!("{} {other:?}", now.as_secs()),
                 });
             }
         }
     }
-    assert_eq!(said.join(", "), asked, "{script}");
+    assert_eq!(requests.join(", "), asked, "{script}");
 }

@@ -4,16 +4,16 @@ use std::fmt;
 
 /// A path, one step per stack frame.
 ///
-/// Walking a valid object allocates no memory for paths: a [`Place`] borrows its parent, and is
+/// Walking a valid object allocates no memory for paths: a [`ValuePath`] borrows its parent, and is
 /// written only in an error.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
-    step: Step<'a>,
+pub(super) struct ValuePath<'a> {
+    parent: Option<&'a ValuePath<'a>>,
+    step: PathSegment<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step<'a> {
+enum PathSegment<'a> {
     /// The beginning as text; empty for the root of an object.
     Root(&'a str),
 
@@ -27,14 +27,14 @@ enum Step<'a> {
     Index(usize),
 }
 
-// === impl Place ===
+// === impl ValuePath ===
 
-impl<'a> Place<'a> {
+impl<'a> ValuePath<'a> {
     /// Creates a path that begins with `words`.
     pub(super) const fn root(words: &'a str) -> Self {
         Self {
             parent: None,
-            step: Step::Root(words),
+            step: PathSegment::Root(words),
         }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Place<'a> {
     pub(super) const fn child(&'a self, name: &'a str) -> Self {
         Self {
             parent: Some(self),
-            step: Step::Child(name),
+            step: PathSegment::Child(name),
         }
     }
 
@@ -50,7 +50,7 @@ impl<'a> Place<'a> {
     pub(super) const fn key(&'a self, name: &'a str) -> Self {
         Self {
             parent: Some(self),
-            step: Step::Key(name),
+            step: PathSegment::Key(name),
         }
     }
 
@@ -58,43 +58,43 @@ impl<'a> Place<'a> {
     pub(super) const fn index(&'a self, index: usize) -> Self {
         Self {
             parent: Some(self),
-            step: Step::Index(index),
+            step: PathSegment::Index(index),
         }
     }
 
     /// Returns whether the path is empty.
     fn is_empty(&self) -> bool {
-        matches!(self.step, Step::Root(""))
+        matches!(self.step, PathSegment::Root(""))
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(parent) = self.parent else {
             return match self.step {
-                Step::Root(words) => f.write_str(words),
+                PathSegment::Root(words) => f.write_str(words),
                 // Only `root` creates a place without a parent.
-                Step::Child(_) | Step::Key(_) | Step::Index(_) => Ok(()),
+                PathSegment::Child(_) | PathSegment::Key(_) | PathSegment::Index(_) => Ok(()),
             };
         };
         parent.fmt(f)?;
         match self.step {
-            Step::Root(_) => Ok(()),
-            Step::Child(name) if parent.is_empty() => f.write_str(name),
-            Step::Child(name) => write!(f, ".{name}"),
-            Step::Key(name) => write!(f, "[{name}]"),
-            Step::Index(index) => write!(f, "[{index}]"),
+            PathSegment::Root(_) => Ok(()),
+            PathSegment::Child(name) if parent.is_empty() => f.write_str(name),
+            PathSegment::Child(name) => write!(f, ".{name}"),
+            PathSegment::Key(name) => write!(f, "[{name}]"),
+            PathSegment::Index(index) => write!(f, "[{index}]"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::ValuePath;
 
     #[test]
-    fn a_path_reads_like_kubernetes_writes_it() {
-        let root = Place::root("");
+    fn a_path_is_displayed_as_in_kubernetes() {
+        let root = ValuePath::root("");
         let spec = root.child("spec");
         let list = spec.child("rules");
         let rule = list.index(2);
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(spec.key("a.b/c").to_string(), "spec[a.b/c]");
         assert_eq!(root.to_string(), "");
         assert_eq!(
-            Place::root("spec.validation").child("type").to_string(),
+            ValuePath::root("spec.validation").child("type").to_string(),
             "spec.validation.type"
         );
     }

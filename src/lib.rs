@@ -52,8 +52,8 @@ pub mod informer {
 
     pub use windlass_informer::{
         ErrorChain, Event, EventEnvelope, Health, HealthState, Informer, InformerBuilder,
-        InformerError, InformerId, InformerMetrics, InformerUser, ObjectKey, Problem,
-        SharedInformerError, Subscription, SyncError, Uid,
+        InformerError, InformerMetrics, ObjectKey, Problem, SharedInformerError, Subscription,
+        SyncError, Uid,
     };
 }
 

@@ -29,7 +29,6 @@ mod turn;
 // Failures.
 mod dead_letters;
 mod exhausted;
-mod report;
 
 // The tasks and their shared state.
 mod run;
@@ -40,12 +39,12 @@ mod model;
 
 pub use self::{
     builder::InformerControllerBuilder, dead_letters::DeadLetter, exhausted::ExhaustedCall,
-    queued::Coalescing, report::ErrorReport,
+    queued::Coalescing,
 };
 use self::{builder::Settings, feed::InformerFeed, shared::Shared};
 use crate::{
     AddError, BuildError, Fence, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
-    metrics::Labelled,
+    metrics::Refreshed,
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
 
@@ -346,29 +345,24 @@ impl InformerController {
         } = &*self.shared;
         let collectors = metrics.collectors().into_iter();
         let collectors = collectors.chain(informer_metrics.collectors());
-        let labelled = collectors.filter_map(|collector| {
+        let refreshed = collectors.map(|collector| {
             let shared = Arc::downgrade(&self.shared);
             let refresh = move || {
-                if let Some(shared) = shared.upgrade() {
-                    let engine = &shared.engine;
-                    shared.metrics.queue(engine.depth(), engine.pending());
-                    shared
-                        .route
-                        .read()
-                        .all_metrics()
-                        .for_each(|kind| kind.flush());
-                }
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                let Shared {
+                    engine,
+                    metrics,
+                    route,
+                    ..
+                } = &*shared;
+                metrics.queue(engine.depth(), engine.pending());
+                route.read().all_metrics().for_each(|kind| kind.flush());
             };
-            match Labelled::new(collector, "controller", self.name(), refresh) {
-                Ok(labelled) => Some(Box::new(labelled) as Box<dyn Collector>),
-                Err(error) => {
-                    let controller = self.name();
-                    tracing::error!(controller, %error, "cannot label a collector, dropping it");
-                    None
-                }
-            }
+            Box::new(Refreshed { collector, refresh }) as Box<dyn Collector>
         });
-        labelled.collect()
+        refreshed.collect()
     }
 }
 

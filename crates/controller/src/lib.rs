@@ -61,6 +61,7 @@ mod watcher;
 mod work;
 
 // 9. Retries.
+mod report;
 mod retry;
 
 // The controller.
@@ -88,8 +89,8 @@ pub use windlass_informer::ErasedObject;
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
-        Coalescing, DeadLetter, ErrorReport, ExhaustedCall, InformerController,
-        InformerControllerBuilder, InformerHealth,
+        Coalescing, DeadLetter, ExhaustedCall, InformerController, InformerControllerBuilder,
+        InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced, is_time_simulated},
@@ -105,6 +106,7 @@ pub use crate::{
         ResourceVersionChanged,
     },
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
+    report::ErrorReport,
     retry::{
         AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
         OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,

@@ -4,6 +4,7 @@ use windlass_informer::{DecodeError, LazyObject, ObjectKey};
 
 use crate::{Filtered, Predicate};
 
+mod filtered;
 mod owners;
 mod same_name;
 

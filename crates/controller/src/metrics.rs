@@ -4,15 +4,17 @@
 //! its name, so that existing dashboards work. No label has the name, namespace or uid of an object
 //! or the text of an error.
 
+use std::collections::HashMap;
+
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     core::Collector,
 };
 
 mod kind;
-mod labelled;
+mod refreshed;
 
-pub(crate) use self::{kind::KindMetrics, labelled::Labelled};
+pub(crate) use self::{kind::KindMetrics, refreshed::Refreshed};
 use crate::Action;
 
 /// The collectors of one controller.
@@ -73,13 +75,17 @@ const SECONDS: [f64; 14] = [
 // === impl Metrics ===
 
 impl Metrics {
-    /// Creates the collectors. `namespace` precedes each name that is not controller-runtime's or
-    /// client-go's. `name` is the name of the queue.
+    /// Creates the collectors of the controller called `name`. `namespace` precedes each name that
+    /// is not controller-runtime's or client-go's.
     pub(crate) fn new(namespace: &str, name: &str) -> prometheus::Result<Self> {
+        let labels = constant_labels(name);
+        let opts = |metric: &str, help: &str| Opts::new(metric, help).const_labels(labels.clone());
         Ok(Self {
-            event: EventMetrics::new(namespace)?,
-            results: ReconcileMetrics::new()?,
-            queue: WorkqueueMetrics::new(name)?,
+            event: EventMetrics::new(|name, help| opts(name, help).namespace(namespace))?,
+            results: ReconcileMetrics::new(opts)?,
+            queue: WorkqueueMetrics::new(|metric, help| {
+                opts(metric, help).const_label("name", name)
+            })?,
         })
     }
 
@@ -158,8 +164,7 @@ impl Metrics {
 // === impl EventMetrics ===
 
 impl EventMetrics {
-    fn new(namespace: &str) -> prometheus::Result<Self> {
-        let opts = |name: &str, help: &str| Opts::new(name, help).namespace(namespace);
+    fn new(opts: impl Fn(&str, &str) -> Opts) -> prometheus::Result<Self> {
         let event = ["event_type", "kind"];
         let counter = |name, help| IntCounterVec::new(opts(name, help), &event);
         let by_kind = |name, help| IntCounterVec::new(opts(name, help), &["kind"]);
@@ -218,9 +223,8 @@ impl EventMetrics {
 // === impl ReconcileMetrics ===
 
 impl ReconcileMetrics {
-    fn new() -> prometheus::Result<Self> {
-        let counter =
-            |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+    fn new(opts: impl Fn(&str, &str) -> Opts) -> prometheus::Result<Self> {
+        let counter = |name, help, labels: &[&str]| IntCounterVec::new(opts(name, help), labels);
         Ok(Self {
             total: counter(
                 "controller_runtime_reconcile_total",
@@ -233,7 +237,7 @@ impl ReconcileMetrics {
                 &["kind"],
             )?,
             time: HistogramVec::new(
-                seconds(Opts::new(
+                seconds(opts(
                     "controller_runtime_reconcile_time_seconds",
                     "Time of one call of one reconciler.",
                 )),
@@ -244,14 +248,14 @@ impl ReconcileMetrics {
                 "Calls of watchers, reconcilers and mappers that panicked.",
                 &["kind"],
             )?,
-            active_workers: IntGauge::new(
+            active_workers: IntGauge::with_opts(opts(
                 "controller_runtime_active_workers",
                 "Workers that process an object.",
-            )?,
-            max_workers: IntGauge::new(
+            ))?,
+            max_workers: IntGauge::with_opts(opts(
                 "controller_runtime_max_concurrent_reconciles",
                 "Maximum number of objects that are processed concurrently.",
-            )?,
+            ))?,
         })
     }
 }
@@ -259,8 +263,7 @@ impl ReconcileMetrics {
 // === impl WorkqueueMetrics ===
 
 impl WorkqueueMetrics {
-    fn new(name: &str) -> prometheus::Result<Self> {
-        let opts = |metric: &str, help: &str| Opts::new(metric, help).const_label("name", name);
+    fn new(opts: impl Fn(&str, &str) -> Opts) -> prometheus::Result<Self> {
         Ok(Self {
             depth: IntGauge::with_opts(opts("workqueue_depth", "Objects that wait for a worker."))?,
             adds: IntCounter::with_opts(opts("workqueue_adds_total", "Events that were queued."))?,
@@ -278,6 +281,12 @@ impl WorkqueueMetrics {
             ))?,
         })
     }
+}
+
+/// The labels of all metrics of the controller called `name`, so that several controllers can use
+/// one registry.
+pub(crate) fn constant_labels(name: &str) -> HashMap<String, String> {
+    HashMap::from([("controller".to_owned(), name.to_owned())])
 }
 
 fn seconds(opts: Opts) -> HistogramOpts {

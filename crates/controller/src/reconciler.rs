@@ -5,6 +5,7 @@ use std::future::Future;
 use crate::{Filtered, Predicate};
 
 mod failure;
+mod filtered;
 mod outcome;
 mod request;
 mod state;

@@ -4,6 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use crate::{Failure, Filtered, Predicate};
 
+mod filtered;
 mod simple;
 
 pub use self::simple::SimpleWatcher;
@@ -44,6 +45,12 @@ pub use self::simple::SimpleWatcher;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a watcher of `{K}`",
+    label = "does not implement `Watcher<{K}>`",
+    note = "a watcher made of closures is a `SimpleWatcher`: `SimpleWatcher::new().on_add(|object: Arc<{K}>| async move {{ Ok::<_, E>(()) }})`",
+    note = "`E` is any error, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `Failure`"
+)]
 pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
     /// The error type: any error, or a [`Failure`], which can carry more information.
     type Error: Into<Failure> + Send;

@@ -4,7 +4,7 @@ use std::{error::Error, fmt, net::SocketAddr, sync::Arc};
 
 use kube::core::Status;
 
-use crate::watch::{one_line, one_line_of};
+use crate::message::{one_line, one_line_of};
 
 /// The maximum length of the text of an error that is not a response. Longer than any text of ours.
 const LONGEST: usize = 1000;

@@ -1,8 +1,8 @@
 //! The health of an informer, for readiness checks and for display.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use crate::{InformerError, ObjectKey, WatchError, watch::is_older};
+use crate::{ObjectKey, WatchError};
 
 /// The health of one informer.
 #[derive(Clone, Debug)]
@@ -42,26 +42,6 @@ pub enum HealthState {
     Stopped,
 }
 
-/// The status that an informer publishes.
-#[derive(Debug, Default)]
-pub(crate) struct InformerStatus {
-    pub(crate) state: HealthState,
-
-    /// Whether a list was complete since the informer was started.
-    pub(crate) synced: bool,
-
-    /// Whether a caller of `run` drives the informer.
-    pub(crate) is_driven: bool,
-
-    /// Why the informer failed, if it did.
-    pub(crate) failure: Option<InformerError>,
-
-    pub(crate) resource_version: Option<String>,
-    /// The version of the newest complete list.
-    pub(crate) list_version: Option<String>,
-    pub(crate) undecodable: BTreeSet<ObjectKey>,
-}
-
 // === impl Health ===
 
 impl Health {
@@ -85,52 +65,6 @@ impl fmt::Display for Health {
         match self.undecodable.len() {
             0 => Ok(()),
             count => write!(f, "; {count} undecodable"),
-        }
-    }
-}
-
-// === impl InformerStatus ===
-
-impl InformerStatus {
-    /// The informer was started, and lists.
-    pub(crate) fn start(&mut self) {
-        self.state = HealthState::Listing;
-        self.failure = None;
-    }
-
-    /// The informer has stopped, because its last caller has left or it failed.
-    pub(crate) fn end(&mut self, failure: Option<InformerError>) {
-        self.state = HealthState::Stopped;
-        self.synced = false;
-        self.is_driven = false;
-        self.failure = failure;
-    }
-
-    /// Advances the version up to which no change was missed. The objects of a first list come in
-    /// any order and do not advance it. Neither does an older version, such as that of an object
-    /// that was requested again.
-    pub(crate) fn advance_version(&mut self, version: Option<&str>) {
-        if !matches!(self.state, HealthState::Watching) {
-            return;
-        }
-        let known = self.resource_version.as_deref();
-        if let Some(version) = version
-            && known != Some(version)
-            && !known.is_some_and(|known| is_older(version, known))
-        {
-            // In place, because this happens for each event.
-            let complete = self.resource_version.get_or_insert_default();
-            complete.clear();
-            complete.push_str(version);
-        }
-    }
-
-    pub(crate) fn health(&self, resource: &Arc<str>) -> Health {
-        Health {
-            resource: Arc::clone(resource),
-            state: self.state.clone(),
-            synced: self.synced,
-            undecodable: self.undecodable.iter().cloned().collect(),
         }
     }
 }

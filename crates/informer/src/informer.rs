@@ -6,6 +6,7 @@ mod progress;
 mod resync;
 mod run;
 mod shared_run;
+mod status;
 mod sync;
 mod users;
 
@@ -35,13 +36,12 @@ use self::{
     progress::ListProgress,
     run::Ingest,
     shared_run::{RunCaller, SharedRun},
+    status::InformerStatus,
     users::Users,
 };
 use crate::{
-    Health, InformerMetrics, Source, Store, Stored, Subscription,
-    health::{HealthState, InformerStatus},
-    metrics::Instruments,
-    subscription::NewSubscribers,
+    Health, HealthState, InformerMetrics, Source, Store, Stored, Subscription,
+    metrics::Instruments, subscription::NewSubscribers,
 };
 
 /// Lists and watches the objects of a kind, keeps them in a store, and delivers their changes.
@@ -157,6 +157,7 @@ impl<K: Stored> Informer<K> {
     /// # Errors
     ///
     /// [`SharedInformerError`] if a user is registered by [`claim`](Self::claim).
+    #[doc(hidden)]
     pub fn share(&self) -> Result<InformerUser, SharedInformerError> {
         self.register(false)
     }
@@ -187,6 +188,7 @@ impl<K: Stored> Informer<K> {
     /// assert!(configs.claim().is_ok());
     /// # Ok::<(), windlass_informer::SharedInformerError>(())
     /// ```
+    #[doc(hidden)]
     pub fn claim(&self) -> Result<InformerUser, SharedInformerError> {
         self.register(true)
     }
@@ -376,6 +378,7 @@ impl<K: Stored> Informer<K> {
     }
 
     /// The identity of the informer.
+    #[doc(hidden)]
     #[must_use]
     pub fn id(&self) -> InformerId {
         self.shared.id

@@ -1,11 +1,13 @@
-//! Keys of objects: namespace and name, and the uid that tells a recreated object apart.
+//! Identities of objects: namespace and name, and the uid that tells a recreated object apart.
 
 mod namespaces;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use kube::Resource;
+
 pub(crate) use self::namespaces::Namespaces;
-use crate::{ObjectIdentity, watch::one_line_of};
+use crate::message::one_line_of;
 
 /// The maximum length of a displayed name, namespace or uid, in characters: that of a DNS
 /// subdomain, which the names of most kinds are.
@@ -51,6 +53,32 @@ pub struct ObjectKey {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(Arc<str>);
+
+/// An object whose identity is known without decoding it.
+///
+/// Every [`Resource`] implements it.
+pub trait ObjectIdentity {
+    /// The namespace, or `None` if the kind has no namespaces.
+    fn namespace(&self) -> Option<&str>;
+
+    /// The name. Empty if the object has none.
+    fn name(&self) -> &str;
+
+    /// The uid, or `None` if no API server has assigned one.
+    fn uid(&self) -> Option<&str>;
+
+    /// The `resourceVersion` of this state.
+    fn resource_version(&self) -> Option<&str>;
+
+    /// The namespace and the name.
+    fn key(&self) -> ObjectKey {
+        let key = ObjectKey::new(self.name());
+        match self.namespace() {
+            Some(namespace) => key.within(namespace),
+            None => key,
+        }
+    }
+}
 
 // === impl ObjectKey ===
 
@@ -143,6 +171,26 @@ impl From<&str> for Uid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(&self.0))
+    }
+}
+
+// === impl ObjectIdentity ===
+
+impl<K: Resource> ObjectIdentity for K {
+    fn namespace(&self) -> Option<&str> {
+        self.meta().namespace.as_deref()
+    }
+
+    fn name(&self) -> &str {
+        self.meta().name.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.meta().uid.as_deref()
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.meta().resource_version.as_deref()
     }
 }
 

@@ -43,6 +43,7 @@ mod informer;
 // 10. Observability.
 mod error_chain;
 mod health;
+mod message;
 mod metrics;
 mod panics;
 mod problem;
@@ -55,11 +56,8 @@ pub use crate::{
     error_chain::ErrorChain,
     event::Event,
     health::{Health, HealthState},
-    informer::{
-        Informer, InformerBuilder, InformerError, InformerId, InformerUser, SharedInformerError,
-        SyncError,
-    },
-    key::{ObjectKey, Uid},
+    informer::{Informer, InformerBuilder, InformerError, SharedInformerError, SyncError},
+    key::{ObjectIdentity, ObjectKey, Uid},
     lazy_object::LazyObject,
     metrics::InformerMetrics,
     object::ErasedObject,
@@ -68,7 +66,7 @@ pub use crate::{
     simulated::{SimulatedHost, random_seed, wall_clock},
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
-    stored::{ObjectIdentity, Stored},
+    stored::Stored,
     subscription::{EventEnvelope, Subscription},
     watch::{Backoff, InvalidBackoff, Verb, WatchError, WatchErrorCause},
 };
@@ -79,10 +77,12 @@ pub mod api_request;
 #[doc(hidden)]
 pub use crate::{
     decode::{Decoder, StoredForm},
+    informer::{InformerId, InformerUser},
     lazy_object::IncomingObject,
+    message::one_line,
     panics::panic_message,
     source::resource_name,
     subscription::ResyncHandle,
     trace::is_unseen,
-    watch::{is_older, one_line},
+    watch::is_older,
 };

@@ -1,11 +1,9 @@
 //! Metrics of informers. All names are in this file.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use parking_lot::RwLock;
-use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
-
-use crate::store::DeltaType;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, core::Collector};
 
 /// The values of the label `reason`: a regular end, a requested list, and the reasons of
 /// `WatchError`.
@@ -44,14 +42,26 @@ const REASONS: [&str; 15] = [
 /// ```
 #[derive(Clone)]
 pub struct InformerMetrics {
+    /// Its address identifies the collectors.
+    collectors: Arc<Collectors>,
+}
+
+struct Collectors {
     objects: IntGaugeVec,
     restarts: IntCounterVec,
     lists: IntCounterVec,
     changes: IntCounterVec,
     undecodable: IntCounterVec,
     cache_reads: IntCounterVec,
-    /// Its address identifies the collectors.
-    identity: Arc<()>,
+}
+
+/// A change that is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangeType {
+    Added,
+    Updated,
+    Deleted,
+    Resynced,
 }
 
 /// The counters of one informer, one set for each [`InformerMetrics`] that it counts in.
@@ -70,16 +80,20 @@ struct Counts {
 struct KindCounters {
     kind: String,
     metrics: InformerMetrics,
-    objects: prometheus::IntGauge,
+    objects: IntGauge,
     lists: IntCounter,
     undecodable: IntCounter,
-    added: IntCounter,
-    updated: IntCounter,
-    deleted: IntCounter,
-    resynced: IntCounter,
-    cache_hits: IntCounter,
-    cache_misses: IntCounter,
+    /// By [`ChangeType`].
+    changes: [IntCounter; CHANGES.len()],
+    /// By whether the object was decoded: a miss, a hit.
+    cache_reads: [IntCounter; CACHE_READS.len()],
 }
+
+/// The values of the label `event_type`, in the order of [`ChangeType`].
+const CHANGES: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "RESYNC"];
+
+/// The values of the label `result`.
+const CACHE_READS: [&str; 2] = ["miss", "hit"];
 
 // === impl InformerMetrics ===
 
@@ -90,10 +104,25 @@ impl InformerMetrics {
     ///
     /// [`prometheus::Error`] if `namespace` cannot be part of the name of a metric.
     pub fn new(namespace: Option<&str>) -> prometheus::Result<Self> {
-        let opts =
-            |name: &str, help: &str| Opts::new(name, help).namespace(namespace.unwrap_or_default());
+        Self::labelled(namespace, &HashMap::new())
+    }
+
+    /// Like [`new`](Self::new), with constant labels.
+    ///
+    /// # Errors
+    ///
+    /// [`prometheus::Error`] if `namespace` cannot be part of the name of a metric.
+    #[doc(hidden)]
+    pub fn labelled(
+        namespace: Option<&str>,
+        labels: &HashMap<String, String>,
+    ) -> prometheus::Result<Self> {
+        let opts = |name: &str, help: &str| {
+            (Opts::new(name, help).namespace(namespace.unwrap_or_default()))
+                .const_labels(labels.clone())
+        };
         let counter = |name, help, labels: &[&str]| IntCounterVec::new(opts(name, help), labels);
-        Ok(Self {
+        let collectors = Collectors {
             objects: IntGaugeVec::new(
                 opts("informer_store_objects", "Objects in the store."),
                 &["kind"],
@@ -119,7 +148,9 @@ impl InformerMetrics {
                 "Reads of objects that the store keeps as JSON: without decoding (hit), or with (miss).",
                 &["kind", "result"],
             )?,
-            identity: Arc::default(),
+        };
+        Ok(Self {
+            collectors: Arc::new(collectors),
         })
     }
 
@@ -127,37 +158,42 @@ impl InformerMetrics {
     /// [`Informer::uninstrument`](crate::Informer::uninstrument) of each of its informers first:
     /// later counts of such an informer under this name may not be shown.
     pub fn remove(&self, kind: &str) {
+        let all = &*self.collectors;
         // A series that was never created cannot be removed, which is no error here.
-        _ = self.objects.remove_label_values(&[kind]);
-        _ = self.lists.remove_label_values(&[kind]);
-        _ = self.undecodable.remove_label_values(&[kind]);
-        for event in ["CREATE", "UPDATE", "DELETE", "RESYNC"] {
-            _ = self.changes.remove_label_values(&[kind, event]);
+        _ = all.objects.remove_label_values(&[kind]);
+        for (series, values) in [
+            (&all.changes, &CHANGES[..]),
+            (&all.cache_reads, &CACHE_READS),
+            (&all.restarts, &REASONS),
+        ] {
+            for value in values {
+                _ = series.remove_label_values(&[kind, value]);
+            }
         }
-        for result in ["hit", "miss"] {
-            _ = self.cache_reads.remove_label_values(&[kind, result]);
-        }
-        for reason in REASONS {
-            _ = self.restarts.remove_label_values(&[kind, reason]);
+        for series in [&all.lists, &all.undecodable] {
+            _ = series.remove_label_values(&[kind]);
         }
     }
 
     /// Whether `other` has the same collectors.
     fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.identity, &other.identity)
+        Arc::ptr_eq(&self.collectors, &other.collectors)
     }
 
     /// The collectors, for a registry.
     #[must_use]
     pub fn collectors(&self) -> Vec<Box<dyn Collector>> {
-        vec![
-            Box::new(self.objects.clone()),
-            Box::new(self.restarts.clone()),
-            Box::new(self.lists.clone()),
-            Box::new(self.changes.clone()),
-            Box::new(self.undecodable.clone()),
-            Box::new(self.cache_reads.clone()),
-        ]
+        let all = &*self.collectors;
+        let counters = [
+            &all.restarts,
+            &all.lists,
+            &all.changes,
+            &all.undecodable,
+            &all.cache_reads,
+        ];
+        let counters = counters.map(|counter| Box::new(counter.clone()) as Box<dyn Collector>);
+        let objects: Box<dyn Collector> = Box::new(all.objects.clone());
+        std::iter::once(objects).chain(counters).collect()
     }
 }
 
@@ -176,17 +212,14 @@ impl Instruments {
         if counts.counters.iter().any(|set| set.metrics.is(metrics)) {
             return;
         }
-        let changes = |event: &str| metrics.changes.with_label_values(&[kind, event]);
+        let all = &*metrics.collectors;
         let set = KindCounters {
-            objects: metrics.objects.with_label_values(&[kind]),
-            lists: metrics.lists.with_label_values(&[kind]),
-            undecodable: metrics.undecodable.with_label_values(&[kind]),
-            added: changes("CREATE"),
-            updated: changes("UPDATE"),
-            deleted: changes("DELETE"),
-            resynced: changes("RESYNC"),
-            cache_hits: metrics.cache_reads.with_label_values(&[kind, "hit"]),
-            cache_misses: metrics.cache_reads.with_label_values(&[kind, "miss"]),
+            objects: all.objects.with_label_values(&[kind]),
+            lists: all.lists.with_label_values(&[kind]),
+            undecodable: all.undecodable.with_label_values(&[kind]),
+            changes: CHANGES.map(|event| all.changes.with_label_values(&[kind, event])),
+            cache_reads: CACHE_READS
+                .map(|result| all.cache_reads.with_label_values(&[kind, result])),
             kind: kind.to_owned(),
             metrics: metrics.clone(),
         };
@@ -219,26 +252,19 @@ impl Instruments {
         }
     }
 
-    pub(crate) fn changed<K>(&self, delta_type: &DeltaType<K>) {
+    /// Counts a change of the store.
+    pub(crate) fn changed(&self, change: ChangeType) {
         let mut counts = self.counts.write();
-        let added = match delta_type {
-            DeltaType::Added => 1,
-            DeltaType::Updated { .. } => 0,
-            DeltaType::Deleted { .. } => -1,
+        let added = match change {
+            ChangeType::Added => 1,
+            ChangeType::Updated | ChangeType::Resynced => 0,
+            ChangeType::Deleted => -1,
         };
         counts.objects += added;
         for set in &counts.counters {
             set.objects.add(added);
-            match delta_type {
-                DeltaType::Added => set.added.inc(),
-                DeltaType::Updated { .. } => set.updated.inc(),
-                DeltaType::Deleted { .. } => set.deleted.inc(),
-            }
+            set.changes[change as usize].inc();
         }
-    }
-
-    pub(crate) fn resynced(&self) {
-        self.each(|set| set.resynced.inc());
     }
 
     pub(crate) fn listed(&self) {
@@ -251,20 +277,17 @@ impl Instruments {
 
     /// Counts a read of an object that the store keeps as JSON.
     pub(crate) fn read(&self, is_hit: bool) {
-        self.each(|set| {
-            let reads = if is_hit {
-                &set.cache_hits
-            } else {
-                &set.cache_misses
-            };
-            reads.inc();
-        });
+        self.each(|set| set.cache_reads[usize::from(is_hit)].inc());
     }
 
     pub(crate) fn restarted(&self, reason: &str) {
         self.each(|set| {
             let labels = [set.kind.as_str(), reason];
-            set.metrics.restarts.with_label_values(&labels).inc();
+            set.metrics
+                .collectors
+                .restarts
+                .with_label_values(&labels)
+                .inc();
         });
     }
 

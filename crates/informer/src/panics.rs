@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use crate::watch::one_line;
+use crate::message::one_line;
 
 /// Enough to find the cause, and too short for a whole object.
 const LIMIT: usize = 256;

@@ -5,6 +5,7 @@ mod sharded_map;
 mod writer;
 
 use std::{
+    borrow::Borrow,
     collections::HashSet,
     fmt,
     hash::Hash,
@@ -20,7 +21,7 @@ pub use self::index::{Index, UndeclaredIndex};
 use self::sharded_map::{NameRef, ShardedMap};
 pub(crate) use self::{
     index::{ErasedIndexTable, IndexTable},
-    writer::{DeltaType, Deltas, Writer},
+    writer::{Deltas, Writer},
 };
 use crate::{
     LazyObject, ObjectIdentity, ObjectKey, Stored, lazy_object::decoded, metrics::Instruments,
@@ -107,7 +108,96 @@ impl<K: Stored> Store<K> {
     /// # }
     /// ```
     pub async fn list_async(&self) -> Vec<Arc<K>> {
-        let stored = self.list_lazy();
+        self.read_all(&self.list_lazy()).await
+    }
+
+    /// Returns the objects that `index` has under `value`. Does not read the others.
+    ///
+    /// # Errors
+    ///
+    /// [`UndeclaredIndex`] if the informer was not built with `index`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass_informer::{Index, Informer, Scripted};
+    ///
+    /// let by_node = Index::new(|pod: &Pod| pod.spec.as_ref()?.node_name.clone());
+    /// let (_script, source) = Scripted::new();
+    /// let pods = Informer::builder(source).index(&by_node).build();
+    /// assert!(pods.store().by(&by_node, "node-1")?.is_empty());
+    ///
+    /// let elsewhere = Index::new(|pod: &Pod| pod.metadata.namespace.clone());
+    /// assert!(pods.store().by(&elsewhere, "shop").is_err());
+    /// # Ok::<(), windlass_informer::UndeclaredIndex>(())
+    /// ```
+    pub fn by<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<Arc<K>>, UndeclaredIndex>
+    where
+        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        let stored = self.by_lazy(index, value)?;
+        Ok(stored.iter().filter_map(|it| self.read(it)).collect())
+    }
+
+    /// Like [`by`](Self::by), but yields to the runtime after every 32 objects, so that other tasks
+    /// of the thread continue.
+    ///
+    /// # Errors
+    ///
+    /// [`UndeclaredIndex`] if the informer was not built with `index`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any `await`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass_informer::{Index, Informer, Scripted};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_informer::UndeclaredIndex> {
+    /// let by_node = Index::new(|pod: &Pod| pod.spec.as_ref()?.node_name.clone());
+    /// let (_script, source) = Scripted::new();
+    /// let pods = Informer::builder(source).index(&by_node).build();
+    /// assert!(pods.store().by_async(&by_node, "node-1").await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn by_async<V, Q>(
+        &self,
+        index: &Index<K, V>,
+        value: &Q,
+    ) -> Result<Vec<Arc<K>>, UndeclaredIndex>
+    where
+        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        let stored = self.by_lazy(index, value)?;
+        Ok(self.read_all(&stored).await)
+    }
+
+    /// Returns the objects that `index` has under `value`, without decoding them.
+    fn by_lazy<V, Q>(
+        &self,
+        index: &Index<K, V>,
+        value: &Q,
+    ) -> Result<Vec<LazyObject<K>>, UndeclaredIndex>
+    where
+        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        let mut indexes = self.contents.indexes.iter();
+        let table = indexes.find_map(|declared| index.table(&**declared));
+        let keys: HashSet<ObjectKey> = table.ok_or(UndeclaredIndex)?.keys(value);
+        Ok(keys.iter().filter_map(|key| self.get_lazy(key)).collect())
+    }
+
+    /// Decodes objects, and yields after every 32 of them.
+    async fn read_all(&self, stored: &[LazyObject<K>]) -> Vec<Arc<K>> {
         let mut objects = Vec::with_capacity(stored.len());
         for chunk in stored.chunks(DECODED_WITHOUT_YIELD) {
             objects.extend(chunk.iter().filter_map(|it| self.read(it)));
@@ -220,43 +310,6 @@ impl<K> Store<K> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Returns the objects that `index` has under `value`. Does not read the others.
-    ///
-    /// # Errors
-    ///
-    /// [`UndeclaredIndex`] if the informer was not built with `index`.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::Pod;
-    /// use windlass_informer::{Index, Informer, Scripted};
-    ///
-    /// let by_node = Index::new(|pod: &Pod| pod.spec.as_ref()?.node_name.clone());
-    /// let (_script, source) = Scripted::new();
-    /// let pods = Informer::builder(source).index(&by_node).build();
-    /// assert!(pods.store().by(&by_node, "node-1")?.is_empty());
-    ///
-    /// let elsewhere = Index::new(|pod: &Pod| pod.metadata.namespace.clone());
-    /// assert!(pods.store().by(&elsewhere, "shop").is_err());
-    /// # Ok::<(), windlass_informer::UndeclaredIndex>(())
-    /// ```
-    pub fn by<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<Arc<K>>, UndeclaredIndex>
-    where
-        K: Stored,
-        V: Eq + Hash + std::borrow::Borrow<Q> + Send + Sync + 'static,
-        Q: Eq + Hash + ?Sized,
-    {
-        let table = self
-            .contents
-            .indexes
-            .iter()
-            .find_map(|declared| index.table(&**declared))
-            .ok_or(UndeclaredIndex)?;
-        let keys: HashSet<ObjectKey> = table.keys(value);
-        Ok(keys.iter().filter_map(|key| self.get(key)).collect())
     }
 
     pub(crate) fn new(

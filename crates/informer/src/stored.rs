@@ -1,36 +1,10 @@
-//! The traits of the objects that a store keeps: identity and stored form.
+//! The trait of the objects that a store keeps.
 
 use std::{borrow::Cow, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 
-use crate::{DecodeError, ObjectKey, decoded_slot::DecodedForm};
-
-/// An object whose identity is known without decoding it.
-///
-/// Every [`Resource`] implements it.
-pub trait ObjectIdentity {
-    /// The namespace, or `None` if the kind has no namespaces.
-    fn namespace(&self) -> Option<&str>;
-
-    /// The name. Empty if the object has none.
-    fn name(&self) -> &str;
-
-    /// The uid, or `None` if no API server has assigned one.
-    fn uid(&self) -> Option<&str>;
-
-    /// The `resourceVersion` of this state.
-    fn resource_version(&self) -> Option<&str>;
-
-    /// The namespace and the name.
-    fn key(&self) -> ObjectKey {
-        let key = ObjectKey::new(self.name());
-        match self.namespace() {
-            Some(namespace) => key.within(namespace),
-            None => key,
-        }
-    }
-}
+use crate::{DecodeError, ObjectIdentity, decoded_slot::DecodedForm};
 
 /// An object in the form in which a store keeps it: decoded, or as JSON.
 ///
@@ -77,26 +51,6 @@ pub trait Stored: ObjectIdentity + Send + Sync + 'static {
     #[doc(hidden)]
     fn decoded_form(&self) -> Option<&dyn DecodedForm> {
         None
-    }
-}
-
-// === impl ObjectIdentity ===
-
-impl<K: Resource> ObjectIdentity for K {
-    fn namespace(&self) -> Option<&str> {
-        self.meta().namespace.as_deref()
-    }
-
-    fn name(&self) -> &str {
-        self.meta().name.as_deref().unwrap_or_default()
-    }
-
-    fn uid(&self) -> Option<&str> {
-        self.meta().uid.as_deref()
-    }
-
-    fn resource_version(&self) -> Option<&str> {
-        self.meta().resource_version.as_deref()
     }
 }
 

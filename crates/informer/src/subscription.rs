@@ -104,6 +104,7 @@ impl<K> Subscription<K> {
     }
 
     /// Returns a handle that requests resyncs of single objects for this subscription.
+    #[doc(hidden)]
     #[must_use]
     pub fn resync_handle(&self) -> ResyncHandle {
         ResyncHandle::new(Arc::clone(&self.requested_keys))

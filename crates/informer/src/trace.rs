@@ -6,10 +6,7 @@
 
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
-use crate::{
-    Event, ObjectKey, Stored,
-    watch::{NextRequest, one_line},
-};
+use crate::{Event, ObjectKey, Stored, message::one_line, watch::NextRequest};
 
 /// A run of an informer.
 pub(crate) fn informer(resource: &str) -> Span {

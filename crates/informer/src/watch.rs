@@ -5,7 +5,6 @@
 
 mod backoff;
 mod error;
-mod message;
 mod quarantine;
 mod session;
 mod version;
@@ -13,12 +12,13 @@ mod version;
 pub use self::{
     backoff::{Backoff, InvalidBackoff},
     error::{Verb, WatchError, WatchErrorCause},
-    message::one_line,
     version::is_older,
 };
 pub(crate) use self::{
-    message::one_line_of,
     quarantine::DecodeQuarantine,
     session::{History, NextRequest, Session},
     version::is_version,
 };
+
+// `decode` imports it from here.
+pub(crate) use crate::message::one_line;

@@ -12,7 +12,7 @@ use kube::Client;
 use prometheus::{Registry, core::Collector};
 use tokio_util::sync::CancellationToken;
 
-use crate::{LeaderElection, operator::ErasedController};
+use crate::{LeaderElection, erased_controller::ErasedController};
 
 // The content of the pages.
 mod blocking;

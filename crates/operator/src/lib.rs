@@ -7,6 +7,7 @@
 //! [`AdminServer`] serves health, metrics and your own pages over HTTP.
 
 // The process.
+mod erased_controller;
 mod operator;
 
 // SIGINT and SIGTERM.

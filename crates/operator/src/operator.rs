@@ -17,6 +17,7 @@ use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::Subject,
     election::{Leadership, LeadershipEnd},
+    erased_controller::ErasedController,
     signal::Signals,
 };
 
@@ -29,7 +30,6 @@ mod registry;
 mod run;
 
 pub use self::builder::OperatorBuilder;
-pub(crate) use self::run::ErasedController;
 use self::{
     controller_set::ControllerSet,
     registry::{ControllerRegistry, Refused},

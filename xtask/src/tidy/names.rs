@@ -9,11 +9,12 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 12] = [
+const INTERNAL: [&str; 13] = [
     "Decoder",
     "StoredForm",
     "IncomingObject",
     "InformerId",
+    "InformerUser",
     "is_older",
     "is_unseen",
     "resource_name",

@@ -12,11 +12,11 @@ use super::{
     InformerController,
     exhausted::{self, ExhaustedCall},
     queued::Coalescing,
-    report::{self, ErrorReport, Hook},
 };
 use crate::{
-    AlwaysDequeue, BuildError, DeleteRetry, ExponentialBackoff, RetryDequeuePolicy, RetryObject,
-    RetryPolicy,
+    AlwaysDequeue, BuildError, DeleteRetry, ErrorReport, ExponentialBackoff, RetryDequeuePolicy,
+    RetryObject, RetryPolicy,
+    report::{self, Hook},
 };
 
 /// Configures and builds an [`InformerController`].

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use tracing::Span;
 use windlass_informer::{ObjectKey, ResyncHandle};
 
-use super::{Shared, report::ErrorReport};
+use super::Shared;
 use crate::{
-    Action, HandlerError, Role,
+    Action, ErrorReport, HandlerError, Role,
     event::AnyEvent,
     route::{KindId, RegisteredMapper},
     schedule::Priority,

@@ -27,7 +27,7 @@ use crate::{
     Action, AddError, BuildError, DeleteRetry, Fence, FenceClosed, FencePermit, HandlerError,
     HandlerId, Role,
     handler::{ErasedHandler, ErasedMapper},
-    metrics::{KindMetrics, Metrics},
+    metrics::{KindMetrics, Metrics, constant_labels},
     route::{FormUser, KindId, ObjectType, Route},
     schedule::{LaneKey, Pending, Priority, Reason, ScheduleItem},
     work::call_user_code,
@@ -85,7 +85,8 @@ impl Shared {
         let metrics = Metrics::new(namespace, &settings.name).map_err(refused)?;
         metrics.workers(settings.concurrency.get());
         let prefix = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let informer_metrics = InformerMetrics::new(prefix).map_err(refused)?;
+        let informer_metrics =
+            InformerMetrics::labelled(prefix, &constant_labels(&settings.name)).map_err(refused)?;
         let random = StdRng::seed_from_u64(settings.seed.unwrap_or_else(random_seed));
         let max_attempts = call_user_code("retry_policy", || settings.retry.max_attempts());
         let engine = Arc::<Engine<QueuedEvent, PendingCall>>::default();

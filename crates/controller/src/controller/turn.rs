@@ -13,12 +13,11 @@ use super::{
     engine::LaneGuard,
     exhausted::{self, ExhaustedCall},
     queued::{FailedCall, HandlerPosition, PendingCall, QueuedEvent},
-    report::ErrorReport,
     snapshot::RouteSnapshot,
     superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
-    Action, ErasedObject, ExponentialBackoff, HandlerError, HandlerId,
+    Action, ErasedObject, ErrorReport, ExponentialBackoff, HandlerError, HandlerId,
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,

@@ -1,6 +1,6 @@
 //! The finalizer of a wrapper, and its memory of objects.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use kube::Resource;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use super::{
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    FinalizerError, Finalizers, Predicate,
+    Failure, FinalizerError, Finalizers, Outcome, Predicate,
     finalizer::{FinalizerGoal, FinalizerPresence, GoalOutcome},
 };
 
@@ -26,7 +26,7 @@ pub(super) struct FinalizerState<K> {
 }
 
 /// The next step for an object that the informer reported as deleted.
-pub(super) enum DeleteStep<K> {
+enum DeleteStep<K> {
     Nothing,
     /// Clean up after this last state: the object does not exist.
     CleanUpGone,
@@ -83,14 +83,14 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Notes that the inner handler has cleaned up after `object`, which was deleted. An informer
     /// that lags may still show it.
-    pub(super) fn set_cleaned_up(&self, object: &K) {
+    fn set_cleaned_up(&self, object: &K) {
         self.set_progress(object, Progress::Gone);
         self.memories.lock().retire(Uid::of(object));
     }
 
     /// Notes that the clean-up after `object`, which is outside of the selector, begins. If it fails
     /// and the object is in the selector again, the object is added again.
-    pub(super) fn set_cleaning_up_outside(&self, object: &K) {
+    fn set_cleaning_up_outside(&self, object: &K) {
         self.set_progress(object, Progress::CleanUpBegun);
         self.memories.lock().retire(Uid::of(object));
     }
@@ -212,7 +212,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Removes the finalizer from `object`, which has left the selector, and remembers it: another
     /// informer may still show the object.
-    pub(super) async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
+    async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
         self.write_finalizers(FinalizerGoal::Release, object)
             .await?;
         self.set_progress(object, Progress::Released);
@@ -227,7 +227,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     }
 
     /// Logs that an object has left the selector and keeps its finalizer.
-    pub(super) fn report_outside(&self, object: &K) {
+    fn report_outside(&self, object: &K) {
         tracing::error!(
             component = "Finalizers",
             key = %ObjectKey::of(object),
@@ -237,13 +237,63 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         );
     }
 
+    /// Calls `clean_up` for `object`, which is marked for deletion, and then removes the finalizer.
+    /// A clean-up that requests a requeue has not succeeded yet.
+    pub(super) async fn clean_up_and_release<F>(
+        &self,
+        object: Arc<K>,
+        clean_up: impl FnOnce(Arc<K>) -> F + Send,
+    ) -> Result<Outcome, Failure>
+    where
+        F: Future<Output = Result<Outcome, Failure>> + Send,
+    {
+        self.set_progress(&object, Progress::CleaningUp);
+        let outcome = clean_up(Arc::clone(&object)).await?;
+        if outcome.delay().is_none() {
+            self.set_progress(&object, Progress::CleanedUp);
+            self.finish(&object);
+            self.release(&object).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Processes an object that the informer reported as deleted, and whose last state is `last`.
+    /// Calls `clean_up` if that is due.
+    pub(super) async fn process_deleted<F>(
+        &self,
+        last: Arc<K>,
+        clean_up: impl FnOnce(Arc<K>) -> F + Send,
+    ) -> Result<Outcome, Failure>
+    where
+        F: Future<Output = Result<Outcome, Failure>> + Send,
+    {
+        match self.delete_step(&last).await? {
+            DeleteStep::Nothing => Ok(Outcome::done()),
+            DeleteStep::CleanUpGone => {
+                let outcome = clean_up(Arc::clone(&last)).await?;
+                if outcome.delay().is_none() {
+                    self.set_cleaned_up(&last);
+                }
+                Ok(outcome)
+            }
+            DeleteStep::CleanUp(live) => clean_up(live).await,
+            DeleteStep::CleanUpAndRelease(live) => {
+                self.set_cleaning_up_outside(&live);
+                let outcome = clean_up(Arc::clone(&live)).await?;
+                if outcome.delay().is_none() {
+                    // If the patch fails, the clean-up is not repeated.
+                    self.set_progress(&live, Progress::CleanedUp);
+                    self.release_outside(&live).await?;
+                }
+                Ok(outcome)
+            }
+        }
+    }
+
     /// Reads the actual state of an object that the informer reported as deleted with the last
     /// state `last`, and does what needs no call of the inner handler. Returns what remains to do.
-    pub(super) async fn delete_step(
-        &self,
-        last: &Arc<K>,
-        progress: Option<Progress>,
-    ) -> Result<DeleteStep<K>, FinalizerError> {
+    async fn delete_step(&self, last: &Arc<K>) -> Result<DeleteStep<K>, FinalizerError> {
+        let progress = self.progress(last);
         let live = match progress {
             Some(Progress::Released | Progress::Gone) => None,
             _ => self.finalizers.find(last).await?,

@@ -8,7 +8,7 @@ use windlass_informer::{Event, LazyObject};
 
 use super::{
     carried::{WrappedState, carry_failure, carry_outcome},
-    finalizer_state::{DeleteStep, FinalizerState},
+    finalizer_state::FinalizerState,
     memory::{Progress, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
@@ -203,8 +203,13 @@ where
                     continue;
                 }
                 NextStep::Add => return self.create(request, object, carried.as_ref()).await,
+                NextStep::CleanUp if self.order == DeleteOrder::AfterRemoval => {
+                    state.release(&object).await?;
+                    return Ok(Outcome::done());
+                }
                 NextStep::CleanUp => {
-                    return self.clean_up_and_release(request, object, carried).await;
+                    let clean_up = |object| self.clean_up(request, object, carried);
+                    return state.clean_up_and_release(object, clean_up).await;
                 }
                 NextStep::Release => {
                     state.release(&object).await?;
@@ -350,26 +355,6 @@ where
         predicates.iter().all(|predicate| predicate.passes(&event))
     }
 
-    /// Cleans up after an object that is marked for deletion, and removes the finalizer.
-    async fn clean_up_and_release(
-        &self,
-        request: Request<K>,
-        object: Arc<K>,
-        carried: Option<WrappedState>,
-    ) -> Result<Outcome, Failure> {
-        if self.order == DeleteOrder::AfterRemoval {
-            self.state.release(&object).await?;
-            return Ok(Outcome::done());
-        }
-        self.state.set_progress(&object, Progress::CleaningUp);
-        let outcome = self.clean_up(request, Arc::clone(&object), carried).await?;
-        if outcome.delay().is_none() {
-            self.state.set_progress(&object, Progress::CleanedUp);
-            self.state.release(&object).await?;
-        }
-        Ok(outcome)
-    }
-
     /// Calls the reconciler with `Deleted`.
     async fn clean_up(
         &self,
@@ -392,44 +377,16 @@ where
     ) -> Result<Outcome, Failure> {
         let state = &self.state;
         let last = state.newest(request.object());
-        let progress = state.progress(&last);
-        let released = matches!(progress, Some(Progress::Released | Progress::Gone));
-        let after_removal = self.order == DeleteOrder::AfterRemoval;
-        if released && !after_removal {
+        let released = matches!(
+            state.progress(&last),
+            Some(Progress::Released | Progress::Gone)
+        );
+        if released && self.order == DeleteOrder::WhileHeld {
             state.retire(&last);
             return Ok(Outcome::done());
         }
-        match state.delete_step(&last, progress).await? {
-            DeleteStep::Nothing => Ok(Outcome::done()),
-            DeleteStep::CleanUpGone => {
-                let outcome = self.clean_up(request, Arc::clone(&last), carried).await?;
-                if outcome.delay().is_none() {
-                    state.set_cleaned_up(&last);
-                }
-                Ok(outcome)
-            }
-            DeleteStep::CleanUp(live) => self.clean_up(request, live, carried).await,
-            DeleteStep::CleanUpAndRelease(live) => {
-                self.clean_up_outside(request, live, carried).await
-            }
-        }
-    }
-
-    /// Cleans up after an object outside of the selector, and removes the finalizer.
-    async fn clean_up_outside(
-        &self,
-        request: Request<K>,
-        live: Arc<K>,
-        carried: Option<WrappedState>,
-    ) -> Result<Outcome, Failure> {
-        self.state.set_cleaning_up_outside(&live);
-        let outcome = self.clean_up(request, Arc::clone(&live), carried).await?;
-        if outcome.delay().is_none() {
-            // If the patch fails, the clean-up is not repeated.
-            self.state.set_progress(&live, Progress::CleanedUp);
-            self.state.release_outside(&live).await?;
-        }
-        Ok(outcome)
+        let clean_up = |object| self.clean_up(request, object, carried);
+        state.process_deleted(last, clean_up).await
     }
 }
 

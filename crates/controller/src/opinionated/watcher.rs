@@ -9,13 +9,13 @@ use windlass_informer::{Event, LazyObject};
 
 use super::{
     change,
-    finalizer_state::{DeleteStep, FinalizerState},
+    finalizer_state::FinalizerState,
     memory::{Progress, UnfinishedCall, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    Failure, Filtered, Finalizers, Predicate, Watcher, fence, finalizer::FinalizerPresence,
+    Failure, Filtered, Finalizers, Outcome, Predicate, Watcher, fence, finalizer::FinalizerPresence,
 };
 
 /// Wraps a watcher, and keeps each object with a finalizer until the watcher has cleaned up after
@@ -225,7 +225,10 @@ where
                     state.finish(&object);
                     return Ok(());
                 }
-                NextStep::CleanUp => return self.clean_up_and_release(object).await,
+                NextStep::CleanUp => {
+                    let clean_up = |object| self.clean_up(object);
+                    return state.clean_up_and_release(object, clean_up).await.map(drop);
+                }
                 NextStep::Release => return Ok(state.release(&object).await?),
             }
         }
@@ -264,62 +267,31 @@ where
         Ok(())
     }
 
-    /// Cleans up after an object that is marked for deletion, and removes the finalizer.
-    async fn clean_up_and_release(&self, object: Arc<K>) -> Result<(), Failure> {
-        self.state.set_progress(&object, Progress::CleaningUp);
-        self.clean_up(&object).await?;
-        self.state.set_progress(&object, Progress::CleanedUp);
-        self.state.finish(&object);
-        Ok(self.state.release(&object).await?)
-    }
-
-    async fn clean_up(&self, object: &Arc<K>) -> Result<(), Failure> {
+    async fn clean_up(&self, object: Arc<K>) -> Result<Outcome, Failure> {
         if self.is_wanted(|| Event::Deleted {
-            last: Arc::clone(object),
+            last: Arc::clone(&object),
             missed: false,
         }) {
             fence::check()?;
-            let deleted = self.watcher.delete(Arc::clone(object)).await;
+            let deleted = self.watcher.delete(object).await;
             deleted.map_err(Into::into)?;
         }
-        Ok(())
+        Ok(Outcome::done())
     }
 
     /// Processes an object that the informer reported as deleted.
     async fn process_deleted(&self, last: &Arc<K>) -> Result<(), Failure> {
         let state = &self.state;
         let last = state.newest(last);
-        let progress = state.progress(&last);
-        match progress {
-            Some(Progress::Released | Progress::Gone) => {
-                state.retire(&last);
-                return Ok(());
+        match state.progress(&last) {
+            Some(Progress::Released | Progress::Gone) => state.retire(&last),
+            Some(Progress::Ignored) => state.forget(&last),
+            _ => {
+                let clean_up = |object| self.clean_up(object);
+                return state.process_deleted(last, clean_up).await.map(drop);
             }
-            Some(Progress::Ignored) => {
-                state.forget(&last);
-                return Ok(());
-            }
-            _ => {}
         }
-        match state.delete_step(&last, progress).await? {
-            DeleteStep::Nothing => Ok(()),
-            DeleteStep::CleanUpGone => {
-                self.clean_up(&last).await?;
-                state.set_cleaned_up(&last);
-                Ok(())
-            }
-            DeleteStep::CleanUp(live) => self.clean_up(&live).await,
-            DeleteStep::CleanUpAndRelease(live) => self.clean_up_outside(live).await,
-        }
-    }
-
-    /// Cleans up after an object outside of the selector, and removes the finalizer.
-    async fn clean_up_outside(&self, live: Arc<K>) -> Result<(), Failure> {
-        self.state.set_cleaning_up_outside(&live);
-        self.clean_up(&live).await?;
-        // If the patch fails, the clean-up is not repeated.
-        self.state.set_progress(&live, Progress::CleanedUp);
-        Ok(self.state.release_outside(&live).await?)
+        Ok(())
     }
 
     /// Whether the predicates of the inner watcher accept `event`.

@@ -1,11 +1,6 @@
 //! `Filtered`: a handler or mapper with a predicate.
 
-use std::{future::Future, sync::Arc};
-
-use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
-
 use super::Predicate;
-use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 
 /// A watcher, a reconciler or a mapper that only receives events that pass a predicate. Made by
 /// their `filter`.
@@ -41,112 +36,58 @@ use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a handler does nothing until it is added to a controller"]
 pub struct Filtered<H, P> {
-    code: H,
-    predicate: P,
+    pub(crate) handler: H,
+    pub(crate) predicate: P,
+}
+
+// === impl Filtered ===
+
+impl<H, P> Filtered<H, P> {
+    pub(crate) const fn new(handler: H, predicate: P) -> Self {
+        Self { handler, predicate }
+    }
+
+    /// Adds the predicate to the `inner` ones of the handler. The one that was added last is called
+    /// first.
+    pub(crate) fn all<'p, K>(
+        &'p self,
+        mut inner: Vec<&'p dyn Predicate<K>>,
+    ) -> Vec<&'p dyn Predicate<K>>
+    where
+        P: Predicate<K>,
+    {
+        inner.insert(0, &self.predicate);
+        inner
+    }
 }
 
 /// The methods that watchers and reconcilers have in common.
-macro_rules! hooks {
+macro_rules! filtered_hooks {
     () => {
         fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-            both(self.code.predicates(), &self.predicate)
+            self.all(self.handler.predicates())
         }
 
         fn finalizer(&self) -> Option<&str> {
-            self.code.finalizer()
+            self.handler.finalizer()
         }
 
         fn receives(&self, event: &Event<K>) -> bool
         where
             K: 'static,
         {
-            (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
+            (self.predicate.passes(event) || self.handler.needs(event))
+                && self.handler.receives(event)
         }
 
         fn needs(&self, event: &Event<K>) -> bool {
-            self.code.needs(event)
+            self.handler.needs(event)
         }
 
         fn history_went_back(&self, uid: &str) {
-            self.code.history_went_back(uid);
+            self.handler.history_went_back(uid);
         }
     };
 }
 
-// === impl Filtered ===
-
-impl<H, P> Filtered<H, P> {
-    pub(crate) const fn new(code: H, predicate: P) -> Self {
-        Self { code, predicate }
-    }
-}
-
-impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
-    type Error = R::Error;
-
-    fn reconcile(
-        &self,
-        request: Request<K>,
-    ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send {
-        self.code.reconcile(request)
-    }
-
-    hooks!();
-}
-
-impl<K, W, P> Watcher<K> for Filtered<W, P>
-where
-    K: Send + Sync + 'static,
-    W: Watcher<K>,
-    P: Predicate<K>,
-{
-    type Error = W::Error;
-
-    fn add(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.code.add(object)
-    }
-
-    fn update(
-        &self,
-        old: Arc<K>,
-        new: Arc<K>,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.code.update(old, new)
-    }
-
-    fn delete(&self, last: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.code.delete(last)
-    }
-
-    fn resync(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.code.resync(object)
-    }
-
-    hooks!();
-}
-
-impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {
-    fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
-        self.code.keys(object)
-    }
-
-    fn keys_before(&self, old: &LazyObject<K>) -> Result<Vec<ObjectKey>, DecodeError>
-    where
-        K: Send + Sync + 'static,
-    {
-        self.code.keys_before(old)
-    }
-
-    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        both(self.code.predicates(), &self.predicate)
-    }
-}
-
-/// The predicate that was added last is called first.
-fn both<'p, K>(
-    mut inner: Vec<&'p dyn Predicate<K>>,
-    outer: &'p dyn Predicate<K>,
-) -> Vec<&'p dyn Predicate<K>> {
-    inner.insert(0, outer);
-    inner
-}
+pub(crate) use filtered_hooks;

@@ -33,6 +33,15 @@ use super::State;
 ///     .state(State::new("half done"));
 /// assert_eq!(busy.to_string(), "the registry is busy");
 /// ```
+///
+/// Calls move between threads, so a `Box<dyn Error>` without `Send + Sync` does not convert:
+///
+/// ```compile_fail
+/// use windlass_controller::Failure;
+///
+/// let boxed: Box<dyn std::error::Error> = "no host".into();
+/// let failure = Failure::from(boxed);
+/// ```
 #[derive(Debug)]
 pub struct Failure {
     source: Box<dyn Error + Send + Sync>,
@@ -107,6 +116,8 @@ impl Failure {
 }
 
 /// From any error, `anyhow::Error`, `Box<dyn Error + Send + Sync>`, and messages.
+// Without this attribute the compiler also explains why `dyn Error` is not `Sized`.
+#[diagnostic::do_not_recommend]
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::new(error)

@@ -6,10 +6,10 @@ use futures::FutureExt as _;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument as _;
 
-use super::{InformerError, Shared, resync::ResyncSchedule};
+use super::{InformerError, Shared, resync::ResyncSchedule, status::InformerStatus};
 use crate::{
-    Event, ObjectIdentity as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
-    health::{HealthState, InformerStatus},
+    Event, HealthState, ObjectIdentity as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
+    metrics::ChangeType,
     panics, problem,
     source::{Change, Changes, until},
     store::{Deltas, Writer},
@@ -352,7 +352,7 @@ impl<K: Stored> Run<'_, K> {
     async fn publish_all(&mut self, changed: Deltas<K>, from_list: bool) {
         let shared = self.shared;
         for delta in changed {
-            shared.instruments.changed(&delta.change);
+            shared.instruments.changed(delta.change.counted_as());
             // A later subscriber gets a replay of the store instead.
             if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
@@ -409,7 +409,7 @@ impl<K: Stored> Run<'_, K> {
             return;
         };
         if let Some(envelope) = current(&shared.resource, &shared.store, &key) {
-            shared.instruments.resynced();
+            shared.instruments.changed(ChangeType::Resynced);
             self.publish(envelope).await;
         }
     }

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use super::{Informer, Shared, SyncError};
-use crate::{
-    Stored,
-    health::{HealthState, InformerStatus},
-};
+use super::{Informer, Shared, SyncError, status::InformerStatus};
+use crate::{HealthState, Stored};
 
 /// The state of an informer as `synced` sees it.
 enum SyncState {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Event, Identity, IncomingObject, LazyObject, ObjectIdentity, ObjectKey, Stored,
-    key::Namespaces, watch::is_older,
+    key::Namespaces, metrics::ChangeType, watch::is_older,
 };
 
 /// Writes a store, and returns the deltas for subscribers.
@@ -201,6 +201,19 @@ impl<K: Stored> Writer<K> {
             object: last.unwrap_or(stored),
             restored: false,
         })
+    }
+}
+
+// === impl DeltaType ===
+
+impl<K> DeltaType<K> {
+    /// The change that the metrics count.
+    pub(crate) const fn counted_as(&self) -> ChangeType {
+        match self {
+            Self::Added => ChangeType::Added,
+            Self::Updated { .. } => ChangeType::Updated,
+            Self::Deleted { .. } => ChangeType::Deleted,
+        }
     }
 }
 

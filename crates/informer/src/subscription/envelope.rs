@@ -20,6 +20,7 @@ pub struct EventEnvelope<K: ?Sized> {
     pub span: Span,
     /// Whether this subscription requested the event through its
     /// [`ResyncHandle`](crate::ResyncHandle).
+    #[doc(hidden)]
     pub requested: bool,
     /// Whether the event comes from a list: the first list, a relist, or the replay for a new
     /// subscription. The object of an `Added` from a list may have existed before. Otherwise the
@@ -77,6 +78,7 @@ impl<K> EventEnvelope<K> {
 impl<K: Stored> EventEnvelope<K> {
     /// Converts the object to its stored form, type-erased, for code that handles several kinds. A
     /// decoded form stays until [`release_decoded`](ErasedObject) is called.
+    #[doc(hidden)]
     #[must_use]
     pub fn into_erased(self) -> EventEnvelope<dyn ErasedObject> {
         let lazy = self.lazy;

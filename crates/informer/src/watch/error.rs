@@ -2,8 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use super::one_line;
-use crate::{DecodeError, api_request::ServerStatus};
+use crate::{DecodeError, api_request::ServerStatus, message::one_line};
 
 /// Why a list or a watch failed.
 ///

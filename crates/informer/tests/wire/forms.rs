@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_informer::{
-    Event, Index, Informer, ListWatch, ObjectIdentity as _, ObjectKey, RawObject,
+    Event, Index, Informer, ListWatch, ObjectIdentity as _, ObjectKey, RawObject, Store,
 };
 
 use crate::{
@@ -187,8 +187,38 @@ fn text(event: Option<Event<RawObject<ConfigMap>>>) -> String {
 #[tokio::test(start_paused = true)]
 async fn an_asynchronous_list_lets_other_tasks_continue() {
     let wire = many([]).await;
+    let store = wire.informer.store();
+    let (listed, turns) = beside_another_task(store.list_async()).await;
+    assert_eq!(sorted_keys(&listed), all_keys(&store));
+    assert!(turns >= MANY / 32, "{turns} turns of the other task");
+}
+
+/// All objects can be under one value of an index.
+#[tokio::test(start_paused = true)]
+async fn an_asynchronous_read_of_an_index_lets_other_tasks_continue() {
+    let server = Server::new([Answer::lines(first_list(MANY)).then_hang_for_good()]);
+    let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
+    let by_kind = Index::new(|_: &ConfigMap| Some("a config map"));
+    let informer = Informer::builder(ListWatch::new(api).seed(7))
+        .index(&by_kind)
+        .build();
+    let _running = AbortOnDropHandle::new(tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    }));
+    informer.synced().await.expect("it runs");
+    let store = informer.store();
+    let (found, turns) = beside_another_task(store.by_async(&by_kind, "a config map")).await;
+    assert_eq!(sorted_keys(&found.expect("declared")), all_keys(&store));
+    assert!(turns >= MANY / 32, "{turns} turns of the other task");
+    let other = Index::new(|_: &ConfigMap| Some("a config map"));
+    assert!(store.by_async(&other, "a config map").await.is_err());
+}
+
+/// Waits for `read`. Also returns how often another task of the thread had its turn meanwhile.
+async fn beside_another_task<T>(read: impl Future<Output = T>) -> (T, usize) {
     let turns = Arc::new(AtomicUsize::new(0));
-    let other = tokio::spawn({
+    let other = AbortOnDropHandle::new(tokio::spawn({
         let turns = Arc::clone(&turns);
         async move {
             loop {
@@ -196,16 +226,22 @@ async fn an_asynchronous_list_lets_other_tasks_continue() {
                 tokio::task::yield_now().await;
             }
         }
-    });
-    let listed = wire.informer.store().list_async().await;
-    other.abort();
-    let mut names: Vec<_> = listed.iter().map(|it| it.key()).collect();
-    names.sort();
-    let mut all = wire.informer.store().keys();
-    all.sort();
-    assert_eq!(names, all);
-    let turns = turns.load(Ordering::Relaxed);
-    assert!(turns >= MANY / 32, "{turns} turns of the other task");
+    }));
+    let result = read.await;
+    drop(other);
+    (result, turns.load(Ordering::Relaxed))
+}
+
+fn sorted_keys(objects: &[Arc<ConfigMap>]) -> Vec<ObjectKey> {
+    let mut keys: Vec<_> = objects.iter().map(|it| it.key()).collect();
+    keys.sort();
+    keys
+}
+
+fn all_keys(store: &Store<ConfigMap>) -> Vec<ObjectKey> {
+    let mut keys = store.keys();
+    keys.sort();
+    keys
 }
 
 /// Rows: BO-45

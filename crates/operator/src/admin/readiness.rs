@@ -7,7 +7,7 @@ use windlass_controller::InformerHealth;
 use windlass_informer::{ErrorChain, HealthState};
 
 use super::{Subject, blocking::BlockingCall, page::Line};
-use crate::{LeaderElection, election::ElectionState, operator::ErasedController};
+use crate::{LeaderElection, election::ElectionState, erased_controller::ErasedController};
 
 /// Reads the state of an operator for `/ready`.
 pub(super) struct Readiness {

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ABORT_TIMEOUT,
-    run::{Ended, ErasedController, run},
+    run::{Ended, run},
 };
-use crate::OperatorError;
+use crate::{OperatorError, erased_controller::ErasedController};
 
 /// The tasks of all controllers of an operator. Dropping the set aborts them.
 pub(super) struct ControllerSet {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ErasedController;
+use crate::erased_controller::ErasedController;
 
 /// The controllers, and whether more can be added.
 #[derive(Default)]

@@ -1,30 +1,12 @@
-//! A type-erased controller, and the result of its run.
+//! The run of one controller, and its result.
 
-use std::{error::Error, panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
-use futures::{FutureExt as _, future::BoxFuture};
-use prometheus::core::Collector;
+use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Controller, Fence, InformerHealth};
 use windlass_informer::{ErrorChain, panic_message};
 
-use crate::OperatorError;
-
-/// A [`Controller`] with its type erased.
-pub(crate) trait ErasedController: Send + Sync {
-    fn name(&self) -> &str;
-
-    fn run(
-        self: Arc<Self>,
-        stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>>;
-
-    fn set_fence(&self, fence: &Fence);
-
-    fn health(&self) -> Vec<InformerHealth>;
-
-    fn collectors(&self) -> Vec<Box<dyn Collector>>;
-}
+use crate::{OperatorError, erased_controller::ErasedController};
 
 /// The result of a controller.
 pub(super) type Ended = Result<(), OperatorError>;
@@ -54,32 +36,5 @@ pub(super) async fn run(controller: Arc<dyn ErasedController>, stop: Cancellatio
                 message,
             })
         }
-    }
-}
-
-// === impl ErasedController ===
-
-impl<C: Controller> ErasedController for C {
-    fn name(&self) -> &str {
-        Controller::name(self)
-    }
-
-    fn run(
-        self: Arc<Self>,
-        stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>> {
-        async move { Controller::run(&*self, stop).await.map_err(Into::into) }.boxed()
-    }
-
-    fn set_fence(&self, fence: &Fence) {
-        Controller::set_fence(self, fence);
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        Controller::health(self)
-    }
-
-    fn collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.prometheus_collectors()
     }
 }

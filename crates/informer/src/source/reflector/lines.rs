@@ -9,8 +9,9 @@ use crate::{
     DecodeError, ObjectIdentity as _, StoredForm, Verb,
     api_request::ServerStatus,
     decode::{Line, RawJson},
+    message::one_line,
     source::{Change, Stopped},
-    watch::{NextRequest, one_line},
+    watch::NextRequest,
 };
 
 #[derive(Deserialize)]

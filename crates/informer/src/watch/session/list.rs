@@ -4,9 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Paging, Phase, Session, Streaming};
 use crate::{
-    Verb, WatchError, WatchErrorCause,
-    decode::PageMeta,
-    watch::{is_version, one_line},
+    Verb, WatchError, WatchErrorCause, decode::PageMeta, message::one_line, watch::is_version,
 };
 
 /// What the first page of a list shows about the history of the server.

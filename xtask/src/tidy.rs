@@ -6,6 +6,7 @@
 mod header;
 mod ignored;
 mod language;
+mod loops;
 mod names;
 mod orphans;
 mod pure;

@@ -361,6 +361,7 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
     running.stop(&rig).await;
 }
 
+/// Rows: GA-99
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
     let rig = Rig::new();
@@ -384,7 +385,10 @@ async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
     rig.world.delete("web").await;
     assert_eq!(rig.said().await, "deleted None");
     assert_eq!(rig.world.finalizers("web").await, "own");
-    pass(31).await;
+    pass(28).await;
+    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    pass(2).await;
     assert_eq!(rig.said().await, "deleted Some(1), web []");
     running.stop(&rig).await;
 }

@@ -15,6 +15,7 @@ mod pure;
 mod architecture;
 mod directions;
 mod links;
+mod mutants;
 mod observability;
 mod patches;
 mod publish;

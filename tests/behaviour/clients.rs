@@ -5,54 +5,39 @@
 //! languages are installed; `WINDLASS_GO_CLIENTS`, `WINDLASS_PYTHON`, `WINDLASS_NODE_CLIENTS` and
 //! `WINDLASS_JAVA_CLIENTS` name what to run.
 
-use std::{path::Path, process::Stdio};
+use std::{ffi::OsString, path::Path, process::Stdio};
 
 use tokio::process::Command;
 
-use crate::cluster::Cluster;
+use crate::{cluster::Cluster, trial::ignore};
 
 on_both_servers! {
     /// docs/apiserver.md: row 21.
     async fn client_go_and_controller_runtime_work_with_their_defaults(cluster: Cluster) {
-        let Some(program) = std::env::var_os("WINDLASS_GO_CLIENTS") else {
-            println!("not run: WINDLASS_GO_CLIENTS does not name the program of tests/go-clients");
-            return;
-        };
-        let mut command = Command::new(program);
+        let mut command = Command::new(required("WINDLASS_GO_CLIENTS"));
         command.arg("clients");
         run(command, &cluster).await;
     }
 
     /// docs/apiserver.md: row 21.
     async fn the_python_client_works_with_its_defaults(cluster: Cluster) {
-        if let Some(command) = python("official.py") {
-            run(command, &cluster).await;
-        }
+        run(python("official.py"), &cluster).await;
     }
 
     /// docs/apiserver.md: row 21.
     async fn an_operator_of_kopf_works_with_its_defaults(cluster: Cluster) {
-        if let Some(command) = python("kopf_operator.py") {
-            run(command, &cluster).await;
-        }
+        run(python("kopf_operator.py"), &cluster).await;
     }
 
     /// docs/apiserver.md: row 21.
     async fn the_javascript_client_works_with_its_defaults(cluster: Cluster) {
-        let Some(program) = std::env::var_os("WINDLASS_NODE_CLIENTS") else {
-            println!("not run: WINDLASS_NODE_CLIENTS does not name an installed client");
-            return;
-        };
         let mut command = Command::new("node");
-        command.arg(program);
+        command.arg(required("WINDLASS_NODE_CLIENTS"));
         run(command, &cluster).await;
     }
 
     async fn the_fabric8_client_works_with_both_transports(cluster: Cluster) {
-        let Some(folder) = std::env::var_os("WINDLASS_JAVA_CLIENTS") else {
-            println!("not run: WINDLASS_JAVA_CLIENTS does not name an installed client");
-            return;
-        };
+        let folder = required("WINDLASS_JAVA_CLIENTS");
         let folder = Path::new(&folder);
         let path = std::env::join_paths([folder.join("classes"), folder.join("lib/*")]);
         let mut command = Command::new("java");
@@ -63,15 +48,20 @@ on_both_servers! {
     }
 }
 
-fn python(script: &str) -> Option<Command> {
-    let Some(program) = std::env::var_os("WINDLASS_PYTHON") else {
-        println!("not run: WINDLASS_PYTHON does not name a Python with the packages");
-        return None;
-    };
+/// What `variable` names; without it, the test ends as ignored.
+fn required(variable: &str) -> OsString {
+    std::env::var_os(variable).unwrap_or_else(|| {
+        ignore(format!(
+            "{variable} names no client: run `cargo xtask test` where its language is installed"
+        ))
+    })
+}
+
+fn python(script: &str) -> Command {
+    let mut command = Command::new(required("WINDLASS_PYTHON"));
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python-clients");
-    let mut command = Command::new(program);
     command.arg(format!("{folder}/{script}"));
-    Some(command)
+    command
 }
 
 /// Runs a client in the namespace of the test.

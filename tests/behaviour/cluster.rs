@@ -13,12 +13,17 @@ use kube::{
     core::NamespaceResourceScope,
     runtime::wait::{await_condition, conditions},
 };
+use libtest_mimic::Trial;
 use rand::Rng as _;
 use tokio::{sync::RwLock, time::timeout};
 use tower::Layer as _;
 use windlass_apiserver::{ApiServer, Listening, Profile};
 
-use crate::{connection::Connection, real::RealServer};
+use crate::{
+    connection::Connection,
+    real::RealServer,
+    trial::{ignore, trial},
+};
 
 /// Which of the two servers.
 #[derive(Clone, Copy, Debug)]
@@ -49,16 +54,11 @@ macro_rules! on_both_servers {
     ($($(#[$meta:meta])* async fn $name:ident($cluster:ident: Cluster) $body:block)+) => {
         $($(#[$meta])* async fn $name($cluster: $crate::cluster::Cluster) $body)+
 
-        mod embedded {
-            $(#[test] fn $name() {
-                $crate::cluster::run($crate::cluster::Kind::Embedded, super::$name);
-            })+
-        }
-
-        mod kube_apiserver {
-            $(#[test] fn $name() {
-                $crate::cluster::run($crate::cluster::Kind::Real, super::$name);
-            })+
+        /// The tests of this module, each on both servers.
+        pub(crate) fn trials() -> Vec<::libtest_mimic::Trial> {
+            let mut trials = Vec::new();
+            $(trials.extend($crate::cluster::trials(module_path!(), stringify!($name), $name));)+
+            trials
         }
     };
 }
@@ -76,23 +76,40 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     }
 }
 
+/// The tests called `name` in `module`: the same body on each server.
+pub(crate) fn trials<F: Future<Output = ()> + 'static>(
+    module: &str,
+    name: &str,
+    body: fn(Cluster) -> F,
+) -> [Trial; 2] {
+    let of = |kind, server| {
+        trial(&format!("{module}::{server}"), name, move || {
+            run(kind, body)
+        })
+    };
+    [
+        of(Kind::Embedded, "embedded"),
+        of(Kind::Real, "kube_apiserver"),
+    ]
+}
+
 /// Runs one test body on one server.
-pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
+fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
     /// The timeout of one test: its condition does not become true. `WINDLASS_PATIENCE` sets another
     /// number of seconds, for long runs of random tests.
     const TIMEOUT_SECONDS: u64 = 300;
     let limit = Duration::from_secs(number("WINDLASS_PATIENCE").unwrap_or(TIMEOUT_SECONDS));
 
+    if let Kind::Real = kind {
+        RealServer::require();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let Some(cluster) = Cluster::of(kind).await else {
-            println!("not run: there is no real kube-apiserver here");
-            return;
-        };
+        let cluster = Cluster::of(kind).await;
         timeout(limit, body(cluster))
             .await
             .expect("the condition of the test becomes true before the timeout");
@@ -112,7 +129,7 @@ pub(crate) fn profile() -> Profile {
 // === impl Cluster ===
 
 impl Cluster {
-    async fn of(kind: Kind) -> Option<Self> {
+    async fn of(kind: Kind) -> Self {
         let namespace = format!("test-{:08x}", rand::rng().random::<u32>());
         let connection = Connection::new();
         let (server, aside) = match kind {
@@ -127,7 +144,7 @@ impl Cluster {
                 (Server::Embedded(server), aside)
             }
             Kind::Real => {
-                let real = RealServer::shared()?;
+                let real = RealServer::shared();
                 let client = Client::try_from(real.config().await).expect("a client");
                 (Server::Real(real), client)
             }
@@ -139,7 +156,7 @@ impl Cluster {
             aside,
         };
         cluster.create_namespace(&cluster.namespace).await;
-        Some(cluster)
+        cluster
     }
 
     /// A client whose list and watch requests pass the [`connection`](Self::connection).
@@ -237,22 +254,26 @@ impl Cluster {
     }
 
     /// Whether a real server has the minor version of the embedded server's default profile. Only
-    /// then a test can compare the messages and fields of both in detail; otherwise this prints
-    /// that the test is skipped.
+    /// then a test can compare the messages and fields of both in detail.
     pub(crate) fn has_the_default_version(&self) -> bool {
-        let Server::Real(real) = &self.server else {
-            return true;
-        };
         let minor = |version: &str| version.split('.').nth(1).map(str::to_owned);
-        let embedded = Profile::default().git_version();
-        let same = minor(&real.version) == minor(embedded);
-        if !same {
-            println!(
-                "skipped: the real server is {}, the embedded one {embedded}",
-                real.version
-            );
+        match &self.server {
+            Server::Embedded(_) => true,
+            Server::Real(real) => minor(&real.version) == minor(Profile::default().git_version()),
         }
-        same
+    }
+
+    /// Ends the test as ignored unless it [`has_the_default_version`](Self::has_the_default_version).
+    pub(crate) fn require_the_default_version(&self) {
+        if let Server::Real(real) = &self.server
+            && !self.has_the_default_version()
+        {
+            let embedded = Profile::default().git_version();
+            ignore(format!(
+                "the real server is {}, the embedded one {embedded}",
+                real.version
+            ));
+        }
     }
 
     /// Whether other tests use the same server. An embedded one has a history of its own: a test

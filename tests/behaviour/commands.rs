@@ -15,6 +15,7 @@ use windlass_apiserver::{ApiServer, Listening};
 use crate::{
     cluster::{Cluster, create_namespace, profile},
     real::RealServer,
+    trial::ignore,
 };
 
 /// Commands of one or more programs, by part.
@@ -96,12 +97,11 @@ impl Script {
     /// Runs a part on the server of the test and, if that is the real one, on an embedded one
     /// beside it.
     ///
-    /// With a real server, the test of the embedded one runs nothing: the test of the real one
+    /// With a real server, the test of the embedded one is ignored: the test of the real one
     /// runs the same commands on both, and checks the same exit codes.
     pub(crate) async fn check(&self, cluster: &Cluster, part: &str) {
         if cluster.is_embedded() && RealServer::is_available() {
-            println!("not run: the test on kube-apiserver also runs on an embedded server");
-            return;
+            ignore("the test on kube-apiserver also runs the commands on an embedded server");
         }
         for Program {
             name,
@@ -110,8 +110,9 @@ impl Script {
         } in self.programs
         {
             if std::env::var_os(variable).is_none() {
-                println!("not run: {variable} does not name the {name} of {sources}");
-                return;
+                ignore(format!(
+                    "{variable} does not name the {name} of {sources}: run `cargo xtask test`"
+                ));
             }
         }
         let namespace = cluster.namespace();

@@ -5,8 +5,8 @@ mod configs;
 mod operator;
 
 // One operator, up and down, and what others do beside it.
-mod life;
+pub(crate) mod life;
 
-mod downtime;
+pub(crate) mod downtime;
 
-mod others;
+pub(crate) mod others;

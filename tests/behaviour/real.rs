@@ -2,13 +2,14 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Mutex, OnceLock},
 };
 
 use kube::{Config, config::Kubeconfig};
 use serde_json::Value;
+
+use crate::trial::ignore;
 
 /// A running kube-apiserver with its etcd. It ends when this process does, because its
 /// stdin then closes.
@@ -27,6 +28,9 @@ struct Pipes {
     stdout: BufReader<ChildStdout>,
 }
 
+/// The variable that names the binary. `cargo xtask test` sets it where it can build the server.
+const BINARY: &str = "WINDLASS_KUBE_APISERVER";
+
 /// Without the watch cache, the history only expires when the test compacts it, and no connection
 /// breaks.
 const WITHOUT_CACHE: &str = "--watch-cache=false";
@@ -34,48 +38,41 @@ const WITHOUT_CACHE: &str = "--watch-cache=false";
 // === impl RealServer ===
 
 impl RealServer {
-    /// The server that all tests share; none where `cargo xtask test` found no way to have
-    /// one.
-    pub(crate) fn shared() -> Option<&'static Self> {
-        static SHARED: OnceLock<Option<RealServer>> = OnceLock::new();
-        SHARED
-            .get_or_init(|| {
-                let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
-                Some(Self::start(Path::new(&binary), &[WITHOUT_CACHE]))
-            })
-            .as_ref()
+    /// The server that all tests share.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<RealServer> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&[WITHOUT_CACHE]))
     }
 
-    /// Whether [`shared`](Self::shared) has a server.
+    /// Whether there is a real server.
     pub(crate) fn is_available() -> bool {
-        std::env::var_os("WINDLASS_KUBE_APISERVER").is_some()
+        std::env::var_os(BINARY).is_some()
+    }
+
+    /// Ends the test as ignored where there is no real server.
+    pub(crate) fn require() {
+        if !Self::is_available() {
+            ignore("no real kube-apiserver: run `cargo xtask test` where Go is installed");
+        }
     }
 
     /// The server with the garbage collector and the namespace controller, which the tests of both
     /// share.
-    pub(crate) fn with_controllers() -> Option<&'static Self> {
-        static SHARED: OnceLock<Option<RealServer>> = OnceLock::new();
-        SHARED
-            .get_or_init(|| {
-                let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
-                Some(Self::start(Path::new(&binary), &["--controllers"]))
-            })
-            .as_ref()
+    pub(crate) fn with_controllers() -> &'static Self {
+        static SHARED: OnceLock<RealServer> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&["--controllers"]))
     }
 
     /// A server of its own, on which each pod needs a service account. It ends when stdin of its
     /// process closes: keep the value for as long as it is used.
-    pub(crate) fn with_accounts() -> Option<Self> {
-        let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
-        let options = ["--service-accounts", WITHOUT_CACHE];
-        Some(Self::start(Path::new(&binary), &options))
+    pub(crate) fn with_accounts() -> Self {
+        Self::start(&["--service-accounts", WITHOUT_CACHE])
     }
 
     /// A server of its own, with these flags of kube-apiserver.
-    pub(crate) fn own(flags: &[&str]) -> Option<Self> {
-        let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
+    pub(crate) fn own(flags: &[&str]) -> Self {
         let options: Vec<_> = ["--"].iter().chain(flags).copied().collect();
-        Some(Self::start(Path::new(&binary), &options))
+        Self::start(&options)
     }
 
     /// Stops the server, and waits until its process has ended.
@@ -84,8 +81,10 @@ impl RealServer {
         self.child.wait().expect("it is our child");
     }
 
-    fn start(binary: &Path, options: &[&str]) -> Self {
-        let mut child = Command::new(binary)
+    /// Starts a server; ends the test as ignored where there is none.
+    fn start(options: &[&str]) -> Self {
+        Self::require();
+        let mut child = Command::new(std::env::var_os(BINARY).expect("checked above"))
             .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -39,12 +39,15 @@ thread_local! {
     static CHECKED: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// The main function of a child process. Without its variables it does nothing.
-#[test]
-fn replica() {
-    let (Ok(url), Ok(name)) = (env::var(URL), env::var(NAME)) else {
-        return;
-    };
+/// Whether this process is a replica: a child of the test.
+pub(crate) fn is_replica() -> bool {
+    env::var_os(URL).is_some()
+}
+
+/// The main function of a child process.
+pub(crate) fn replica() -> ! {
+    let variable = |name| env::var(name).expect("set by the test");
+    let (url, name) = (variable(URL), variable(NAME));
     thread::spawn(|| {
         _ = io::stdin().read_to_end(&mut Vec::new());
         // Not started by a test.

@@ -45,12 +45,6 @@ impl Replica {
     pub(crate) fn start(name: &str, url: &str) -> Self {
         let this = env::current_exe().expect("this test");
         let mut child = Command::new(this)
-            .args([
-                "--exact",
-                "child::replica",
-                "--nocapture",
-                "--test-threads=1",
-            ])
             .envs([(URL, url), (NAME, name)])
             // The child ends when this is closed, also if the test is killed.
             .stdin(Stdio::piped())

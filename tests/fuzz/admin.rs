@@ -26,6 +26,13 @@ const REQUESTS: [&str; 4] = [
     "PUT /other HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
 ];
 
+/// A file has a request; the ends of its lines become `\r\n`.
+pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
+    vec![Input {
+        request: Edits::none(&parts[0].replace('\n', "\r\n")),
+    }]
+}
+
 pub(crate) fn check(input: &Input) {
     let address = server();
     let mut stream = TcpStream::connect(address).expect("the server accepts connections");

@@ -8,6 +8,9 @@ pub(crate) struct Edits {
     text: u8,
     #[generator(bolero::generator::produce::<Vec<Edit>>().with().len(0_usize..6))]
     edits: Vec<Edit>,
+    /// A text of the corpus, instead of the chosen one.
+    #[generator(bolero::generator::constant(None))]
+    kept: Option<String>,
 }
 
 /// One edit. Places count from the beginning, modulo the length.
@@ -95,9 +98,19 @@ const LONGEST: usize = 64 * 1024;
 // === impl Edits ===
 
 impl Edits {
+    /// `text` without edits.
+    pub(crate) fn none(text: &str) -> Self {
+        Self {
+            text: 0,
+            edits: Vec::new(),
+            kept: Some(text.to_owned()),
+        }
+    }
+
     /// The text that is chosen from `texts`, edited.
     pub(crate) fn of(&self, texts: &[&str]) -> Vec<u8> {
-        let text = texts[usize::from(self.text) % texts.len()];
+        let chosen = texts[usize::from(self.text) % texts.len()];
+        let text = self.kept.as_deref().unwrap_or(chosen);
         self.edits
             .iter()
             .fold(text.as_bytes().to_vec(), |text, edit| edit.apply(text))

@@ -28,6 +28,20 @@ const SECOND: [&str; 2] = [
     r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"expired","reason":"Expired","code":410}"#,
 ];
 
+/// A file has the two pages of a list.
+pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
+    let [first, second] = parts else {
+        panic!("two pages, not {parts:?}");
+    };
+    let input = |cut| Input {
+        first: Edits::none(first),
+        second: Edits::none(second),
+        cuts: vec![cut],
+    };
+    // Chunks of 1 byte, of 64, and of 200.
+    [0, 63, 199].map(input).into()
+}
+
 pub(crate) fn check(input: &Input) {
     let pages = [input.first.of(&FIRST), input.second.of(&SECOND)];
     let whole = outcome(&pages, &[]);

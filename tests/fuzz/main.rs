@@ -4,7 +4,7 @@
 //! checks properties that hold for every input. `cargo test --test fuzz` runs each for a
 //! second; `cargo xtask fuzz --minutes 5` runs each for five minutes and prints how often it
 //! was executed. The inputs follow from a seed: the same seed makes the same sequence. Before them,
-//! the inputs of `tests/fuzz/corpus` are checked, which failed once.
+//! the texts in `tests/fuzz/corpus` are checked.
 //!
 //! A failing input is printed with its own seed. With that seed in `BOLERO_RANDOM_SEED` the target
 //! checks this input first and shrinks it.
@@ -25,6 +25,7 @@ mod watch_lines;
 // From clients to the embedded API server.
 mod definitions;
 mod free_patches;
+mod keyed;
 mod pages;
 mod patches;
 mod protobuf;
@@ -37,7 +38,11 @@ mod admin;
 
 /// A test that checks random inputs of `$name`.
 macro_rules! fuzz {
+    // Its inputs are not texts, so that it has no corpus.
     ($name:ident) => {
+        fuzz!($name, |_| Vec::new());
+    };
+    ($name:ident, $kept:expr) => {
         #[test]
         fn $name() {
             if run::is_replay() {
@@ -45,7 +50,7 @@ macro_rules! fuzz {
                     .with_type::<$name::Input>()
                     .for_each($name::check);
             } else {
-                run::run(stringify!($name), $name::check);
+                run::run(stringify!($name), $name::check, $kept);
             }
         }
     };
@@ -53,23 +58,24 @@ macro_rules! fuzz {
 
 mod targets {
     use super::{
-        admin, decoding, definitions, free_patches, list_pages, pages, patches, protobuf, pruning,
-        requests, run, selectors, versions, watch_lines,
+        admin, decoding, definitions, free_patches, keyed, list_pages, pages, patches, protobuf,
+        pruning, requests, run, selectors, versions, watch_lines,
     };
 
-    fuzz!(watch_lines);
-    fuzz!(list_pages);
-    fuzz!(decoding);
+    fuzz!(watch_lines, watch_lines::kept);
+    fuzz!(list_pages, list_pages::kept);
+    fuzz!(decoding, decoding::kept);
     fuzz!(versions);
-    fuzz!(requests);
-    fuzz!(patches);
+    fuzz!(requests, requests::kept);
+    fuzz!(patches, patches::kept);
     fuzz!(free_patches);
-    fuzz!(selectors);
-    fuzz!(definitions);
+    fuzz!(keyed);
+    fuzz!(selectors, selectors::kept);
+    fuzz!(definitions, definitions::kept);
     fuzz!(pruning);
     fuzz!(pages);
-    fuzz!(protobuf);
-    fuzz!(admin);
+    fuzz!(protobuf, protobuf::kept);
+    fuzz!(admin, admin::kept);
 }
 
 /// Runs `future` on a runtime of one thread whose clock is virtual.

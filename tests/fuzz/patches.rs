@@ -66,6 +66,23 @@ const ALL: &str = "/apis/apps/v1/namespaces/default/deployments";
 const ONE: &str = "/apis/apps/v1/namespaces/default/deployments/d?fieldManager=m&force=true";
 const PLAIN: &str = "/apis/apps/v1/namespaces/default/deployments/d";
 
+/// A file has an object, and the content type and the text of each patch.
+pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
+    let (patches, rest) = parts[1..].as_chunks::<2>();
+    assert!(rest.is_empty() && !patches.is_empty(), "{parts:?}");
+    let patch = |[content_type, text]: &[&str; 2]| {
+        let form = FORMS.iter().position(|(form, _)| form == content_type);
+        Patch {
+            form: u8::try_from(form.expect("a type of patches")).expect("four types"),
+            text: Edits::none(text),
+        }
+    };
+    vec![Input {
+        object: Edits::none(parts[0]),
+        patches: patches.iter().map(patch).collect(),
+    }]
+}
+
 pub(crate) fn check(input: &Input) {
     in_virtual_time(async {
         let server = ApiServer::builder().seed(1).start();

@@ -19,6 +19,18 @@ const OBJECTS: [&str; 4] = [
     r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{"holderIdentity":"me","leaseDurationSeconds":15,"renewTime":"2026-01-01T00:00:00.123456Z"}}"#,
 ];
 
+/// A file has an object as JSON. It is encoded, also cut and with changed bytes.
+pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
+    let input = |(bytes, length)| Input {
+        object: Edits::none(parts[0]),
+        bytes,
+        length,
+    };
+    [(vec![], None), (vec![(8, 0xff)], None), (vec![], Some(20))]
+        .map(input)
+        .into()
+}
+
 pub(crate) fn check(input: &Input) {
     let Ok(object) = serde_json::from_slice::<Value>(&input.object.of(&OBJECTS)) else {
         return;

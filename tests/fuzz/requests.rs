@@ -102,6 +102,31 @@ const BODIES: [&str; 9] = [
     r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.ex.io"},"spec":{"group":"ex.io","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer","default":1}}}}}}}]}}"#,
 ];
 
+/// A file has a method, a path, a query, a content type and a body.
+pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
+    let [method, path, query, content_type, body] = parts else {
+        panic!("five parts, not {parts:?}");
+    };
+    let place = |is_there: Option<usize>| {
+        let place = is_there.and_then(|place| u8::try_from(place).ok());
+        place.unwrap_or_else(|| panic!("{method} with {content_type} is not in the lists"))
+    };
+    let method = place(METHODS.iter().position(|it| it.as_str() == *method));
+    let content_type = place(CONTENT_TYPES.iter().position(|it| it == content_type));
+    let call = |accept| Call {
+        method,
+        path: Edits::none(path),
+        query: Edits::none(query),
+        content_type,
+        accept,
+        body: Edits::none(body),
+    };
+    let input = |accept| Input {
+        calls: vec![call(accept), call(accept)],
+    };
+    (0_u8..).take(ACCEPT.len()).map(input).collect()
+}
+
 pub(crate) fn check(input: &Input) {
     in_virtual_time(async {
         let server = ApiServer::builder().seed(1).start();

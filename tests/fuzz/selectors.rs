@@ -1,5 +1,5 @@
-//! Label selectors: several requirements select what each of them selects, and requirements that are
-//! made from their parts select the objects whose labels fit each part.
+//! Selectors: several requirements of labels select what each of them selects, and requirements of
+//! labels or fields that are made from their parts select the objects that fit each part.
 
 use std::collections::BTreeSet;
 
@@ -16,6 +16,62 @@ pub(crate) struct Input {
     other: Edits,
     #[generator(bolero::generator::produce::<Vec<Requirement>>().with().len(0_usize..4))]
     requirements: Vec<Requirement>,
+    #[generator(bolero::generator::produce::<Vec<Field>>().with().len(0_usize..4))]
+    fields: Vec<Field>,
+}
+
+/// One requirement of a field, by its parts.
+#[derive(Clone, Debug, TypeGenerator)]
+struct Field {
+    field: u8,
+    operator: u8,
+    value: u8,
+}
+
+/// The fields of secrets that can be selected by, and one that cannot.
+const FIELDS: [&str; 4] = ["metadata.name", "metadata.namespace", "type", "data"];
+
+/// The namespace, name and type of each secret.
+const SECRETS: [[&str; 3]; 4] = [
+    ["default", "s1", "Opaque"],
+    ["default", "s2", "a,b"],
+    ["kube-system", "s1", r"x=y\z"],
+    ["kube-system", "s3", "a!=b"],
+];
+
+// === impl Field ===
+
+impl Field {
+    fn field(&self) -> usize {
+        usize::from(self.field) % FIELDS.len()
+    }
+
+    /// The value of this field of one of the secrets, of another field, or none.
+    fn value(&self) -> &'static str {
+        let values = SECRETS.as_flattened();
+        values
+            .get(usize::from(self.value) % (values.len() + 1))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn text(&self) -> String {
+        let operator = ["=", "==", "!="][usize::from(self.operator % 3)];
+        let value = self.value().replace('\\', r"\\");
+        let value = value.replace(',', r"\,").replace('=', r"\=");
+        format!("{}{operator}{value}", FIELDS[self.field()])
+    }
+
+    fn selects(&self, secret: &[&str; 3]) -> bool {
+        let [namespace, name, of] = *secret;
+        let is_equal = [name, namespace, of][self.field()] == self.value();
+        is_equal == (self.operator % 3 < 2)
+    }
+
+    /// Whether the server rejects this requirement.
+    fn is_unknown(&self) -> bool {
+        FIELDS[self.field()] == "data"
+    }
 }
 
 /// One requirement, by its parts.
@@ -110,6 +166,50 @@ const LABELS: [&str; 6] = [
     r#"{"a":"b","n":"1","x.io/y":"z"}"#,
 ];
 
+/// A file has a selector of labels, or two.
+pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
+    vec![Input {
+        one: Edits::none(parts[0]),
+        other: Edits::none(parts.get(1).copied().unwrap_or("a")),
+        requirements: Vec::new(),
+        fields: Vec::new(),
+    }]
+}
+
+/// Lists the secrets that the requirements of fields select.
+async fn check_fields(server: &ApiServer, fields: &[Field]) {
+    for [namespace, name, of] in SECRETS {
+        let object = json!({ "metadata": { "name": name }, "type": of });
+        let request = Request::post(format!("/api/v1/namespaces/{namespace}/secrets"))
+            .body(object.to_string().into_bytes());
+        let (status, answer) = send(server, request.expect("a request")).await;
+        let said = String::from_utf8_lossy(&answer);
+        assert_eq!(status, StatusCode::CREATED, "{said}");
+    }
+    let text = fields.iter().map(Field::text).collect::<Vec<_>>().join(",");
+    let query: String = form_urlencoded::Serializer::new(String::new())
+        .append_pair("fieldSelector", &text)
+        .finish();
+    let request = Request::get(format!("/api/v1/secrets?{query}")).body(Vec::new());
+    let (status, body) = send(server, request.expect("a request")).await;
+    if fields.iter().any(Field::is_unknown) {
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{text:?}");
+        return;
+    }
+    assert_eq!(status, StatusCode::OK, "{text:?}");
+    let list: Value = serde_json::from_slice(&body).expect("a list");
+    let items = list["items"].as_array().expect("items").iter();
+    let found: BTreeSet<String> = items
+        .map(|item| &item["metadata"])
+        .map(|it| format!("{}/{}", it["namespace"], it["name"]).replace('"', ""))
+        .collect();
+    let fitting = SECRETS
+        .iter()
+        .filter(|it| fields.iter().all(|field| field.selects(it)));
+    let fitting = fitting.map(|[namespace, name, _]| format!("{namespace}/{name}"));
+    assert_eq!(found, fitting.collect(), "{text:?}");
+}
+
 pub(crate) fn check(input: &Input) {
     let one = input.one.text_of(&REQUIREMENTS);
     let other = input.other.text_of(&REQUIREMENTS);
@@ -131,6 +231,8 @@ pub(crate) fn check(input: &Input) {
         });
         let fitting = fitting.map(|(number, _)| format!("m{number}")).collect();
         assert_eq!(selected(&server, &text).await, Some(fitting), "{text:?}");
+
+        check_fields(&server, &input.fields).await;
 
         let first = selected(&server, &one).await;
         let second = selected(&server, &other).await;

@@ -1,7 +1,9 @@
-//! Watches with random versions: in the end, the store and the events must equal the last list.
+//! Lists and watches with random versions, which also go back: in the end, the store and the events
+//! must equal the last list.
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -20,7 +22,17 @@ pub(crate) struct Input {
     streamed: bool,
     #[generator(bolero::generator::produce::<Vec<Vec<Line>>>().with().len(0_usize..5))]
     watches: Vec<Vec<Line>>,
-    last: [Option<u8>; 3],
+    /// The lists until the last watch.
+    #[generator(bolero::generator::produce::<Vec<Listed>>().with().len(1_usize..5))]
+    lists: Vec<Listed>,
+    last: Listed,
+}
+
+/// A list: its version, and the uid of each of three objects that it contains.
+#[derive(Clone, Debug, TypeGenerator)]
+struct Listed {
+    version: u8,
+    uids: [Option<u8>; 3],
 }
 
 #[derive(Clone, Debug, TypeGenerator)]
@@ -32,28 +44,48 @@ enum Line {
     Expired,
 }
 
+/// The versions that the server has sent.
+#[derive(Clone, Debug)]
+struct Sent {
+    /// Of the first list.
+    first: Option<u16>,
+    newest: u16,
+    lists: u32,
+    /// Whether no list was older than anything that was sent before.
+    lists_go_forward: bool,
+}
+
 /// One object, as a name and a uid.
 type Objects = BTreeMap<String, String>;
 
 pub(crate) fn check(input: &Input) {
-    let first = list("100", [Some(0), None, Some(1)]);
-    let last = list(LAST, input.last);
-    let mut watches: VecDeque<String> = (input.watches.iter())
-        .map(|lines| lines.iter().map(Line::text).collect())
-        .collect();
+    // The last of them is repeated.
+    let mut lists: VecDeque<Listed> = input.lists.iter().cloned().collect();
+    let last = input.last.clone();
+    let mut watches: VecDeque<Vec<Line>> = input.watches.clone().into();
     // After the random watches the history is compacted. The next list may be rejected once.
     for _ in 0..4 {
-        watches.push_back(Line::Expired.text());
+        watches.push_back(vec![Line::Expired]);
     }
+    let sent = Arc::new(Mutex::new(Sent::default()));
+    let versions = Arc::clone(&sent);
     in_virtual_time(async {
         let script = Script::answering(move |uri| {
+            let mut sent = versions.lock().expect("no panic");
             // A streamed list is answered as a watch that is garbled, or expired.
-            let body = if uri.contains("watch=true") {
-                watches.pop_front()?
-            } else if watches.len() > 4 {
-                first.clone()
+            let body: String = if uri.contains("watch=true") {
+                let lines = watches.pop_front()?;
+                sent.watch(&lines);
+                lines.iter().map(Line::text).collect()
             } else {
-                last.clone()
+                let next = match lists.len() {
+                    _ if watches.len() <= 4 => Some(last.clone()),
+                    1 => lists.front().cloned(),
+                    _ => lists.pop_front(),
+                };
+                let next = next?;
+                sent.list(next.version());
+                next.text()
             };
             Some(vec![body.into()])
         });
@@ -64,11 +96,24 @@ pub(crate) fn check(input: &Input) {
         let running = Running::within(script, informer, Duration::from_secs(3600)).await;
         assert!(!running.has_ended(), "no history ends an informer");
         let version = running.informer.last_sync_resource_version();
-        assert_eq!(version.as_deref(), Some(LAST), "it gets the last list");
+        let last = input.last.version();
+        assert_eq!(version, Some(last.to_string()), "it gets the last list");
+        let epoch = running.informer.store().epoch();
+        let sent = sent.lock().expect("no panic").clone();
+        if sent.lists_go_forward {
+            assert_eq!(epoch, 0, "no list is older than what was sent before");
+        }
+        if !input.streamed && sent.first.is_some_and(|first| last < first) {
+            assert_ne!(epoch, 0, "the last list is older than the first");
+        }
+        assert!(
+            epoch <= sent.lists / 2,
+            "one stale list is rejected: {epoch}"
+        );
         let shown: Objects = (running.informer.store().list().iter())
             .map(|object| (object.name_any(), object.uid().unwrap_or_default()))
             .collect();
-        let names = (0_u8..).zip(input.last);
+        let names = (0_u8..).zip(input.last.uids);
         let wanted: Objects = names
             .filter_map(|(name, uid)| Some((format!("n{name}"), uid_of(name, uid?))))
             .collect();
@@ -101,27 +146,11 @@ async fn replay(mut events: Subscription<ConfigMap>) -> Objects {
     objects
 }
 
-/// The version of the last list.
-const LAST: &str = "1000";
-
-/// A list of those of three objects that exist.
-fn list(version: &str, uids: [Option<u8>; 3]) -> String {
-    let items = uids.into_iter().enumerate().filter_map(|(name, uid)| {
-        let name = u8::try_from(name).ok()?;
-        Some(object(name, uid?, 255))
-    });
-    let items: Vec<String> = items.collect();
-    format!(
-        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
-        items.join(",")
-    )
-}
-
 fn uid_of(name: u8, uid: u8) -> String {
     format!("uid-{name}-{}", uid % 3)
 }
 
-fn object(name: u8, uid: u8, version: u8) -> String {
+fn object(name: u8, uid: u8, version: u16) -> String {
     let name = name % 3;
     let uid = uid_of(name, uid);
     format!(
@@ -129,14 +158,77 @@ fn object(name: u8, uid: u8, version: u8) -> String {
     )
 }
 
+// === impl Listed ===
+
+impl Listed {
+    /// Not 0, which no list has.
+    fn version(&self) -> u16 {
+        u16::from(self.version) + 1
+    }
+
+    /// A list of those of three objects that exist.
+    fn text(&self) -> String {
+        let version = self.version();
+        // Newer than the objects of all watches, so that the list decides. Those of an older list are
+        // older, and replace newer ones only if the informer notices that history went back.
+        let of_objects = version + 256;
+        let uids = (0_u8..).zip(self.uids);
+        let items = uids.filter_map(|(name, uid)| Some(object(name, uid?, of_objects)));
+        let items: Vec<String> = items.collect();
+        format!(
+            r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
+            items.join(",")
+        )
+    }
+}
+
+// === impl Sent ===
+
+impl Sent {
+    fn list(&mut self, version: u16) {
+        self.lists += 1;
+        self.first.get_or_insert(version);
+        self.lists_go_forward &= version >= self.newest;
+        self.newest = self.newest.max(version);
+    }
+
+    fn watch(&mut self, lines: &[Line]) {
+        let versions = lines.iter().filter_map(Line::version);
+        self.newest = versions.fold(self.newest, u16::max);
+    }
+}
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self {
+            first: None,
+            newest: 0,
+            lists: 0,
+            lists_go_forward: true,
+        }
+    }
+}
+
 // === impl Line ===
 
 impl Line {
+    fn version(&self) -> Option<u16> {
+        match *self {
+            Self::Added { version, .. }
+            | Self::Modified { version, .. }
+            | Self::Deleted { version, .. }
+            | Self::Bookmark { version, .. } => Some(version.into()),
+            Self::Expired => None,
+        }
+    }
+
     fn text(&self) -> String {
         let (event, object) = match *self {
-            Self::Added { name, uid, version } => ("ADDED", object(name, uid, version)),
-            Self::Modified { name, uid, version } => ("MODIFIED", object(name, uid, version)),
-            Self::Deleted { name, uid, version } => ("DELETED", object(name, uid, version)),
+            Self::Added { name, uid, version } => ("ADDED", object(name, uid, version.into())),
+            Self::Modified { name, uid, version } => {
+                ("MODIFIED", object(name, uid, version.into()))
+            }
+            Self::Deleted { name, uid, version } => ("DELETED", object(name, uid, version.into())),
             Self::Bookmark { version, ends_list } => {
                 let annotations = if ends_list {
                     r#","annotations":{"k8s.io/initial-events-end":"true"}"#

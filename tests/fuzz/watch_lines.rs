@@ -37,6 +37,19 @@ const LINES: [&str; 3] = [
 "#,
 ];
 
+/// A file has the lines of a watch.
+pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
+    let lines = format!("{}\n", parts[0]);
+    let input = |(streamed, cut)| Input {
+        lines: Edits::none(&lines),
+        cuts: vec![cut],
+        streamed,
+    };
+    [(false, 0), (false, 63), (true, 0), (true, 63)]
+        .map(input)
+        .into()
+}
+
 pub(crate) fn check(input: &Input) {
     let lines = input.lines.of(&LINES);
     let whole = outcome(input.streamed, &lines, &[]);

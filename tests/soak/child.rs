@@ -13,26 +13,24 @@ use tokio_util::sync::CancellationToken;
 use windlass::{informer::ErrorChain, operator::RequestBudget, prelude::*};
 use windlass_apiserver::ApiServer;
 
-/// The environment variable with the URL of the server, for child processes.
+/// Environment variables of child processes: `operator` or `server`, and the URL of the server.
+pub(crate) const CHILD: &str = "WINDLASS_SOAK_CHILD";
 pub(crate) const URL: &str = "WINDLASS_SOAK_URL";
 
 pub(crate) const FINALIZER: &str = "soak.windlass.dev/cleaner";
 pub(crate) const SEEN: &str = "soak.windlass.dev/seen";
 
-/// The main function of the operator process. Without its variable it does nothing.
-#[test]
-fn operator() {
-    run(run_operator);
+/// The main function of the child process called `name`.
+pub(crate) fn run(name: &str) -> ! {
+    match name {
+        "operator" => run_child(run_operator),
+        "server" => run_child(run_server),
+        other => panic!("{CHILD} is {other}, not operator or server"),
+    }
 }
 
-/// The main function of the server process. Without its variable it does nothing.
-#[test]
-fn server() {
-    run(run_server);
-}
-
-fn run<F: Future<Output = ()>>(child: fn(String, mpsc::Receiver<String>) -> F) {
-    let Ok(url) = env::var(URL) else { return };
+fn run_child<F: Future<Output = ()>>(child: fn(String, mpsc::Receiver<String>) -> F) -> ! {
+    let url = env::var(URL).expect("set by the test");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

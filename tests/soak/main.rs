@@ -9,8 +9,6 @@
 //! `cargo xtask soak --minutes 10` runs it for longer than the few seconds of a test run. Memory is
 //! compared after five minutes, because the growth after the start is not a leak.
 
-#![cfg(target_os = "linux")]
-
 use std::{env, time::Duration};
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
@@ -21,6 +19,8 @@ mod proxy;
 #[path = "../behaviour/real.rs"]
 #[allow(dead_code, reason = "the other tests that include it use the rest")]
 mod real;
+#[path = "../support/trial.rs"]
+mod trial;
 
 // The processes.
 mod child;
@@ -31,7 +31,7 @@ mod faults;
 mod memory;
 mod work;
 
-use self::{memory::Memory, work::Cluster};
+use self::{memory::Memory, real::RealServer, work::Cluster};
 
 /// The environment variable that `cargo xtask soak` sets.
 const MINUTES: &str = "WINDLASS_SOAK_MINUTES";
@@ -60,24 +60,27 @@ enum Kind {
     Real,
 }
 
-mod embedded {
-    #[test]
-    fn nothing_is_lost_no_task_is_left_and_memory_stays_flat_under_faults() {
-        super::soak(super::Kind::Embedded);
+fn main() {
+    if let Ok(name) = env::var(child::CHILD) {
+        child::run(&name);
     }
+    let name = "nothing_is_lost_no_task_is_left_and_memory_stays_flat_under_faults";
+    let body = nothing_is_lost_no_task_is_left_and_memory_stays_flat_under_faults;
+    trial::run(vec![
+        trial::trial("soak::embedded", name, move || body(Kind::Embedded)),
+        trial::trial("soak::kube_apiserver", name, move || body(Kind::Real)),
+        trial::trial(
+            "soak::memory",
+            "a_leak_is_noticed_and_peaks_and_the_start_are_not",
+            memory::a_leak_is_noticed_and_peaks_and_the_start_are_not,
+        ),
+    ])
 }
 
-mod kube_apiserver {
-    #[test]
-    fn nothing_is_lost_no_task_is_left_and_memory_stays_flat_under_faults() {
-        super::soak(super::Kind::Real);
-    }
-}
-
-fn soak(kind: Kind) {
-    if env::var(child::URL).is_ok() {
-        // A child process.
-        return;
+fn nothing_is_lost_no_task_is_left_and_memory_stays_flat_under_faults(kind: Kind) {
+    trial::require_linux();
+    if let Kind::Real = kind {
+        RealServer::require();
     }
     let minutes: Option<u64> = env::var(MINUTES)
         .ok()
@@ -93,10 +96,7 @@ fn soak(kind: Kind) {
         .expect("a runtime");
     runtime.block_on(async {
         let mut rng = StdRng::seed_from_u64(seed);
-        let Some(mut cluster) = Cluster::start(kind, rng.random()).await else {
-            println!("skipped: no real kube-apiserver is available");
-            return;
-        };
+        let mut cluster = Cluster::start(kind, rng.random()).await;
         let (mut operator, mut server) = cluster.memory();
         cluster
             .work(&mut rng, length, |sample| {

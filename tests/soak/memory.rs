@@ -88,8 +88,7 @@ impl fmt::Display for Memory {
     }
 }
 
-#[test]
-fn a_leak_is_noticed_and_peaks_and_the_start_are_not() {
+pub(crate) fn a_leak_is_noticed_and_peaks_and_the_start_are_not() {
     let growth = |bytes: &dyn Fn(f64) -> f64| {
         let mut memory = Memory::of(0);
         // Ten minutes, a sample a second.

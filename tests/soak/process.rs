@@ -9,7 +9,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use crate::child::URL;
+use crate::child::{CHILD, URL};
 
 /// A child process of this test. Dropping it kills the process.
 pub(crate) struct Process {
@@ -20,10 +20,10 @@ pub(crate) struct Process {
 // === impl Process ===
 
 impl Process {
-    /// Runs the test called `name` as a process, for the server at `url`.
+    /// Starts the child process called `name`, for the server at `url`.
     pub(crate) fn start(name: &str, url: &str) -> Self {
         let mut child = Command::new(env::current_exe().expect("this test"))
-            .args(["--exact", name, "--nocapture", "--test-threads=1"])
+            .env(CHILD, name)
             .env(URL, url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -70,11 +70,11 @@ pub(crate) struct End {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Starts the processes. None if the real server is not available.
-    pub(crate) async fn start(kind: Kind, seed: u64) -> Option<Self> {
+    /// Starts the processes.
+    pub(crate) async fn start(kind: Kind, seed: u64) -> Self {
         let (server, config) = match kind {
             Kind::Embedded => {
-                let mut server = Process::start("child::server", "none");
+                let mut server = Process::start("server", "none");
                 let (_, url) = timeout(LIMIT, server.wait_for_line(&["url "]))
                     .await
                     .expect("it starts");
@@ -82,7 +82,7 @@ impl Cluster {
                 (Server::Embedded(server), config)
             }
             Kind::Real => {
-                let real = RealServer::shared()?;
+                let real = RealServer::shared();
                 (Server::Real(real), real.config().await)
             }
         };
@@ -93,11 +93,11 @@ impl Cluster {
         let harmed = faults.clone();
         let clock = || Duration::ZERO;
         let proxy = Proxy::start(client.clone(), clock, move |parts| harmed.next(parts)).await;
-        let mut operator = Process::start("child::operator", &proxy.url());
+        let mut operator = Process::start("operator", &proxy.url());
         let (_, admin) = timeout(LIMIT, operator.wait_for_line(&["admin "]))
             .await
             .expect("it starts");
-        Some(Self {
+        Self {
             server,
             operator,
             admin,
@@ -108,7 +108,7 @@ impl Cluster {
             deleted: BTreeSet::new(),
             cleaned: BTreeMap::new(),
             steps: 0,
-        })
+        }
     }
 
     /// The memory of the operator, and of the embedded server.

@@ -270,7 +270,10 @@ async fn w09_an_object_whose_create_failed_is_created_after_a_restart() {
     assert_eq!(server.log.take().await, "Created");
 
     let third = server.reconcile(reconciler(&server, |_| Ok(Outcome::done())));
-    while server.log.take().await != "Resynced" {}
+    let resynced = timeout(Duration::from_secs(60), async {
+        while server.log.take().await != "Resynced" {}
+    });
+    resynced.await.expect("a new process resyncs the object");
     third.stop().await;
 }
 

@@ -125,7 +125,7 @@ impl Test {
         if let Found::Nothing(reason) = &found {
             not_run.push(format!(
                 "{} tests on the real kube-apiserver: {reason}",
-                totals.real()
+                totals.ignored_real()
             ));
         }
         for what in not_run {

@@ -6,6 +6,7 @@
 mod header;
 mod ignored;
 mod language;
+mod loops;
 mod names;
 mod orphans;
 mod pure;
@@ -14,6 +15,7 @@ mod pure;
 mod architecture;
 mod directions;
 mod links;
+mod mutants;
 mod observability;
 mod patches;
 mod publish;

@@ -5,6 +5,8 @@ use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 /// README, CONTRIBUTING and the pages in docs/ name only existing commands.
@@ -77,18 +79,27 @@ fn kube_apiserver_prints_a_kubeconfig_and_stays() {
     );
 
     let open = program.with_extension("open");
-    while !open.is_file() {
+    until("the server is ready for a second", || {
         assert!(running.0.try_wait().expect("it can be asked").is_none());
-        std::thread::yield_now();
-    }
+        open.is_file()
+    });
     assert_eq!(fs::read_to_string(open).expect("a number").trim(), "124");
     assert!(kubeconfig.is_file());
 
     // The server notices the end of the command and removes its files.
     drop(running);
-    while kubeconfig.is_file() {
-        std::thread::yield_now();
+    until("the server removes its files", || !kubeconfig.is_file());
+}
+
+/// Waits until `holds`, for a minute at most.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..60_000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
     }
+    panic!("waited 60 s until {what}");
 }
 
 fn xtask() -> Command {

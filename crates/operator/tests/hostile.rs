@@ -88,6 +88,17 @@ fn block_until(may_return: &AtomicBool) {
     }
 }
 
+/// Waits until `holds`, for a minute at most: the tests use real time.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..60_000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("waited 60 s until {what}");
+}
+
 /// A flag that is set on drop, so that a failed test ends.
 struct SetOnDrop(Arc<AtomicBool>);
 
@@ -275,9 +286,7 @@ fn a_probe_is_answered_while_a_collector_blocks() {
     let running = Running::start(Operator::builder(), |server| server.registry(registry));
     let address = running.address;
     let scrape = thread::spawn(move || get(address, "/metrics"));
-    while !begun.load(Ordering::SeqCst) {
-        thread::yield_now();
-    }
+    until("the collector is called", || begun.load(Ordering::SeqCst));
     assert_eq!(get(address, "/live"), (200, "ok\n".to_owned()));
     may_return.store(true, Ordering::SeqCst);
     let (status, page) = scrape.join().expect("no panic");
@@ -307,9 +316,9 @@ fn a_probe_is_answered_while_a_health_function_blocks() {
     let address = running.address;
     // Each of these has a connection of its own, and none waits for another one.
     let ready = [(); 8].map(|()| thread::spawn(move || get(address, "/ready")));
-    while calls.load(Ordering::SeqCst) == 0 {
-        thread::yield_now();
-    }
+    until("the health function is called", || {
+        calls.load(Ordering::SeqCst) > 0
+    });
     assert_eq!(get(address, "/live"), (200, "ok\n".to_owned()));
     for ready in ready {
         let (status, page) = ready.join().expect("no panic");

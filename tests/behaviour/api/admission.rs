@@ -1,11 +1,12 @@
 //! Admission of pods and claims: limit ranges, resource quotas, priorities and service accounts.
 
+use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
 use super::garbage::Collected;
 use super::raw::{Answer, Raw, named};
-use crate::real::RealServer;
+use crate::{real::RealServer, trial::trial};
 
 const TRIAL: &str = "?dryRun=All";
 
@@ -403,35 +404,46 @@ async fn a_pod_gets_its_account(raw: Raw) {
 
 /// Runs [`a_pod_gets_its_account`] in a namespace with the account `default`. The real server runs
 /// until then.
-fn run_with_accounts(server: impl AsyncFnOnce() -> Option<(Raw, Option<RealServer>)>) {
+fn run_with_accounts(server: impl AsyncFnOnce() -> (Raw, Option<RealServer>)) {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        match server().await {
-            Some((raw, _server)) => a_pod_gets_its_account(raw).await,
-            None => println!("not run: there is no real kube-apiserver here"),
-        }
+        let (raw, _server) = server().await;
+        a_pod_gets_its_account(raw).await;
     });
 }
 
-#[test]
+/// The tests of [`a_pod_gets_its_account`], each on a server of its own.
+pub(crate) fn trials_with_accounts() -> [Trial; 2] {
+    let of = |name, body: fn()| trial(module_path!(), name, body);
+    [
+        of(
+            "a_pod_gets_its_account_on_the_embedded_server",
+            a_pod_gets_its_account_on_the_embedded_server,
+        ),
+        of(
+            "a_pod_gets_its_account_on_kube_apiserver",
+            a_pod_gets_its_account_on_kube_apiserver,
+        ),
+    ]
+}
+
 fn a_pod_gets_its_account_on_the_embedded_server() {
     run_with_accounts(async || {
         let server = ApiServer::builder().namespace_contents(true).start();
         let client = kube::Client::new(server.service(), "default");
-        Some((Raw::of(client, "default"), None))
+        (Raw::of(client, "default"), None)
     });
 }
 
-#[test]
 fn a_pod_gets_its_account_on_kube_apiserver() {
     run_with_accounts(async || {
-        let real = RealServer::with_accounts()?;
+        let real = RealServer::with_accounts();
         let client = kube::Client::try_from(real.config().await).expect("a client");
         let raw = Raw::of(client, "default");
         let accounts = raw.at("/api/v1", "serviceaccounts");
         raw.post(&accounts, &named("default")).await.ok();
-        Some((raw, Some(real)))
+        (raw, Some(real))
     });
 }
 

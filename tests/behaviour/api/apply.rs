@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::raw::{Answer, Raw, named};
 use super::widget::Widget;
 
-mod random;
+pub(crate) mod random;
 
 /// Who owns what: each entry as `manager operation subresource: fields`, sorted.
 #[track_caller]

@@ -188,25 +188,19 @@ fn mask_schema(schema: &mut Value) {
 on_both_servers! {
     /// docs/apiserver.md: row 117.
     async fn the_documents_of_groups_and_versions_are_equal(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         compare(&cluster, &NOT_SERVED, plain).await;
     }
 
     /// docs/apiserver.md: row 118.
     async fn the_aggregated_documents_are_equal(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         compare(&cluster, &NOT_SERVED, aggregated).await;
     }
 
     /// docs/apiserver.md: row 122.
     async fn the_schemas_of_types_are_equal(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         compare(&cluster, &NOT_DESCRIBED, schemas).await;
     }
 }

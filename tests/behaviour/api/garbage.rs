@@ -12,7 +12,7 @@ use crate::{
     real::RealServer,
 };
 
-mod random;
+pub(crate) mod random;
 
 /// A namespace of a server that collects garbage.
 pub(super) struct Collected {
@@ -27,7 +27,7 @@ impl Collected {
             let server = ApiServer::builder().profile(profile()).start();
             return Self::on(&server, &namespace).await;
         }
-        let real = RealServer::with_controllers().expect("the shared server runs too");
+        let real = RealServer::with_controllers();
         let mut config = real.config().await;
         config.default_retry = false;
         let client = Client::try_from(config).expect("a client");

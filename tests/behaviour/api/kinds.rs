@@ -15,8 +15,8 @@ use super::{
 };
 use crate::cluster::{Cluster, number};
 
-mod sequences;
-mod tables;
+pub(crate) mod sequences;
+pub(crate) mod tables;
 
 /// What stands before the uids in a message.
 const UIDS: &str = "UID in precondition: ";
@@ -368,9 +368,7 @@ on_both_servers! {
     ///
     /// `WINDLASS_SEED` chooses other objects, `WINDLASS_OBJECTS` says how many are sent.
     async fn random_objects_are_decoded_as_by_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let seed = number("WINDLASS_SEED").unwrap_or(11_687_049_978_708_613_494);
         let count = number("WINDLASS_OBJECTS").unwrap_or(300);
         println!("WINDLASS_SEED={seed}");
@@ -440,9 +438,7 @@ on_both_servers! {
     ///
     /// docs/apiserver.md: "built-in kinds".
     async fn invalid_objects_are_rejected_as_by_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let mut pair = Pair::new("refused", &cluster).await;
         let cases = pair.documents(REFUSED).remove(0);
         let list = |name: &str| cases[name].as_array().expect("a list").clone();
@@ -478,9 +474,7 @@ on_both_servers! {
     ///
     /// docs/apiserver.md: "built-in kinds", rows 8, 108.
     async fn values_of_fields_are_accepted_and_rejected_as_by_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let mut pair = Pair::new("values", &cluster).await;
         let mut fields = pair.documents(FIELDS).remove(0);
         for format in TEXTS {

@@ -149,9 +149,7 @@ on_both_servers! {
     ///
     /// docs/apiserver.md: row 100.
     async fn the_initial_roles_are_those_of_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let theirs = server(&cluster).await;
         let ours = ApiServer::builder().rbac(true).start();
         let ours = Raw::of(kube::Client::new(ours.service(), "default"), "default");

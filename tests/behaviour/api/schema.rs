@@ -565,9 +565,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 82, 108.
     async fn the_metadata_of_embedded_objects_is_decoded_and_validated(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let raw = Raw::new(&cluster).await;
         let object = json!({
             "type": "object", "x-kubernetes-embedded-resource": true,

@@ -375,9 +375,7 @@ on_both_servers! {
 
     /// What may not be changed: docs/apiserver.md, "Built-in kinds".
     async fn the_template_of_a_suspended_job_may_be_moved_to_other_nodes(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let raw = Raw::new(&cluster).await;
         let jobs = raw.at("/apis/batch/v1", "jobs");
         let template = json!({ "metadata": { "labels": { "a": "b" } }, "spec": {

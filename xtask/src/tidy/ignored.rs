@@ -11,6 +11,61 @@ fn no_test_is_ignored_and_no_lint_is_allowed_without_a_reason() {
     nothing(&sources.iter().flat_map(findings).collect::<Vec<_>>());
 }
 
+/// The folders of test binaries with a harness of their own: their tests are ignored at run time, by
+/// `trial::ignore`.
+const OWN_HARNESS: [&str; 3] = ["tests/behaviour/", "tests/freeze/", "tests/soak/"];
+
+#[test]
+fn no_test_of_a_binary_with_its_own_harness_is_lost() {
+    let sources = Repository::here()
+        .sources("rs")
+        .expect("the repository can be read");
+    let own = |source: &&Source| OWN_HARNESS.iter().any(|it| source.path.starts_with(it));
+    nothing(
+        &sources
+            .iter()
+            .filter(own)
+            .flat_map(lost)
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn each_form_of_losing_a_test_is_found() {
+    let check = |text: &str, finding: &str| {
+        let path = "a.rs".to_owned();
+        let text = text.to_owned();
+        assert_eq!(lost(&Source { path, text }).join("; "), finding);
+    };
+    let attribute = "a.rs:1: without libtest this test never runs; make it a `trial`";
+    check("#[test]\nfn f() {}", attribute);
+    check("    #[tokio::test]", attribute);
+    check(
+        "println!(\"not run: no kubectl\");",
+        "a.rs:1: a test that returns early is reported as passed; use `trial::ignore`",
+    );
+    check("println!(\"SEED={seed}\");", "");
+}
+
+/// Tests that never run, or that pass without running.
+fn lost(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().map(str::trim_start).enumerate();
+    let found = lines.filter_map(|(index, line)| {
+        let what = if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            "without libtest this test never runs; make it a `trial`"
+        } else if ["println!(\"not run", "println!(\"skipped"]
+            .iter()
+            .any(|it| line.contains(it))
+        {
+            "a test that returns early is reported as passed; use `trial::ignore`"
+        } else {
+            return None;
+        };
+        Some(format!("{}:{}: {what}", source.path, index + 1))
+    });
+    found.collect()
+}
+
 #[test]
 fn each_form_of_ignoring_a_test_or_lint_is_found() {
     check(

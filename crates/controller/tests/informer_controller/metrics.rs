@@ -1,7 +1,7 @@
 //! The metrics of a controller.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     num::NonZeroUsize,
     sync::{
         Arc, Mutex,
@@ -42,6 +42,35 @@ fn series(registry: &Registry) -> BTreeMap<String, String> {
             (series.to_owned(), value.to_owned())
         })
         .collect()
+}
+
+/// The metrics of informers and controllers in docs/observability.md, each with its labels.
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md");
+    let page = std::fs::read_to_string(page).expect("the page can be read");
+    let (page, _) = page.split_once("## Operators").expect("a section");
+    let metrics = page.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `")?.split('|').map(str::trim);
+        let (name, labels) = (cells.next()?, cells.nth(1)?);
+        let labels = labels.split(", ").filter(|label| !label.is_empty());
+        let name = name.trim_end_matches('`').to_owned();
+        Some((name, labels.map(str::to_owned).collect()))
+    });
+    metrics.collect()
+}
+
+/// The metric of a series without the prefix `acme_`, and its labels except that of the controller.
+fn metric(series: &str) -> (String, BTreeSet<String>) {
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    let is_ours = !name.starts_with("controller_runtime_") && !name.starts_with("workqueue_");
+    assert_eq!(name.starts_with("acme_"), is_ours, "{name}");
+    let name = name.trim_start_matches("acme_");
+    let suffixes = ["_bucket", "_sum", "_count"].iter();
+    let name = suffixes.fold(name, |name, it| name.strip_suffix(it).unwrap_or(name));
+    let labels = labels.trim_end_matches('}').split(',');
+    let labels = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
+    let labels = labels.filter(|label| label != "controller" && label != "le");
+    (name.to_owned(), labels.collect())
 }
 
 fn value(running: &Running, series_name: &str) -> String {
@@ -92,6 +121,16 @@ async fn the_collectors_have_the_names_and_labels_that_dashboards_know() {
         let value = value(&running, &series);
         assert_eq!(value, expected, "{series}");
     }
+    // Every series is documented, with these labels and no others.
+    let mut documented = documented();
+    let series = series(&registry(&running.rig.controller));
+    let found: BTreeMap<_, _> = series.keys().map(|series| metric(series)).collect();
+    for (name, labels) in found {
+        assert_eq!(documented.remove(&name), Some(labels), "{name}");
+    }
+    // No list and no watch has ended.
+    let without_series: Vec<_> = documented.into_keys().collect();
+    assert_eq!(without_series, ["informer_watch_restarts_total"]);
     running.stop().await.expect("it stops");
 }
 

@@ -341,12 +341,16 @@ async fn the_retry_of_a_resync_has_the_newest_object() {
     });
     script.list([config("web", 1)]).await.expect("it runs");
     assert_eq!(rig.log.take().await, "created web=1");
-    loop {
+    let mut seconds = 0;
+    let logged = loop {
         match &*rig.log.take().await {
             "" => pass(1).await,
-            logged => break assert_eq!(logged, "resynced web=1"),
+            logged => break logged.to_owned(),
         }
-    }
+        seconds += 1;
+        assert!(seconds < 3600, "no resync within an hour");
+    };
+    assert_eq!(logged, "resynced web=1");
     // Of the same generation, so that it waits for the retry.
     script.apply(config("web", 2)).await.expect("it runs");
     assert_eq!(rig.log.take().await, "");

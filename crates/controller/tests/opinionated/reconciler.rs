@@ -369,6 +369,7 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
     running.stop(&rig).await;
 }
 
+/// Rows: GA-99
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_requests_a_requeue_is_not_complete() {
     let rig = Rig::new();
@@ -392,7 +393,10 @@ async fn a_delete_that_requests_a_requeue_is_not_complete() {
     rig.world.delete("web").await;
     assert_eq!(rig.logged().await, "deleted None");
     assert_eq!(rig.world.finalizers("web").await, "own");
-    pass(31).await;
+    pass(28).await;
+    assert_eq!(rig.logged().await, "");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    pass(2).await;
     assert_eq!(rig.logged().await, "deleted Some(1), web []");
     running.stop(&rig).await;
 }

@@ -71,7 +71,7 @@ async fn each_form_of_an_expired_error_causes_a_relist() {
             Answer::lines([added("c", 12, "1"), END.replace("10", "20")]).then_hang(),
         ]);
         assert_eq!(wire.receive(1).await, ["synced"]);
-        while wire.receive(1).await != ["added c"] {}
+        wire.until("added c").await;
         assert!(
             wire.asked(2).contains("sendInitialEvents"),
             "{}",

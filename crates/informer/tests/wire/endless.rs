@@ -236,7 +236,7 @@ async fn a_streamed_list_without_an_end_times_out_while_objects_change() {
         Answer::lines([]).then_hang(),
     ]);
     let began = tokio::time::Instant::now();
-    while wire.receive(1).await != ["synced"] {}
+    wire.until("synced").await;
     assert!(
         began.elapsed() < Duration::from_secs(90),
         "{:?}",
@@ -259,7 +259,7 @@ async fn a_long_streamed_list_without_an_end_times_out_while_objects_change() {
     let source = source(&server).decoders(NonZeroUsize::new(4).expect("above zero"));
     let mut wire = Wire::run(source, server);
     let began = tokio::time::Instant::now();
-    while wire.receive(1).await != ["synced"] {}
+    wire.until("synced").await;
     assert!(
         began.elapsed() < Duration::from_secs(90),
         "{:?}",
@@ -300,7 +300,7 @@ async fn an_endless_streamed_list_times_out() {
         Answer::json(200, &list("30", &[("a", 20)])),
         Answer::lines([]).then_hang(),
     ]);
-    while wire.receive(1).await != ["synced"] {}
+    wire.until("synced").await;
     for wait in &wire.waits()[..2] {
         assert!(wait.as_secs() >= 300 && wait.as_secs() < 335, "{wait:?}");
     }

@@ -88,6 +88,18 @@ impl Wire {
         received
     }
 
+    /// Waits for the event that is `last` in words.
+    pub(crate) async fn until(&mut self, last: &str) {
+        // A source that repeats its events would continue forever.
+        const LIMIT: usize = 10_000;
+        for _ in 0..LIMIT {
+            if self.told(1).await == [last] {
+                return;
+            }
+        }
+        panic!("{LIMIT} events without {last:?}");
+    }
+
     /// Waits until `seconds` after the first request, and returns how many requests were sent by then.
     pub(crate) async fn requests_within(&self, seconds: u64) -> usize {
         let began = self

@@ -134,6 +134,7 @@ impl InformerSource {
 
     /// Delivers all changes up to now.
     pub(crate) fn catch_up(&mut self) {
+        // Ends: the history is finite.
         while self.show() {}
     }
 

@@ -266,18 +266,14 @@ async fn play(cluster: &Cluster, seed: u64) -> Recorded {
 on_both_servers! {
     /// docs/apiserver.md: rows 83 to 86.
     async fn random_writes_and_applies_are_answered_as_by_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let seed = number("WINDLASS_SEED");
         play(&cluster, seed.unwrap_or_else(|| rand::rng().random())).await;
     }
 
     /// docs/apiserver.md: rows 83 to 86.
     async fn recorded_writes_and_applies_are_answered_as_by_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         play(&cluster, 1).await.check();
     }
 }

@@ -458,9 +458,7 @@ on_both_servers! {
     ///
     /// `WINDLASS_SEED` chooses other sequences, `WINDLASS_SEQUENCES` says how many are sent.
     async fn random_sequences_are_answered_as_by_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let seed = number("WINDLASS_SEED").unwrap_or(15);
         let count = number("WINDLASS_SEQUENCES").unwrap_or(300);
         // More differences than this have few causes.

@@ -75,9 +75,7 @@ fn shown(answer: &Answer) -> Value {
 on_both_servers! {
     /// docs/apiserver.md: row 53, "built-in kinds".
     async fn tables_of_every_kind_are_those_of_the_embedded_server(cluster: Cluster) {
-        if !cluster.has_the_default_version() {
-            return;
-        }
+        cluster.require_the_default_version();
         let mut pair = Pair::new("tables", &cluster).await;
         let mut objects = pair.documents(KINDS);
         let more = pair.documents(WITH_STATUS).remove(0);

@@ -17,6 +17,7 @@ mod links;
 mod observability;
 mod patches;
 mod publish;
+mod quotes;
 mod reliability;
 mod rows;
 

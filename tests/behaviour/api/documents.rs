@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use windlass_apiserver::ApiServer;
 
+use super::openapi::bare;
 use super::raw::Raw;
 use crate::cluster::Cluster;
 
@@ -167,6 +168,22 @@ async fn schemas(raw: &Raw) -> Entries {
     entries
 }
 
+/// The definitions of `OpenAPI` v2.
+async fn definitions(raw: &Raw) -> Entries {
+    let document = raw.get("/openapi/v2").await.ok();
+    let definitions = document["definitions"].as_object().expect("definitions");
+    // Those of custom kinds begin with their group.
+    let definitions = definitions
+        .iter()
+        .filter(|(name, _)| name.starts_with("io.k8s."));
+    let definitions = definitions.map(|(name, definition)| {
+        let mut definition = bare(definition);
+        mask_schema(&mut definition);
+        (name.clone(), definition)
+    });
+    definitions.collect()
+}
+
 /// Removes what the embedded server does not have, or orders otherwise.
 fn mask_schema(schema: &mut Value) {
     if let Some(members) = schema.as_object_mut() {
@@ -208,5 +225,12 @@ on_both_servers! {
             return;
         }
         compare(&cluster, &NOT_DESCRIBED, schemas).await;
+    }
+    /// docs/apiserver.md: row 123.
+    async fn the_definitions_of_the_old_document_are_equal(cluster: Cluster) {
+        if !cluster.has_the_default_version() {
+            return;
+        }
+        compare(&cluster, &NOT_DESCRIBED, definitions).await;
     }
 }

@@ -52,7 +52,9 @@ fn simple(schema: Value) -> Value {
     let Value::Object(mut schema) = schema else {
         return schema;
     };
-    let target = schema.get("allOf").and_then(|all| all.get(0)?.get("$ref"));
+    // A reference with other words beside it is in `allOf`.
+    let whole = schema.get("allOf").and_then(|all| all.get(0));
+    let target = whole.map_or_else(|| schema.get("$ref"), |whole| whole.get("$ref"));
     let target = target.and_then(|it| it.as_str()?.strip_prefix("#/components/schemas/"));
     if let Some(target) = target {
         let mut reference = reference(target);
@@ -259,6 +261,10 @@ mod tests {
             (
                 json!({ "allOf": [{ "$ref": "#/components/schemas/a.B" }], "default": {}, "description": "d" }),
                 json!({ "$ref": "#/definitions/a.B", "description": "d" }),
+            ),
+            (
+                json!({ "additionalProperties": { "$ref": "#/components/schemas/a.B" } }),
+                json!({ "additionalProperties": { "$ref": "#/definitions/a.B" } }),
             ),
             (
                 json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),

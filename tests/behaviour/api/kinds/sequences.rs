@@ -38,6 +38,11 @@ const LEFT_OUT: [&str; 6] = [
     "VolumeAttributesClass",
 ];
 
+/// The name of the object of a sequence, in one of its runs. No name contains another one.
+fn name(sequence: u64, run: u32, namespace: &str) -> String {
+    format!("q{sequence}-{run}-{namespace}")
+}
+
 /// What the custom kind has in its `spec`.
 fn schema() -> Value {
     let text = json!({ "type": "string" });
@@ -77,10 +82,7 @@ async fn serve(raw: &Raw) {
 /// The statuses of the kind of `object`.
 fn statuses(with_status: &Value, object: &Value) -> Vec<Value> {
     if object["kind"] == "Widget" {
-        return vec![
-            json!({ "ready": true, "replicas": 2 }),
-            json!({ "ready": 1 }),
-        ];
+        return vec![json!({ "ready": true, "replicas": 2 })];
     }
     let all = with_status.as_array().into_iter().flatten();
     let is_same = |it: &&Value| {
@@ -135,7 +137,7 @@ on_both_servers! {
             let seed = seed.wrapping_add(number);
             let mut random = StdRng::seed_from_u64(seed);
             let mut object = objects.choose(&mut random).expect("there are some").clone();
-            let name = format!("q{number}-{}", pair.theirs.namespace);
+            let name = name(number, 0, &pair.theirs.namespace);
             object["metadata"]["name"] = name.as_str().into();
             let place = pair.place(&object).await;
             let statuses = statuses(&with_status, &object);

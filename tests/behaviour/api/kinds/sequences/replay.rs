@@ -127,9 +127,10 @@ pub(super) async fn replay(
             }
         }
     }
+    let marker = format!("{}/{name}", sequence.place);
     for raw in servers {
-        let path = format!("{}/{name}?gracePeriodSeconds=0", sequence.place);
-        raw.delete(&path).await;
+        let now = json!({ "propagationPolicy": "Background", "gracePeriodSeconds": 0 });
+        raw.delete_so(&marker, &now).await;
     }
     replay
 }
@@ -195,7 +196,8 @@ impl Session<'_> {
         let headers = &headers[..if step.content_type.is_empty() { 1 } else { 2 }];
         let mut answers = Vec::new();
         for (raw, shown) in self.servers.iter().zip(&mut self.shown) {
-            let body = step.body.text(shown).replace(&sequence.name, name);
+            let body = step.body.text(shown, &sequence.object);
+            let body = body.replace(&sequence.name, name);
             let method = step.method.clone();
             let answer = raw.ask(method, &path, headers, &body).await;
             if answers.is_empty() {
@@ -270,12 +272,13 @@ impl Session<'_> {
         // Each watch sees one of the two states, whichever label it selects.
         marker["metadata"]["labels"] = json!({ "1": "a" });
         marker["metadata"]["annotations"] = json!({ MARKER: "" });
+        let now = json!({ "propagationPolicy": "Background", "gracePeriodSeconds": 0 });
         let finalizers = json!({ "metadata": { "finalizers": null } });
         let labels = json!({ "metadata": { "labels": { "1": null } } });
         let mut codes = Vec::new();
         for raw in self.servers {
             raw.merge(&one, &finalizers).await;
-            raw.delete(&format!("{one}?gracePeriodSeconds=0")).await;
+            raw.delete_so(&one, &now).await;
             let created = raw.post(place, &marker).await;
             let changed = raw.merge(&one, &labels).await;
             codes.push([created, changed].map(|answer| masked_answer(&answer)));
@@ -358,6 +361,16 @@ impl Watch {
             "BOOKMARK" => return None,
             _ => Pause::End,
         };
+        if kind == "BOOKMARK"
+            && let Some(members) = event["object"].as_object_mut()
+        {
+            // The real server adds the fields that Go cannot omit, as docs/apiserver.md says.
+            members.retain(|name, _| ["apiVersion", "kind", "metadata"].contains(&name.as_str()));
+            members["metadata"]["annotations"]
+                .as_object_mut()
+                .expect("it has the annotation")
+                .retain(|name, _| name.starts_with("k8s.io/"));
+        }
         mask(&mut event);
         let event = sorted(json!({ "type": event["type"], "body": event["object"] }));
         // `known.rs` says why a job may be written without a change.

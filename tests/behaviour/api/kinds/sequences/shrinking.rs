@@ -1,6 +1,7 @@
 //! Shortens a sequence that differs, so that a report shows only the requests that matter.
 
 use super::super::Pair;
+use super::name;
 use super::replay::{Replay, Sequence, replay};
 use crate::cluster::Cluster;
 
@@ -19,8 +20,7 @@ pub(super) async fn shortest(
     let mut attempts = 0_u32;
     let mut attempt = async |kept: &[usize]| {
         attempts += 1;
-        // It does not contain the name of the sequence, which it replaces.
-        let name = format!("s{number}-{attempts}-{}", pair.theirs.namespace);
+        let name = name(number, attempts, &pair.theirs.namespace);
         let replay = replay(pair, cluster, sequence, kept, &name).await;
         let is_new = replay.difference.is_some() && replay.rule(&sequence.object).is_none();
         is_new.then_some(replay)

@@ -12,7 +12,7 @@ func main() {
 	seed := flag.Int64("seed", 1, "objects: what the random objects are made from")
 	count := flag.Int("count", 1, "objects: how many of each kind")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: %s [flags] objects | clients KUBECONFIG\n", os.Args[0])
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: %s [flags] objects | clients KUBECONFIG | start\n", os.Args[0])
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -20,6 +20,8 @@ func main() {
 	switch flag.Arg(0) {
 	case "clients":
 		err = useClients(flag.Arg(1))
+	case "start":
+		runTest()
 	case "objects":
 		err = printObjects(*seed, *count)
 	default:

@@ -19,6 +19,7 @@ mod mutants;
 mod observability;
 mod patches;
 mod publish;
+mod quotes;
 mod reliability;
 mod rows;
 

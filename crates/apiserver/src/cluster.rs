@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::metadata;
 use crate::registry::{Registry, Resource};
 use crate::schema::PatternMemory;
-use crate::selector::{FieldSelector, LabelSelector, Selector};
+use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::status::Status;
 use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
@@ -233,9 +233,20 @@ impl Cluster {
 pub(crate) fn selector(resource: &Resource, options: &ListOptions) -> Result<Selector, Status> {
     let labels = LabelSelector::parse(&options.label_selector);
     let fields = FieldSelector::parse(&options.field_selector, &resource.rules.fields);
+    let fields = fields.map_err(|error| match error {
+        // Custom resources have another message than built-in ones without fields of their own.
+        SelectorError::Unknown(label) if resource.info.custom => {
+            SelectorError::Unsupported(label).to_string()
+        }
+        SelectorError::Unsupported(label) if &*resource.table == "jobs.batch" => {
+            format!("field label {label:?} not supported for Job")
+        }
+        error => error.to_string(),
+    });
     match (labels, fields) {
         (Ok(labels), Ok(fields)) => Ok(Selector { labels, fields }),
-        (Err(error), _) | (_, Err(error)) => Err(Status::bad_request(error.to_string())),
+        (Err(error), _) => Err(Status::bad_request(error.to_string())),
+        (_, Err(message)) => Err(Status::bad_request(message)),
     }
 }
 

@@ -203,3 +203,56 @@ async fn the_command_speaks_tls_with_an_authority_in_its_kubeconfig() -> TestRes
     assert!(child.wait()?.success());
     Ok(())
 }
+
+/// Runs a test in another language, which starts the command by its name. A client is not installed
+/// everywhere; its variable says where.
+fn check_client(variable: &str, command: impl FnOnce(&Path) -> Command) -> TestResult {
+    let Some(client) = std::env::var_os(variable) else {
+        println!("not run: {variable} does not name an installed client");
+        return Ok(());
+    };
+    let program = Path::new(env!("CARGO_BIN_EXE_windlass-apiserver"));
+    let mut folders: Vec<_> = program.parent().map(Path::to_owned).into_iter().collect();
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    folders.extend(std::env::split_paths(&inherited));
+    let output = command(Path::new(&client))
+        .env("PATH", std::env::join_paths(folders)?)
+        .stdin(Stdio::null())
+        .output()?;
+    let said = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
+    assert!(output.status.success(), "{}", said.concat());
+    Ok(())
+}
+
+#[test]
+fn a_test_in_go_starts_the_command() -> TestResult {
+    check_client("WINDLASS_GO_CLIENTS", |program| {
+        let mut command = Command::new(program);
+        command.arg("start");
+        command
+    })
+}
+
+#[test]
+fn a_test_in_python_starts_the_command() -> TestResult {
+    check_client("WINDLASS_PYTHON", |python| {
+        let mut command = Command::new(python);
+        command.arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/python-clients/test_start.py"
+        ));
+        command
+    })
+}
+
+#[test]
+fn a_test_in_javascript_starts_the_command() -> TestResult {
+    check_client("WINDLASS_NODE_CLIENTS", |client| {
+        let mut command = Command::new("node");
+        // Beside the packages that it imports.
+        command
+            .arg("--test")
+            .arg(client.with_file_name("start.test.js"));
+        command
+    })
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use windlass_apiserver::ApiServer;
 
+use super::openapi::bare;
 use super::raw::Raw;
 use crate::cluster::Cluster;
 
@@ -32,6 +33,15 @@ const NOT_DESCRIBED: [&str; 18] = [
     "ShardInfo",
     "meta.v1.Status",
     "WatchEvent",
+];
+
+/// Definitions of documents that no resource has: those of discovery and `/version`.
+const NOT_DEFINED: [&str; 5] = [
+    "meta.v1.APIGroup",
+    "meta.v1.APIVersions",
+    "meta.v1.GroupVersionForDiscovery",
+    "meta.v1.ServerAddressByClientCIDR",
+    "pkg.version.Info",
 ];
 
 /// Schemas that differ: a list type of bytes, a reference without `allOf`, the parts of schemas of
@@ -167,6 +177,22 @@ async fn schemas(raw: &Raw) -> Entries {
     entries
 }
 
+/// The definitions of `OpenAPI` v2.
+async fn definitions(raw: &Raw) -> Entries {
+    let document = raw.get("/openapi/v2").await.ok();
+    let definitions = document["definitions"].as_object().expect("definitions");
+    // Those of custom kinds begin with their group.
+    let definitions = definitions
+        .iter()
+        .filter(|(name, _)| name.starts_with("io.k8s."));
+    let definitions = definitions.map(|(name, definition)| {
+        let mut definition = bare(definition);
+        mask_schema(&mut definition);
+        (name.clone(), definition)
+    });
+    definitions.collect()
+}
+
 /// Removes what the embedded server does not have, or orders otherwise.
 fn mask_schema(schema: &mut Value) {
     if let Some(members) = schema.as_object_mut() {
@@ -202,5 +228,13 @@ on_both_servers! {
     async fn the_schemas_of_types_are_equal(cluster: Cluster) {
         cluster.require_the_default_version();
         compare(&cluster, &NOT_DESCRIBED, schemas).await;
+    }
+    /// docs/apiserver.md: row 123.
+    async fn the_definitions_of_the_old_document_are_equal(cluster: Cluster) {
+        if !cluster.has_the_default_version() {
+            return;
+        }
+        let absent = [&NOT_DESCRIBED[..], &NOT_DEFINED].concat();
+        compare(&cluster, &absent, definitions).await;
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{raw::Raw, widget::Widget};
 
 /// A schema without what only people read.
-fn bare(schema: &Value) -> Value {
+pub(super) fn bare(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
             let members = members.iter().filter(|(word, _)| *word != "description");

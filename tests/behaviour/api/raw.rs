@@ -1,6 +1,6 @@
 //! A client that sends raw requests and checks raw responses.
 
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
@@ -176,21 +176,7 @@ impl Raw {
         }
         let request = request.body(Body::from(body.as_bytes().to_vec()));
         let response = self.client.send(request.expect("a request")).await;
-        let (parts, body) = response.expect("an answer").into_parts();
-        let bytes = body.collect().await.expect("a whole body").to_bytes();
-        let warnings = parts.headers.get_all("warning").iter();
-        let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        let warnings: Vec<_> = warnings.collect();
-        Answer {
-            code: parts.status.as_u16(),
-            content_type: header(&parts.headers, "content-type"),
-            encoding: header(&parts.headers, "content-encoding"),
-            retry_after: header(&parts.headers, "retry-after"),
-            warning: warnings.first().cloned().unwrap_or_default(),
-            warnings,
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-            body: serde_json::from_slice(&bytes).unwrap_or_default(),
-        }
+        Answer::read(response.expect("an answer")).await
     }
 
     /// Starts a watch; `path` has its query.
@@ -200,15 +186,25 @@ impl Raw {
 
     /// Starts a watch, in the form that `accept` names.
     pub(super) async fn watch_as(&self, path: &str, accept: &str) -> Events {
+        match self.try_watch(path, accept).await {
+            Ok(events) => events,
+            Err(answer) => panic!("{path}: {answer:?}"),
+        }
+    }
+
+    /// Starts a watch, or returns the answer that rejects it.
+    pub(super) async fn try_watch(&self, path: &str, accept: &str) -> Result<Events, Box<Answer>> {
         let request = Request::get(path).header("accept", accept);
         let request = request.body(Body::empty()).expect("a request");
         let response = self.client.send(request).await.expect("an answer");
-        assert_eq!(response.status(), 200, "{path}");
-        Events {
+        if response.status() != 200 {
+            return Err(Box::new(Answer::read(response).await));
+        }
+        Ok(Events {
             content_type: header(response.headers(), "content-type"),
             body: response.into_body(),
             read: Vec::new(),
-        }
+        })
     }
 }
 
@@ -220,6 +216,24 @@ fn header(headers: &http::HeaderMap, name: &str) -> String {
 // === impl Answer ===
 
 impl Answer {
+    async fn read(response: Response<Body>) -> Self {
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.expect("a whole body").to_bytes();
+        let warnings = parts.headers.get_all("warning").iter();
+        let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let warnings: Vec<_> = warnings.collect();
+        Self {
+            code: parts.status.as_u16(),
+            content_type: header(&parts.headers, "content-type"),
+            encoding: header(&parts.headers, "content-encoding"),
+            retry_after: header(&parts.headers, "retry-after"),
+            warning: warnings.first().cloned().unwrap_or_default(),
+            warnings,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            body: serde_json::from_slice(&bytes).unwrap_or_default(),
+        }
+    }
+
     /// The body of an answer that is as it was hoped for.
     #[track_caller]
     pub(super) fn ok(self) -> Value {

@@ -112,7 +112,9 @@ impl Cluster {
         }
         let uid = self.uid();
         metadata::stamp(&mut object, &uid, now);
+        // A kubelet registers its node with a status.
         if resource.has_subresource("status")
+            && &*resource.table != "nodes"
             && let Some(members) = object.as_object_mut()
         {
             members.remove("status");

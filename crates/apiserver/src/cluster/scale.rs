@@ -91,27 +91,18 @@ impl Cluster {
         }
         let mut object = old.value().clone();
         set(&mut object, &paths.wanted, replicas);
-        match applied {
-            None => ownership::track(
-                resource,
-                Part::Scale,
-                old.value(),
-                &mut object,
-                options,
-                now,
-            ),
-            Some(applied) => {
-                let version = resource.api_version();
-                let entries = managed::entries_of_object(
-                    &object,
-                    &paths.wanted,
-                    version,
-                    &applied,
-                    scale.api_version(),
-                );
-                ownership::set_entries(&mut object, entries);
-            }
-        }
+        let version = scale.api_version();
+        let changed = applied.unwrap_or_else(|| {
+            let entries = managed::entries_of_scale(old.value(), &paths.wanted, version);
+            let [mut live, mut changed] = [old.value(), &object].map(|it| scale_of(it, paths));
+            ownership::set_entries(&mut live, entries.clone());
+            ownership::set_entries(&mut changed, entries);
+            ownership::track(scale, Part::Scale, &live, &mut changed, options, now);
+            changed
+        });
+        let entries =
+            managed::entries_of_object(&object, &paths.wanted, resource.api_version(), &changed);
+        ownership::set_entries(&mut object, entries);
         let decoded = Decoded {
             object,
             warnings: decoded.warnings,

@@ -54,6 +54,7 @@ impl Cluster {
             return Ok(());
         }
         if resource.has_subresource("status")
+            && object.get("status").is_none()
             && let Some(status) = resource
                 .stored_type()
                 .and_then(|kind| typed::empty(kind, "status"))
@@ -199,6 +200,13 @@ pub(super) fn prepare_update(
         ("pods", Part::Main) => {
             if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                 pod::tolerate_failing_nodes(spec);
+            }
+        }
+        ("pods", Part::Status) => {
+            if let (Some(class), Some(Value::Object(status))) =
+                (before.pointer("/status/qosClass"), object.get_mut("status"))
+            {
+                status.insert("qosClass".to_owned(), class.clone());
             }
         }
         (SIGNING_REQUESTS, Part::Status | Part::Approval) => {

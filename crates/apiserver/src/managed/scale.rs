@@ -33,15 +33,17 @@ pub(crate) fn entries_of_scale(object: &Value, wanted: &str, scale_version: &str
     entries::encode(&owners.collect())
 }
 
-/// Returns the `managedFields` of `object`, in version `api_version`, after an apply to its scale: the
-/// managers of `.spec.replicas` of `scale` own the number at the JSON pointer `wanted`. A manager
-/// that owned the number keeps it as long as it owns any field of the scale.
+/// Returns the `managedFields` of `object`, in version `api_version`, after a write of its scale: the
+/// managers of `.spec.replicas` of `scale` own the number at the JSON pointer `wanted`.
+///
+/// As on kube-apiserver v1.36.3, a manager with updates gets an entry of its own for the number,
+/// beside the entry with its other fields, because its name includes the version of the scale. Only
+/// a manager of an apply keeps its entry, and a new entry has no time.
 pub(crate) fn entries_of_object(
     object: &Value,
     wanted: &str,
     api_version: &str,
     scale: &Value,
-    scale_version: &str,
 ) -> Option<Value> {
     let path = path(wanted);
     let mut number = Set::default();
@@ -50,27 +52,25 @@ pub(crate) fn entries_of_object(
 
     let mut all = Managers::new();
     for (id, mut ownership) in managers(object) {
-        if ownership.set.contains(&path) {
-            match owners.remove(&in_version(&id, scale_version)) {
-                Some(owner) => ownership.time = owner.time,
-                None => ownership.set = ownership.set.difference(&number),
-            }
+        if ownership.set.contains(&path)
+            && (id.operation == Operation::Update || owners.remove(&id).is_none())
+        {
+            ownership.set = ownership.set.difference(&number);
         }
         if !ownership.set.is_empty() {
             all.insert(id, ownership);
         }
     }
     owners.retain(|_, ownership| !ownership.set.intersection(&replicas()).is_empty());
-    for (id, owner) in owners {
-        let id = in_version(&id, api_version);
-        let before = all.remove(&id).map(|ownership| ownership.set);
+    let owners = owners.into_keys().map(|id| {
         let ownership = Ownership {
-            set: before.unwrap_or_default().union(number.clone()),
+            set: number.clone(),
             api_version: api_version.to_owned(),
-            time: owner.time,
+            time: None,
         };
-        all.insert(id, ownership);
-    }
+        (id, ownership)
+    });
+    all.extend(owners);
     entries::encode(&all)
 }
 

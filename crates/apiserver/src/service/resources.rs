@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::header::{CONTENT_TYPE, USER_AGENT, WARNING};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
@@ -86,7 +86,16 @@ pub(super) async fn respond(
         Ok(response) => response,
         Err(status) => reply::refusal(&status),
     };
-    reply::warn(&mut response, deprecation.as_slice());
+    if deprecation.is_some() {
+        // As on the real server, this warning comes before those about the body.
+        let headers = response.headers_mut();
+        let others: Vec<_> = headers.get_all(WARNING).iter().cloned().collect();
+        headers.remove(WARNING);
+        reply::warn(&mut response, deprecation.as_slice());
+        for other in others {
+            response.headers_mut().append(WARNING, other);
+        }
+    }
     Ok(response)
 }
 

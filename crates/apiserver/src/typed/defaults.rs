@@ -63,6 +63,7 @@ pub(super) fn fill(name: &str, object: &mut Members) {
         "core.v1.Pod" => core::pod(object),
         "core.v1.PodSpec" => core::service_account(object),
         "core.v1.ReplicationController" => core::replication_controller(object),
+        "core.v1.Service" => core::service_addresses(object),
         "core.v1.ServiceSpec" => core::service(object),
         "core.v1.Volume" => core::volume(object),
         // Kubernetes has removed this field, and still accepts it.

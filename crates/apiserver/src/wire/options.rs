@@ -181,23 +181,24 @@ impl ListOptions {
     fn contradictions(&self) -> Vec<FieldError> {
         let forbidden = |path: &str, detail: &str| vec![FieldError::forbidden(path, detail)];
         let of_match = |detail: &str| forbidden("resourceVersionMatch", detail);
+        let of_exact = |detail: &str| {
+            let mut errors = of_match(detail);
+            errors.push(FieldError::not_supported(
+                "resourceVersionMatch",
+                &"Exact".into(),
+                ["NotOlderThan"],
+            ));
+            errors
+        };
         if self.watch {
             let needed = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            let unexpected =
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
             match (self.send_initial_events, self.version_match) {
                 (Some(_), None) => of_match(needed),
-                (Some(_), Some(VersionMatch::Exact)) => {
-                    let mut errors = of_match(needed);
-                    errors.push(FieldError::not_supported(
-                        "resourceVersionMatch",
-                        &"Exact".into(),
-                        ["NotOlderThan"],
-                    ));
-                    errors
-                }
-                (None, Some(_)) => of_match(
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is \
-                     provided",
-                ),
+                (Some(_), Some(VersionMatch::Exact)) => of_exact(needed),
+                (None, Some(VersionMatch::Exact)) => of_exact(unexpected),
+                (None, Some(VersionMatch::NotOlderThan)) => of_match(unexpected),
                 (None, None) | (Some(_), Some(VersionMatch::NotOlderThan)) => Vec::new(),
             }
         } else if self.send_initial_events.is_some() {

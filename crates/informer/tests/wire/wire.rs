@@ -93,7 +93,7 @@ impl Wire {
         // A source that repeats its events would continue forever.
         const LIMIT: usize = 10_000;
         for _ in 0..LIMIT {
-            if self.told(1).await == [last] {
+            if self.receive(1).await == [last] {
                 return;
             }
         }

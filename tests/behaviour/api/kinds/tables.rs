@@ -7,7 +7,7 @@ use super::super::raw::{Answer, Raw};
 use super::{KINDS, Pair};
 
 /// Objects with a status.
-const WITH_STATUS: &str = include_str!("tables.yaml");
+pub(super) const WITH_STATUS: &str = include_str!("tables.yaml");
 
 /// These limit the objects that are created after them.
 const LIMITS: [&str; 2] = ["LimitRange", "ResourceQuota"];

@@ -140,6 +140,27 @@ pub(super) fn service(spec: &mut Members) {
     }
 }
 
+/// Sets how each address of a load balancer is routed.
+pub(super) fn service_addresses(service: &mut Members) {
+    let kind = service.get("spec").and_then(|spec| spec.get("type"));
+    if kind.and_then(Value::as_str) != Some("LoadBalancer") {
+        return;
+    }
+    let status = service.get_mut("status");
+    let addresses = status.and_then(|status| status.pointer_mut("/loadBalancer/ingress"));
+    for address in addresses
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(address) = address.as_object_mut()
+            && !text(address, "ip").is_empty()
+        {
+            absent(address, "ipMode", "VIP");
+        }
+    }
+}
+
 /// A replication controller gets the labels of its template as its selector and its labels, unless
 /// they are set.
 pub(super) fn replication_controller(controller: &mut Members) {

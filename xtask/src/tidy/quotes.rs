@@ -1,0 +1,46 @@
+//! The rule that code in other languages in docs/apiserver.md is part of a file that tests run.
+
+use super::nothing;
+use crate::repository::Repository;
+
+const PAGE: &str = "docs/apiserver.md";
+
+/// The language of a code block, and the file that it quotes.
+const QUOTED: [(&str, &str); 3] = [
+    ("go", "tests/go-clients/start.go"),
+    ("python", "tests/python-clients/test_start.py"),
+    ("js", "tests/node-clients/start.test.js"),
+];
+
+#[test]
+fn each_quoted_function_is_that_of_its_file() {
+    let repository = Repository::here();
+    let page = repository.read(PAGE).expect("the page exists");
+    let mut findings = Vec::new();
+    for (language, file) in QUOTED {
+        let source = repository.read(file).expect("the file exists");
+        let blocks: Vec<_> = blocks(&page, language).collect();
+        assert_eq!(blocks.len(), 1, "{PAGE} has one block in {language}");
+        if !source.contains(blocks[0]) {
+            findings.push(format!(
+                "{PAGE}: the block in {language} is not part of {file}; copy it from there"
+            ));
+        }
+    }
+    nothing(&findings);
+}
+
+#[test]
+fn a_block_is_the_text_between_its_fences() {
+    let page = "a\n```go\nx\ny\n```\nb\n```js\nz\n```\n";
+    assert_eq!(blocks(page, "go").collect::<Vec<_>>(), ["x\ny\n"]);
+}
+
+/// The code blocks of a page in one language.
+fn blocks<'a>(page: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
+    let fence = format!("\n```{language}\n");
+    let parts: Vec<_> = page.split(&fence).skip(1).collect();
+    parts
+        .into_iter()
+        .filter_map(|part| part.split_once("```").map(|(block, _)| block))
+}

@@ -33,6 +33,7 @@ mod schema;
 mod servers;
 mod sizes;
 mod subresources;
+mod versions;
 mod watch_cache;
 mod watches;
 mod writes;

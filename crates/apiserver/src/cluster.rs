@@ -212,7 +212,7 @@ impl Cluster {
     pub(crate) fn settle(&mut self, now: &str) {
         loop {
             // Last, because the removal of a namespace or a definition also leaves garbage.
-            self.settle_definitions();
+            self.settle_definitions(now);
             self.settle_names(now);
             self.settle_namespaces(now);
             if !self.fill_namespaces(now) && !self.collect_garbage(now) {

@@ -90,7 +90,7 @@ pub(super) async fn respond(
         Ok(response) => response,
         Err(status) => reply::refusal(&status),
     };
-    reply::warn(&mut response, deprecation.as_slice());
+    reply::warn_first(&mut response, deprecation.as_slice());
     Ok(response)
 }
 

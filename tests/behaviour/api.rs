@@ -33,6 +33,7 @@ pub(crate) mod schema;
 pub(crate) mod servers;
 pub(crate) mod sizes;
 pub(crate) mod subresources;
+pub(crate) mod versions;
 pub(crate) mod watch_cache;
 pub(crate) mod watches;
 pub(crate) mod writes;

@@ -64,6 +64,7 @@ fn main() {
         api::servers::trials(),
         api::sizes::trials(),
         api::subresources::trials(),
+        api::versions::trials(),
         api::watch_cache::trials(),
         api::watches::trials(),
         api::writes::trials(),

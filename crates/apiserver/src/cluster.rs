@@ -213,7 +213,7 @@ impl Cluster {
         loop {
             // This is the last effect, because the removal of a namespace or a definition leaves
             // garbage.
-            self.settle_definitions();
+            self.settle_definitions(now);
             self.settle_names(now);
             self.settle_namespaces(now);
             if !self.fill_namespaces(now) && !self.collect_garbage(now) {

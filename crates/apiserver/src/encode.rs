@@ -11,15 +11,12 @@ use crate::managed;
 use crate::registry::{Resource, View};
 use crate::status::Status;
 use crate::store::{Stored, members};
-use crate::table::IncludeObject;
+use crate::table::{IncludeObject, MetaVersion};
 use crate::wire::{Encoding, Format, Presentation};
 
 mod protobuf;
 
 pub(crate) use protobuf::has_protobuf;
-
-/// The members `apiVersion` and `kind` of a `PartialObjectMetadata`.
-const PARTIAL: &str = r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1""#;
 
 /// The media type of YAML.
 pub(crate) const YAML: &str = "application/yaml";
@@ -66,12 +63,12 @@ pub(crate) fn object(
         }
     }
     let json = match format.presentation {
-        Presentation::Table(include) => {
+        Presentation::Table(include, version) => {
             let object = row_object(resource, stored, include);
             let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
             resource
                 .columns
-                .table(&[&object], &list_meta, include, now)
+                .table(&[&object], &list_meta, include, version, now)
                 .to_string()
                 .into_bytes()
         }
@@ -112,19 +109,21 @@ pub(crate) fn list(
             Err(_) => {}
         }
     }
-    if let Presentation::Table(include) = presentation {
+    if let Presentation::Table(include, version) = presentation {
         let objects: Vec<_> = page
             .items
             .iter()
             .map(|stored| row_object(resource, stored, include))
             .collect();
         let objects: Vec<_> = objects.iter().collect();
-        let table = resource.columns.table(&objects, &metadata, include, now);
+        let table = resource
+            .columns
+            .table(&objects, &metadata, include, version, now);
         let table = table.to_string().into_bytes();
         return Ok(Encoded::text(table, format.encoding));
     }
     let (kind, api_version) = match presentation {
-        Presentation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+        Presentation::Metadata(version) => ("PartialObjectMetadataList", version.api_version()),
         _ => (resource.info.list_kind.as_str(), resource.api_version()),
     };
     if format.encoding == Encoding::Yaml {
@@ -198,8 +197,8 @@ fn write_object(
     presentation: Presentation,
     typed: bool,
 ) {
-    let (kind, body) = if presentation == Presentation::Metadata {
-        (PARTIAL, stored.metadata_body().clone())
+    let (kind, body) = if let Presentation::Metadata(version) = presentation {
+        (partial(version), stored.metadata_body().clone())
     } else {
         (
             if typed { resource.type_members() } else { "" },
@@ -214,6 +213,16 @@ fn write_object(
     }
     out.extend_from_slice(&body);
     out.push(b'}');
+}
+
+/// Returns the members `apiVersion` and `kind` of a `PartialObjectMetadata`.
+fn partial(version: MetaVersion) -> &'static str {
+    match version {
+        MetaVersion::V1 => r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1""#,
+        MetaVersion::V1Beta1 => {
+            r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1""#
+        }
+    }
 }
 
 /// Serializes the members of an object except `apiVersion` and `kind`.
@@ -296,9 +305,9 @@ impl EventEncoder {
             return;
         }
         open(out, kind);
-        if let Presentation::Table(include) = presentation {
+        if let Presentation::Table(include, version) = presentation {
             let object = row_object(&self.resource, stored, include);
-            let table = self.table(&object, include, now);
+            let table = self.table(&object, include, version, now);
             out.extend_from_slice(table.to_string().as_bytes());
         } else {
             write_object(out, &self.resource, stored, presentation, true);
@@ -345,7 +354,7 @@ impl EventEncoder {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         let (kind, api_version) = match self.format.presentation {
-            Presentation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            Presentation::Metadata(version) => ("PartialObjectMetadata", version.api_version()),
             _ => (
                 self.resource.info.kind.as_str(),
                 self.resource.api_version(),
@@ -356,21 +365,27 @@ impl EventEncoder {
             protobuf::event(out, "BOOKMARK", windlass_protobuf::encode(&object));
             return;
         }
-        if let Presentation::Table(include) = self.format.presentation {
+        if let Presentation::Table(include, version) = self.format.presentation {
             // As in Kubernetes, a bookmark is a table with one row, for an object without a name.
-            object = self.table(&object, include, now);
+            object = self.table(&object, include, version, now);
         }
         open(out, "BOOKMARK");
         out.extend_from_slice(object.to_string().as_bytes());
         close(out);
     }
 
-    fn table(&mut self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
+    fn table(
+        &mut self,
+        object: &Value,
+        include: IncludeObject,
+        version: MetaVersion,
+        now: Timestamp,
+    ) -> Value {
         let list_meta = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
         let mut table = self
             .resource
             .columns
-            .table(&[object], &list_meta, include, now);
+            .table(&[object], &list_meta, include, version, now);
         if self.has_sent_columns {
             table["columnDefinitions"] = Value::Null;
         }

@@ -11,8 +11,8 @@ mod rules;
 pub(crate) mod syntax;
 
 pub(crate) use rules::{
-    Finalizers, NameRule, drop_duplicate_owners, unqualified_finalizers, validate,
-    validate_embedded,
+    Finalizers, MAX_MANAGER, NameRule, drop_duplicate_owners, field_manager,
+    unqualified_finalizers, validate, validate_embedded,
 };
 
 /// The fields of an owner reference.

@@ -190,7 +190,7 @@ impl Patch {
             }
             Self::Strategic(patch) => {
                 if let Value::Object(object) = object {
-                    strategic::merge(object, patch, kind).map_err(Status::untyped)?;
+                    strategic::merge(object, patch, kind)?;
                 }
                 Ok(())
             }
@@ -201,23 +201,25 @@ impl Patch {
 
 /// Prints an object like a map in Go: `map[a:1 b:[2 3]]`.
 fn go_map(members: &Map<String, Value>) -> String {
-    fn written(value: &Value) -> String {
-        match value {
-            Value::Null => "<nil>".to_owned(),
-            Value::String(text) => text.clone(),
-            Value::Array(items) => {
-                let items: Vec<_> = items.iter().map(written).collect();
-                format!("[{}]", items.join(" "))
-            }
-            Value::Object(members) => go_map(members),
-            other => other.to_string(),
-        }
-    }
     let members = members.iter();
     let members: Vec<_> = members
-        .map(|(name, value)| format!("{name}:{}", written(value)))
+        .map(|(name, value)| format!("{name}:{}", go_value(value)))
         .collect();
     format!("map[{}]", members.join(" "))
+}
+
+/// Prints a value like Go does with `%v`.
+fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(go_value).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(members) => go_map(members),
+        other => other.to_string(),
+    }
 }
 
 /// Returns a content type without its parameters.

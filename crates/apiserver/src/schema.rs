@@ -251,6 +251,12 @@ impl Schema {
         defaults::has_dropped_nulls(&self.root, object)
     }
 
+    /// Returns whether the top-level field called `name` has a default.
+    pub(crate) fn has_default(&self, name: &str) -> bool {
+        let field = self.root.properties.get(name);
+        field.is_some_and(|field| field.default.is_some())
+    }
+
     /// Sets the defaults of the missing fields of `object`, and drops no `null`: validation rejects
     /// the remaining ones. An apply does this, as on the real server.
     ///

@@ -80,6 +80,12 @@ impl Selector {
 // === impl FieldSelector ===
 
 impl FieldSelector {
+    /// Returns whether the selector has a field that is not part of the metadata.
+    pub(crate) fn reads_contents(&self) -> bool {
+        let mut terms = self.terms.iter();
+        terms.any(|term| !term.field.pointer.starts_with("/metadata/"))
+    }
+
     /// Parses `text`, whose fields must be in `known`.
     ///
     /// # Errors

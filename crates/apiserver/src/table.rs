@@ -37,6 +37,15 @@ pub(crate) enum IncludeObject {
     Object,
 }
 
+/// The version of `meta.k8s.io` in which tables and metadata are sent: both versions have the same
+/// fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MetaVersion {
+    #[default]
+    V1,
+    V1Beta1,
+}
+
 /// A column: its definition and the source of its cells.
 #[derive(Clone, Debug)]
 struct Column {
@@ -56,6 +65,27 @@ enum Cell {
 
     /// A function of the object and the current time.
     Read(fn(&Value, Timestamp) -> Value),
+}
+
+// === impl MetaVersion ===
+
+impl MetaVersion {
+    /// Returns the version that `text` names; `None` if the server does not have it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1Beta1),
+            _ => None,
+        }
+    }
+
+    /// Returns the `apiVersion` of objects in this version.
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
 }
 
 // === impl Columns ===
@@ -89,7 +119,7 @@ impl Columns {
         }
     }
 
-    /// Returns a `Table` of `meta.k8s.io/v1` with a row for each object.
+    /// Returns a `Table` in this version of `meta.k8s.io` with a row for each object.
     ///
     /// `list_meta` is the `metadata` of the list or the object. The table has the same
     /// `resourceVersion`, `continue` and `remainingItemCount`. Ages are relative to `now`.
@@ -98,9 +128,12 @@ impl Columns {
         objects: &[&Value],
         list_meta: &Value,
         include: IncludeObject,
+        version: MetaVersion,
         now: Timestamp,
     ) -> Value {
-        let rows = objects.iter().map(|object| self.row(object, include, now));
+        let rows = objects
+            .iter()
+            .map(|object| self.row(object, include, version, now));
         let rows: Vec<_> = rows.collect();
         // A cell of a column without a name has no definition.
         let named = self.columns.iter().filter(|column| !column.name.is_empty());
@@ -113,14 +146,20 @@ impl Columns {
         }
         json!({
             "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
+            "apiVersion": version.api_version(),
             "metadata": metadata,
             "columnDefinitions": definitions,
             "rows": rows,
         })
     }
 
-    fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
+    fn row(
+        &self,
+        object: &Value,
+        include: IncludeObject,
+        version: MetaVersion,
+        now: Timestamp,
+    ) -> Value {
         let cells: Vec<_> = self
             .columns
             .iter()
@@ -130,7 +169,7 @@ impl Columns {
             IncludeObject::None => Value::Null,
             IncludeObject::Metadata => json!({
                 "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
+                "apiVersion": version.api_version(),
                 "metadata": object.get("metadata").cloned().unwrap_or_default(),
             }),
             IncludeObject::Object => object.clone(),

@@ -192,7 +192,7 @@ impl Watch {
                 .ok()?;
             for (key, object) in objects {
                 subscription.initial = Some(Bound::Excluded(key));
-                if subscription.selector.matches(object.value()) {
+                if subscription.selects(&object) {
                     chunk.event(&mut subscription.encoder, "ADDED", &object, now);
                 }
                 // The next call reads the rest of the batch again.
@@ -300,6 +300,10 @@ impl Chunk {
 // === impl Subscription ===
 
 impl Subscription {
+    fn selects(&self, object: &Stored) -> bool {
+        self.resource.selects(&self.selector, object)
+    }
+
     /// Returns the type and the object of the watch event for a write, or `None` if the watch does
     /// not select it.
     ///
@@ -313,9 +317,9 @@ impl Subscription {
         {
             return None;
         }
-        let selects = |object: &Arc<Stored>| self.selector.matches(object.value());
-        let before = event.previous.as_ref().filter(|previous| selects(previous));
-        let after = event.change != Change::Deleted && selects(&event.object);
+        let before = event.previous.as_ref();
+        let before = before.filter(|previous| self.selects(previous));
+        let after = event.change != Change::Deleted && self.selects(&event.object);
         match (before, after) {
             (None, false) => None,
             (None, true) => Some(("ADDED", event.object.clone())),

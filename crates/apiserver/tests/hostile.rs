@@ -69,6 +69,69 @@ async fn a_json_patch_that_nests_without_end_is_refused() {
     assert_eq!(code, 422, "{status}");
 }
 
+/// docs/apiserver.md: "Limits".
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nests_too_deeply_is_malformed() {
+    let server = ApiServer::new();
+    let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let definition = definition_of(&json!({ "free": free }));
+    request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    let object = |name: &str, levels: usize| {
+        let value = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        format!(
+            r#"{{"apiVersion":"ex.io/v1","kind":"Widget","metadata":{{"name":"{name}"}},"spec":{{"free":{{"a":{value}}}}}}}"#
+        )
+    };
+    let send = async |method: Method, path: &str, kind: &str, body: String| {
+        let builder = Request::builder().method(method).uri(path);
+        let sent = builder
+            .header("content-type", kind)
+            .body(Full::new(Bytes::from(body)))
+            .expect("a request");
+        let (parts, body) = answer(&server, sent).await;
+        let status: Value = serde_json::from_slice(&body).unwrap_or_default();
+        (parts.status.as_u16(), status)
+    };
+    // The object, its spec and `free` are three levels of the 127.
+    let json = "application/json";
+    let (code, created) = send(Method::POST, widgets, json, object("a", 124)).await;
+    assert_eq!(code, 201, "{created}");
+    let one = format!("{widgets}/a");
+    let (code, status) = send(Method::POST, widgets, json, object("b", 125)).await;
+    assert_eq!(code, 400, "{status}");
+    // YAML may nest one level more.
+    for levels in [126, 1000, 10_000, 1_000_000] {
+        for (method, path, kind) in [
+            (Method::POST, widgets, json),
+            (Method::POST, widgets, "application/yaml"),
+            (Method::PUT, &*one, json),
+            (Method::PATCH, &*one, "application/merge-patch+json"),
+            (
+                Method::PATCH,
+                &*format!("{one}?fieldManager=me"),
+                "application/apply-patch+yaml",
+            ),
+            (Method::POST, MAPS, json),
+            (Method::DELETE, &*one, json),
+        ] {
+            let (code, status) = send(method.clone(), path, kind, object("a", levels)).await;
+            assert_eq!(
+                (code, &status["reason"]),
+                (400, &json!("BadRequest")),
+                "{levels} {method} {kind}: {status}"
+            );
+        }
+        let deep = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let operation = format!(r#"[{{"op":"add","path":"/spec/free/b","value":{deep}}}]"#);
+        let kind = "application/json-patch+json";
+        let (code, status) = send(Method::PATCH, &one, kind, operation).await;
+        assert_eq!(code, 400, "{levels}: {status}");
+    }
+    let (code, _) = request(&server, Method::GET, &one, None).await;
+    assert_eq!(code, 200, "the server continues to run");
+}
+
 /// The definition of a kind whose spec has these fields.
 fn definition_of(fields: &Value) -> Value {
     let mut definition = widget_definition();

@@ -285,6 +285,144 @@ on_both_servers! {
         ]);
     }
 
+    /// docs/apiserver.md: row 85.
+    async fn more_than_ten_managers_of_updates_share_an_entry(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = format!("{}/a", raw.maps());
+        let merge = async |manager: usize, change: &Value| {
+            raw.merge(&format!("{path}?fieldManager=m{manager:02}"), change).await.ok()
+        };
+        let entry = |manager: &str, keys: &str| {
+            let keys = keys.split(' ').map(|key| match key {
+                "." => r#"".":{}"#.to_owned(),
+                key => format!(r#""f:{key}":{{}}"#),
+            });
+            let keys = keys.collect::<Vec<_>>().join(",");
+            format!("{manager}: {{\"f:data\":{{{keys}}}}}")
+        };
+        raw.apply(&path, "applier", &map("a", &json!({ "a": "1" }))).await.ok();
+        let data = |number: usize| json!({ "data": { format!("k{number:02}"): "1" } });
+        let mut last = Value::Null;
+        for number in 0..10 {
+            last = merge(number, &data(number)).await;
+        }
+        let own = |number: usize| entry(&format!("m{number:02} Update -"), &format!("k{number:02}"));
+        let applied = entry("applier Apply -", "a");
+        let mut expected = vec![applied.clone()];
+        expected.extend((0..10).map(own));
+        assert_eq!(owners(&last), expected);
+
+        // The oldest two are merged, and then one after the other.
+        for number in 10..13 {
+            last = merge(number, &data(number)).await;
+            let merged = (0..=number - 9).map(|number| format!("k{number:02}")).collect::<Vec<_>>();
+            let mut expected = vec![
+                entry("ancient-changes Update -", &merged.join(" ")),
+                applied.clone(),
+            ];
+            expected.extend((number - 8..=number).map(own));
+            assert_eq!(owners(&last), expected, "{number}");
+        }
+        let answer = raw.apply(&path, "me", &map("a", &json!({ "k00": "2", "k12": "2" }))).await;
+        assert_eq!(conflicts(&answer), [
+            "conflict with ancient-changes using v1 .data.k00",
+            "conflict with m12 using v1 .data.k12",
+        ]);
+        // Appliers are not counted.
+        for number in 0..12 {
+            let manager = format!("a{number:02}");
+            last = raw.apply(&path, &manager, &map("a", &json!({ format!("l{number:02}"): "1" }))).await.ok();
+        }
+        assert_eq!(owners(&last).len(), 10 + 1 + 12);
+    }
+
+    /// docs/apiserver.md: row 85.
+    async fn managers_of_the_status_count_as_managers_of_updates(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let number = json!({ "x-kubernetes-preserve-unknown-fields": true, "type": "object" });
+        let widgets = Widget::new(&raw);
+        let mut definition = widgets.definition(&number);
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = number;
+        widgets.define(&definition).await;
+        widgets.create("a", &json!({})).await;
+        let mut last = Value::Null;
+        for number in 0..12 {
+            let (part, path) = if number % 2 == 0 { ("spec", "") } else { ("status", "/status") };
+            let path = format!("{}{path}?fieldManager=m{number:02}", widgets.one("a"));
+            last = raw.merge(&path, &json!({ part: { format!("k{number:02}"): 1 } })).await.ok();
+        }
+        let found = owners(&last);
+        assert_eq!(found.len(), 10, "{found:?}");
+        // The shared entry has no subresource.
+        assert_eq!(found[0], "ancient-changes Update -: \
+            {\"f:spec\":{\"f:k00\":{},\"f:k02\":{}},\"f:status\":{\".\":{},\"f:k01\":{},\"f:k03\":{}}}");
+        assert_eq!(found[1..3], [
+            r#"m04 Update -: {"f:spec":{"f:k04":{}}}"#,
+            r#"m05 Update status: {"f:status":{"f:k05":{}}}"#,
+        ]);
+    }
+
+    /// docs/apiserver.md: row 85.
+    async fn entries_that_cannot_be_decoded_are_ignored(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = format!("{}/a", raw.maps());
+        let created = raw.post(&format!("{}?fieldManager=me", raw.maps()), &map("a", &json!({ "k": "1" }))).await.ok();
+        let entry = |change: &str, value: Value| {
+            let mut entry = json!({
+                "manager": "you", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+                "fieldsType": "FieldsV1", "fieldsV1": { "f:data": { "f:k": {} } },
+            });
+            match value {
+                Value::Null => _ = entry.as_object_mut().expect("an object").remove(change),
+                value => entry[change] = value,
+            }
+            entry
+        };
+        let good = entry("manager", "you".into());
+        let malformed = entry("fieldsV1", json!({ "data": {} }));
+        let mine = [r#"me Update -: {"f:data":{".":{},"f:k":{}}}"#];
+        let yours = [r#"you Update -: {"f:data":{"f:k":{}}}"#];
+        let unnamed = [r#"- Update -: {"f:data":{"f:k":{}}}"#];
+        for (entries, expected) in [
+            (json!([entry("operation", "Other".into())]), mine.as_slice()),
+            (json!([entry("operation", Value::Null)]), &mine),
+            (json!([entry("fieldsType", "FieldsV2".into())]), &mine),
+            (json!([entry("fieldsType", Value::Null)]), &mine),
+            (json!([malformed]), &mine),
+            (json!([entry("fieldsV1", json!({ "k:data": {} }))]), &mine),
+            (json!([entry("fieldsV1", json!({ "f:data": 1 }))]), &mine),
+            (json!([entry("fieldsV1", json!({ "f:data": { "v:": {} } }))]), &mine),
+            (json!([entry("apiVersion", Value::Null)]), &mine),
+            (json!([good.clone(), malformed]), &mine),
+            (json!([good.clone(), {}]), &mine),
+            // These are decoded, and own nothing that the object has.
+            (json!([entry("fieldsV1", json!({ "x:data": {} }))]), &[]),
+            (json!([entry("fieldsV1", Value::Null)]), &[]),
+            (json!([entry("apiVersion", "v9".into())]), &[]),
+            (json!([entry("manager", Value::Null)]), &unnamed),
+            (json!([good]), &yours),
+        ] {
+            let mut body = created.clone();
+            body["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+            body["metadata"]["managedFields"] = entries.clone();
+            let updated = raw.put(&format!("{path}?dryRun=All&fieldManager=other"), &body).await.ok();
+            assert_eq!(owners(&updated), expected, "{entries}");
+            body["metadata"]["name"] = "b".into();
+            let made = raw.post(&format!("{}?dryRun=All&fieldManager=other", raw.maps()), &body).await.ok();
+            assert_eq!(owners(&made), [r#"other Update -: {"f:data":{".":{},"f:k":{}}}"#], "{entries}");
+        }
+        for (field, value, told) in [
+            ("manager", "x".repeat(129), "manager: Too long: may not be more than 128 bytes"),
+            ("manager", "a\u{1}b".to_owned(), "manager: Invalid value: \"a\\x01b\": invalid character U+0001 (at position 1)"),
+            ("subresource", "x".repeat(257), "subresource: Too long: may not be more than 256 bytes"),
+        ] {
+            let mut body = created.clone();
+            body["metadata"]["managedFields"] = json!([entry(field, value.into())]);
+            let message = raw.put(&path, &body).await.refused(422, "Invalid");
+            assert_eq!(message, format!("ConfigMap \"a\" is invalid: metadata.managedFields[0].{told}"));
+        }
+    }
+
     /// docs/apiserver.md: row 86.
     async fn finalizers_are_a_set_and_owner_references_are_identified_by_uid(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

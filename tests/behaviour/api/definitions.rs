@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    raw::{Raw, names},
+    raw::{Raw, names, version},
     widget::{DEFINITIONS, Widget},
 };
 
@@ -41,6 +41,13 @@ on_both_servers! {
         } });
         let column = |part: Value| json!([part]);
         let version = "/spec/versions/0";
+        let mut first = widget.definition(&spec)["spec"]["versions"][0].clone();
+        first["selectableFields"] = json!([{ "jsonPath": ".spec.s" }]);
+        let mut second = first.clone();
+        second["name"] = "v2".into();
+        second["storage"] = false.into();
+        second["schema"]["openAPIV3Schema"]["description"] = "another schema".into();
+        let different = json!([first, second]);
         for (at, part, value, expected) in [
             ("/metadata", "name", json!("widgets.other.io"), "must be spec.names.plural"),
             ("/spec/names", "listKind", json!("Widget"), "spec.names.listKind: Invalid value: \"Widget\": kind and listKind may not be the same"),
@@ -53,6 +60,7 @@ on_both_servers! {
             (version, "subresources", json!({ "scale": { "specReplicasPath": ".status.n", "statusReplicasPath": ".status.n" } }), "spec.subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec"),
             (version, "selectableFields", json!([{ "jsonPath": ".spec.none" }]), "spec.selectableFields[0].jsonPath: Invalid value: \".spec.none\": is an invalid path: does not refer to a valid field"),
             (version, "selectableFields", json!([{ "jsonPath": ".spec.o" }]), "spec.selectableFields[0].jsonPath: Invalid value: \".spec.o\": must point to a field of type string, boolean or integer."),
+            ("/spec", "versions", different.clone(), "spec.selectableFields: Invalid value: \"\": may only be set when validations.schema is included"),
             (version, "deprecationWarning", json!("old"), "spec.versions[0].deprecationWarning: Invalid value: \"old\": can only be set for deprecated versions"),
             ("/spec", "conversion", json!({ "strategy": "Magic" }), "spec.conversion.strategy: Unsupported value: \"Magic\": supported values: \"None\", \"Webhook\""),
         ] {
@@ -95,39 +103,6 @@ on_both_servers! {
         let nowhere = format!("/apis/{}/v1/widgets", widget.group);
         assert_eq!(raw.get(&nowhere).await.ok()["items"], json!([]));
         assert_eq!(raw.post(&nowhere, &widget.object("w", &json!({}))).await.code, 404);
-    }
-
-    /// docs/apiserver.md: row 107.
-    async fn a_version_that_is_not_served_is_not_found(cluster: Cluster) {
-        let raw = Raw::new(&cluster).await;
-        let widget = Widget::new(&raw);
-        let mut definition = widget.definition(&any());
-        let mut old = definition["spec"]["versions"][0].clone();
-        old["name"] = "v1alpha1".into();
-        old["storage"] = false.into();
-        old["served"] = false.into();
-        definition["spec"]["versions"].as_array_mut().expect("versions").push(old);
-        widget.define(&definition).await;
-        let path = raw.at(&format!("/apis/{}/v1alpha1", widget.group), "widgets");
-        assert_eq!(raw.get(&path).await.code, 404);
-    }
-
-    /// docs/apiserver.md: row 113.
-    async fn an_object_is_the_same_in_every_version(cluster: Cluster) {
-        let raw = Raw::new(&cluster).await;
-        let widget = Widget::new(&raw);
-        let mut definition = widget.definition(&any());
-        let mut beta = definition["spec"]["versions"][0].clone();
-        beta["name"] = "v1beta1".into();
-        beta["storage"] = false.into();
-        definition["spec"]["versions"].as_array_mut().expect("versions").push(beta);
-        widget.define(&definition).await;
-        let created = widget.create("w", &json!({ "size": 1 })).await;
-        let path = raw.at(&format!("/apis/{}/v1beta1", widget.group), "widgets/w");
-        let mut read = raw.get(&path).await.ok();
-        assert_eq!(read["apiVersion"], format!("{}/v1beta1", widget.group));
-        read["apiVersion"] = created["apiVersion"].clone();
-        assert_eq!(read, created);
     }
 
     /// docs/apiserver.md: row 108.
@@ -257,6 +232,96 @@ on_both_servers! {
         raw.until(&widget.all(), |answer| answer.code == 404).await;
         widget.define(&widget.definition(&any())).await;
         assert_eq!(names(&raw.get(&widget.all()).await.ok()), "", "deleted objects do not reappear");
+    }
+
+    /// docs/apiserver.md: row 114.
+    async fn a_definition_waits_for_objects_with_finalizers(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &any()).await;
+        let mut held = widget.object("held", &json!({}));
+        held["metadata"]["finalizers"] = json!(["a.b/c"]);
+        raw.post(&widget.all(), &held).await.ok();
+        widget.create("free", &json!({})).await;
+        let mut events = raw.watch(&format!("{}?watch=1", widget.all())).await;
+        assert_eq!(events.told().await, "ADDED free");
+        assert_eq!(events.told().await, "ADDED held");
+        let deleted = raw.delete(&widget.own_path()).await.ok();
+        assert_eq!(deleted["kind"], "CustomResourceDefinition");
+        let path = widget.own_path();
+        let dying = raw.until(&path, |answer| {
+            condition(&answer.body["status"], "Terminating") == "True InstanceDeletionInProgress"
+        }).await;
+        assert!(dying["metadata"]["deletionTimestamp"].is_string(), "{dying}");
+        assert_eq!(dying["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
+        assert_eq!(condition(&dying["status"], "Established"), "True InitialNamesAccepted");
+        let mut told = [events.told().await, events.told().await];
+        told.sort();
+        assert_eq!(told, ["DELETED free", "MODIFIED held"]);
+        let left = raw.get(&widget.one("held")).await.ok();
+        assert!(left["metadata"]["deletionTimestamp"].is_string(), "{left}");
+        raw.get(&widget.one("free")).await.refused(404, "NotFound");
+
+        // What exists can still be written; nothing can be created.
+        let new = widget.object("new", &json!({}));
+        let told = format!(
+            "widgets.{} \"new\" is forbidden: create not allowed while custom resource definition is terminating",
+            widget.group
+        );
+        for path in [widget.all(), format!("{}?dryRun=All", widget.all())] {
+            assert_eq!(raw.post(&path, &new).await.refused(403, "Forbidden"), told);
+        }
+        assert_eq!(raw.apply(&widget.one("new"), "me", &new).await.refused(403, "Forbidden"), told);
+        let changed = raw.merge(&widget.one("held"), &json!({ "spec": { "a": 1 } })).await.ok();
+        assert_eq!(changed["spec"], json!({ "a": 1 }));
+        assert_eq!(events.told().await, "MODIFIED held");
+        let again = raw.delete(&path).await.ok();
+        let mut expected = dying.clone();
+        expected["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        expected["metadata"]["resourceVersion"] = again["metadata"]["resourceVersion"].clone();
+        assert_eq!(again, expected);
+        assert!(version(&again) > version(&dying));
+        assert_eq!(raw.delete(&path).await.ok(), again, "the third deletion changes nothing");
+        let entries = dying["metadata"]["managedFields"].as_array().expect("entries");
+        let owner = entries.iter().find(|entry| entry["subresource"] == "status").expect("an owner");
+        let terminating = &owner["fieldsV1"]["f:status"]["f:conditions"][r#"k:{"type":"Terminating"}"#];
+        assert_eq!(*terminating, json!({ "f:message": {}, "f:reason": {} }), "{owner}");
+        raw.merge(&widget.one("held"), &json!({ "metadata": { "finalizers": null } })).await.ok();
+        assert_eq!(events.told().await, "DELETED held");
+        raw.until(&path, |answer| answer.code == 404).await;
+        raw.until(&widget.all(), |answer| answer.code == 404).await;
+    }
+
+    /// docs/apiserver.md: row 114.
+    async fn a_finalizer_of_a_definition_keeps_it_without_its_objects(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut definition = widget.definition(&any());
+        definition["metadata"]["finalizers"] = json!(["a.b/c"]);
+        widget.define(&definition).await;
+        widget.create("a", &json!({})).await;
+        raw.delete(&widget.own_path()).await.ok();
+        let left = raw.until(&widget.own_path(), |answer| {
+            answer.body["metadata"]["finalizers"] == json!(["a.b/c"])
+        }).await;
+        let status = &left["status"];
+        assert_eq!(condition(status, "Terminating"), "False InstanceDeletionCompleted");
+        assert_eq!(condition(status, "Established"), "True InitialNamesAccepted");
+        let conditions = status["conditions"].as_array().expect("conditions");
+        let ended = conditions.iter().find(|condition| condition["type"] == "Terminating");
+        assert_eq!(ended.expect("it is there")["message"], "removed all instances");
+        // Objects can be created again.
+        let dry = format!("{}?dryRun=All", widget.all());
+        raw.until(&widget.all(), |answer| answer.body["items"] == json!([])).await;
+        let new = widget.object("b", &json!({}));
+        while raw.post(&dry, &new).await.code != 201 {
+            tokio::task::yield_now().await;
+        }
+        let again = raw.delete(&widget.own_path()).await.ok();
+        assert_eq!(again["metadata"]["deletionGracePeriodSeconds"], 0);
+        assert_eq!(again["metadata"]["finalizers"], json!(["a.b/c"]));
+        raw.merge(&widget.own_path(), &json!({ "metadata": { "finalizers": null } })).await.ok();
+        raw.until(&widget.own_path(), |answer| answer.code == 404).await;
     }
 }
 

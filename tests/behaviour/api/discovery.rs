@@ -1,8 +1,12 @@
 //! Discovery documents, version and health.
 
+use http::Method;
 use serde_json::{Value, json};
 
-use super::{raw::Raw, widget::Widget};
+use super::{
+    raw::{Answer, Raw},
+    widget::Widget,
+};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -93,6 +97,56 @@ on_both_servers! {
         let old = AGGREGATED.replace("v=v2;", "v=v2beta1;");
         let plain = raw.get_as("/api", &format!("{old},application/json")).await.ok();
         assert_eq!(plain["kind"], "APIVersions");
+    }
+
+    /// docs/apiserver.md: row 118.
+    async fn an_unchanged_aggregated_document_is_not_sent_again(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let ask = async |path: &str, accept: &str, known: &str| {
+            let mut headers = vec![("accept", accept)];
+            if !known.is_empty() {
+                headers.push(("if-none-match", known));
+            }
+            raw.ask(Method::GET, path, &headers, "").await
+        };
+        let all = |answer: &Answer, name: &str| {
+            let values = answer.headers.get_all(name).iter();
+            let values = values.map(|value| value.to_str().expect("text").to_owned());
+            values.collect::<Vec<_>>()
+        };
+        let first = ask("/api", AGGREGATED, "").await;
+        let tag = all(&first, "etag").pop().expect("a tag");
+        let digits = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).expect("quotes");
+        assert_eq!(digits.len(), 128, "{tag}");
+        assert!(digits.bytes().all(|digit| digit.is_ascii_digit() || (b'A'..=b'F').contains(&digit)), "{tag}");
+        assert_eq!(all(&first, "vary"), ["Accept"]);
+        assert_eq!(ask("/api", AGGREGATED, "").await.headers["etag"], tag.as_str());
+        for (known, code) in [
+            (tag.clone(), 304),
+            (digits.to_owned(), 200),
+            (format!("W/{tag}"), 200),
+            (format!("\"x\", {tag}"), 200),
+            ("*".to_owned(), 200),
+            ("\"x\"".to_owned(), 200),
+        ] {
+            let answer = ask("/api", AGGREGATED, &known).await;
+            assert_eq!(answer.code, code, "{known}");
+            assert_eq!(answer.text.is_empty(), code == 304, "{known}");
+            assert_eq!((all(&answer, "etag"), all(&answer, "vary")), (vec![tag.clone()], vec!["Accept".to_owned()]), "{known}");
+        }
+        let plain = ask("/api", "application/json", &tag).await;
+        assert_eq!((plain.code, all(&plain, "etag"), all(&plain, "vary")), (200, Vec::new(), Vec::new()));
+        // A new kind changes the document of the groups.
+        let before = ask("/apis", AGGREGATED, "").await.headers["etag"].clone();
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        loop {
+            let answer = ask("/apis", AGGREGATED, before.to_str().expect("text")).await;
+            if answer.text.contains(&widget.group) {
+                assert_ne!(answer.headers["etag"], before);
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     /// docs/apiserver.md: row 122.

@@ -195,13 +195,7 @@ fn masked(answer: &Answer) -> Value {
     {
         causes.sort_by_key(ToString::to_string);
     }
-    // The real server warns of a refused object too.
-    let warning = if answer.code < 400 {
-        answer.warning.as_str()
-    } else {
-        ""
-    };
-    serde_json::json!({ "code": answer.code, "warning": warning, "body": body })
+    serde_json::json!({ "code": answer.code, "warnings": answer.warnings, "body": body })
 }
 
 fn mask(value: &mut Value) {

@@ -1,8 +1,10 @@
 //! Lists: pages, versions, selectors and media types.
 
-use serde_json::json;
+use http::Method;
+use serde_json::{Value, json};
 
 use super::raw::{Raw, named, names, version};
+use super::widget::Widget;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
@@ -289,4 +291,73 @@ on_both_servers! {
         let bare = raw.get_as(&format!("{}?includeObject=None", raw.maps()), TABLE).await.ok();
         assert!(bare["rows"][0]["object"].is_null());
     }
+
+    /// docs/apiserver.md: rows 11, 52, 53.
+    async fn tables_and_metadata_can_be_requested_in_their_older_version(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        widget.create("a", &json!({})).await;
+        let map = json!({ "metadata": { "name": "a" }, "data": { "k": "v" } });
+        let created = raw.post(&raw.maps(), &map).await.ok();
+        let beta = |accept: &str| accept.replace("v=v1;", "v=v1beta1;");
+        for all in [raw.maps(), widget.all()] {
+            let whole = format!("{all}?includeObject=Object");
+            let none = format!("{all}?includeObject=None");
+            let one = format!("{all}/a");
+            for (path, accept, kind) in [
+                (&all, TABLE, "Table"),
+                (&whole, TABLE, "Table"),
+                (&none, TABLE, "Table"),
+                (&one, TABLE, "Table"),
+                (&all, METADATA_LIST, "PartialObjectMetadataList"),
+                (&one, METADATA, "PartialObjectMetadata"),
+            ] {
+                let new = raw.get_as(path, accept).await;
+                let old = raw.get_as(path, &beta(accept)).await;
+                assert_eq!((old.code, &old.content_type), (200, &new.content_type), "{path}");
+                assert_eq!(old.body["apiVersion"], "meta.k8s.io/v1beta1", "{path}");
+                assert_eq!(old.body["kind"], kind, "{path}");
+                // Other tests write to the same server.
+                let (mut expected, mut old) = (new.text.replace("meta.k8s.io/v1", "meta.k8s.io/v1beta1"), old.text);
+                if path != &one {
+                    (expected, old) = (without_list_version(&expected), without_list_version(&old));
+                }
+                assert_eq!(old, expected, "{path}");
+            }
+            let refused = raw.get_as(&all, &TABLE.replace("v=v1;", "v=v2;")).await;
+            assert_eq!(refused.code, 406, "{}", refused.text);
+            let first = raw.get_as(&all, &format!("{},{TABLE}", beta(TABLE))).await.ok();
+            assert_eq!(first["apiVersion"], "meta.k8s.io/v1beta1");
+
+            let watch = format!("{all}?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+            for (accept, kind) in [(TABLE, "Table"), (METADATA, "PartialObjectMetadata")] {
+                let mut events = raw.watch_as(&watch, &beta(accept)).await;
+                for kind_of_event in ["ADDED", "BOOKMARK"] {
+                    let event = events.event().await;
+                    assert_eq!(event["type"], kind_of_event, "{event}");
+                    let object = &event["object"];
+                    let is = (&object["apiVersion"], &object["kind"]);
+                    assert_eq!(is, (&json!("meta.k8s.io/v1beta1"), &json!(kind)), "{event}");
+                    if kind == "Table" {
+                        assert_eq!(object["rows"][0]["object"]["apiVersion"], "meta.k8s.io/v1beta1", "{event}");
+                    }
+                }
+            }
+        }
+        // A write has a response too.
+        let headers = [("accept", &*beta(METADATA)), ("content-type", "application/merge-patch+json")];
+        let answer = raw.ask(Method::PATCH, &format!("{}/a", raw.maps()), &headers, "{}").await.ok();
+        assert_eq!(answer, json!({
+            "apiVersion": "meta.k8s.io/v1beta1", "kind": "PartialObjectMetadata",
+            "metadata": created["metadata"],
+        }));
+    }
+}
+
+/// A list without its version.
+fn without_list_version(list: &str) -> String {
+    let mut list: Value = serde_json::from_str(list).expect("JSON");
+    list["metadata"]["resourceVersion"] = Value::Null;
+    list.to_string()
 }

@@ -357,6 +357,15 @@ on_both_servers! {
         }
         let answer = wire.send(Method::GET, &path, &[("accept", table)], Vec::new()).await;
         assert_eq!(answer.code, 406);
+
+        // The older version of a list of metadata has other numbers of fields.
+        wire.raw.post(&path, &named("a")).await.ok();
+        let list = wire.send(Method::GET, &path, &[("accept", partial)], Vec::new()).await.object(200);
+        let beta = partial.replace("v=v1;", "v=v1beta1;");
+        let old = wire.send(Method::GET, &path, &[("accept", &beta)], Vec::new()).await.object(200);
+        assert_eq!((&old["apiVersion"], &old["kind"]), (&json!("meta.k8s.io/v1beta1"), &list["kind"]));
+        assert_eq!(old["items"], list["items"]);
+        assert!(old["metadata"]["resourceVersion"].is_string(), "{old}");
     }
 
     /// docs/apiserver.md: rows 21, 52.

@@ -22,6 +22,7 @@ pub(super) struct Answer {
     pub(super) encoding: String,
     /// The header `Retry-After`; empty if there is none.
     pub(super) retry_after: String,
+    pub(super) headers: http::HeaderMap,
     /// The first warning.
     pub(super) warning: String,
     pub(super) warnings: Vec<String>,
@@ -227,6 +228,7 @@ impl Answer {
             content_type: header(&parts.headers, "content-type"),
             encoding: header(&parts.headers, "content-encoding"),
             retry_after: header(&parts.headers, "retry-after"),
+            headers: parts.headers,
             warning: warnings.first().cloned().unwrap_or_default(),
             warnings,
             text: String::from_utf8_lossy(&bytes).into_owned(),

@@ -426,6 +426,137 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 80.
+    async fn directives_of_a_strategic_merge_patch_replace_and_remove(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let deployments = raw.at("/apis/apps/v1", "deployments");
+        let env = |name: &str| json!({ "name": name, "value": "1" });
+        raw.post(&deployments, &json!({
+            "metadata": { "name": "d", "labels": { "a": "1", "b": "2" }, "finalizers": ["a.b/1", "a.b/2", "a.b/3"] },
+            "spec": {
+                "selector": { "matchLabels": { "a": "b" } },
+                "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+                "template": { "metadata": { "labels": { "a": "b" } }, "spec": {
+                    "securityContext": { "runAsUser": 1, "runAsGroup": 2 },
+                    "volumes": [{ "name": "v", "configMap": { "name": "m" } }, { "name": "w", "emptyDir": {} }],
+                    "containers": [
+                        {
+                            "name": "c", "image": "i", "env": [env("A"), env("B")], "args": ["x", "y"],
+                            "securityContext": { "runAsUser": 1, "capabilities": { "drop": ["B"] } },
+                        },
+                        { "name": "d", "image": "j" },
+                    ],
+                } },
+            },
+        })).await.ok();
+        let path = format!("{deployments}/d?dryRun=All");
+        let template = |spec: Value| json!({ "spec": { "template": { "spec": spec } } });
+        for (patch, pointer, expected) in [
+            (json!({ "spec": { "strategy": { "$retainKeys": ["type"], "type": "Recreate" } } }),
+                "/spec/strategy", json!({ "type": "Recreate" })),
+            (json!({ "spec": { "strategy": { "$retainKeys": ["rollingUpdate"], "rollingUpdate": { "maxSurge": 2 } } } }),
+                "/spec/strategy", json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 2, "maxUnavailable": 0 } })),
+            (template(json!({ "volumes": [{ "name": "v", "$retainKeys": ["name", "emptyDir"], "emptyDir": {} }] })),
+                "/spec/template/spec/volumes", json!([{ "name": "v", "emptyDir": {} }, { "name": "w", "emptyDir": {} }])),
+            (json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": ["a.b/1", "a.b/3", "a.b/9"] } }),
+                "/metadata/finalizers", json!(["a.b/2"])),
+            (json!({ "metadata": { "finalizers": ["a.b/4", "a.b/2"] } }),
+                "/metadata/finalizers", json!(["a.b/4", "a.b/1", "a.b/2", "a.b/3"])),
+            (json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": ["a.b/1"], "$setElementOrder/finalizers": ["a.b/4", "a.b/3", "a.b/2"], "finalizers": ["a.b/4"] } }),
+                "/metadata/finalizers", json!(["a.b/4", "a.b/3", "a.b/2"])),
+            (json!({ "metadata": { "$setElementOrder/finalizers": ["a.b/3", "a.b/1"] } }),
+                "/metadata/finalizers", json!(["a.b/2", "a.b/3", "a.b/1"])),
+            (json!({ "metadata": { "labels": { "$patch": "replace", "c": "3" } } }),
+                "/metadata/labels", json!({ "c": "3" })),
+            (json!({ "metadata": { "labels": { "$patch": "delete" } } }), "/metadata/labels", Value::Null),
+            (template(json!({ "securityContext": { "$patch": "replace", "runAsGroup": 3 } })),
+                "/spec/template/spec/securityContext", json!({ "runAsGroup": 3 })),
+            (template(json!({ "securityContext": { "$patch": "delete" } })),
+                "/spec/template/spec/securityContext", json!({})),
+            (template(json!({ "volumes": [{ "$patch": "replace" }, { "name": "x", "emptyDir": {} }] })),
+                "/spec/template/spec/volumes", json!([{ "name": "x", "emptyDir": {} }])),
+            (template(json!({ "volumes": [{ "$patch": "replace" }] })), "/spec/template/spec/volumes", Value::Null),
+            (template(json!({ "containers": [{ "name": "c", "env": [{ "$patch": "replace" }, env("C")] }] })),
+                "/spec/template/spec/containers/0/env", json!([env("C")])),
+            (template(json!({ "containers": [{ "name": "c", "env": [{ "$patch": "delete", "name": "A" }] }] })),
+                "/spec/template/spec/containers/0/env", json!([env("B")])),
+            (template(json!({ "containers": [{ "name": "c", "args": ["z"] }] })),
+                "/spec/template/spec/containers/0/args", json!(["z"])),
+            (template(json!({ "containers": [{ "name": "d", "$patch": "delete" }], "$setElementOrder/containers": [{ "name": "c" }] })),
+                "/spec/template/spec/containers/1", Value::Null),
+            (template(json!({ "containers": [{ "name": "c", "securityContext": { "$patch": "delete" } }] })),
+                "/spec/template/spec/containers/0/securityContext", json!({})),
+            (template(json!({ "containers": [{ "name": "c", "securityContext": { "capabilities": { "$patch": "replace", "add": ["A"] } } }] })),
+                "/spec/template/spec/containers/0/securityContext/capabilities", json!({ "add": ["A"] })),
+            (template(json!({ "containers": [{ "name": "d", "securityContext": { "$patch": "delete", "runAsUser": 1 } }] })),
+                "/spec/template/spec/containers/1/securityContext", Value::Null),
+            (template(json!({ "containers": [{ "name": "d", "securityContext": { "$patch": "replace", "runAsUser": 1 } }] })),
+                "/spec/template/spec/containers/1/securityContext", Value::Null),
+            (json!({ "metadata": { "annotations": { "$patch": "replace", "a": "1" } } }), "/metadata/annotations", Value::Null),
+            (json!({ "metadata": { "labels": { "$patch": "replace", "a": null, "c": "1" } } }),
+                "/metadata/labels", json!({ "a": "", "c": "1" })),
+            (json!({ "metadata": { "annotations": { "$patch": "other", "a": "1" } } }), "/metadata/annotations", Value::Null),
+            (template(json!({ "$setElementOrder/containers": [{ "name": "d" }, { "name": "c" }],
+                "containers": [{ "name": "c", "$patch": "delete" }, { "name": "d", "image": "k" }] })),
+                "/spec/template/spec/containers/0/image", json!("k")),
+            (template(json!({ "containers": [{ "name": "c", "lifecycle": { "$patch": "delete", "preStop": { "sleep": { "seconds": 1 } } } }] })),
+                "/spec/template/spec/containers/0/lifecycle", Value::Null),
+        ] {
+            let patched = raw.patch(&path, "strategic-merge", &patch.to_string()).await;
+            assert_eq!(patched.code, 200, "{patch}: {}", patched.text);
+            let found = patched.body.pointer(pointer).cloned().unwrap_or_default();
+            assert_eq!(found, expected, "{patch}");
+        }
+        let before = raw.get(&format!("{deployments}/d")).await.ok();
+        for patch in [
+            json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": "a.b/1" } }),
+            json!({ "metadata": { "$deleteFromPrimitiveList/none": ["a.b/1"] } }),
+            json!({ "metadata": { "$deleteFromPrimitiveList/labels": ["a"] } }),
+            json!({ "metadata": { "$setElementOrder/finalizers": [], "finalizers": ["a.b/1"] } }),
+            json!({ "metadata": { "$setElementOrder/finalizers": ["a.b/1"], "finalizers": [] } }),
+        ] {
+            let patched = raw.patch(&path, "strategic-merge", &patch.to_string()).await.ok();
+            assert_eq!(patched, before, "{patch}");
+        }
+        let retain = |keys: Value| json!({ "spec": { "strategy": { "$retainKeys": keys, "type": "Recreate" } } });
+        let labels = |directive: Value| json!({ "metadata": { "labels": { "$patch": directive, "c": "3" } } });
+        let finalizers = |order: Value, list: Value| json!({ "metadata": { "$setElementOrder/finalizers": order, "finalizers": list } });
+        let containers = |order: Value, list: Value| template(json!({ "$setElementOrder/containers": order, "containers": list }));
+        let retained = "invalid patch format of retainKeys";
+        let unordered = |list: &str, order: &str| format!("The order in patch list:\n{list}\n doesn't match $setElementOrder list:\n{order}\n");
+        let unknown = |directive: &str| format!("unknown patch type: {directive} c:3]");
+        for (patch, code, message) in [
+            (retain(json!("type")), 400, retained.to_owned()),
+            (retain(json!(["rollingUpdate"])), 400, retained.to_owned()),
+            (retain(json!([1])), 400, retained.to_owned()),
+            (labels(json!("merge")), 500, unknown("merge in map: map[$patch:merge")),
+            (labels(json!(1)), 500, unknown("%!s(int64=1) in map: map[$patch:1")),
+            (labels(json!(true)), 500, unknown("%!s(bool=true) in map: map[$patch:true")),
+            (labels(Value::Null), 500, unknown("%!s(<nil>) in map: map[$patch:<nil>")),
+            (labels(json!(["x"])), 500, unknown("[x] in map: map[$patch:[x]")),
+            (finalizers(json!("a.b/1"), json!(["a.b/1"])), 500, "expected a []interface {}, but received a string".to_owned()),
+            (finalizers(json!(["a.b/1"]), json!(["a.b/1", "a.b/5"])), 500, unordered("[a.b/1 a.b/5]", "[a.b/1]")),
+            (finalizers(json!(["a.b/2", "a.b/1"]), json!(["a.b/1", "a.b/2"])), 500, unordered("[a.b/1 a.b/2]", "[a.b/2 a.b/1]")),
+            (
+                containers(json!([{ "name": "d" }]), json!([{ "name": "c", "image": "k" }])), 500,
+                unordered("[map[image:k name:c]]", "[map[name:d]]"),
+            ),
+            (json!({ "$patch": "delete" }), 400, "the name of the object (d based on URL) was undeterminable: name must be provided".to_owned()),
+        ] {
+            let answer = raw.patch(&path, "strategic-merge", &patch.to_string()).await;
+            assert_eq!((answer.code, answer.body["message"].as_str()), (code, Some(&*message)), "{patch}");
+        }
+        // What is replaced by too little is validated like any other object.
+        for patch in [
+            json!({ "$patch": "replace", "metadata": { "name": "d" } }),
+            template(json!({ "containers": [{ "$patch": "replace" }, { "$patch": "delete", "name": "c" }] })),
+        ] {
+            raw.patch(&path, "strategic-merge", &patch.to_string()).await.refused(422, "Invalid");
+        }
+        let clean = json!({ "metadata": { "finalizers": null } });
+        raw.merge(&format!("{deployments}/d"), &clean).await.ok();
+    }
+
+    /// docs/apiserver.md: row 80.
     async fn new_items_of_a_strategic_merge_patch_stand_first(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = raw.at("/api/v1", "services");

@@ -183,11 +183,15 @@ impl Cluster {
     /// Writes an object in the form of the request's version.
     pub(super) fn put(&mut self, resource: &Resource, key: &Key, object: Value) -> Arc<Stored> {
         // An object of another version conforms to another schema. An apply can store a `null`
-        // that the schema does not allow: a read removes it, and so does the next write, which
-        // is a change of the stored object even if it changes nothing else.
+        // that the schema does not allow, and a create stores no status: a read removes the
+        // `null` and adds the default of the status. So does the next write, which is a change of
+        // the stored object even if it changes nothing else.
         let schema = resource.schema.as_ref();
-        let has_nulls = schema.is_some_and(|schema| schema.drops_nulls(&object));
-        let schema = if resource.info.storage && !has_nulls {
+        let is_changed_by_reads = schema.is_some_and(|schema| {
+            schema.drops_nulls(&object)
+                || object.get("status").is_none() && schema.has_default("status")
+        });
+        let schema = if resource.info.storage && !is_changed_by_reads {
             resource.stored_schema_number
         } else {
             0

@@ -11,6 +11,9 @@ use crate::registry::{CRD_FINALIZER, Definition, Resource};
 use crate::store::{Key, Stored, Table};
 use crate::wire::{DeleteOptions, WriteOptions};
 
+/// The field with the grace period of a deletion.
+const GRACE: &str = "deletionGracePeriodSeconds";
+
 // === impl Cluster ===
 
 impl Cluster {
@@ -36,22 +39,6 @@ impl Cluster {
         if !definition.is_established() {
             return;
         }
-        let stored = object
-            .value()
-            .pointer("/status/storedVersions")
-            .and_then(Value::as_array);
-        let version = definition.storage_version();
-        if !stored.is_some_and(|stored| stored.iter().any(|stored| stored == version)) {
-            let mut value = object.value().clone();
-            match value
-                .pointer_mut("/status/storedVersions")
-                .and_then(Value::as_array_mut)
-            {
-                Some(stored) => stored.push(version.into()),
-                None => value["status"]["storedVersions"] = json!([version]),
-            }
-            self.store.put(&DEFINITIONS.into(), key, value, 0);
-        }
         self.schemas += 1;
         let (group, plural) = (definition.group(), definition.plural());
         if self.is_built_in(key) {
@@ -68,7 +55,12 @@ impl Cluster {
     pub(super) fn end_definition(&mut self, key: &Key, object: &Arc<Stored>, now: &str) -> Deleted {
         let mut value = object.value().clone();
         if !metadata::mark_dying(&mut value, now) {
-            return Deleted::Dying(object.clone());
+            // As on the real server, the second deletion sets the grace period.
+            let grace = metadata::of(&mut value).insert(GRACE.to_owned(), 0.into());
+            if grace.is_some() {
+                return Deleted::Dying(object.clone());
+            }
+            return Deleted::Dying(self.store.put(&DEFINITIONS.into(), key, value, 0));
         }
         let finalizers = metadata::of(&mut value)
             .entry("finalizers")
@@ -78,7 +70,7 @@ impl Cluster {
         }
         // Like a namespace, a definition waits for other objects, and has no grace period.
         let metadata = metadata::of(&mut value);
-        metadata.remove("deletionGracePeriodSeconds");
+        metadata.remove(GRACE);
         if let Some(generation) = object.metadata("generation") {
             metadata.insert("generation".to_owned(), generation.clone());
         }
@@ -91,6 +83,7 @@ impl Cluster {
             now,
         );
         let dying = self.store.put(&DEFINITIONS.into(), key, value.clone(), 0);
+        let before = value.clone();
         names::set(
             &mut value,
             "Terminating",
@@ -99,6 +92,7 @@ impl Cluster {
             "CustomResource deletion is in progress",
             now,
         );
+        self.own_status(&before, &mut value, now);
         self.store.put(&DEFINITIONS.into(), key, value, 0);
         self.serve(key);
         self.dying_definitions.insert(key.clone());
@@ -114,7 +108,7 @@ impl Cluster {
     }
 
     /// Removes terminating definitions whose objects were removed.
-    pub(super) fn settle_definitions(&mut self) {
+    pub(super) fn settle_definitions(&mut self, now: &str) {
         let empty: Vec<Key> = self
             .dying_definitions
             .iter()
@@ -137,8 +131,18 @@ impl Cluster {
                 self.store.remove(&DEFINITIONS.into(), &key);
                 self.retire(&key);
             } else {
-                // A client's finalizer keeps the definition after its objects were removed.
+                // A client's finalizer keeps the definition, without any objects. As on the real
+                // server, objects can be created again.
+                let (reason, message) = if Definition::of(&value).is_established() {
+                    ("InstanceDeletionCompleted", "removed all instances")
+                } else {
+                    ("NeverEstablished", "resource was never established")
+                };
+                let before = value.clone();
+                names::set(&mut value, "Terminating", "False", reason, message, now);
+                self.own_status(&before, &mut value, now);
                 self.store.put(&DEFINITIONS.into(), &key, value, 0);
+                self.serve(&key);
             }
         }
     }

@@ -103,7 +103,7 @@ impl Cluster {
             .objects(&resource.table)
             .filter(|(key, object)| {
                 namespace.is_none_or(|namespace| &*key.namespace == namespace)
-                    && selector.matches(object.value())
+                    && resource.selects(selector, object)
             })
             .map(|(key, object)| (key.clone(), object.clone()))
             .take(if limit == 0 { usize::MAX } else { limit })

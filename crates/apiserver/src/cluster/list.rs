@@ -150,7 +150,7 @@ impl Cluster {
                 break;
             };
             last = Some(key);
-            if selector.matches(object.value()) {
+            if resource.selects(selector, object) {
                 items.push(object.clone());
             }
         }

@@ -33,7 +33,7 @@ impl Cluster {
     ///
     /// 404 if there is no such object.
     pub(crate) fn scale(&self, resource: &Resource, key: &Key) -> Result<Stored, Status> {
-        let object = self.get(resource, key)?;
+        let object = self.current(resource, key)?;
         let paths = paths(resource, key)?;
         if resource.info.custom && object.value().pointer(&paths.wanted).is_none() {
             let path = paths.wanted.replace('/', ".");
@@ -57,7 +57,7 @@ impl Cluster {
         now: &str,
     ) -> Result<Written, Status> {
         let scale = registry::scale();
-        let old = self.get(resource, key)?.clone();
+        let old = self.current(resource, key)?;
         let paths = paths(resource, key)?;
         let mut applied = None;
         let body = match change {

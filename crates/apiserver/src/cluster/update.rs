@@ -198,6 +198,10 @@ impl Cluster {
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
+        let is_definition = &*resource.table == DEFINITIONS && part == Part::Main;
+        if is_definition {
+            Definition::add_storage_version(&mut object);
+        }
         strategy::prepare_update(resource, part, before, &mut object, now);
         let mut errors = metadata::carry_over(&mut object, before);
         ownership::keep_times(&mut object, before);
@@ -218,9 +222,10 @@ impl Cluster {
         if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
             errors.extend(typed::validate_update(kind.name, before, &object));
         }
-        if &*resource.table == DEFINITIONS && part == Part::Main {
+        if is_definition {
             errors.extend(Definition::validate(&object, &self.pattern_memory));
             errors.extend(Definition::of(before).frozen(&object));
+            errors.extend(Definition::of(&object).dropped_versions());
         }
         match part {
             Part::EphemeralContainers => errors.extend(pods::check_ephemeral(before, &object)),

@@ -14,9 +14,6 @@ use crate::status::Status;
 use crate::store::Stored;
 use crate::wire::Presentation;
 
-/// The group and version of `PartialObjectMetadata`.
-const META: &str = "meta.k8s.io/v1";
-
 /// Returns whether complete objects of `resource` have a protobuf encoding.
 pub(crate) fn has_protobuf(resource: &Resource) -> bool {
     !resource.info.custom && is_known(resource.api_version(), &resource.info.kind)
@@ -31,7 +28,9 @@ pub(super) fn object(
     let value = content(resource, stored, presentation);
     match presentation {
         // It has metadata, and nothing else of the object.
-        Presentation::Metadata => encode_as(META, "PartialObjectMetadata", &value),
+        Presentation::Metadata(version) => {
+            encode_as(version.api_version(), "PartialObjectMetadata", &value)
+        }
         _ => encode_as(resource.api_version(), &resource.info.kind, &value),
     }
 }
@@ -50,7 +49,12 @@ pub(super) fn list(
         .collect();
     let items: Vec<&Value> = contents.iter().map(AsRef::as_ref).collect();
     match presentation {
-        Presentation::Metadata => encode_list(META, "PartialObjectMetadataList", metadata, &items),
+        Presentation::Metadata(version) => encode_list(
+            version.api_version(),
+            "PartialObjectMetadataList",
+            metadata,
+            &items,
+        ),
         _ => encode_list(
             resource.api_version(),
             &resource.info.list_kind,
@@ -84,7 +88,7 @@ fn content<'a>(
     presentation: Presentation,
 ) -> Cow<'a, Value> {
     let is_stored_so = resource.view == View::Same && resource.is_up_to_date(stored);
-    if is_stored_so || presentation == Presentation::Metadata {
+    if is_stored_so || matches!(presentation, Presentation::Metadata(_)) {
         Cow::Borrowed(stored.value())
     } else {
         Cow::Owned(in_version(resource, stored))

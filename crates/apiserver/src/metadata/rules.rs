@@ -10,6 +10,12 @@ use crate::status::FieldError;
 /// The maximum size of all annotations together: 256 KiB.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
+/// The maximum length of the name of a field manager, in bytes.
+pub(crate) const MAX_MANAGER: usize = 128;
+
+/// The maximum length of the name of a subresource in `managedFields`, in bytes.
+const MAX_SUBRESOURCE: usize = 256;
+
 /// The standard finalizers of Kubernetes without a domain.
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
@@ -84,6 +90,34 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
         ));
     }
     contents(metadata, finalizers, &mut errors);
+    managers(metadata, &mut errors);
+    errors
+}
+
+/// Adds the errors in the names of managers and subresources in `managedFields`.
+fn managers(metadata: &Value, errors: &mut Vec<FieldError>) {
+    let entries = metadata.get("managedFields").and_then(Value::as_array);
+    for (at, entry) in entries.into_iter().flatten().enumerate() {
+        let path = |field: &str| format!("metadata.managedFields[{at}].{field}");
+        let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+        errors.extend(field_manager(text("manager"), &path("manager")));
+        if text("subresource").len() > MAX_SUBRESOURCE {
+            errors.push(FieldError::too_long(path("subresource"), MAX_SUBRESOURCE));
+        }
+    }
+}
+
+/// Returns the errors in the name of a field manager.
+pub(crate) fn field_manager(name: &str, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if name.len() > MAX_MANAGER {
+        errors.push(FieldError::too_long(path, MAX_MANAGER));
+    }
+    for (at, c) in name.char_indices().filter(|(_, c)| c.is_control()) {
+        let code = u32::from(c);
+        let why = format!("invalid character U+{code:04X} (at position {at})");
+        errors.push(FieldError::invalid(path, &name.into(), why));
+    }
     errors
 }
 

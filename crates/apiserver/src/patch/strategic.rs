@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::{go_map, go_value};
 use crate::managed::{go_type, shown};
+use crate::status::Status;
 use crate::typed::{Field, FieldType, Struct, named};
 
 /// The directive that replaces or deletes a map or list: `replace` or `delete`.
@@ -21,6 +23,15 @@ const ORDER: &str = "$setElementOrder/";
 /// The prefix of the directive with the items to remove from a list of scalars.
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
+/// A strategic merge patch that cannot be applied, with the message of Kubernetes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Error {
+    /// A directive has the wrong form: 400.
+    Malformed(&'static str),
+    /// The patch does not match its directives or its type: 500.
+    Unmergeable(String),
+}
+
 /// The effect of a patch on a list.
 #[derive(Clone, Copy)]
 enum List {
@@ -30,6 +41,23 @@ enum List {
     Set,
     /// The patch merges the items with the same value of this member.
     Keyed(&'static str),
+}
+
+// === impl Error ===
+
+impl From<String> for Error {
+    fn from(message: String) -> Self {
+        Self::Unmergeable(message)
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Malformed(message) => Self::bad_request(message),
+            Error::Unmergeable(message) => Self::untyped(message),
+        }
+    }
 }
 
 /// Returns the effect of a patch on the list in a field.
@@ -60,23 +88,29 @@ fn inside(shape: &FieldType) -> Option<&'static Struct> {
 ///
 /// # Errors
 ///
-/// The message of Kubernetes about an item without its merge key, or about an unknown directive.
+/// An item without its merge key, or a directive that is unknown or does not match the patch.
 pub(super) fn merge(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
     kind: Option<&'static Struct>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let field_of = |name: &str| kind.and_then(|kind| kind.fields.get(name));
-    if patch
-        .get(DIRECTIVE)
-        .is_some_and(|directive| directive == "replace")
-    {
-        target.clear();
+    match patch.get(DIRECTIVE) {
+        None => {}
+        Some(directive) if directive == "replace" => {
+            // The rest of the patch is not interpreted: not even a `null` is dropped.
+            target.clone_from(patch);
+            target.remove(DIRECTIVE);
+            return Ok(());
+        }
+        Some(directive) if directive == "delete" => {
+            target.clear();
+            return Ok(());
+        }
+        Some(directive) => return Err(unknown_directive(directive, patch).into()),
     }
-    if let Some(retained) = patch.get(RETAIN_KEYS).and_then(Value::as_array) {
-        let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
-        target.retain(|key, _| retained.contains(key.as_str()));
-    }
+    retain_keys(target, patch)?;
+    check_orders(patch, field_of)?;
     // The lists for which the patch specifies the order, before the merge.
     let ordered = patch.keys().filter_map(|key| key.strip_prefix(ORDER));
     let before = |target: &Map<String, Value>, key: &str| {
@@ -89,27 +123,15 @@ pub(super) fn merge(
         let inner_kind = field.and_then(|field| inside(&field.shape));
         match value {
             Value::Null => _ = target.remove(key),
-            Value::Object(patch) if patch.get(DIRECTIVE).is_some_and(|d| d == "delete") => {
-                target.remove(key);
-            }
-            Value::Object(_) if field.is_some_and(is_replaced) => {
-                let is_there = target.get(key).is_some_and(Value::is_object);
-                let value = if is_there {
-                    value.clone()
-                } else {
-                    plain(value)
-                };
-                target.insert(key.clone(), value);
-            }
-            Value::Object(patch) => {
-                let inner = target.entry(key).or_insert(Value::Null);
-                if !inner.is_object() {
-                    *inner = Map::new().into();
+            Value::Object(patch) => match target.get_mut(key) {
+                Some(inner @ Value::Object(_)) if field.is_some_and(is_replaced) => {
+                    *inner = value.clone();
                 }
-                if let Value::Object(inner) = inner {
-                    merge(inner, patch, inner_kind)?;
-                }
-            }
+                Some(Value::Object(inner)) => merge(inner, patch, inner_kind)?,
+                // A directive about an object that is not there has no effect.
+                _ if patch.contains_key(DIRECTIVE) => {}
+                _ => _ = target.insert(key.clone(), plain(value)),
+            },
             Value::Array(patch) => match target.get_mut(key) {
                 Some(Value::Array(list)) => merge_list(list_of(field), inner_kind, list, patch)?,
                 _ => _ = target.insert(key.clone(), plain_list(patch)),
@@ -142,13 +164,104 @@ pub(super) fn merge(
     Ok(())
 }
 
+/// Returns the message about a directive that is neither `replace` nor `delete`.
+fn unknown_directive(directive: &Value, patch: &Map<String, Value>) -> String {
+    let (directive, patch) = (go_string(directive), go_map(patch));
+    format!("unknown patch type: {directive} in map: {patch}")
+}
+
+/// Prints a value like Go does with `%s`: a value that is not a string with its type.
+fn go_string(value: &Value) -> String {
+    match value {
+        Value::Null => "%!s(<nil>)".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => format!("%!s({}={value})", go_type(value)),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(go_string).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(members) => {
+            let members = members.iter();
+            let members = members.map(|(name, value)| format!("{name}:{}", go_string(value)));
+            format!("map[{}]", members.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// Removes the members of `target` that the directive of `patch` does not retain.
+fn retain_keys(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Error> {
+    const MALFORMED: Error = Error::Malformed("invalid patch format of retainKeys");
+    let Some(retained) = patch.get(RETAIN_KEYS) else {
+        return Ok(());
+    };
+    let retained = retained.as_array().ok_or(MALFORMED)?;
+    let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    // The patch sets only members that are retained.
+    let mut set = patch
+        .iter()
+        .filter(|(key, value)| !key.starts_with('$') && !value.is_null());
+    if set.any(|(key, _)| !retained.contains(key.as_str())) {
+        return Err(MALFORMED);
+    }
+    target.retain(|key, _| retained.contains(key.as_str()));
+    Ok(())
+}
+
+/// Checks that the items of each list of `patch` have the order that the patch specifies.
+fn check_orders(
+    patch: &Map<String, Value>,
+    field_of: impl Fn(&str) -> Option<&'static Field>,
+) -> Result<(), Error> {
+    for (directive, wanted) in patch {
+        let Some(name) = directive.strip_prefix(ORDER) else {
+            continue;
+        };
+        let Some(order) = wanted.as_array() else {
+            let found = go_type(wanted);
+            return Err(format!("expected a []interface {{}}, but received a {found}").into());
+        };
+        let Some(items) = patch.get(name).and_then(Value::as_array) else {
+            continue;
+        };
+        let key = match list_of(field_of(name)) {
+            List::Keyed(key) => Some(key),
+            List::Set | List::Replaced => None,
+        };
+        if order.is_empty() {
+            continue;
+        }
+        if let Some(key) = key {
+            order
+                .iter()
+                .try_for_each(|item| key_of(item, key).map(drop))?;
+        }
+        let identity = |item: &'_ Value| match key {
+            Some(key) => item.get(key).cloned(),
+            None => Some(item.clone()),
+        };
+        let mut rest = order.iter();
+        let mut kept = items
+            .iter()
+            .filter(|item| key.is_none() || item.get(DIRECTIVE).is_none());
+        let is_in_order = kept.all(|item| rest.any(|wanted| identity(wanted) == identity(item)));
+        if !is_in_order {
+            let (items, order) = (go_value(&items.clone().into()), go_value(wanted));
+            return Err(format!(
+                "The order in patch list:\n{items}\n doesn't match $setElementOrder list:\n{order}\n"
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
 /// Merges `patch` into an existing list.
 fn merge_list(
     treatment: List,
     kind: Option<&'static Struct>,
     list: &mut Vec<Value>,
     patch: &[Value],
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let is_replaced = || patch.iter().any(|item| is_directive(item, "replace"));
     let key = match treatment {
         List::Replaced => {
@@ -178,11 +291,12 @@ fn merge_list(
                 deleted.insert(key_of(item, key)?);
             }
             Some(directive) if directive == "merge" => {
-                return Err("merging lists cannot yet be specified in the patch".to_owned());
+                let message = "merging lists cannot yet be specified in the patch";
+                return Err(message.to_owned().into());
             }
             Some(directive) if directive != "replace" => {
-                let (directive, item) = (shown(directive), shown(item));
-                return Err(format!("unknown patch type: {directive} in map: {item}"));
+                let item = item.as_object().cloned().unwrap_or_default();
+                return Err(unknown_directive(directive, &item).into());
             }
             _ => {}
         }
@@ -257,7 +371,7 @@ fn plain(value: &Value) -> Value {
         Value::Object(patch) => {
             let members = patch.iter();
             let members = members.filter(|(key, value)| {
-                !key.starts_with('$') && !value.is_null() && !is_directive(value, "delete")
+                !key.starts_with('$') && !value.is_null() && value.get(DIRECTIVE).is_none()
             });
             let members = members.map(|(key, value)| (key.clone(), plain(value)));
             Value::Object(members.collect())
@@ -275,7 +389,7 @@ fn plain_list(items: &[Value]) -> Value {
 fn plain_items(items: &[Value]) -> impl Iterator<Item = Value> {
     let items = items.iter();
     items
-        .filter(|item| !is_directive(item, "delete") && !is_directive(item, "replace"))
+        .filter(|item| item.get(DIRECTIVE).is_none())
         .map(plain)
 }
 
@@ -391,7 +505,7 @@ mod tests {
             "core.v1.Pod",
             json!({ "a": { "b": 1 }, "c": { "d": 1 } }),
             &json!({ "a": { "$patch": "replace", "x": 1 }, "c": { "$patch": "delete" } }),
-            &json!({ "a": { "x": 1 } }),
+            &json!({ "a": { "x": 1 }, "c": {} }),
         );
         check(
             "meta.v1.ObjectMeta",

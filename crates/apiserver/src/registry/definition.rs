@@ -10,7 +10,7 @@ use super::{
     DefaultPropagation, Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View,
 };
 use crate::managed::Types;
-use crate::metadata::{self, Finalizers, NameRule};
+use crate::metadata::{Finalizers, NameRule};
 use crate::schema::{Limits, PatternMemory, Schema};
 use crate::selector::SelectableField;
 use crate::table::Columns;
@@ -23,6 +23,9 @@ use priority::Priority;
 
 /// The finalizer that delays the deletion of a definition until the objects of its kind are removed.
 pub(crate) const CRD_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The default port of the service of a conversion webhook: that of HTTPS.
+const WEBHOOK_PORT: u16 = 443;
 
 /// The verbs of custom resources, in the order of kube-apiserver.
 const VERBS: &[&str] = &[
@@ -56,11 +59,22 @@ impl<'a> Definition<'a> {
             .pointer("/spec/names/kind")
             .and_then(Value::as_str)
             .map(str::to_owned);
+        let stored = object.pointer("/status/storedVersions");
+        let stored = stored.and_then(Value::as_array);
+        if stored.is_none_or(Vec::is_empty) {
+            Self::add_storage_version(object);
+        }
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
             return;
         };
         spec.entry("conversion")
             .or_insert_with(|| json!({ "strategy": "None" }));
+        let service = spec
+            .get_mut("conversion")
+            .and_then(|conversion| conversion.pointer_mut("/webhook/clientConfig/service"));
+        if let Some(service) = service.and_then(Value::as_object_mut) {
+            service.entry("port").or_insert_with(|| WEBHOOK_PORT.into());
+        }
         let names = spec.get_mut("names").and_then(Value::as_object_mut);
         if let (Some(names), Some(kind)) = (names, kind) {
             names
@@ -69,6 +83,20 @@ impl<'a> Definition<'a> {
             names
                 .entry("listKind")
                 .or_insert_with(|| format!("{kind}List").into());
+        }
+    }
+
+    /// Adds the storage version to `status.storedVersions`.
+    pub(crate) fn add_storage_version(object: &mut Value) {
+        let version = Definition::of(object).storage_version().to_owned();
+        if version.is_empty() {
+            return;
+        }
+        let stored = object.pointer_mut("/status/storedVersions");
+        match stored.and_then(Value::as_array_mut) {
+            Some(stored) if stored.iter().any(|stored| *stored == version) => {}
+            Some(stored) => stored.push(version.into()),
+            None => object["status"]["storedVersions"] = json!([version]),
         }
     }
 
@@ -93,6 +121,10 @@ impl<'a> Definition<'a> {
 
     /// Returns whether the definition is established.
     pub(crate) fn is_established(&self) -> bool {
+        self.has_condition("Established")
+    }
+
+    fn has_condition(&self, name: &str) -> bool {
         let conditions = self
             .object
             .pointer("/status/conditions")
@@ -100,7 +132,7 @@ impl<'a> Definition<'a> {
         conditions
             .into_iter()
             .flatten()
-            .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+            .any(|condition| condition["type"] == name && condition["status"] == "True")
     }
 
     /// Returns a resource for each served version, the preferred version first.
@@ -161,7 +193,7 @@ impl<'a> Definition<'a> {
                     stored_schema_number: number,
                     field_types: Some(field_types.clone()),
                     columns: Columns::from_crd(version.get("additionalPrinterColumns")),
-                    is_closing: !metadata::text(self.object, "deletionTimestamp").is_empty(),
+                    is_closing: self.has_condition("Terminating"),
                     derived: Derived::default(),
                 })
             })
@@ -201,12 +233,28 @@ impl<'a> Definition<'a> {
             storage: version["storage"] == true,
             custom: true,
             deprecation: (version["deprecated"] == true).then(|| {
-                version["deprecationWarning"].as_str().map_or_else(
-                    || format!("{}/{name} {kind} is deprecated", self.group()),
-                    str::to_owned,
-                )
+                let warning = version["deprecationWarning"].as_str();
+                warning.map_or_else(|| self.default_warning(name), str::to_owned)
             }),
             open_api_schema: version.pointer("/schema/openAPIV3Schema").cloned(),
+        }
+    }
+
+    /// Returns the warning about a deprecated version that does not define one. It names the most
+    /// preferred version that is newer, served and not deprecated.
+    fn default_warning(&self, name: &str) -> String {
+        let (group, kind) = (self.group(), self.text("names/kind"));
+        let own = Priority::of(name);
+        let current = self.versions().iter().filter(|version| {
+            version["served"] == true && version.get("deprecated") != Some(&Value::Bool(true))
+        });
+        let current = current.filter_map(|version| version["name"].as_str());
+        let newer = current.map(|name| (Priority::of(name), name));
+        let newest = newer.filter(|(priority, _)| *priority < own).min();
+        let warning = format!("{group}/{name} {kind} is deprecated");
+        match newest {
+            Some((_, newest)) => format!("{warning}; use {group}/{newest} {kind}"),
+            None => warning,
         }
     }
 

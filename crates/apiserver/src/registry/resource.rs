@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{ResourceInfo, Rules, View};
 use crate::managed::{self, Shape, Versions};
 use crate::schema::Schema;
+use crate::selector::Selector;
 use crate::status::About;
 use crate::store::{Stored, Table};
 use crate::table::Columns;
@@ -155,6 +156,14 @@ impl Resource {
         // are too large, only a part of them is added.
         _ = schema.default(&mut object);
         Some(object)
+    }
+
+    /// Returns whether `selector` selects a stored object. A field selector reads the object as a
+    /// response shows it, in the current schema.
+    pub(crate) fn selects(&self, selector: &Selector, stored: &Stored) -> bool {
+        let reads_contents = selector.fields.reads_contents();
+        let migrated = reads_contents.then(|| self.migrated(stored)).flatten();
+        selector.matches(migrated.as_ref().unwrap_or_else(|| stored.value()))
     }
 }
 

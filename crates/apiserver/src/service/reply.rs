@@ -299,6 +299,11 @@ pub(crate) fn stream(
     response
 }
 
+/// Adds warnings about the resource to the headers, before those about the object.
+pub(crate) fn warn_first(response: &mut Response<ResponseBody>, warnings: &[String]) {
+    super::warnings::add_first(response.headers_mut(), warnings);
+}
+
 /// Adds warnings for the user of the client to the headers.
 pub(crate) fn warn(response: &mut Response<ResponseBody>, warnings: &[String]) {
     super::warnings::add(response.headers_mut(), warnings);

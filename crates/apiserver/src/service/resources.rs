@@ -86,16 +86,7 @@ pub(super) async fn respond(
         Ok(response) => response,
         Err(status) => reply::refusal(&status),
     };
-    if deprecation.is_some() {
-        // As on the real server, this warning comes before those about the body.
-        let headers = response.headers_mut();
-        let others: Vec<_> = headers.get_all(WARNING).iter().cloned().collect();
-        headers.remove(WARNING);
-        reply::warn(&mut response, deprecation.as_slice());
-        for other in others {
-            response.headers_mut().append(WARNING, other);
-        }
-    }
+    reply::warn_first(&mut response, deprecation.as_slice());
     Ok(response)
 }
 

@@ -47,6 +47,20 @@ pub(super) fn add(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
+/// Adds a header for each warning in front of the other warnings: those about the resource come
+/// before those about the object.
+pub(super) fn add_first(headers: &mut HeaderMap, warnings: &[String]) {
+    if warnings.is_empty() {
+        return;
+    }
+    let others: Vec<_> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    add(headers, warnings);
+    for other in others {
+        headers.append(WARNING, other);
+    }
+}
+
 /// Returns the header of one warning; `None` if `text` has characters that a header cannot contain.
 fn header(text: &str) -> Option<HeaderValue> {
     let quoted = text.replace('\\', r"\\").replace('"', "\\\"");

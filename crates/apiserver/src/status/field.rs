@@ -1,7 +1,7 @@
 //! Validation errors of the fields of an object, which a 422 response lists.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
@@ -248,11 +248,36 @@ impl fmt::Display for FieldError {
 impl std::error::Error for FieldError {}
 
 fn rendered(value: &Value) -> String {
-    // Go and JSON quote the usual strings in the same way.
-    match value.as_f64().filter(|_| value.is_f64()) {
-        Some(float) => float_text(float),
-        None => value.to_string(),
+    if let Some(float) = value.as_f64().filter(|_| value.is_f64()) {
+        return float_text(float);
     }
+    match value.as_str() {
+        Some(text) if text.contains(char::is_control) => quoted(text),
+        // Go and JSON quote the usual strings in the same way.
+        _ => value.to_string(),
+    }
+}
+
+/// Quotes a string as Go does, which has other escapes for control characters than JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        // Writing to a `String` cannot fail.
+        _ = match c {
+            '"' | '\\' => write!(quoted, "\\{c}"),
+            '\u{7}' => write!(quoted, "\\a"),
+            '\u{8}' => write!(quoted, "\\b"),
+            '\t' => write!(quoted, "\\t"),
+            '\n' => write!(quoted, "\\n"),
+            '\u{b}' => write!(quoted, "\\v"),
+            '\u{c}' => write!(quoted, "\\f"),
+            '\r' => write!(quoted, "\\r"),
+            c if c.is_ascii_control() => write!(quoted, "\\x{:02x}", u32::from(c)),
+            c if c.is_control() => write!(quoted, "\\u{:04x}", u32::from(c)),
+            c => write!(quoted, "{c}"),
+        };
+    }
+    quoted + "\""
 }
 
 /// Formats one error as its message, and several errors as a list in brackets.
@@ -290,6 +315,10 @@ mod tests {
             (
                 FieldError::invalid("spec.x", &json!("y"), "no"),
                 r#"spec.x: Invalid value: "y": no"#,
+            ),
+            (
+                FieldError::invalid("spec.x", &json!("\u{1}\u{7f}\u{85}\n\u{b}\"é"), "no"),
+                r#"spec.x: Invalid value: "\x01\x7f\u0085\n\v\"é": no"#,
             ),
             (
                 FieldError::invalid("spec.x", &json!(3), "no"),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Columns, IncludeObject};
+use super::{Columns, IncludeObject, MetaVersion};
 
 /// Rows of docs/apiserver.md: 53.
 #[test]
@@ -12,7 +12,13 @@ fn a_table_has_columns_rows_and_list_metadata() {
         "metadata": {"name": "c", "creationTimestamp": "2024-01-01T00:00:00Z"}});
     let meta = json!({"resourceVersion": "7", "continue": "x", "selfLink": "no"});
     let columns = Columns::builtin("", "configmaps");
-    let table = columns.table(&[&object], &meta, IncludeObject::default(), now());
+    let table = columns.table(
+        &[&object],
+        &meta,
+        IncludeObject::default(),
+        MetaVersion::V1,
+        now(),
+    );
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["apiVersion"], "meta.k8s.io/v1");
     assert_eq!(
@@ -25,9 +31,21 @@ fn a_table_has_columns_rows_and_list_metadata() {
         json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
                "metadata": {"name": "c", "creationTimestamp": "2024-01-01T00:00:00Z"}})
     );
-    let whole = columns.table(&[&object], &meta, IncludeObject::Object, now());
+    let whole = columns.table(
+        &[&object],
+        &meta,
+        IncludeObject::Object,
+        MetaVersion::V1,
+        now(),
+    );
     assert_eq!(whole["rows"][0]["object"], object);
-    let nothing = columns.table(&[&object], &meta, IncludeObject::None, now());
+    let nothing = columns.table(
+        &[&object],
+        &meta,
+        IncludeObject::None,
+        MetaVersion::V1,
+        now(),
+    );
     assert_eq!(nothing["rows"][0]["object"], Value::Null);
 }
 
@@ -93,8 +111,13 @@ fn the_status_of_a_pod_follows_from_its_containers() {
     };
     let cells = |status: Value| {
         let object = pod(status);
-        let table =
-            Columns::builtin("", "pods").table(&[&object], &json!({}), IncludeObject::None, now());
+        let table = Columns::builtin("", "pods").table(
+            &[&object],
+            &json!({}),
+            IncludeObject::None,
+            MetaVersion::V1,
+            now(),
+        );
         let cells = &table["rows"][0]["cells"];
         format!(
             "{} {} {}",
@@ -233,7 +256,13 @@ fn now() -> Timestamp {
 /// The columns are called `names`, spaces written as `_`, and `object` has `cells`.
 #[track_caller]
 fn check(columns: &Columns, object: &Value, names: &str, cells: &Value) {
-    let table = columns.table(&[object], &json!({}), IncludeObject::None, now());
+    let table = columns.table(
+        &[object],
+        &json!({}),
+        IncludeObject::None,
+        MetaVersion::V1,
+        now(),
+    );
     let definitions = table["columnDefinitions"]
         .as_array()
         .expect("there are definitions");

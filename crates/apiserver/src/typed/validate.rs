@@ -37,6 +37,7 @@ mod update;
 mod volume;
 mod workload;
 
+pub(crate) use admission::conversion_client;
 use faults::{At, Faults, percent};
 pub(crate) use service::is_external;
 pub(crate) use signing::invalid_certificate;

@@ -1,7 +1,7 @@
 //! Content negotiation: selects the encoding and the presentation of a response. *(pure)*
 
 use crate::status::Status;
-use crate::table::IncludeObject;
+use crate::table::{IncludeObject, MetaVersion};
 
 use super::Query;
 
@@ -36,9 +36,9 @@ pub(crate) enum Presentation {
     /// Complete objects.
     Object,
     /// `metadata` only, as `PartialObjectMetadata`.
-    Metadata,
+    Metadata(MetaVersion),
     /// The rows of a `Table`, which kubectl prints.
-    Table(IncludeObject),
+    Table(IncludeObject, MetaVersion),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,8 +101,8 @@ impl Accept {
             }
             let has_protobuf = match presentation {
                 Presentation::Object => typed,
-                Presentation::Metadata => true,
-                Presentation::Table(_) => false,
+                Presentation::Metadata(_) => true,
+                Presentation::Table(..) => false,
             };
             if range.is_protobuf() && has_protobuf {
                 let mut others = self.ranges.iter().skip(at + 1);
@@ -173,12 +173,16 @@ impl Format {
 impl MediaRange {
     /// Returns the presentation that this media range requests; `None` if it is not supported.
     fn presentation(&self, query: &Query, list: bool) -> Option<Presentation> {
-        let meta = self.get("g") == "meta.k8s.io" && self.get("v") == "v1";
-        match self.get("as") {
-            "" => Some(Presentation::Object),
-            "Table" if meta => Some(Presentation::Table(include_object(query))),
-            "PartialObjectMetadata" if meta && !list => Some(Presentation::Metadata),
-            "PartialObjectMetadataList" if meta && list => Some(Presentation::Metadata),
+        let kind = self.get("as");
+        if kind.is_empty() {
+            return Some(Presentation::Object);
+        }
+        let version = MetaVersion::parse(self.get("v"));
+        let version = version.filter(|_| self.get("g") == "meta.k8s.io")?;
+        match kind {
+            "Table" => Some(Presentation::Table(include_object(query), version)),
+            "PartialObjectMetadata" if !list => Some(Presentation::Metadata(version)),
+            "PartialObjectMetadataList" if list => Some(Presentation::Metadata(version)),
             _ => None,
         }
     }
@@ -230,7 +234,7 @@ fn include_object(query: &Query) -> IncludeObject {
 
 #[cfg(test)]
 mod tests {
-    use super::{Accept, Encoding, Format, IncludeObject, Presentation, Query};
+    use super::{Accept, Encoding, Format, IncludeObject, MetaVersion, Presentation, Query};
 
     #[test]
     fn the_first_supported_media_type_is_sent() {
@@ -245,7 +249,9 @@ mod tests {
         let json = |presentation| Some((presentation, Encoding::Json));
         let bytes = |presentation, or_json| Some((presentation, Encoding::Protobuf { or_json }));
         let object = Presentation::Object;
-        let partial = Presentation::Metadata;
+        let partial = Presentation::Metadata(MetaVersion::V1);
+        let table = |version| Presentation::Table(IncludeObject::Metadata, version);
+        let beta = "application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io";
         for (header, list, typed, expected) in [
             ("application/json", true, true, json(object)),
             ("*/*", true, true, json(object)),
@@ -257,13 +263,26 @@ mod tests {
                 true,
                 bytes(object, true),
             ),
+            (kubectl, true, true, json(table(MetaVersion::V1))),
             (
-                kubectl,
+                "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
                 true,
                 true,
-                json(Presentation::Table(IncludeObject::Metadata)),
+                json(table(MetaVersion::V1Beta1)),
+            ),
+            (
+                "application/json;as=Table;v=v2;g=meta.k8s.io",
+                true,
+                true,
+                None,
             ),
             (metadata, false, true, json(partial)),
+            (
+                beta,
+                false,
+                true,
+                json(Presentation::Metadata(MetaVersion::V1Beta1)),
+            ),
             (metadata_list, true, true, json(partial)),
             (metadata, true, true, None),
             (protobuf_metadata, false, false, bytes(partial, false)),

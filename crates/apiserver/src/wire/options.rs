@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::Query;
+use crate::metadata::{self, MAX_MANAGER};
 use crate::status::{FieldError, Status};
 
 #[cfg(test)]
@@ -67,9 +68,6 @@ pub(crate) enum WriteKind {
     /// Server-side apply, which requires a field manager and allows `force`.
     Apply,
 }
-
-/// The maximum length of the name of a field manager, in bytes.
-const MAX_MANAGER: usize = 128;
 
 /// The handling of fields that the schema does not define. They are dropped in each case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -262,16 +260,7 @@ impl WriteOptions {
                 "may not be specified for non-apply patch",
             ));
         }
-        if manager.len() > MAX_MANAGER {
-            errors.push(FieldError::too_long("fieldManager", MAX_MANAGER));
-        }
-        for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
-            let why = format!(
-                "invalid character U+{:04X} (at position {at})",
-                u32::from(c)
-            );
-            errors.push(FieldError::invalid("fieldManager", &manager.into(), why));
-        }
+        errors.extend(metadata::field_manager(manager, "fieldManager"));
         let dry_run = dry_run(query.get("dryRun"), &mut errors);
         let validation = query.get("fieldValidation");
         let known = ["", "Ignore", "Strict", "Warn"];

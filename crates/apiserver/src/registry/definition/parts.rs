@@ -53,8 +53,19 @@ impl Definition<'_> {
             if let Some(path) = path("subresources") {
                 scale(version.pointer("/subresources/scale"), &path, errors);
             }
-            if let Some(path) = path("selectableFields") {
-                selectable_fields(version, &path, errors);
+            let fields = version.get("selectableFields");
+            match path("selectableFields") {
+                // As in Kubernetes, fields that all versions share need a schema that they share.
+                Some(path)
+                    if shared("selectableFields")
+                        && !shared("schema")
+                        && !items(fields).is_empty() =>
+                {
+                    let why = "may only be set when validations.schema is included";
+                    errors.push(FieldError::invalid(path, &"".into(), why));
+                }
+                Some(path) => selectable_fields(version, &path, errors),
+                None => {}
             }
             deprecation(version, &format!("spec.versions[{at}]"), errors);
         }

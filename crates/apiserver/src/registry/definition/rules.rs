@@ -6,6 +6,7 @@ use super::Definition;
 use crate::metadata::{self, NameRule};
 use crate::schema::{Limits, PatternMemory, Schema};
 use crate::status::FieldError;
+use crate::typed;
 
 // === impl Definition ===
 
@@ -57,37 +58,51 @@ impl<'a> Definition<'a> {
                  spec.versions[*].schema instead",
             ));
         }
-        let strategy = object
-            .pointer("/spec/conversion/strategy")
-            .and_then(Value::as_str);
-        match strategy {
-            None | Some("None") => {}
-            Some("Webhook") => definition.validate_webhook(&mut errors),
-            Some(other) => errors.push(FieldError::not_supported(
-                "spec.conversion.strategy",
-                &other.into(),
-                ["None", "Webhook"],
-            )),
-        }
+        definition.validate_conversion(&mut errors);
         definition.validate_versions(memory, &mut errors);
         definition.validate_parts(&mut errors);
         errors
     }
 
     /// The server stores a conversion webhook and does not call it: it converts like `None`.
-    fn validate_webhook(&self, errors: &mut Vec<FieldError>) {
-        let webhook = self.object.pointer("/spec/conversion/webhook");
-        let part = |field: &str| webhook.and_then(|webhook| webhook.get(field));
-        if part("clientConfig").is_none() {
-            errors.push(FieldError::required(
-                "spec.conversion.webhookClientConfig",
-                "required when strategy is set to Webhook",
-            ));
+    fn validate_conversion(&self, errors: &mut Vec<FieldError>) {
+        const CLIENT: &str = "spec.conversion.webhookClientConfig";
+        const REVIEWS: &str = "spec.conversion.conversionReviewVersions";
+        let Some(conversion) = self.object.pointer("/spec/conversion") else {
+            return;
+        };
+        let webhook = conversion.get("webhook");
+        let part = |field: &str| webhook?.get(field).filter(|value| !value.is_null());
+        let (client, reviews) = (part("clientConfig"), part("conversionReviewVersions"));
+        let reviews = reviews
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice);
+        let strategy = conversion.get("strategy").and_then(Value::as_str);
+        match strategy.unwrap_or_default() {
+            "Webhook" => {
+                match client {
+                    Some(client) => errors.extend(typed::conversion_client(client, CLIENT)),
+                    None => errors.push(FieldError::required(
+                        CLIENT,
+                        "required when strategy is set to Webhook",
+                    )),
+                }
+                review_versions(reviews, REVIEWS, errors);
+                return;
+            }
+            "None" => {}
+            "" => errors.push(FieldError::required("spec.conversion.strategy", "")),
+            other => errors.push(FieldError::not_supported(
+                "spec.conversion.strategy",
+                &other.into(),
+                ["None", "Webhook"],
+            )),
         }
-        let versions = part("conversionReviewVersions").and_then(Value::as_array);
-        if versions.is_none_or(Vec::is_empty) {
-            let path = "spec.conversion.conversionReviewVersions";
-            errors.push(FieldError::required(path, ""));
+        for (path, is_set) in [(CLIENT, client.is_some()), (REVIEWS, !reviews.is_empty())] {
+            if is_set {
+                let why = "should not be set when strategy is not set to Webhook";
+                errors.push(FieldError::forbidden(path, why));
+            }
         }
     }
 
@@ -161,6 +176,27 @@ impl<'a> Definition<'a> {
         }
     }
 
+    /// Returns an error for each version in `status.storedVersions` that the definition does not
+    /// have: stored objects may still be in this version.
+    pub(crate) fn dropped_versions(&self) -> Vec<FieldError> {
+        let stored = self.object.pointer("/status/storedVersions");
+        let stored = stored.and_then(Value::as_array).into_iter().flatten();
+        let has = |name: &Value| self.versions().iter().any(|it| it["name"] == *name);
+        stored
+            .enumerate()
+            .filter(|(_, name)| !has(name))
+            .map(|(at, name)| {
+                let version = name.as_str().unwrap_or_default();
+                let detail = format!(
+                    "missing from spec.versions; {version} was previously a storage version, and \
+                     must remain in spec.versions until a storage migration ensures no data remains \
+                     persisted in {version} and removes {version} from status.storedVersions"
+                );
+                FieldError::invalid(format!("status.storedVersions[{at}]"), name, detail)
+            })
+            .collect()
+    }
+
     /// Returns errors for the immutable fields of an established definition that `object` changes.
     pub(crate) fn frozen(&self, object: &Value) -> Vec<FieldError> {
         let fields = ["group", "scope", "names/plural", "names/kind"];
@@ -177,5 +213,25 @@ impl<'a> Definition<'a> {
                 FieldError::invalid(path, value, "field is immutable")
             })
             .collect()
+    }
+}
+
+/// Checks the versions of `ConversionReview` that a webhook accepts.
+fn review_versions(versions: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+    if versions.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    for (at, version) in versions.iter().enumerate() {
+        let path = format!("{path}[{at}]");
+        if versions[..at].contains(version) {
+            errors.push(FieldError::invalid(path, version, "duplicate version"));
+        } else if let Some(why) = NameRule::Label1035.check(version.as_str().unwrap_or_default()) {
+            errors.push(FieldError::invalid(path, version, why));
+        }
+    }
+    if !versions.iter().any(|it| it == "v1" || it == "v1beta1") {
+        let why = "must include at least one of v1, v1beta1";
+        errors.push(FieldError::invalid(path, &versions.to_vec().into(), why));
     }
 }

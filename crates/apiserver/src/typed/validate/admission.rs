@@ -67,6 +67,21 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
     });
 }
 
+/// Returns the errors in the configuration at `path` of the client of a conversion webhook.
+pub(crate) fn conversion_client(config: &Value, path: &str) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    let at = At {
+        value: config,
+        path,
+    };
+    match (at.get("url"), at.get("service")) {
+        (Some(_), None) => url(at, &mut faults),
+        (None, Some(_)) => at.inner("service", |at| service(at, &mut faults)),
+        _ => faults.required(path, "exactly one of url or service is required"),
+    }
+    faults.0
+}
+
 /// The service of a webhook.
 fn service(at: At<'_>, faults: &mut Faults) {
     // The real server's error names the other field.

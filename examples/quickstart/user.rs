@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Deployment, Error, Website, WebsiteSpec};
 
 /// Installs the kind, as `kubectl apply` does on a cluster.
-pub async fn install_crd(client: &Client) -> Result<(), Error> {
+pub(super) async fn install_crd(client: &Client) -> Result<(), Error> {
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     crds.create(&PostParams::default(), &Website::crd()).await?;
     await_condition(crds, Website::crd_name(), is_crd_established()).await?;
@@ -20,7 +20,7 @@ pub async fn install_crd(client: &Client) -> Result<(), Error> {
 }
 
 /// Plays the user for at most 30 seconds, and then stops the operator.
-pub async fn run(client: Client, stop: CancellationToken) -> Result<(), Error> {
+pub(super) async fn run(client: Client, stop: CancellationToken) -> Result<(), Error> {
     let _stopped_at_the_end = stop.drop_guard();
     tokio::time::timeout(Duration::from_secs(30), act(client))
         .await
@@ -70,7 +70,7 @@ async fn act(client: Client) -> Result<(), Error> {
 }
 
 /// Prints how often the operator has reconciled a website, as Prometheus reads it.
-pub fn print_metrics(registry: &prometheus::Registry) -> Result<(), Error> {
+pub(super) fn print_metrics(registry: &prometheus::Registry) -> Result<(), Error> {
     let metrics = prometheus::TextEncoder::new().encode_to_string(&registry.gather())?;
     let calls = metrics
         .lines()

@@ -133,7 +133,7 @@ on_both_servers! {
         }
         let local = json!({ "url": "https://localhost:9/convert" });
         for (conversion, told) in [
-            (json!({}), r#"spec.conversion.strategy: Required value"#),
+            (json!({}), "spec.conversion.strategy: Required value"),
             (json!({ "strategy": "Webhook" }), "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook"),
             (webhook(json!({}), json!(["v1"])), "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required"),
             (webhook(json!({ "url": "https://localhost", "service": { "name": "s", "namespace": "n" } }), json!(["v1"])), "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required"),

@@ -220,7 +220,7 @@ mod tests {
             rate: 100,
             hot: 1000,
         };
-        let (others, hot) = count(&indexes(updates).await);
+        let (others, hot) = count(&updated(updates).await);
         assert_eq!(others, 3);
         // The first and the last update of the other objects are 20 ms apart.
         assert!((19..=22).contains(&hot), "{hot}");

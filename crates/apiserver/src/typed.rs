@@ -1,14 +1,14 @@
-//! The types of the built-in kinds, as Go has them. *(pure)*
+//! The types of the built-in kinds, as in Go. *(pure)*
 //!
-//! A table that `cargo xtask openapi` generates says which fields each type has. By it a body
-//! is decoded as a Go program decodes it: a field of the wrong type is an error in Go's words,
-//! unknown fields are dropped and named, defaults are filled in, and what remains is the JSON
-//! that Go writes for the object, with its empty objects and `null`s.
+//! `cargo xtask openapi` generates a table of the fields of each type. A body is decoded with this
+//! table like in Go: a field of the wrong type causes Go's error, unknown fields are dropped and
+//! reported, and defaults are filled in. The result is the JSON that Go writes for the object,
+//! with its empty objects and `null`s.
 //!
 //! # Guarantees
 //!
-//! - Nothing is read when a server starts. Each type is read when an object first has it.
-//! - Decoding a decoded object changes nothing.
+//! - Each type is parsed when an object first has it, and none when a server starts.
+//! - Decoding is idempotent.
 //! - Memory is bounded by that of the body: what is filled in is bounded by the number of
 //!   objects that the body has.
 

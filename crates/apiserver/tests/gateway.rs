@@ -41,7 +41,7 @@ fn manifests(folder: &str) -> Result<Vec<Value>, Box<dyn Error>> {
     Ok(objects)
 }
 
-/// Where objects of this kind are created.
+/// The URL at which objects of this kind are created.
 fn collection(object: &Value, resources: &[(String, String, bool)]) -> Option<String> {
     let (version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
     let (_, plural, namespaced) = resources.iter().find(|(known, ..)| known == kind)?;

@@ -267,7 +267,7 @@ async fn a_health_check_port_is_not_allocated_twice() {
     assert!(why.ends_with("provided port is already allocated"), "{why}");
 }
 
-/// What a service has no more when its type changes is given back.
+/// A service releases the values that its new type does not need.
 #[tokio::test]
 async fn a_service_that_loses_its_address_releases_it() {
     let server = ApiServer::new();

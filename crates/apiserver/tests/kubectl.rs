@@ -118,7 +118,7 @@ async fn kubectl_gets_watches_describes_applies_and_deletes() -> Result<(), Box<
             .contains("first")
     );
 
-    // Two containers, of which the second apply names one anew.
+    // Two containers. The second apply renames one of them.
     let manifest = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("deployment.json");
     let file = manifest.to_str().ok_or("a path")?;
     for image in ["one", "two"] {

@@ -80,7 +80,7 @@ async fn a_service_account_token_is_valid_until_it_expires() {
     assert_eq!(parts.status, 401);
 }
 
-/// The authorizer is asked for each user and group that a request impersonates.
+/// The authorizer is called for each user and group that a request impersonates.
 #[tokio::test(start_paused = true)]
 async fn a_request_impersonates_only_users_and_groups_that_the_authorizer_allows() {
     let server = ApiServer::builder()

@@ -200,7 +200,7 @@ proptest! {
         runtime.block_on(async {
             let server = ApiServer::new();
             let request = Request::get(format!("/{path}?{query}")).body(Full::default());
-            // What isn't a URL doesn't reach the server.
+            // Invalid URLs do not reach the server.
             if let Ok(request) = request {
                 // A watch ends by itself, in virtual time.
                 answer(&server, request).await;

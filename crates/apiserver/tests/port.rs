@@ -122,7 +122,7 @@ async fn a_port_closes_though_clients_do_not_read_or_do_not_finish_a_request() {
         });
         let (code, _) = request(&server, Method::POST, maps, Some(&map)).await;
         assert_eq!(code, 201);
-        // Lets the connections take what they can.
+        // Lets the connections read as much as they can.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }

@@ -52,7 +52,7 @@ async fn ten_thousand_objects_are_listed_at_once_and_in_pages() -> Result<(), ku
             Some(token) => page = ListParams::default().limit(500).continue_token(&token),
             None => break,
         }
-        // What is written between two pages is in none of them.
+        // Objects that are created between two pages are in no page.
         maps.create(&PostParams::default(), &configmap(OBJECTS + names.len()))
             .await?;
     }

@@ -11,7 +11,7 @@ use support::{open_unread, request, resident};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// How many watches there are; `WINDLASS_WATCHES` sets another number.
+/// The number of watches. `WINDLASS_WATCHES` sets another number.
 fn watches() -> usize {
     let number = std::env::var("WINDLASS_WATCHES").ok();
     number.and_then(|text| text.parse().ok()).unwrap_or(100)
@@ -58,7 +58,7 @@ async fn watches_that_are_never_read_hold_a_bounded_number_of_bytes() {
     };
     let count = watches();
     write(&server, "before").await;
-    // What the objects and their history take.
+    // The memory of the objects and their history.
     let before = resident().unwrap_or_default();
     let objects = before.saturating_sub(start);
 
@@ -80,7 +80,7 @@ async fn watches_that_are_never_read_hold_a_bounded_number_of_bytes() {
         held < 100 * 1024,
         "{held} bytes for each watch that is not read"
     );
-    // What the allocator keeps of the first round is used again by the second one.
+    // The second round reuses the memory that the allocator kept after the first round.
     let left = second_closed.saturating_sub(closed).saturating_sub(objects) / count;
     assert!(
         left < 20 * 1024,

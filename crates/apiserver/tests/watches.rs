@@ -387,7 +387,7 @@ async fn a_watch_with_a_backlog_ends_in_time_with_a_bookmark() {
         JSON,
     )
     .await;
-    // Whatever is read, more is written.
+    // Writes continue while the test reads.
     let mut number = 0;
     let mut write_more = async || {
         for _ in 0..300 {
@@ -456,7 +456,8 @@ async fn a_watch_begins_with_the_objects_as_they_were_though_they_change_while_i
         let path = format!("{MAPS}?watch=1{query}");
         let mut watch = watch(&server, &path, JSON).await;
         assert_eq!(shown(&mut watch).await, "ADDED m00 2000");
-        // Behind the last object that was sent: one changes, one goes and one comes.
+        // After the last object that was sent, one object changes, one is deleted, and one is
+        // created.
         write(Method::PUT, 40, "new").await;
         delete(&server, "m50").await;
         write(Method::POST, 55, "new").await;

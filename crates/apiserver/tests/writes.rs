@@ -461,7 +461,7 @@ async fn a_write_that_creates_needs_the_right_to_create() {
         "configmaps \"new\" is forbidden: User \"system:admin\" cannot create resource \
          \"configmaps\" in API group \"\" in the namespace \"default\""
     );
-    // What is wrong with the object comes first, as on the real server.
+    // The errors of the object are reported first, as on the real server.
     let (code, _) = apply(&server, &new, &map("new", json!({ "/": "" }))).await;
     assert_eq!(code, 422);
     let (code, _) = request(&server, Method::GET, &new, None).await;

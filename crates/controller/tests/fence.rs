@@ -59,7 +59,7 @@ async fn overdue_requeues_begin_only_when_the_deadline_is_extended() {
     sleep(Duration::from_millis(500)).await;
     assert_eq!(calls.load(Ordering::SeqCst), OBJECTS);
 
-    // Frozen for longer than the lease; the requeues are due when it wakes.
+    // The process is frozen for longer than the lease. The requeues are due when it continues.
     clock.advance(2 * MINUTE);
     sleep(10 * MINUTE).await;
     assert_eq!(calls.load(Ordering::SeqCst), OBJECTS, "no call begins");

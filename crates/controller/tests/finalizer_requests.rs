@@ -62,7 +62,7 @@ type Answered = UnsyncBoxBody<Bytes, Infallible>;
 // === impl Server ===
 
 impl Server {
-    /// The times at which `answer` was asked for within an hour, since the first.
+    /// The times at which `answer` was requested within an hour, since the first request.
     async fn times(answer: Answer) -> Vec<u64> {
         let server = Self::new(answer);
         server.run_for_an_hour().await;

@@ -121,7 +121,7 @@ fn a_relist_of_unchanged_objects_reads_only_identities() {
         let change = region.change();
         let each = (change.allocations + change.reallocations) / (PAGES * PAGE);
         assert_eq!(each, 0, "less than one of each object");
-        // On paused time: enough for whatever else would be asked for.
+        // An hour of paused time would be enough for any further request.
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(
             *server.asked.borrow(),

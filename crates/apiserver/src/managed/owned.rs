@@ -57,7 +57,7 @@ fn walk_items(
     }
     for (step, item) in &steps {
         path.push(step.clone());
-        // Of items that are the same, only that they are there is owned.
+        // Of equal items, only the existence is owned.
         if counts.get(step) == Some(&1) {
             walk(item, shape.at(list.items), path, set);
         }

@@ -91,7 +91,7 @@ fn applied(live: &Value, config: &Value, manager: &str, force: bool) -> Result<V
         .map_err(|error| error.status("x").message().to_owned())
 }
 
-/// Who owns what, as `manager operation: path path`.
+/// The owners of fields, as `manager operation: path path`.
 fn owners(object: &Value) -> Vec<String> {
     let entries = super::entries::stored(crate::metadata::field(object, "managedFields"));
     let entries = entries.expect("our own entries");

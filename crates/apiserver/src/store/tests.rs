@@ -179,7 +179,7 @@ fn events_that_were_dropped_for_their_number_take_no_memory() {
 }
 
 proptest! {
-    /// Whatever was written, the past reads as it was.
+    /// The state at a revision does not change with later writes.
     #[test]
     fn an_earlier_revision_is_read_unchanged(script in proptest::collection::vec((0..5_u8, 0..3_u32), 0..40)) {
         let mut store = keeping(100);

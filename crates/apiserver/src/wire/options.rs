@@ -101,7 +101,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) is_legacy_delete: bool,
 }
 
-/// What happens to the dependents of a deleted object.
+/// The effect of a deletion on the dependents of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Propagation {
     /// The dependents are deleted after the object.

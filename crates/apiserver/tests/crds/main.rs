@@ -1,7 +1,7 @@
 //! Custom resources through the client of kube: registration, pruning, defaults, validation,
 //! tables.
 
-// What there is.
+// Helpers.
 mod gadget;
 
 #[path = "../support/mod.rs"]

@@ -65,7 +65,7 @@ async fn a_table_has_the_columns_of_the_definition() -> TestResult {
     Ok(())
 }
 
-/// What kubectl gets from `path` to print.
+/// The table that kubectl requests from `path` for printing.
 async fn table(client: &Client, path: &str) -> kube::Result<Value> {
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
     let request = http::Request::get(path)
@@ -74,7 +74,7 @@ async fn table(client: &Client, path: &str) -> kube::Result<Value> {
     client.request(request.expect("it is a request")).await
 }
 
-/// What the columns of `table` are called.
+/// The names of the columns of `table`.
 fn names(table: &Value) -> Vec<&str> {
     let definitions = table["columnDefinitions"].as_array().into_iter().flatten();
     definitions

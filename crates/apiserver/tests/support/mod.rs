@@ -69,7 +69,7 @@ pub(crate) async fn register(client: &Client, definition: Value) -> kube::Result
         .map(drop)
 }
 
-/// What kube calls the kind of a widget.
+/// The type name of a widget in kube.
 pub(crate) fn widget_resource() -> ApiResource {
     ApiResource {
         group: "ex.io".to_owned(),
@@ -205,7 +205,7 @@ pub(crate) async fn open_unread(address: SocketAddr, path: &str) -> TcpStream {
     let mut stream = socket.connect(address).await.expect("a connection");
     let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("it listens");
-    // The first byte says that the watch runs.
+    // The first byte shows that the watch is running.
     let mut first = [0];
     stream.read_exact(&mut first).await.expect("an answer");
     stream

@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(letters.all().len(), 1);
     }
 
-    /// Plays `script`, where `a1` is a call of handler 1 for the object a; `left` is what is
-    /// there in the end.
+    /// Runs `script`, in which `a1` is a call of handler 1 for the object a. `left` are the
+    /// remaining dead letters.
     #[track_caller]
     fn check(script: &str, left: &str) {
         let mut letters = DeadLetters::default();

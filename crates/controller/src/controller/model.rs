@@ -127,7 +127,7 @@ fn a_pending_call_is_made_when_it_is_due() {
             let (engine, stop) = (Arc::clone(&engine), stop.clone());
             async move { stop.run_until_cancelled(engine.keep_time()).await }
         });
-        // Each first call fails, a for a longer time than b; each retry goes well.
+        // Each first call fails, a for a longer time than b. Each retry succeeds.
         let (workers, mut received) = work(&engine, 2, |name, number| {
             let seconds = if name == "a" { 9 } else { 5 };
             (number == 1).then(|| Duration::from_secs(seconds))
@@ -148,7 +148,7 @@ fn a_pending_call_is_made_when_it_is_due() {
             for (name, numbers) in collect(&mut received, 1).await {
                 all.entry(name).or_default().extend(numbers);
             }
-            // A handler that sent so has failed, and knows when it is due: now.
+            // The handler of each received number has failed, and its retry is due now.
             engine.clock().advance(Duration::from_secs(100));
         }
         clock.await.expect("it ends");
@@ -262,7 +262,7 @@ fn work(
                 }
                 let sent = sender.send((name, number)).await;
                 sent.expect("the program receives");
-                // As a worker does: the next thing under the same lock.
+                // Like a worker, this takes the next lane under the same lock.
                 next = guard.next(engine.now()).then_some(guard);
             }
         })

@@ -173,7 +173,8 @@ mod tests {
         assert!(!ask(&NeverDequeue, "delete 2", "update 1"));
     }
 
-    /// What `policy` says when `new` (an action and a generation) finds `pending`.
+    /// The decision of `policy` about `pending` when the event `new` (an action and a generation)
+    /// arrives.
     fn ask(policy: &impl RetryDequeuePolicy, new: &str, pending: &str) -> bool {
         let (action, object) = parse(new);
         let (pending_action, pending_object) = parse(pending);

@@ -345,7 +345,7 @@ mod tests {
         let (shop, web) = (SlabKey::at(0), SlabKey::at(1));
         let lane = SlabKey::at;
         ready.push(lane(0), Priority::Live, shop, false);
-        // Closed as its first lane is, whatever is said of the next.
+        // The state of the first lane of a group holds for the group.
         ready.push(lane(1), Priority::Resync, shop, true);
         ready.push(lane(2), Priority::Live, shop, false);
         ready.push(lane(3), Priority::Live, web, true);

@@ -348,7 +348,7 @@ impl Source<ConfigMap> for Slow {
     }
 }
 
-/// No event tells of an object that is in the store as the list shows it.
+/// No event is sent for an object that the list shows unchanged.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_unchanged_objects_makes_progress() {
     let informer = Informer::new(Slow);

@@ -101,7 +101,7 @@ async fn an_event_rejected_by_a_predicate_drops_no_due_retry() {
     running.stop().await.expect("it stops");
 }
 
-/// ... a call that it asked for itself ...
+/// ... a requeue ...
 #[tokio::test(start_paused = true)]
 async fn an_event_rejected_by_a_predicate_drops_no_requeue() {
     let rig = Rig::new(quiet());
@@ -244,7 +244,7 @@ async fn a_predicate_sees_each_event_once_and_predicates_combine() {
     running.stop().await.expect("it stops");
 }
 
-/// A reconciler that waits at `gate`, and says what it is asked.
+/// A reconciler that waits at `gate`, and records its requests.
 fn at(gate: &Arc<Semaphore>, log: &Log) -> impl Reconciler<ConfigMap> + use<> {
     let (gate, log) = (Arc::clone(gate), log.clone());
     move |request: Request<ConfigMap>| {

@@ -187,7 +187,7 @@ async fn a_requeued_call_is_repeated_with_its_state() {
         async move {
             Ok::<_, Refused>(match (calls, seen) {
                 (3.., _) => Outcome::done(),
-                // The state lives until an outcome without one.
+                // The state is kept until an outcome without a state.
                 (2, _) => Outcome::requeue_after(secs(30)),
                 _ => Outcome::requeue_after(secs(30)).state(State::new(seen + 1)),
             })

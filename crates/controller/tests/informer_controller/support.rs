@@ -70,7 +70,7 @@ impl Log {
             })
     }
 
-    /// A reconciler that says what it is asked.
+    /// A reconciler that records its requests.
     pub(crate) fn reconciler(&self, name: &'static str) -> impl Reconciler<ConfigMap> + use<> {
         let log = self.clone();
         move |request: Request<ConfigMap>| {

@@ -23,8 +23,8 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
     fn listen(spans: FmtSpan) -> (Self, DefaultGuard) {
-        // While there is just one subscriber, `tracing` asks that of the thread that comes to a
-        // span first, and keeps the answer: another test's may be that there is no subscriber.
+        // With only one subscriber, `tracing` caches the interest of the thread that reaches a span
+        // first. In another test, this thread can have no subscriber.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&ANOTHER);
         let lines = Self::default();

@@ -18,8 +18,8 @@ pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
     pub(crate) fn listen() -> (Self, DefaultGuard) {
-        // While there is just one subscriber, `tracing` asks that of the thread that comes to a
-        // line first, and keeps the answer: another test's may be that there is no subscriber.
+        // With only one subscriber, `tracing` caches the interest of the thread that reaches a line
+        // first. In another test, this thread can have no subscriber.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&ANOTHER);
         let lines = Self::default();

@@ -174,8 +174,8 @@ async fn an_object_released_by_another_writer_is_dispatched_after_its_removal() 
     running.stop(&rig).await;
 }
 
-/// A reconciler that always requests a requeue still gets its finalizer, and the
-/// calls that it asked for, as what they were.
+/// A reconciler that always requests a requeue still gets its finalizer. Its requeues repeat their
+/// actions.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_asks_for_another_passes_through() {
     for never in [false, true] {

@@ -102,7 +102,7 @@ impl Log {
             })
     }
 
-    /// A reconciler that says what it is asked.
+    /// A reconciler that records its requests.
     pub(crate) fn reconciler(&self) -> impl Reconciler<Lease> + use<> {
         let log = self.clone();
         move |request: Request<Lease>| {

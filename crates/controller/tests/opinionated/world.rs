@@ -224,7 +224,7 @@ impl World {
         self.state.lock().await.restored(name).await;
     }
 
-    /// Removes an object for good, whatever finalizers it has.
+    /// Removes an object with all its finalizers.
     pub(crate) async fn remove(&self, name: &str) {
         self.state.lock().await.vanish(name).await;
     }

@@ -385,8 +385,8 @@ mod tests {
         assert!(!known(identity("a", "5", "u")), "another history");
     }
 
-    /// Runs `script`; `events` is what it tells: `+` added, `~` updated, `-` deleted (`?`
-    /// where the delete itself was missed), with resource versions.
+    /// Runs `script`. `events` are its events: `+` added, `~` updated, `-` deleted (`?` for a
+    /// missed delete), with resource versions.
     #[track_caller]
     fn check(script: &str, events: &str) {
         let mut writer = Writer::new(Store::new(Vec::new(), std::sync::Arc::default()));

@@ -94,7 +94,7 @@ mod tests {
 
     use super::NewSubscribers;
 
-    /// What the informer's task sees when it runs in the middle of `add`.
+    /// The state that the informer's task reads while `add` is running.
     struct Informer {
         new: Weak<NewSubscribers<()>>,
         /// For each time that it was woken: how many new ones it took, and whether it would have

@@ -33,8 +33,8 @@ async fn a_requested_object_is_delivered_once_to_its_requester() {
     assert_eq!(receive(&mut other, 1).await, ["updated a 1>2"]);
 }
 
-/// A late subscriber receives what is there in runs, and may take it so; a run is no longer than
-/// what was asked for, and nothing is delivered out of turn.
+/// A late subscriber can receive the replay in batches. A batch is not longer than requested, and
+/// all events are in order.
 #[tokio::test(start_paused = true)]
 async fn queued_events_can_be_received_in_batches() {
     for (buffer, runs) in [(1, 101), (4, 26), (256, 15)] {

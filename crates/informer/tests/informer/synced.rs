@@ -52,7 +52,7 @@ async fn an_informer_that_is_run_within_the_grace_period_is_waited_for() {
     assert!(informer.has_synced());
 }
 
-/// A driver that hands over is not the end, and the grace period begins with each gap.
+/// A handover between callers is not an end, and each gap starts a new grace period.
 #[tokio::test(start_paused = true)]
 async fn a_handover_between_callers_does_not_end_the_run() {
     let (script, source) = Scripted::<ConfigMap>::new();

@@ -35,7 +35,7 @@ enum End {
     Ends,
     /// The body is silent for an hour, and ends.
     Hangs,
-    /// The body is silent for good: no timer of ours moves the paused clock.
+    /// The body is silent forever: no timer of the server moves the paused clock.
     HangsForGood,
     /// Not even the head comes.
     Never,

@@ -13,7 +13,8 @@ use crate::{
     wire::{Wire, source},
 };
 
-/// A proxy that keeps connections open with empty lines is not an API server that lives.
+/// A proxy that keeps connections open with empty lines does not prove that the API server
+/// responds.
 #[tokio::test(start_paused = true)]
 async fn empty_and_partial_lines_do_not_end_a_silence() {
     for noise in ["\n", "x"] {

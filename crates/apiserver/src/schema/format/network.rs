@@ -112,7 +112,7 @@ pub(super) fn is_mac(text: &str) -> bool {
     groups(':', 2, [6, 8, 20]) || groups('-', 2, [6, 8, 20]) || groups('.', 4, [3, 4, 10])
 }
 
-/// What Go's `url.ParseRequestURI` takes: an absolute URI, or an absolute path.
+/// Whether Go's `url.ParseRequestURI` accepts a text: an absolute URI, or an absolute path.
 pub(super) fn is_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b.is_ascii_control()) {
         return false;
@@ -153,7 +153,7 @@ fn is_host_and_port(text: &str) -> bool {
         && port.bytes().all(|b| b.is_ascii_digit())
         && !host.contains([' ', '"', '<', '>', '\\', '^', '`', '{', '|', '}'])
         && escapes_are_whole(host)
-        // Of a host, only what is not ASCII is escaped.
+        // In a host, only non-ASCII characters are escaped.
         && host.split('%').skip(1).all(|after| {
             after.starts_with("25") || after.starts_with(['8', '9']) || after.starts_with(|c: char| {
                 c.is_ascii_alphabetic()

@@ -69,7 +69,7 @@ pub(super) fn wrong_type<'a>(
     }
 }
 
-/// What a number had to be, if it does not fit the type and format of its node.
+/// The expected type of a number that does not fit the type and format of its node.
 pub(super) fn out_of_range(node: &Node, numeric: Numeric) -> Option<&'static str> {
     let check = node.rules.format.as_ref().map(|format| format.check);
     match (node.types, check) {
@@ -100,7 +100,7 @@ pub(super) fn out_of_range(node: &Node, numeric: Numeric) -> Option<&'static str
     }
 }
 
-/// What a number breaks by not being a multiple of `factor`.
+/// The violated rule of a number that is not a multiple of `factor`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Multiple {
     /// The rule itself.
@@ -110,7 +110,7 @@ pub(super) enum Multiple {
     BadFactor(Value),
 }
 
-/// What `numeric` breaks by not being a multiple of `factor`, if it is none.
+/// The violated rule if `numeric` is not a multiple of `factor`.
 ///
 /// Kubernetes truncates the factor to an integer before it compares an integer with it. So no
 /// integer is a multiple of 0.5: the factor becomes 0, which is reported as an error.

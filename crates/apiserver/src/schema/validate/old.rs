@@ -22,7 +22,7 @@ impl<'a> OldElements<'a> {
         };
         let mut elements = HashMap::new();
         for element in old {
-            // Of elements with the same keys, the first one counts.
+            // The first of several elements with the same keys is used.
             elements.entry(key(keys, element)).or_insert(element);
         }
         Self { keys, elements }

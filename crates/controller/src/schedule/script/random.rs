@@ -95,7 +95,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What a failing case shrinks to is a script to be read, and to be played again.
+/// A failing case is printed as a script that can be read and run again.
 impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -19,8 +19,8 @@
 //!
 //! Each namespace is a kind of its own.
 //!
-//! A take gives `a1` for the first thing that happened to a, `a1?0` if the retry of handler 0
-//! is to be asked about, `a!0` for a call of handler 0 alone, and `-` for nothing.
+//! A take returns `a1` for the first event of a, `a1?0` if the retry of handler 0 must be checked,
+//! `a!0` for a call of handler 0 alone, and `-` if there is no work.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -39,7 +39,7 @@ use crate::{
     },
 };
 
-/// A schedule, and what must be true of it.
+/// A schedule, and the state that it must have.
 pub(super) struct ScriptRunner {
     pub(super) schedule: Schedule<ScriptEvent, ScriptCall>,
     now: Moment,
@@ -51,7 +51,7 @@ pub(super) struct ScriptRunner {
     /// The undispatched events, by object: their numbers and priorities.
     undispatched: HashMap<String, Vec<(u32, Priority)>>,
     offered: HashMap<String, u32>,
-    /// Which calls are pending, by object.
+    /// The pending calls, by object.
     slots: HashMap<String, Vec<Slot>>,
     /// The number of calls that were replaced or cancelled and not dropped yet.
     discarded: usize,
@@ -72,7 +72,7 @@ struct Slot {
     fired: bool,
 }
 
-/// The numbers of what happened, by object; what was coalesced holds more than one.
+/// The numbers of events, by object. Coalesced events have more than one number.
 #[derive(Debug)]
 pub(super) struct ScriptEvent {
     name: String,
@@ -123,7 +123,7 @@ impl Default for ScriptRunner {
 }
 
 impl ScriptRunner {
-    /// A play in which events of one object coalesce, or not.
+    /// Creates a runner whose events of one object coalesce, or not.
     pub(super) fn coalescing(coalescing: bool) -> Self {
         Self {
             coalescing,
@@ -138,8 +138,8 @@ impl ScriptRunner {
         self
     }
 
-    /// Plays `script`; steps that make no sense (to finish what no worker holds) are left
-    /// out. Returns what the takes gave.
+    /// Runs `script`. Impossible steps, such as the end of a turn that no worker has, are skipped.
+    /// Returns the results of the takes.
     pub(super) fn run(&mut self, script: &str) -> String {
         let mut taken = Vec::new();
         for step in script.split(", ") {
@@ -270,7 +270,7 @@ impl ScriptRunner {
         let overtaken = |slot: &Slot| slot.fired && slot.overtaken;
         let taken_work = match &turn.work {
             Work::Event { offer, pendings } => {
-                // Nothing doubled, nothing out of order: it is the oldest undispatched.
+                // No event is duplicated or out of order: it is the oldest undispatched one.
                 let undispatched = self.undispatched.get_mut(&name).expect("it was offered");
                 let oldest = undispatched.drain(..offer.event.numbers.len());
                 let oldest: Vec<_> = oldest.map(|(number, _)| number).collect();
@@ -357,7 +357,7 @@ impl ScriptRunner {
                 let numbers = offer.event.numbers.iter();
                 undispatched.splice(..0, numbers.map(|number| (*number, offer.priority)));
                 if let Some((handler, after)) = failed {
-                    // Its pending calls were asked about, and kept.
+                    // Its pending calls were checked, and kept.
                     offer.pendings_checked = true;
                     pending_again = std::mem::take(pendings);
                     pending_again.push(Pending {
@@ -424,7 +424,7 @@ impl ScriptRunner {
         assert_eq!(purged.sum::<usize>(), gone);
     }
 
-    /// Writes down what is pending from now on.
+    /// Records the calls that are pending from now on.
     fn note<'a>(&mut self, name: &str, all: impl IntoIterator<Item = &'a Pending<ScriptCall>>) {
         let slots = self.slots.entry(name.to_owned()).or_default();
         for pending in all {
@@ -470,7 +470,7 @@ impl ScriptRunner {
         }
     }
 
-    /// What must be true after each step.
+    /// Checks the invariants after each step.
     fn look(&mut self) {
         let pending: usize = self.slots.values().map(Vec::len).sum();
         assert_eq!(self.schedule.pending(), pending, "one slot each, none lost");

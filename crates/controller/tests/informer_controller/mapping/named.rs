@@ -113,7 +113,7 @@ async fn a_mapper_can_return_no_keys_many_keys_and_keys_of_missing_objects() {
     running.stop().await.expect("it stops");
 }
 
-/// A mapper that names objects of its own kind wakes them, and is not asked of that again.
+/// A mapper for objects of its own kind dispatches them, and is not called for the mapped objects.
 #[tokio::test(start_paused = true)]
 async fn a_mapped_object_is_not_mapped_again() {
     let rig = Rig::new(InformerController::builder());

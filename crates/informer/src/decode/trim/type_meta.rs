@@ -189,7 +189,7 @@ mod tests {
         check("[]", "invalid type, expected struct DynamicObject");
     }
 
-    /// What a dynamic object is, or what is wrong with it.
+    /// Checks the type of a dynamic object, or the error.
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let (trim, types) = (Trim::default(), TypeMeta::new("v1", "Pod"));

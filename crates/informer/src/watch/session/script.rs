@@ -1,4 +1,4 @@
-//! Scripts of what a server does, and what it is asked in turn.
+//! Scripts of the responses of a server, and the requests that follow.
 
 use std::{sync::Arc, time::Duration};
 
@@ -255,7 +255,7 @@ fn the_backoff_grows_until_a_watch_has_been_open_for_ten_seconds() {
     session.streamed("1").expect("the first");
     let waits = [0, 0, 0, 0, 60, 0].map(|connected| {
         let wait = session.on_end(Duration::from_secs(connected), &mut rng);
-        // Jitter is the upper half, so the double ceiling tells the step.
+        // Jitter is the upper half, so that the doubled delay shows the step of the backoff.
         let steps = (wait.as_secs_f64() / 0.8).log2().ceil().max(-1.0);
         format!("{:.0}", steps + 0.0)
     });
@@ -330,7 +330,7 @@ fn from_status(code: u16) -> WatchError {
     WatchError::from_status(&Arc::from("pods"), Verb::List, answer)
 }
 
-/// Runs `script`; `asked` is what was asked at the start and after each step.
+/// Runs `script`. `asked` are the requests at the start and after each step.
 #[track_caller]
 fn check(script: &str, asked: &str) {
     let mut session = session();

@@ -84,7 +84,7 @@ pub(crate) fn trials<F: Future<Output = ()> + 'static>(
 ) -> [Trial; 2] {
     let of = |kind, server| {
         trial(&format!("{module}::{server}"), name, move || {
-            run(kind, body)
+            run(kind, body);
         })
     };
     [

@@ -119,7 +119,7 @@ pub(crate) fn kept(parts: &[&str]) -> Vec<Input> {
 
 pub(crate) fn check(input: &Input) {
     let text = input.object.text_of(&OBJECTS);
-    let paths: Vec<_> = input.trim.iter().filter_map(path).collect();
+    let paths: Vec<_> = input.trim.iter().copied().filter_map(path).collect();
     if input.pod {
         compare::<Pod>(&text, false, &paths);
     } else {
@@ -129,7 +129,7 @@ pub(crate) fn check(input: &Input) {
 
 /// The path of a trimmed field: a name, or names below it. Without the first name it is below
 /// `metadata`.
-fn path(names: &[Option<u8>; 3]) -> Option<Vec<&'static str>> {
+fn path(names: [Option<u8>; 3]) -> Option<Vec<&'static str>> {
     let name = |number: u8| NAMES[usize::from(number) % NAMES.len()];
     let mut path = vec![names[0].map_or("metadata", name)];
     path.extend(names[1..].iter().map_while(|number| number.map(name)));

@@ -7,7 +7,7 @@ use bolero::TypeGenerator;
 pub(crate) struct Edits {
     text: u8,
     #[generator(bolero::generator::produce::<Vec<Edit>>().with().len(0_usize..6))]
-    edits: Vec<Edit>,
+    changes: Vec<Edit>,
     /// A text of the corpus, instead of the chosen one.
     #[generator(bolero::generator::constant(None))]
     kept: Option<String>,
@@ -102,7 +102,7 @@ impl Edits {
     pub(crate) fn none(text: &str) -> Self {
         Self {
             text: 0,
-            edits: Vec::new(),
+            changes: Vec::new(),
             kept: Some(text.to_owned()),
         }
     }
@@ -111,7 +111,7 @@ impl Edits {
     pub(crate) fn of(&self, texts: &[&str]) -> Vec<u8> {
         let chosen = texts[usize::from(self.text) % texts.len()];
         let text = self.kept.as_deref().unwrap_or(chosen);
-        self.edits
+        self.changes
             .iter()
             .fold(text.as_bytes().to_vec(), |text, edit| edit.apply(text))
     }

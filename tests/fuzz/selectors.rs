@@ -23,7 +23,7 @@ pub(crate) struct Input {
 /// One requirement of a field, by its parts.
 #[derive(Clone, Debug, TypeGenerator)]
 struct Field {
-    field: u8,
+    name: u8,
     operator: u8,
     value: u8,
 }
@@ -43,7 +43,7 @@ const SECRETS: [[&str; 3]; 4] = [
 
 impl Field {
     fn field(&self) -> usize {
-        usize::from(self.field) % FIELDS.len()
+        usize::from(self.name) % FIELDS.len()
     }
 
     /// The value of this field of one of the secrets, of another field, or none.

@@ -63,7 +63,7 @@ fn findings(source: &Source) -> Vec<String> {
                 && line(index + 1).contains("yield_now()")
                 && line(index + 2) == "}";
         let limited = |it: &&str| this.contains(*it) || above.contains(*it);
-        waits && !this.starts_with("//") && !LIMITS.iter().any(|it| limited(&it))
+        waits && !this.starts_with("//") && !LIMITS.iter().any(limited)
     };
     (0..lines.len())
         .filter(is_found)

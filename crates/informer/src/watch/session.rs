@@ -238,9 +238,10 @@ impl Session {
     }
 
     /// Notes that no change up to `version` was missed. The events of a streamed list come in any
-    /// order and do not count.
+    /// order and do not count. Neither does version `0`, which no object has: in a request it means
+    /// any version, so that a watch that resumes there could miss deletes.
     pub(crate) fn followed(&mut self, version: &str) {
-        if !matches!(self.phase, Phase::Following) || !is_version(version) {
+        if !matches!(self.phase, Phase::Following) || !is_version(version) || version == "0" {
             return;
         }
         if !self.is_past(version) {

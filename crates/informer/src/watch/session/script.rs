@@ -219,6 +219,14 @@ fn a_version_never_decreases() {
     );
 }
 
+#[test]
+fn version_0_of_an_event_is_not_where_a_watch_resumes() {
+    check(
+        "streamed 7, follow 0, follow 3, 410",
+        "stream, watch 7, watch 7, watch 7, stream",
+    );
+}
+
 /// Rows: BO-51
 #[test]
 fn a_refused_request_is_repeated() {

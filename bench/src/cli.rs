@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     Meter, Result,
     child::Job,
+    creates::Creates,
     events::Events,
     progress::Progress,
     queue::Reconciles,
@@ -57,6 +58,10 @@ enum Part {
     #[command(hide = true)]
     Events(Events),
 
+    /// Creates objects on the embedded API server without a socket, to count instructions.
+    #[command(hide = true)]
+    Creates(Creates),
+
     /// Runs empty reconciles, to count instructions.
     #[command(hide = true)]
     Reconciles(Reconciles),
@@ -74,6 +79,7 @@ pub fn main(meter: Option<Meter>) -> ExitCode {
         Some(Part::Child { job }) => child(job, meter),
         Some(Part::Serve) => servers::serve(),
         Some(Part::Events(events)) => events.run(),
+        Some(Part::Creates(creates)) => creates.run(),
         Some(Part::Reconciles(rounds)) => rounds.run(),
         Some(Part::Needs) => {
             needs(&cli);

@@ -16,6 +16,7 @@ mod queue;
 mod seen;
 
 // Runs without a server, to count instructions.
+mod creates;
 mod events;
 
 // The compared API servers.

@@ -56,7 +56,7 @@ const WATCHERS: usize = 100;
 /// The number of concurrent creates.
 const AT_ONCE: usize = 32;
 
-const NAMESPACE: &str = "shop";
+pub(crate) const NAMESPACE: &str = "shop";
 
 /// Runs the embedded API server with the interface of `tests/kube-apiserver`.
 pub(crate) fn serve() -> Result<()> {
@@ -240,7 +240,7 @@ async fn receive(mut watch: Body, events: usize) -> Result<()> {
 }
 
 /// `ConfigMap`s without the fields that only a server sets.
-fn bodies(numbers: impl Iterator<Item = usize>) -> Vec<Bytes> {
+pub(crate) fn bodies(numbers: impl Iterator<Item = usize>) -> Vec<Bytes> {
     let template = Template::whole(Kind::Configmap);
     let body = |number| {
         let mut json = Vec::new();
@@ -254,7 +254,8 @@ fn bodies(numbers: impl Iterator<Item = usize>) -> Vec<Bytes> {
     numbers.map(body).collect()
 }
 
-fn path() -> String {
+/// The path of the created objects.
+pub(crate) fn path() -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/configmaps")
 }
 

@@ -2,17 +2,17 @@
 //!
 //! An object is read in two steps. First its [`Identity`], which is cheap: with it the watch knows
 //! the object of a line even if the rest does not decode, and a relist detects unchanged objects.
-//! Then, only if necessary, the object itself, directly into its [`StoredForm`], without the fields
-//! that a [`Trim`] removes.
+//! Then, only if necessary, the object itself: the fields that a [`Trim`] removes are cut out of its
+//! JSON, which `serde_json` decodes and the store keeps.
+//!
+//! Why the ends of objects are found by our own code and not by a parser: most bytes of a relist
+//! belong to objects that have not changed. `docs/performance.md` has the numbers.
 
 // Finds the ends of values, without parsing them.
 mod block;
 mod fields;
 mod nesting;
 mod value_scanner;
-
-// Reads values.
-mod json;
 
 // Splits responses.
 mod line;
@@ -21,6 +21,7 @@ mod page;
 
 // Identity and stored form.
 mod cache;
+mod error;
 mod identity;
 mod stored_form;
 mod trim;
@@ -30,11 +31,8 @@ use std::fmt;
 use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
-use self::{
-    cache::DecodeCache,
-    fields::Fields,
-    json::{JsonError, Reader},
-};
+use self::{cache::DecodeCache, fields::Fields};
+pub use self::{error::DecodeError, identity::Identity, stored_form::StoredForm, trim::Trim};
 pub(crate) use self::{
     identity::BorrowedIdentity,
     line::Line,
@@ -43,50 +41,7 @@ pub(crate) use self::{
     stored_form::RawJson,
     trim::{Pruned, TypeMeta},
 };
-pub use self::{identity::Identity, stored_form::StoredForm, trim::Trim};
 use crate::panics;
-
-/// Why an object does not decode.
-///
-/// The message has the position and what was expected there, and never the value, which may be
-/// secret. Names in it are cut to one line of at most 300 characters.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// The text is not valid JSON.
-    #[error("not valid JSON at line {line}, column {column}")]
-    Syntax {
-        /// The line of the first invalid byte.
-        line: usize,
-        /// Its column.
-        column: usize,
-    },
-
-    /// The JSON does not have the shape of the type.
-    #[error("{path}: {expected}")]
-    Shape {
-        /// The path in the object.
-        path: String,
-        /// What the type expects there.
-        expected: String,
-    },
-
-    /// The object has another kind.
-    #[error("expected an object of kind {expected:?}, found {found:?}")]
-    Kind {
-        /// The expected kind.
-        expected: String,
-        /// The kind of the object.
-        found: String,
-    },
-
-    /// The `Deserialize` of the type panicked.
-    #[error("its `Deserialize` panicked: {message}; this is a defect of the type")]
-    Panicked {
-        /// The message of the panic, cut to 256 characters.
-        message: String,
-    },
-}
 
 /// Decodes the objects of one kind. Each [`ListWatch`](crate::ListWatch) has one.
 pub struct Decoder<K> {
@@ -140,24 +95,15 @@ where
             .map(|identity| Identity::from(&identity))
     }
 
-    /// Decodes the object, without the trimmed fields.
-    pub(crate) fn object(&self, json: &[u8]) -> Result<K, DecodeError> {
-        let text = utf8(json)?;
-        self.read(text, self.trim.reader(text))
-    }
-
     /// Decodes an object from JSON that has been trimmed.
-    pub(crate) fn decode_pruned(&self, pruned: &Pruned) -> Result<K, DecodeError> {
-        let text = pruned.json();
-        self.read(text, Reader::new(text, None))
-    }
-
-    fn read<'a>(&'a self, text: &'a str, mut reader: Reader<'a>) -> Result<K, DecodeError> {
+    pub(crate) fn decode(&self, pruned: &Pruned) -> Result<K, DecodeError> {
+        let json = pruned.json();
         // `Deserialize` is user code: its panic is an error of this object.
         let decode = || {
-            let object = K::deserialize(self.types.with_type_meta(&mut reader))
-                .and_then(|object| reader.end().map(|()| object));
-            object.map_err(|problem| self.explain(text, problem))
+            let mut reader = serde_json::Deserializer::from_str(json);
+            let object = K::deserialize(self.types.with_type_meta(&mut reader));
+            let object = object.and_then(|object| reader.end().map(|()| object));
+            object.map_err(|error| self.explain(json, &error))
         };
         panics::catch(decode).unwrap_or_else(|message| Err(DecodeError::Panicked { message }))
     }
@@ -176,7 +122,7 @@ where
         while let Some(name) = fields.next().ok()? {
             let value = fields.value().ok()?;
             if &*name == b"metadata" {
-                return Reader::read(utf8(value).ok()?).ok();
+                return serde_json::from_slice(value).ok();
             }
         }
         None
@@ -184,14 +130,14 @@ where
 
     /// Finds the path of an error. Tracking paths costs time for every field, so the object is
     /// decoded again after an error.
-    fn explain(&self, text: &str, problem: JsonError) -> DecodeError {
+    fn explain(&self, json: &str, error: &serde_json::Error) -> DecodeError {
         let mut track = serde_path_to_error::Track::new();
-        let mut reader = self.trim.reader(text);
+        let mut reader = serde_json::Deserializer::from_str(json);
         let whole = self.types.with_type_meta(&mut reader);
         let again = K::deserialize(serde_path_to_error::Deserializer::new(whole, &mut track));
         match again {
-            Ok(_) => problem.at(text, "object"),
-            Err(problem) => problem.at(text, &track.path().to_string()),
+            Ok(_) => DecodeError::of(error, "object"),
+            Err(_) => DecodeError::of(error, &track.path().to_string()),
         }
     }
 }
@@ -217,23 +163,22 @@ fn utf8(json: &[u8]) -> Result<&str, DecodeError> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-    use kube::{ResourceExt as _, api::PartialObjectMeta};
+    use kube::{Resource, ResourceExt as _, api::PartialObjectMeta};
+    use serde::de::DeserializeOwned;
 
-    use super::{Decoder, Trim};
+    use super::{DecodeError, Decoder, RawJson, Trim};
 
     #[test]
     fn an_error_shows_the_position_and_never_the_value() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let json = r#"{"metadata":{"name":"a","uid":"u"},"data":{"password":["hunter2"]}}"#;
-        let error = decoder
-            .object(json.as_bytes())
-            .expect_err("a list is not a string");
+        let error = read(&decoder, json.as_bytes()).expect_err("a list is not a string");
         assert_eq!(
             error.to_string(),
             "data.password: invalid type, expected a string"
         );
         let json = r#"{"metadata":{"name":"a"},"immutable":"hunter2"}"#;
-        let error = decoder.object(json.as_bytes()).expect_err("not a boolean");
+        let error = read(&decoder, json.as_bytes()).expect_err("not a boolean");
         assert_eq!(
             error.to_string(),
             "immutable: invalid type, expected a boolean"
@@ -257,7 +202,7 @@ mod tests {
             .identity(json.as_bytes())
             .expect("the kind that was asked for");
         assert_eq!(
-            decoder.object(json.as_bytes()).expect("decodes").name_any(),
+            read(&decoder, json.as_bytes()).expect("decodes").name_any(),
             "a"
         );
     }
@@ -266,18 +211,24 @@ mod tests {
     fn an_error_about_invalid_json_has_its_position() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
         let json = "{\"metadata\":{\"name\":\"a\"},\n\"data\":{\"a\":\"b\",}}";
-        let error = decoder.object(json.as_bytes()).expect_err("a comma");
+        let error = read(&decoder, json.as_bytes()).expect_err("a comma");
         assert_eq!(error.to_string(), "not valid JSON at line 2, column 17");
-        let error = decoder.object(b"{}]").expect_err("more than an object");
+        let error = read(&decoder, b"{}]").expect_err("more than an object");
         assert_eq!(error.to_string(), "not valid JSON at line 1, column 3");
     }
 
     #[test]
     fn an_error_about_invalid_utf_8_has_its_position() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default(), false, 0);
-        let error = decoder
-            .object(b"{\"metadata\":{\"name\":\"\xff\"}}")
-            .expect_err("no UTF-8");
+        let error = read(&decoder, b"{\"metadata\":{\"name\":\"\xff\"}}").expect_err("no UTF-8");
         assert_eq!(error.to_string(), "not valid JSON at line 1, column 22");
+    }
+
+    fn read<K>(decoder: &Decoder<K>, json: &[u8]) -> Result<K, DecodeError>
+    where
+        K: Resource + DeserializeOwned,
+    {
+        let object = decoder.decode(&decoder.pruned(RawJson::of(json))?);
+        object.map_err(|error| error.in_received(json))
     }
 }

@@ -83,7 +83,7 @@ impl<K> RawObject<K> {
 impl<K: Resource + DeserializeOwned> RawObject<K> {
     /// Decodes the JSON, without a look at the cache.
     pub(crate) fn decode(&self) -> Result<K, DecodeError> {
-        self.decoder.decode_pruned(&self.pruned)
+        self.decoder.decode(&self.pruned)
     }
 
     /// Returns the decoded object from the cache, or decodes it.

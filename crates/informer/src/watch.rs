@@ -19,6 +19,3 @@ pub(crate) use self::{
     session::{History, NextRequest, Session},
     version::is_version,
 };
-
-// `decode` imports it from here.
-pub(crate) use crate::message::one_line;

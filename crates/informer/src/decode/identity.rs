@@ -6,7 +6,7 @@ use super::{
     DecodeError,
     fields::{Fields, shape, text},
 };
-use crate::{ObjectIdentity, ObjectKey, Uid, watch::one_line};
+use crate::{ObjectIdentity, ObjectKey, Uid, message::one_line};
 
 /// The identity of an object, and the version of this state.
 #[derive(Clone, Debug, PartialEq, Eq)]

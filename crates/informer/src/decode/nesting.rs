@@ -46,14 +46,6 @@ impl Nesting {
         end
     }
 
-    /// The positions of brackets outside of strings in the next block.
-    #[inline(always)]
-    pub(super) fn brackets<S: Simd>(&mut self, block: Block<S>) -> u64 {
-        let strings = self.strings(block, BLOCK);
-        let (opening, closing) = block.brackets();
-        (opening | closing) & !strings
-    }
-
     #[inline(always)]
     fn blocks<S: Simd>(mut self, simd: S, bytes: &[u8]) -> (Self, Option<usize>) {
         let (blocks, rest) = bytes.as_chunks();

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use super::{
     DecodeError,
     fields::{Fields, shape},
-    json::Reader,
     nesting::Nesting,
     utf8,
     value_scanner::ValueScanner,
@@ -305,9 +304,8 @@ impl Page {
                 Err(shape("items", "invalid type, expected a list").into())
             }
             Field::Metadata => {
-                let text = utf8(&value)?;
-                let metadata = Reader::read(text);
-                self.metadata = Some(metadata.map_err(|problem| problem.at(text, "metadata"))?);
+                let metadata = serde_json::from_str(utf8(&value)?);
+                self.metadata = Some(metadata.map_err(|it| DecodeError::of(&it, "metadata"))?);
                 Ok(true)
             }
             Field::Items | Field::Other => Ok(true),

@@ -64,15 +64,15 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K
                 expected: "missing field `name`".to_owned(),
             }),
         };
+        let pruned = decoder.pruned(raw)?;
+        let object = decoder.decode(&pruned);
+        let object = named(object.map_err(|error| error.in_received(raw.json))?)?;
         if decoder.keep_decoded {
-            return Ok(IncomingObject::from(named(decoder.object(raw.json)?)?));
+            return Ok(IncomingObject::from(object));
         }
-        let raw_object = RawObject::new(decoder.pruned(raw)?, Arc::clone(decoder));
-        // The position in the error refers to the received JSON, not to the trimmed one.
-        let explain = |error| decoder.object(raw.json).err().unwrap_or(error);
-        let object = raw_object.decode().map_err(explain)?;
+        let raw_object = RawObject::new(pruned, Arc::clone(decoder));
         Ok(IncomingObject {
-            object: Some(named(object)?),
+            object: Some(object),
             lazy: LazyObject::from_erased(Arc::new(raw_object)),
         })
     }

@@ -1,9 +1,7 @@
 //! `Trim`: fields that are removed before an object is kept. *(pure)*
 //!
-//! While an object is decoded, the JSON reader skips its trimmed fields: it unescapes no string and
-//! builds no map. In real Pods the managed fields are a third of the bytes.
-//!
-//! From an object that is kept as JSON the same fields are cut out (`prune`).
+//! They are cut out of the JSON (`prune`) before it is decoded or kept. In real Pods the managed
+//! fields are a third of the bytes.
 //!
 //! This module also adds `apiVersion` and `kind` to items of lists of built-in kinds, which lack
 //! them, so that each `DynamicObject` has its types.
@@ -15,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use self::prune::Pruned;
 use self::type_meta::WithTypeMeta;
-use super::{DecodeError, RawJson, json::Reader};
+use super::{DecodeError, RawJson};
 
 /// The fields of an object that are removed before it is kept.
 ///
@@ -100,11 +98,6 @@ impl Trim {
         matches!(node, Node::Dropped)
     }
 
-    /// A reader of `json` without the removed fields.
-    pub(super) fn reader<'de>(&'de self, json: &'de str) -> Reader<'de> {
-        Reader::new(json, Some(&self.root))
-    }
-
     /// Cuts the removed fields out of an object, which must have the kind `kind` if it has a kind.
     pub(super) fn prune(&self, raw: RawJson<'_>, kind: &str) -> Result<Pruned, DecodeError> {
         let (head, cuts) = prune::prune(raw, &self.root)?;
@@ -118,18 +111,6 @@ impl Default for Trim {
     }
 }
 
-// === impl Node ===
-
-impl Node {
-    /// The trimmed fields below, if there are any.
-    pub(super) fn fields(&self) -> Option<&BTreeMap<String, Self>> {
-        match self {
-            Self::Fields(fields) if !fields.is_empty() => Some(fields),
-            _ => None,
-        }
-    }
-}
-
 // === impl TypeMeta ===
 
 impl TypeMeta {
@@ -140,12 +121,12 @@ impl TypeMeta {
         }
     }
 
-    /// The object that `reader` reads, with these types if it lacks them.
-    pub(super) fn with_type_meta<'r, 'de>(
-        &'de self,
-        reader: &'r mut Reader<'de>,
-    ) -> WithTypeMeta<'r, 'de> {
-        WithTypeMeta::new(reader, self)
+    /// The object that `object` reads, with these types if it lacks them.
+    pub(super) const fn with_type_meta<D>(&self, object: D) -> WithTypeMeta<'_, D> {
+        WithTypeMeta {
+            object,
+            types: self,
+        }
     }
 }
 
@@ -153,7 +134,6 @@ impl TypeMeta {
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use kube::api::DynamicObject;
-    use serde::Deserialize as _;
 
     use super::{Trim, TypeMeta};
     use crate::decode::RawJson;
@@ -230,24 +210,12 @@ mod tests {
         );
     }
 
-    #[test]
-    fn lists_have_no_spare_capacity() {
-        // Lists that grow by themselves have capacity for four strings, and then for eight.
-        const JSON: &str = r#"{
-            "metadata": {"name": "a", "finalizers": ["a/b", "c/d", "e/f", "g/h", "i/j"]},
-            "spec": {"containers": [], "tolerations": [{"key": "a"}, {"key": "b"}, {"key": "c"}]}
-        }"#;
-        let trim = Trim::default();
-        let types = TypeMeta::new("v1", "Pod");
-        let pod = Pod::deserialize(types.with_type_meta(&mut trim.reader(JSON))).expect("a pod");
-        let finalizers = pod.metadata.finalizers.expect("five");
-        assert_eq!(finalizers.capacity(), 5);
-        let tolerations = pod.spec.and_then(|spec| spec.tolerations).expect("three");
-        assert_eq!(tolerations.capacity(), 3);
-    }
-
     fn decode<T: serde::de::DeserializeOwned>(trim: &Trim) -> T {
         let types = TypeMeta::new("v1", "Pod");
-        T::deserialize(types.with_type_meta(&mut trim.reader(POD))).expect("a pod")
+        let pruned = trim
+            .prune(RawJson::of(POD.as_bytes()), "Pod")
+            .expect("an object");
+        let mut reader = serde_json::Deserializer::from_str(pruned.json());
+        T::deserialize(types.with_type_meta(&mut reader)).expect("a pod")
     }
 }

@@ -1,78 +1,64 @@
 //! Adds `apiVersion` and `kind` to an object whose JSON lacks them. *(pure)*
 
+use std::{borrow::Cow, fmt};
+
 use serde::{
     Deserializer,
     de::{
-        DeserializeSeed, Error, MapAccess, Visitor,
-        value::{BorrowedStrDeserializer, StrDeserializer},
+        DeserializeSeed, Error, IntoDeserializer as _, MapAccess, Visitor, value::StrDeserializer,
     },
     forward_to_deserialize_any,
 };
 
 use super::TypeMeta;
-use crate::decode::json::{JsonError, Map, Reader};
 
 /// Adds `apiVersion` and `kind` at the root, and passes on everything below.
-pub(in crate::decode) struct WithTypeMeta<'r, 'de> {
-    reader: &'r mut Reader<'de>,
-    types: &'de TypeMeta,
+pub(in crate::decode) struct WithTypeMeta<'t, D> {
+    pub(super) object: D,
+    pub(super) types: &'t TypeMeta,
+}
+
+/// Reads the object for `visitor`.
+struct RootVisitor<'t, V> {
+    visitor: V,
+    types: &'t TypeMeta,
 }
 
 /// The fields at the root.
-struct Root<'r, 'de> {
-    map: Map<'r, 'de>,
-    value: Value<'de>,
-    missing: Missing<'de>,
+struct Root<'t, A> {
+    fields: A,
+    value: Value<'t>,
+    missing_api_version: Option<&'t str>,
+    missing_kind: Option<&'t str>,
 
     /// The kind that the object must have, if it has one.
-    kind: &'de str,
+    kind: &'t str,
 }
 
 /// The next value.
-enum Value<'de> {
+enum Value<'t> {
     /// From the JSON.
     Read,
     /// Added, because the JSON lacks it.
-    Filled(&'de str),
+    Filled(&'t str),
     /// From the JSON, and it must be the expected kind.
     Kind,
 }
 
-struct Missing<'de> {
-    api_version: Option<&'de str>,
-    kind: Option<&'de str>,
-}
+/// Reads a string. It is borrowed from the JSON, unless it has escapes.
+struct Text;
 
 // === impl WithTypeMeta ===
 
-impl<'r, 'de> WithTypeMeta<'r, 'de> {
-    pub(super) const fn new(reader: &'r mut Reader<'de>, types: &'de TypeMeta) -> Self {
-        Self { reader, types }
-    }
-}
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for WithTypeMeta<'_, D> {
+    type Error = D::Error;
 
-impl<'de> Deserializer<'de> for WithTypeMeta<'_, 'de> {
-    type Error = JsonError;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-        if !self.reader.is_object() {
-            return self.reader.deserialize_any(visitor);
-        }
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         let types = self.types;
-        self.reader.object(|map| {
-            visitor.visit_map(Root {
-                map,
-                value: Value::Read,
-                missing: Missing {
-                    api_version: Some(&types.api_version),
-                    kind: Some(&types.kind),
-                },
-                kind: &types.kind,
-            })
-        })
+        self.object.deserialize_any(RootVisitor { visitor, types })
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         visitor.visit_some(self)
     }
 
@@ -80,7 +66,7 @@ impl<'de> Deserializer<'de> for WithTypeMeta<'_, 'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, JsonError> {
+    ) -> Result<V::Value, D::Error> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -89,8 +75,8 @@ impl<'de> Deserializer<'de> for WithTypeMeta<'_, 'de> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, JsonError> {
-        self.reader.deserialize_enum(name, variants, visitor)
+    ) -> Result<V::Value, D::Error> {
+        self.object.deserialize_enum(name, variants, visitor)
     }
 
     forward_to_deserialize_any! {
@@ -99,50 +85,96 @@ impl<'de> Deserializer<'de> for WithTypeMeta<'_, 'de> {
     }
 }
 
+// === impl RootVisitor ===
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for RootVisitor<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.visitor.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
+        let TypeMeta { api_version, kind } = self.types;
+        self.visitor.visit_map(Root {
+            fields,
+            value: Value::Read,
+            missing_api_version: Some(api_version),
+            missing_kind: Some(kind),
+            kind,
+        })
+    }
+}
+
 // === impl Root ===
 
-impl<'de> MapAccess<'de> for Root<'_, 'de> {
-    type Error = JsonError;
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Root<'_, A> {
+    type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, JsonError> {
+    ) -> Result<Option<S::Value>, A::Error> {
         self.value = Value::Read;
-        if let Some(name) = self.map.next_name()? {
-            match self.map.text(name) {
-                "apiVersion" => self.missing.api_version = None,
+        if let Some(name) = self.fields.next_key_seed(Text)? {
+            match &*name {
+                "apiVersion" => self.missing_api_version = None,
                 "kind" => {
-                    self.missing.kind = None;
+                    self.missing_kind = None;
                     self.value = Value::Kind;
                 }
                 _ => {}
             }
-            return seed.deserialize(self.map.key(name)).map(Some);
+            return seed.deserialize(name.into_deserializer()).map(Some);
         }
-        let (key, value) = if let Some(value) = self.missing.api_version.take() {
+        let (name, value) = if let Some(value) = self.missing_api_version.take() {
             ("apiVersion", value)
-        } else if let Some(value) = self.missing.kind.take() {
+        } else if let Some(value) = self.missing_kind.take() {
             ("kind", value)
         } else {
             return Ok(None);
         };
         self.value = Value::Filled(value);
-        seed.deserialize(BorrowedStrDeserializer::new(key))
-            .map(Some)
+        seed.deserialize(StrDeserializer::new(name)).map(Some)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, JsonError> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         match self.value {
-            Value::Read => self.map.next_value_seed(seed),
+            Value::Read => self.fields.next_value_seed(seed),
             Value::Filled(value) => seed.deserialize(StrDeserializer::new(value)),
             Value::Kind => {
-                if self.map.next_text()? != self.kind {
-                    return Err(JsonError::custom("an object of another kind"));
+                if self.fields.next_value_seed(Text)? != self.kind {
+                    return Err(A::Error::custom("an object of another kind"));
                 }
                 seed.deserialize(StrDeserializer::new(self.kind))
             }
         }
+    }
+}
+
+// === impl Text ===
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Self::Value, D::Error> {
+        text.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
     }
 }
 
@@ -151,7 +183,7 @@ mod tests {
     use kube::api::DynamicObject;
     use serde::Deserialize as _;
 
-    use crate::{Trim, decode::TypeMeta};
+    use crate::{DecodeError, decode::TypeMeta};
 
     #[test]
     fn omitted_type_metadata_is_filled_in() {
@@ -180,26 +212,27 @@ mod tests {
     fn an_object_of_another_kind_is_refused() {
         check(
             r#"{"kind":"Secret","metadata":{}}"#,
-            "does not match the type",
+            "pod: does not match the type",
         );
         check(
             r#"{"kind":7,"metadata":{}}"#,
-            "invalid type, expected a string",
+            "pod: invalid type, expected a string",
         );
-        check("[]", "invalid type, expected struct DynamicObject");
+        check("[]", "pod: invalid type, expected struct DynamicObject");
     }
 
     /// Checks the type of a dynamic object, or the error.
     #[track_caller]
     fn check(json: &str, expected: &str) {
-        let (trim, types) = (Trim::default(), TypeMeta::new("v1", "Pod"));
-        let object = DynamicObject::deserialize(types.with_type_meta(&mut trim.reader(json)));
+        let types = TypeMeta::new("v1", "Pod");
+        let mut reader = serde_json::Deserializer::from_str(json);
+        let object = DynamicObject::deserialize(types.with_type_meta(&mut reader));
         let result = match object {
             Ok(object) => {
                 let types = object.types.expect("filled in");
                 format!("{} {}", types.api_version, types.kind)
             }
-            Err(problem) => problem.to_string(),
+            Err(error) => DecodeError::of(&error, "pod").to_string(),
         };
         assert_eq!(result, expected, "{json}");
     }

@@ -32,6 +32,7 @@ mod scales;
 mod schema;
 mod servers;
 mod sizes;
+mod statuses;
 mod subresources;
 mod watch_cache;
 mod watches;

@@ -249,9 +249,9 @@ on_both_servers! {
         raw.merge(&format!("{path}/scale"), &json!({ "spec": { "replicas": 3 } })).await.ok();
         assert_eq!(raw.get(&path).await.ok()["spec"], json!({ "replicas": 3, "name": "x" }));
         // A patch with unknown fields.
-        let patch = json!({ "status": { "none": 1 } });
+        let unknown = json!({ "status": { "none": 1 } });
         let strict = format!("{path}/status?fieldValidation=Strict");
-        let why = raw.merge(&strict, &patch).await.refused(422, "Invalid");
+        let why = raw.merge(&strict, &unknown).await.refused(422, "Invalid");
         assert!(why.ends_with("strict decoding error: unknown field \"status.none\""), "{why}");
     }
 }

@@ -167,7 +167,7 @@ on_both_servers! {
                     let sent = replay.sent.len();
                     let shortest = shortest(&pair, &cluster, &sequence, sent, number).await;
                     difference += &match shortest.and_then(|it| Some((it.sent.len(), it.report()?))) {
-                        Some((steps, text)) => format!("\n  {steps} of these steps:\n{text}"),
+                        Some((steps, text)) => ["\n  ", &steps.to_string(), " of these steps:\n", &text].concat(),
                         None => "\n  the same steps do not differ when they are repeated".to_owned(),
                     };
                 }

@@ -32,6 +32,7 @@ pub(crate) mod scales;
 pub(crate) mod schema;
 pub(crate) mod servers;
 pub(crate) mod sizes;
+pub(crate) mod statuses;
 pub(crate) mod subresources;
 pub(crate) mod versions;
 pub(crate) mod watch_cache;

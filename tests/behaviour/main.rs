@@ -63,6 +63,7 @@ fn main() {
         api::schema::trials(),
         api::servers::trials(),
         api::sizes::trials(),
+        api::statuses::trials(),
         api::subresources::trials(),
         api::versions::trials(),
         api::watch_cache::trials(),

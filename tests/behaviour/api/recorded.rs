@@ -46,6 +46,23 @@ impl Recorded {
 
     /// Adds masked answers and events as one line.
     pub(super) fn add_all(&mut self, sent: &str, answers: &[Value]) {
+        let line = self.line(answers);
+        self.answers.push((Some(line), sent.to_owned()));
+    }
+
+    /// Whether `answers` are those that were recorded after the ones that were added.
+    pub(super) fn is_next(&self, answers: &[Value]) -> bool {
+        let text = fs::read_to_string(self.path()).unwrap_or_default();
+        let recorded = text.lines().nth(self.answers.len());
+        recorded.is_none_or(|recorded| recorded == UNKNOWN || recorded == self.line(answers))
+    }
+
+    fn path(&self) -> PathBuf {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/behaviour/api/recorded");
+        PathBuf::from(folder).join(format!("{}.txt", self.name))
+    }
+
+    fn line(&self, answers: &[Value]) -> String {
         let mut line = String::new();
         let mut text = String::new();
         for answer in answers {
@@ -55,7 +72,7 @@ impl Recorded {
             text += &without_uids(&answer.to_string().replace(&self.namespace, "NS"));
         }
         _ = write!(line, "{:016x}", digest(&text));
-        self.answers.push((Some(line), sent.to_owned()));
+        line
     }
 
     /// Forgets the newest answer, because the real server is known to answer otherwise.
@@ -68,8 +85,7 @@ impl Recorded {
     /// Panics if an answer is not the recorded one.
     #[track_caller]
     pub(super) fn check(&self) {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/behaviour/api/recorded");
-        let path = PathBuf::from(folder).join(format!("{}.txt", self.name));
+        let path = self.path();
         let lines = self.answers.iter().map(|(line, _)| line.as_deref());
         if self.is_confirmed && std::env::var_os("WINDLASS_RECORD").is_some() {
             let lines: Vec<_> = lines.map(|line| line.unwrap_or(UNKNOWN)).collect();

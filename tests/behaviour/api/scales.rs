@@ -194,4 +194,64 @@ on_both_servers! {
         let why = raw.apply(&forced, "scaler", &scale(&json!(7))).await.refused(500, "");
         assert!(why.ends_with("request to convert CR to an invalid group/version: autoscaling/v1"), "{why}");
     }
+    /// A manager with updates gets an entry for the number alone, without a time.
+    ///
+    /// docs/apiserver.md: rows 77, 85.
+    async fn the_owner_of_a_number_has_an_entry_without_a_time(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let all = raw.at("/apis/apps/v1", "deployments");
+        let path = format!("{all}/web/scale");
+        let entries = async || {
+            let object = raw.get(&format!("{all}/web")).await.ok();
+            let entries = object["metadata"]["managedFields"].as_array().expect("entries").clone();
+            let entries = entries.iter().map(|entry| {
+                let has_number = entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
+                let number = if has_number { " number" } else { "" };
+                let time = if entry.get("time").is_some() { " time" } else { "" };
+                let part = entry["subresource"].as_str().unwrap_or("-");
+                format!("{} {part}{number}{time}", entry["manager"].as_str().expect("a name"))
+            });
+            entries.collect::<Vec<_>>()
+        };
+        raw.post(&format!("{all}?fieldManager=m1"), &deployment()).await.ok();
+        assert_eq!(entries().await, ["m1 - number time"]);
+        let number = |replicas: u32| json!({ "spec": { "replicas": replicas } });
+        raw.merge(&format!("{path}?fieldManager=m2"), &number(3)).await.ok();
+        assert_eq!(entries().await, ["m2 scale number", "m1 - time"]);
+        // A scale of zero has no number that could have an owner.
+        raw.merge(&format!("{path}?fieldManager=m1"), &number(0)).await.ok();
+        assert_eq!(entries().await, ["m1 - time"]);
+
+        // Even a write that changes nothing makes an entry.
+        raw.delete(&format!("{all}/web")).await.ok();
+        raw.post(&format!("{all}?fieldManager=m1"), &deployment()).await.ok();
+        raw.merge(&format!("{path}?fieldManager=m2"), &number(2)).await.ok();
+        assert_eq!(entries().await, ["m1 - number", "m1 - time"]);
+    }
+
+    /// docs/apiserver.md: rows 77, 111.
+    async fn a_scale_sets_the_defaults_beside_its_number(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut definition = widget.definition(&json!({ "type": "object", "properties": {
+            "replicas": { "type": "integer" }, "name": { "type": "string", "default": "x" },
+        } }));
+        let version = &mut definition["spec"]["versions"][0];
+        version["subresources"]["scale"] =
+            json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" });
+        let status = &mut version["schema"]["openAPIV3Schema"]["properties"]["status"];
+        status["properties"]["replicas"] = json!({ "type": "integer" });
+        widget.define(&definition).await;
+        let mut object = widget.object("web", &json!({}));
+        object.as_object_mut().expect("an object").remove("spec");
+        raw.post(&widget.all(), &object).await.ok();
+        let path = widget.one("web");
+        raw.merge(&format!("{path}/scale"), &json!({ "spec": { "replicas": 3 } })).await.ok();
+        assert_eq!(raw.get(&path).await.ok()["spec"], json!({ "replicas": 3, "name": "x" }));
+        // A patch with unknown fields.
+        let unknown = json!({ "status": { "none": 1 } });
+        let strict = format!("{path}/status?fieldValidation=Strict");
+        let why = raw.merge(&strict, &unknown).await.refused(422, "Invalid");
+        assert!(why.ends_with("strict decoding error: unknown field \"status.none\""), "{why}");
+    }
 }

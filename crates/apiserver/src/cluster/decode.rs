@@ -11,6 +11,9 @@ use crate::status::{About, FieldError, Status};
 use crate::typed;
 use crate::wire::{UnknownFields, WriteOptions, yaml};
 
+/// How the error about unknown and duplicate fields begins.
+const STRICT: &str = "strict decoding error: ";
+
 /// An object in the form in which it is stored.
 #[derive(Debug)]
 pub(crate) struct Decoded {
@@ -89,7 +92,7 @@ pub(super) fn decode(
         UnknownFields::Refuse => {
             let unknown: Vec<_> = unknown.collect();
             if !unknown.is_empty() {
-                let error = format!("strict decoding error: {}", unknown.join(", "));
+                let error = format!("{STRICT}{}", unknown.join(", "));
                 return Err(cannot_handle(resource, &error));
             }
         }
@@ -250,7 +253,8 @@ fn place(resource: &Resource, namespace: Option<&str>, body: &mut Value) -> Resu
 pub(super) fn type_error<'a>(resource: &Resource, status: &'a Status) -> Option<&'a str> {
     let nothing = cannot_handle(resource, "");
     let why = status.message().strip_prefix(nothing.message())?;
-    (!resource.info.custom).then_some(why)
+    // The fields of a custom resource are checked later, by its schema.
+    (!resource.info.custom || why.starts_with(STRICT)).then_some(why)
 }
 
 fn cannot_handle(resource: &Resource, error: &str) -> Status {

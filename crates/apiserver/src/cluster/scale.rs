@@ -9,6 +9,7 @@ use super::{Cluster, Part, Written, ownership};
 use crate::managed::{self, Write};
 use crate::patch::Patch;
 use crate::registry::{self, Resource, ScalePaths};
+use crate::schema::DefaultsTooLarge;
 use crate::status::{FieldError, Status};
 use crate::store::{Key, Stored};
 use crate::wire::WriteOptions;
@@ -91,6 +92,12 @@ impl Cluster {
         }
         let mut object = old.value().clone();
         set(&mut object, &paths.wanted, replicas);
+        if let Some(schema) = &resource.schema {
+            // The number can be the first field of an object whose other fields have defaults.
+            schema.default(&mut object).map_err(|DefaultsTooLarge| {
+                Status::internal("the defaults of the object take more than 16 MiB")
+            })?;
+        }
         let version = scale.api_version();
         let changed = applied.unwrap_or_else(|| {
             let entries = managed::entries_of_scale(old.value(), &paths.wanted, version);

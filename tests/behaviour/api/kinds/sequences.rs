@@ -128,7 +128,9 @@ on_both_servers! {
         let widget = custom(&Widget::new(&pair.theirs));
         objects.extend(vec![widget; objects.len() / 10]);
         let with_status = pair.documents(WITH_STATUS).remove(0);
-        let (mut requests, mut compared, mut done) = (0, 0, 0);
+        let (mut requests, mut compared, mut done, mut repeated) = (0, 0, 0, 0);
+        let has_records = number("WINDLASS_SEED").or(number("WINDLASS_SEQUENCES")).is_none()
+            && std::env::var_os("WINDLASS_RECORD").is_none();
         let mut ended = std::collections::BTreeMap::<&str, u32>::new();
         for number in 0..count {
             // Each has its own seed, so that one can be repeated alone.
@@ -149,7 +151,17 @@ on_both_servers! {
             .steps(STEPS);
             let sequence = Sequence { object, place, name, steps };
             let kept: Vec<_> = (0..sequence.steps.len()).collect();
-            let replay = replay(&pair, &cluster, &sequence, &kept, &sequence.name).await;
+            let run = async || replay(&pair, &cluster, &sequence, &kept, &sequence.name).await;
+            let mut replay = run().await;
+            // The entries of managed fields are in the order of their times, which are whole
+            // seconds. Where a second ends between two requests, or between the two servers, an
+            // apply that changes nothing else can change this order, which is an event. Such a
+            // difference is not there when the sequence is repeated.
+            let is_new = replay.difference.is_some() && replay.rule(&sequence.object).is_none();
+            if is_new || has_records && !pair.recorded.is_next(&replay.answers) {
+                replay = run().await;
+                repeated += 1;
+            }
             requests += replay.sent.len();
             done += 1;
             pair.recorded.add_all(&replay.sent.join("\n"), &replay.answers);
@@ -165,7 +177,7 @@ on_both_servers! {
                     let sent = replay.sent.len();
                     let shortest = shortest(&pair, &cluster, &sequence, sent, number).await;
                     difference += &match shortest.and_then(|it| Some((it.sent.len(), it.report()?))) {
-                        Some((steps, text)) => format!("\n  {steps} of these steps:\n{text}"),
+                        Some((steps, text)) => ["\n  ", &steps.to_string(), " of these steps:\n", &text].concat(),
                         None => "\n  the same steps do not differ when they are repeated".to_owned(),
                     };
                 }
@@ -177,7 +189,7 @@ on_both_servers! {
                 break;
             }
         }
-        println!("{done} sequences, {requests} requests, {compared} events; ended by a rule that the embedded server lacks: {ended:?}");
+        println!("{done} sequences, {repeated} of them repeated, {requests} requests, {compared} events; ended by a rule that the embedded server lacks: {ended:?}");
         pair.check(done);
         if number("WINDLASS_SEED").or(number("WINDLASS_SEQUENCES")).is_none() {
             pair.recorded.check();

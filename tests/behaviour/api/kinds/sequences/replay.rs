@@ -127,10 +127,10 @@ pub(super) async fn replay(
             }
         }
     }
-    let marker = format!("{}/{name}", sequence.place);
+    let one = format!("{}/{name}", sequence.place);
     for raw in servers {
         let now = json!({ "propagationPolicy": "Background", "gracePeriodSeconds": 0 });
-        raw.delete_so(&marker, &now).await;
+        raw.delete_so(&one, &now).await;
     }
     replay
 }

@@ -251,13 +251,13 @@ impl Generator<'_> {
     /// A write of the status, which is sometimes of a wrong type, and sometimes sent to the object.
     fn status(&mut self, at: &str, options: &str) -> Step {
         let status = self.statuses.choose(&mut self.random).cloned();
-        let mut patch = json!({ "status": status.unwrap_or_default() });
+        let mut written = json!({ "status": status.unwrap_or_default() });
         let part = self.pick(&["/status", "/status", "/status", ""]);
         // A status of the wrong type that is sent to a custom resource itself is not compared: it
         // is not stored, but the real server drops `managedFields`.
         let is_compared = !part.is_empty() || self.object["kind"] != "Widget";
         if is_compared && self.random.random_bool(0.3) {
-            change(&mut patch, &mut self.random);
+            change(&mut written, &mut self.random);
         }
         let path = format!("{at}{part}?{options}");
         match self.random.random_range(0..4) {
@@ -265,33 +265,33 @@ impl Generator<'_> {
                 method: Method::PUT,
                 path,
                 content_type: JSON,
-                body: Body::Current("/status".to_owned(), patch["status"].take()),
+                body: Body::Current("/status".to_owned(), written["status"].take()),
             },
             1 => {
                 for field in ["apiVersion", "kind"] {
-                    patch[field] = self.object[field].clone();
+                    written[field] = self.object[field].clone();
                 }
-                patch["metadata"] = json!({ "name": self.name });
+                written["metadata"] = json!({ "name": self.name });
                 Step {
                     method: Method::PATCH,
                     path: format!("{path}&force=true"),
                     content_type: "application/apply-patch+yaml",
-                    body: Body::Same(patch),
+                    body: Body::Same(written),
                 }
             }
-            kind => Step {
-                method: Method::PATCH,
-                path,
-                content_type: self.pick(&[
-                    "application/merge-patch+json",
-                    if kind == 2 {
+            kind => {
+                let is_strategic = self.pick(&[false, true]) && kind == 2;
+                Step {
+                    method: Method::PATCH,
+                    path,
+                    content_type: if is_strategic {
                         "application/strategic-merge-patch+json"
                     } else {
                         "application/merge-patch+json"
                     },
-                ]),
-                body: Body::Same(patch),
-            },
+                    body: Body::Same(written),
+                }
+            }
         }
     }
 
@@ -310,8 +310,8 @@ impl Generator<'_> {
         let number = numbers[..count]
             .choose(&mut self.random)
             .expect("there are some");
-        let patch = json!({ "spec": { "replicas": number } });
-        let mut scale = patch.clone();
+        let change = json!({ "spec": { "replicas": number } });
+        let mut scale = change.clone();
         scale["apiVersion"] = "autoscaling/v1".into();
         scale["kind"] = "Scale".into();
         scale["metadata"] = json!({ "name": self.name });
@@ -321,7 +321,7 @@ impl Generator<'_> {
             2 => (
                 Method::PATCH,
                 "application/merge-patch+json",
-                Body::Same(patch),
+                Body::Same(change),
             ),
             _ => (
                 Method::PATCH,

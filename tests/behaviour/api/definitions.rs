@@ -244,8 +244,8 @@ on_both_servers! {
         raw.post(&widget.all(), &held).await.ok();
         widget.create("free", &json!({})).await;
         let mut events = raw.watch(&format!("{}?watch=1", widget.all())).await;
-        assert_eq!(events.told().await, "ADDED free");
-        assert_eq!(events.told().await, "ADDED held");
+        assert_eq!(events.next_line().await, "ADDED free");
+        assert_eq!(events.next_line().await, "ADDED held");
         let deleted = raw.delete(&widget.own_path()).await.ok();
         assert_eq!(deleted["kind"], "CustomResourceDefinition");
         let path = widget.own_path();
@@ -255,26 +255,26 @@ on_both_servers! {
         assert!(dying["metadata"]["deletionTimestamp"].is_string(), "{dying}");
         assert_eq!(dying["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
         assert_eq!(condition(&dying["status"], "Established"), "True InitialNamesAccepted");
-        let mut told = [events.told().await, events.told().await];
-        told.sort();
-        assert_eq!(told, ["DELETED free", "MODIFIED held"]);
+        let mut lines = [events.next_line().await, events.next_line().await];
+        lines.sort();
+        assert_eq!(lines, ["DELETED free", "MODIFIED held"]);
         let left = raw.get(&widget.one("held")).await.ok();
         assert!(left["metadata"]["deletionTimestamp"].is_string(), "{left}");
         raw.get(&widget.one("free")).await.refused(404, "NotFound");
 
         // What exists can still be written; nothing can be created.
         let new = widget.object("new", &json!({}));
-        let told = format!(
+        let message = format!(
             "widgets.{} \"new\" is forbidden: create not allowed while custom resource definition is terminating",
             widget.group
         );
         for path in [widget.all(), format!("{}?dryRun=All", widget.all())] {
-            assert_eq!(raw.post(&path, &new).await.refused(403, "Forbidden"), told);
+            assert_eq!(raw.post(&path, &new).await.refused(403, "Forbidden"), message);
         }
-        assert_eq!(raw.apply(&widget.one("new"), "me", &new).await.refused(403, "Forbidden"), told);
+        assert_eq!(raw.apply(&widget.one("new"), "me", &new).await.refused(403, "Forbidden"), message);
         let changed = raw.merge(&widget.one("held"), &json!({ "spec": { "a": 1 } })).await.ok();
         assert_eq!(changed["spec"], json!({ "a": 1 }));
-        assert_eq!(events.told().await, "MODIFIED held");
+        assert_eq!(events.next_line().await, "MODIFIED held");
         let again = raw.delete(&path).await.ok();
         let mut expected = dying.clone();
         expected["metadata"]["deletionGracePeriodSeconds"] = 0.into();
@@ -287,7 +287,7 @@ on_both_servers! {
         let terminating = &owner["fieldsV1"]["f:status"]["f:conditions"][r#"k:{"type":"Terminating"}"#];
         assert_eq!(*terminating, json!({ "f:message": {}, "f:reason": {} }), "{owner}");
         raw.merge(&widget.one("held"), &json!({ "metadata": { "finalizers": null } })).await.ok();
-        assert_eq!(events.told().await, "DELETED held");
+        assert_eq!(events.next_line().await, "DELETED held");
         raw.until(&path, |answer| answer.code == 404).await;
         raw.until(&widget.all(), |answer| answer.code == 404).await;
     }

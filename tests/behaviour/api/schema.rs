@@ -578,7 +578,7 @@ on_both_servers! {
             assert_eq!(names(&raw.get(&path).await.ok()), found, "{query}");
             if !found.is_empty() {
                 let mut selected = raw.watch(&format!("{path}&watch=1")).await;
-                assert_eq!(selected.told().await, "ADDED w");
+                assert_eq!(selected.next_line().await, "ADDED w");
             }
         }
         let scale = raw.get(&format!("{}/scale", widget.one("w"))).await.ok();

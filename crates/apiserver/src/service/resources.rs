@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, USER_AGENT, WARNING};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Response, StatusCode};
 use serde_json::Value;
 

@@ -30,6 +30,7 @@ mod resources;
 mod roles;
 mod scales;
 mod schema;
+mod selectors;
 mod servers;
 mod sizes;
 mod subresources;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::metadata;
 use crate::registry::{Registry, Resource};
 use crate::schema::PatternMemory;
-use crate::selector::{FieldSelector, LabelSelector, Selector};
+use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::status::Status;
 use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
@@ -43,6 +43,9 @@ mod size;
 mod strategy;
 mod tokens;
 mod update;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use create::decode_new;
 pub(crate) use delete::Deleted;
@@ -234,6 +237,15 @@ pub(crate) fn selector(resource: &Resource, options: &ListOptions) -> Result<Sel
     let fields = FieldSelector::parse(&options.field_selector, &resource.rules.fields);
     match (labels, fields) {
         (Ok(labels), Ok(fields)) => Ok(Selector { labels, fields }),
+        // These kinds have messages of their own.
+        (_, Err(SelectorError::Unsupported(label))) if resource.info.kind == "Job" => Err(
+            Status::bad_request(format!("field label {label:?} not supported for Job")),
+        ),
+        (_, Err(SelectorError::Unsupported(label))) if resource.info.kind == "ResourceSlice" => {
+            Err(Status::bad_request(format!(
+                "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}"
+            )))
+        }
         (Err(error), _) | (_, Err(error)) => Err(Status::bad_request(error.to_string())),
     }
 }

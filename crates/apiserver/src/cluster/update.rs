@@ -327,7 +327,10 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
                 Part::EphemeralContainers => {
                     copy(&object["spec"], &mut whole["spec"], "ephemeralContainers");
                 }
-                _ => copy(&object, &mut whole, "spec"),
+                _ => {
+                    copy(&object, &mut whole, "spec");
+                    copy(&object, &mut whole, "metadata");
+                }
             }
             // Who owns what has changed with the part.
             let entries = metadata::of(&mut object).remove("managedFields");

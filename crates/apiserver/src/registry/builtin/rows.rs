@@ -359,14 +359,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[Status, G, All],
         &[],
     ),
-    row(
-        BATCH,
-        "Job",
-        "jobs",
-        &[],
-        &[Status, G, All, Orphans],
-        &[("status.successful", "0")],
-    ),
+    row(BATCH, "Job", "jobs", &[], &[Status, G, All, Orphans], &[]),
     row(
         CERTIFICATES,
         "CertificateSigningRequest",

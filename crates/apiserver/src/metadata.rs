@@ -12,7 +12,7 @@ pub(crate) mod syntax;
 
 pub(crate) use rules::{
     Finalizers, NameRule, drop_duplicate_owners, unqualified_finalizers, validate,
-    validate_embedded,
+    validate_embedded, validate_namespace_finalizers,
 };
 
 /// The fields of an owner reference.

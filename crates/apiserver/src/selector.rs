@@ -47,6 +47,9 @@ pub(crate) struct SelectableField {
     pub(crate) default: &'static str,
 }
 
+/// The field that selects one object.
+const NAME: &str = "metadata.name";
+
 /// A parsed field selector, such as `metadata.name=web,status.phase!=Running`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FieldSelector {
@@ -92,18 +95,7 @@ impl FieldSelector {
     ///
     /// [`SelectorError`] if the syntax is invalid, or if the resource does not support a field.
     pub(crate) fn parse(text: &str, known: &[SelectableField]) -> Result<Self, SelectorError> {
-        let mut terms = Vec::new();
-        for part in split_unescaped(text) {
-            if part.is_empty() {
-                continue;
-            }
-            let misread = || SelectorError::Field {
-                selector: text.to_owned(),
-                part: part.clone(),
-            };
-            let (label, equal, value) = split_term(&part).ok_or_else(misread)?;
-            terms.push((label.to_owned(), equal, unescape(value)?));
-        }
+        let terms = parse_terms(text)?;
         // As in Kubernetes, the syntax of the whole selector is checked first.
         let terms = terms.into_iter().map(|(label, equal, value)| {
             let field = known.iter().find(|field| field.label == label);
@@ -119,12 +111,18 @@ impl FieldSelector {
         })
     }
 
-    /// Returns the selected name if the selector requires a `metadata.name`; of several names the
-    /// first, as in Kubernetes.
+    /// Returns the name that the selector requires, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         let mut terms = self.terms.iter();
-        let term = terms.find(|term| term.equal && term.field.label == "metadata.name");
+        let term = terms.find(|term| term.equal && term.field.label == NAME);
         term.map(|term| term.value.as_str())
+    }
+
+    /// Returns the name that the selector `text` of any resource requires, if there is one and if its
+    /// syntax is valid.
+    pub(crate) fn name_in(text: &str) -> Option<String> {
+        let mut terms = parse_terms(text).ok()?.into_iter();
+        terms.find_map(|(label, equal, value)| (equal && label == NAME).then_some(value))
     }
 
     /// Returns whether the selector matches `object`.
@@ -180,6 +178,23 @@ fn unsupported(label: &str, known: &[SelectableField]) -> SelectorError {
     } else {
         SelectorError::Unsupported(label.to_owned())
     }
+}
+
+/// Parses the terms of a field selector: a field, whether it must be equal, and a value. They are
+/// sorted by their text, as in Kubernetes; so of several required names, the first in this order
+/// counts.
+fn parse_terms(text: &str) -> Result<Vec<(String, bool, String)>, SelectorError> {
+    let mut parts = split_unescaped(text);
+    parts.sort();
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    let terms = parts.map(|part| {
+        let (label, equal, value) = split_term(part).ok_or_else(|| SelectorError::Field {
+            selector: text.to_owned(),
+            part: part.clone(),
+        })?;
+        Ok((label.to_owned(), equal, unescape(value)?))
+    });
+    terms.collect()
 }
 
 fn split_term(part: &str) -> Option<(&str, bool, &str)> {

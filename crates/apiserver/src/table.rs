@@ -218,6 +218,8 @@ impl Column {
     /// Converts `value` to the type of the column; `null` if it has another type.
     fn convert(&self, value: &Value, now: Timestamp) -> Value {
         match (self.kind.as_str(), value) {
+            // Go's templates print it so.
+            ("string", Value::Null) => "<no value>".into(),
             (_, Value::Null) => Value::Null,
             ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => value.clone(),
             // Every other value is formatted as a string.

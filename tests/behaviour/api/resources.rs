@@ -205,7 +205,7 @@ on_both_servers! {
             (json!(["a", 1]), json!([null, null, null, "[\"a\",1]", null])),
             (json!({ "a": 1 }), json!([null, null, null, "{\"a\":1}", null])),
             (json!([]), json!([null, null, null, "[]", null])),
-            (Value::Null, json!([null, null, null, null, null])),
+            (Value::Null, json!([null, null, null, "<no value>", null])),
         ].into_iter().enumerate() {
             let name = format!("w{number}");
             widget.create(&name, &json!({ "value": value })).await;

@@ -121,13 +121,14 @@ on_both_servers! {
             (Method::GET, format!("{mine},metadata.namespace%3Dother"), 200),
             (Method::GET, format!("{mine}&labelSelector=a"), 200),
             (Method::GET, format!("{mine}&limit=1"), 200),
-            // The first of several names counts.
+            // Of several names, the first in alphabetical order counts.
             (Method::GET, format!("{mine},metadata.name%3Dother"), 200),
             (Method::GET, String::new(), 403),
             (Method::GET, watch.to_owned(), 403),
             (Method::GET, "fieldSelector=metadata.name!%3Dmine".to_owned(), 403),
             (Method::GET, "fieldSelector=metadata.name%3Dother".to_owned(), 403),
-            (Method::GET, "fieldSelector=metadata.name%3Dother,metadata.name%3Dmine".to_owned(), 403),
+            (Method::GET, "fieldSelector=metadata.name%3Dother,metadata.name%3Dmine".to_owned(), 200),
+            (Method::GET, format!("{mine},metadata.name%3Da"), 403),
             (Method::GET, format!("fieldSelector=metadata.name%3Dother&{watch}"), 403),
             // The name of a deletion is that in its path.
             (Method::DELETE, mine.to_owned(), 403),

@@ -93,17 +93,16 @@ fn selectable(raw: &Raw) -> Vec<Selectable> {
         objects,
         cases,
     };
-    let replicas = json!([
-        { "spec": { "selector": { "a": "b" }, "template": template }, "status": { "replicas": 2 } },
-        { "spec": { "selector": { "a": "b" }, "template": template } },
-    ]);
-    let mut sets = replicas.clone();
-    for set in sets.as_array_mut().expect("two") {
-        set["spec"]["selector"] = json!({ "matchLabels": { "a": "b" } });
-    }
-    let list = |value: Value| value.as_array().expect("a list").clone();
-    const REPLICAS: &[(&str, &str, &str)] =
-        &[("status.replicas", "2", "a"), ("status.replicas", "0", "b")];
+    let replicas = json!({ "selector": { "a": "b" }, "template": template });
+    let slice = |driver: &str| {
+        json!({
+            "driver": driver,
+            "pool": { "name": "p", "generation": 1, "resourceSliceCount": 1 },
+        })
+    };
+    let mut slices = [slice("a.ex.io"), slice("b.ex.io")];
+    slices[0]["nodeName"] = "n".into();
+    slices[1]["allNodes"] = true.into();
     let events = raw.at("/api/v1", "events");
     vec![
         here(
@@ -163,10 +162,22 @@ fn selectable(raw: &Raw) -> Vec<Selectable> {
         ),
         here(
             raw.at("/api/v1", "replicationcontrollers"),
-            list(replicas),
-            REPLICAS,
+            vec![
+                json!({ "spec": replicas, "status": { "replicas": 2 } }),
+                json!({ "spec": replicas }),
+            ],
+            &[("status.replicas", "2", "a"), ("status.replicas", "0", "b")],
         ),
-        here(raw.at("/apis/apps/v1", "replicasets"), list(sets), REPLICAS),
+        here(
+            "/apis/resource.k8s.io/v1/resourceslices".to_owned(),
+            slices.map(|spec| json!({ "spec": spec })).into(),
+            &[
+                ("spec.driver", "a.ex.io", "a"),
+                ("spec.driver", "b.ex.io", "b"),
+                ("spec.nodeName", "n", "a"),
+                ("spec.nodeName", "", "b"),
+            ],
+        ),
         here(
             raw.at("/apis/batch/v1", "jobs"),
             vec![

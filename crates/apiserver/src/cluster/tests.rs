@@ -34,7 +34,7 @@ fn a_create_fails_if_all_generated_names_are_in_use() {
         let mut cluster = cluster();
         let maps = cluster.registry.find("", "v1", "configmaps");
         let maps = maps.expect("a built-in resource").clone();
-        let mut create = |cluster: &mut Cluster, metadata| {
+        let create = |cluster: &mut Cluster, metadata| {
             let map = json!({ "metadata": metadata });
             cluster.create(&maps, Some("default"), map, &WriteOptions::default(), NOW)
         };

@@ -224,6 +224,7 @@ impl Cluster {
         match part {
             Part::EphemeralContainers => errors.extend(pods::check_ephemeral(before, &object)),
             Part::Resize => errors.extend(pods::check_resize(before, &object)),
+            Part::Finalize => errors.extend(metadata::validate_namespace_finalizers(&object)),
             Part::Approval => errors.extend(signing::check(before, &object, true)),
             Part::Status if &*resource.table == strategy::SIGNING_REQUESTS => {
                 errors.extend(signing::check(before, &object, false));

@@ -71,6 +71,8 @@ enum Trait {
     NamedAsLabel,
     /// The name of an object is a valid segment of a URL path.
     NamedAsSegment,
+    /// The name of an object is an IP address.
+    NamedAsAddress,
 }
 
 /// The built-in resources.
@@ -225,6 +227,8 @@ impl Builtin {
             NameRule::Label
         } else if self.is(Trait::NamedAsSegment) {
             NameRule::PathSegment
+        } else if self.is(Trait::NamedAsAddress) {
+            NameRule::Address
         } else {
             NameRule::Subdomain
         };

@@ -13,7 +13,17 @@ struct Rule {
     refusal: &'static str,
 }
 
-const RULES: [Rule; 4] = [
+const RULES: [Rule; 6] = [
+    Rule {
+        name: "CEL expressions are not compiled",
+        kind: "MutatingAdmissionPolicy",
+        refusal: "ERROR: <input>",
+    },
+    Rule {
+        name: "the devices of resource slices are not validated",
+        kind: "ResourceSlice",
+        refusal: "spec.devices[",
+    },
     Rule {
         name: "CEL expressions are not compiled",
         kind: "ValidatingAdmissionPolicy",

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(name("metadata.name!=web"), None);
         assert_eq!(
             name("metadata.name=b,metadata.name=a"),
-            Some("b".to_owned())
+            Some("a".to_owned())
         );
     }
 

@@ -98,7 +98,7 @@ fn rows(page: &str) -> BTreeMap<u32, bool> {
         if first == "#" {
             is_numbered = true;
         } else if is_numbered {
-            let last = cells.next_back().unwrap_or_default();
+            let last = cells.last().unwrap_or_default();
             let is_absent = last == "no" || last.starts_with("no.") || last.starts_with("no:");
             rows.extend(numbers(first).into_iter().map(|row| (row, !is_absent)));
         }

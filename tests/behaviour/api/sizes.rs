@@ -104,9 +104,9 @@ on_both_servers! {
         raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());
         let operation = json!({ "op": "test", "path": "/metadata/name", "value": "a" });
-        let patch = |operations: usize| json!(vec![operation.clone(); operations]).to_string();
-        raw.patch(&path, "json", &patch(MAX_OPERATIONS)).await.ok();
-        let answer = raw.patch(&path, "json", &patch(MAX_OPERATIONS + 1)).await;
+        let of_length = |operations: usize| json!(vec![operation.clone(); operations]).to_string();
+        raw.patch(&path, "json", &of_length(MAX_OPERATIONS)).await.ok();
+        let answer = raw.patch(&path, "json", &of_length(MAX_OPERATIONS + 1)).await;
         assert_eq!(answer.body.get("details"), None);
         assert_eq!(answer.refused(413, "RequestEntityTooLarge"), "Request entity too large: The \
             allowed maximum operations in a JSON patch is 10000, got 10001");

@@ -121,8 +121,8 @@ fn numbers(list: &str) -> Vec<u32> {
     for word in list.split([',', ' ', '.']).filter(|word| !word.is_empty()) {
         match (word, word.parse(), numbers.last()) {
             ("to", ..) => is_range = true,
-            (_, Ok(end), Some(&last)) if is_range => {
-                numbers.extend(last + 1..=end);
+            (_, Ok(end), Some(&begin)) if is_range => {
+                numbers.extend(begin + 1..=end);
                 is_range = false;
             }
             (_, Ok(number), _) => numbers.push(number),

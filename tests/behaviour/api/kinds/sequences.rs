@@ -323,6 +323,15 @@ fn sorted(mut answer: Value) -> Value {
     answer
 }
 
+/// The name of the object of a sequence, and that of the object whose creation ends it.
+fn two_names(object: &Value, namespace: &str, sequence: u64) -> [String; 2] {
+    if object["kind"] == "IPAddress" {
+        [1, 2].map(|number| address(namespace, 2 * sequence + number))
+    } else {
+        ["q", "zq"].map(|first| format!("{first}{sequence}-{namespace}"))
+    }
+}
+
 /// What the custom kind has in its `spec`.
 fn schema() -> Value {
     let text = json!({ "type": "string" });
@@ -484,12 +493,7 @@ on_both_servers! {
             let seed = seed.wrapping_add(sequence);
             let mut random = StdRng::seed_from_u64(seed);
             let mut object = objects.choose(&mut random).expect("there are some").clone();
-            let namespace = &pair.theirs.namespace;
-            let [name, last] = if object["kind"] == "IPAddress" {
-                [1, 2].map(|number| address(namespace, 2 * sequence + number))
-            } else {
-                ["q", "zq"].map(|first| format!("{first}{sequence}-{namespace}"))
-            };
+            let [name, end_name] = two_names(&object, &pair.theirs.namespace, sequence);
             object["metadata"]["name"] = name.as_str().into();
             let place = pair.place(&object).await;
             let mut generator = Generator { random, object: &object, place: &place, name: &name };
@@ -525,10 +529,10 @@ on_both_servers! {
                 raw.merge(&format!("{place}/{name}"), &json!({ "metadata": { "finalizers": null } })).await;
                 raw.delete(&format!("{place}/{name}?gracePeriodSeconds=0")).await;
                 let mut end = object.clone();
-                end["metadata"]["name"] = last.as_str().into();
+                end["metadata"]["name"] = end_name.as_str().into();
                 raw.post(&place, &end).await.ok();
-                both.push(events(raw, &place, version, [&name, &last]).await);
-                raw.delete(&format!("{place}/{last}?gracePeriodSeconds=0")).await;
+                both.push(events(raw, &place, version, [&name, &end_name]).await);
+                raw.delete(&format!("{place}/{end_name}?gracePeriodSeconds=0")).await;
             }
             answers.extend(both[1].iter().cloned());
             pair.recorded.add_all(&format!("{sent:#?}"), &answers);

@@ -30,6 +30,7 @@ pub(crate) mod resources;
 pub(crate) mod roles;
 pub(crate) mod scales;
 pub(crate) mod schema;
+pub(crate) mod selectors;
 pub(crate) mod servers;
 pub(crate) mod sizes;
 pub(crate) mod statuses;

@@ -61,6 +61,7 @@ fn main() {
         api::roles::trials(),
         api::scales::trials(),
         api::schema::trials(),
+        api::selectors::trials(),
         api::servers::trials(),
         api::sizes::trials(),
         api::statuses::trials(),

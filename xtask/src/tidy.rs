@@ -12,6 +12,7 @@ mod orphans;
 mod pure;
 
 // Rules for the repository.
+mod apiserver;
 mod architecture;
 mod directions;
 mod links;

@@ -44,6 +44,9 @@ mod strategy;
 mod tokens;
 mod update;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use create::decode_new;
 pub(crate) use delete::Deleted;
 use expiry::Expiry;
@@ -240,6 +243,11 @@ pub(crate) fn selector(resource: &Resource, options: &ListOptions) -> Result<Sel
         }
         SelectorError::Unsupported(label) if &*resource.table == "jobs.batch" => {
             format!("field label {label:?} not supported for Job")
+        }
+        SelectorError::Unsupported(label)
+            if &*resource.table == "resourceslices.resource.k8s.io" =>
+        {
+            format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}")
         }
         error => error.to_string(),
     });

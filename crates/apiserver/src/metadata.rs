@@ -12,7 +12,7 @@ pub(crate) mod syntax;
 
 pub(crate) use rules::{
     Finalizers, MAX_MANAGER, NameRule, drop_duplicate_owners, field_manager,
-    unqualified_finalizers, validate, validate_embedded,
+    unqualified_finalizers, validate, validate_embedded, validate_namespace_finalizers,
 };
 
 /// The fields of an owner reference.

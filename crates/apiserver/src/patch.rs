@@ -129,12 +129,12 @@ impl Patch {
                 MERGE_PATCH,
                 APPLY_PATCH,
             ])),
-            _ => Err(Status::unsupported_media_type(&[
-                JSON_PATCH,
-                MERGE_PATCH,
-                STRATEGIC_PATCH,
-                APPLY_PATCH,
-            ])),
+            // The router of Kubernetes rejects it, before its handler of patches.
+            _ => Err(Status::generic(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UnsupportedMediaType",
+                "415: Unsupported Media Type",
+            )),
         }
     }
 

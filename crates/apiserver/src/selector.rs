@@ -1,7 +1,5 @@
 //! Label and field selectors of lists and watches. *(pure)*
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 mod label;
@@ -12,7 +10,7 @@ pub(crate) use label::LabelSelector;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SelectorError {
     /// The label selector cannot be parsed.
-    #[error("unable to parse requirement: {0}")]
+    #[error("{0}")]
     Label(String),
     /// The field selector cannot be parsed.
     #[error("invalid selector: '{selector}'; can't understand '{part}'")]
@@ -22,6 +20,12 @@ pub(crate) enum SelectorError {
         /// The part that cannot be parsed.
         part: String,
     },
+    /// A value of the field selector has a character that must be escaped.
+    #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
+    Unescaped(char),
+    /// A value of the field selector has an unknown escape sequence.
+    #[error("invalid field selector: invalid escape sequence: {0}")]
+    Escape(String),
     /// The resource does not support the field in selectors.
     #[error("field label not supported: {0}")]
     Unsupported(String),
@@ -37,9 +41,14 @@ pub(crate) struct SelectableField {
     pub(crate) label: String,
     /// The JSON pointer to the value.
     pub(crate) pointer: String,
+    /// The JSON pointer to the value if that one is absent or empty.
+    pub(crate) fallback: Option<&'static str>,
     /// The value if the field is absent.
     pub(crate) default: &'static str,
 }
+
+/// The field that selects one object.
+const NAME: &str = "metadata.name";
 
 /// A parsed field selector, such as `metadata.name=web,status.phase!=Running`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,43 +101,34 @@ impl FieldSelector {
     ///
     /// [`SelectorError`] if the syntax is invalid, or if the resource does not support a field.
     pub(crate) fn parse(text: &str, known: &[SelectableField]) -> Result<Self, SelectorError> {
-        let mut terms = Vec::new();
-        for part in split_unescaped(text) {
-            if part.is_empty() {
-                continue;
-            }
-            let misread = || SelectorError::Field {
-                selector: text.to_owned(),
-                part: part.clone(),
-            };
-            let (label, equal, value) = split_term(&part).ok_or_else(misread)?;
-            let value = unescape(value).ok_or_else(misread)?;
-            let field = known
-                .iter()
-                .find(|field| field.label == label)
-                .ok_or_else(|| unsupported(label, known))?;
-            terms.push(Term {
-                field: field.clone(),
+        let terms = parse_terms(text)?;
+        // As in Kubernetes, the syntax of the whole selector is checked first.
+        let terms = terms.into_iter().map(|(label, equal, value)| {
+            let field = known.iter().find(|field| field.label == label);
+            let field = field.ok_or_else(|| unsupported(&label, known))?.clone();
+            Ok(Term {
+                field,
                 value,
                 equal,
-            });
-        }
-        Ok(Self { terms })
+            })
+        });
+        Ok(Self {
+            terms: terms.collect::<Result<_, _>>()?,
+        })
     }
 
-    /// Returns the selected name if the selector requires one `metadata.name`.
+    /// Returns the name that the selector requires, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        for term in &self.terms {
-            if term.equal && term.field.label == "metadata.name" {
-                names.insert(&term.value);
-            }
-        }
-        if names.len() == 1 {
-            names.pop_first()
-        } else {
-            None
-        }
+        let mut terms = self.terms.iter();
+        let term = terms.find(|term| term.equal && term.field.label == NAME);
+        term.map(|term| term.value.as_str())
+    }
+
+    /// Returns the name that the selector `text` of any resource requires, if there is one and if its
+    /// syntax is valid.
+    pub(crate) fn name_in(text: &str) -> Option<String> {
+        let mut terms = parse_terms(text).ok()?.into_iter();
+        terms.find_map(|(label, equal, value)| (equal && label == NAME).then_some(value))
     }
 
     /// Returns whether the selector matches `object`.
@@ -146,20 +146,30 @@ impl SelectableField {
     pub(crate) fn at_its_path(label: &str, default: &'static str) -> Self {
         let pointer = format!("/{}", label.replace('.', "/"));
         Self {
-            label: label.to_owned(),
             pointer,
+            ..Self::at(label, "", default)
+        }
+    }
+
+    /// Creates a field whose value is at the JSON pointer `pointer`.
+    pub(crate) fn at(label: &str, pointer: &str, default: &'static str) -> Self {
+        Self {
+            label: label.to_owned(),
+            pointer: pointer.to_owned(),
+            fallback: None,
             default,
         }
     }
 
     fn read(&self, object: &Value) -> String {
-        match object.pointer(&self.pointer) {
-            None | Some(Value::Null | Value::Array(_) | Value::Object(_)) => {
-                self.default.to_owned()
-            }
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        }
+        let pointers = std::iter::once(self.pointer.as_str()).chain(self.fallback);
+        let mut values = pointers.filter_map(|pointer| match object.pointer(pointer)? {
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        });
+        let found = values.find(|text| !text.is_empty() || self.fallback.is_none());
+        found.unwrap_or_else(|| self.default.to_owned())
     }
 }
 
@@ -174,6 +184,23 @@ fn unsupported(label: &str, known: &[SelectableField]) -> SelectorError {
     } else {
         SelectorError::Unsupported(label.to_owned())
     }
+}
+
+/// Parses the terms of a field selector: a field, whether it must be equal, and a value. They are
+/// sorted by their text, as in Kubernetes; so of several required names, the first in this order
+/// counts.
+fn parse_terms(text: &str) -> Result<Vec<(String, bool, String)>, SelectorError> {
+    let mut parts = split_unescaped(text);
+    parts.sort();
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    let terms = parts.map(|part| {
+        let (label, equal, value) = split_term(part).ok_or_else(|| SelectorError::Field {
+            selector: text.to_owned(),
+            part: part.clone(),
+        })?;
+        Ok((label.to_owned(), equal, unescape(value)?))
+    });
+    terms.collect()
 }
 
 fn split_term(part: &str) -> Option<(&str, bool, &str)> {
@@ -201,17 +228,23 @@ fn split_unescaped(text: &str) -> Vec<String> {
     parts
 }
 
-fn unescape(value: &str) -> Option<String> {
+fn unescape(value: &str) -> Result<String, SelectorError> {
     let mut plain = String::with_capacity(value.len());
     let mut rest = value.chars();
     while let Some(c) = rest.next() {
         match c {
-            '\\' => plain.push(rest.next().filter(|c| matches!(c, '\\' | ',' | '='))?),
-            '=' => return None,
+            '\\' => match rest.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                other => {
+                    let sequence = std::iter::once('\\').chain(other);
+                    return Err(SelectorError::Escape(sequence.collect()));
+                }
+            },
+            '=' => return Err(SelectorError::Unescaped(c)),
             c => plain.push(c),
         }
     }
-    Some(plain)
+    Ok(plain)
 }
 
 #[cfg(test)]
@@ -263,7 +296,10 @@ mod tests {
         };
         assert_eq!(name("metadata.name=web"), Some("web".to_owned()));
         assert_eq!(name("metadata.name!=web"), None);
-        assert_eq!(name("metadata.name=a,metadata.name=b"), None);
+        assert_eq!(
+            name("metadata.name=b,metadata.name=a"),
+            Some("a".to_owned())
+        );
     }
 
     proptest! {

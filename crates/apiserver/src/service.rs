@@ -28,6 +28,7 @@ use crate::wire::{Accept, Target};
 
 mod body;
 mod containers;
+mod deadline;
 mod health;
 mod identity;
 mod limit;
@@ -127,6 +128,11 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
+        let target = Target::parse(parts.uri.path());
+        let timeout = match deadline::of(&parts, &target) {
+            Ok(timeout) => timeout,
+            Err(status) => return reply::refusal(&status),
+        };
         let user = match identity::of(&parts.headers, &self.shared) {
             Ok(user) => user,
             Err(status) => return reply::refusal(&status),
@@ -154,10 +160,12 @@ impl ApiService {
             accept,
             user,
         };
-        match Target::parse(call.parts.uri.path()) {
-            Target::Resource(place) => resources::respond(&self, &call, place)
-                .await
-                .unwrap_or_else(|status| reply::refusal(&status)),
+        match target {
+            Target::Resource(place) => {
+                let response = resources::respond(&self, &call, place);
+                let response = deadline::within(timeout, response).await;
+                response.unwrap_or_else(|status| reply::refusal(&status))
+            }
             Target::Unknown => reply::not_found(),
             Target::Health { endpoint, check } => {
                 let query = call.parts.uri.query().unwrap_or_default();

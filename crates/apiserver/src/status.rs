@@ -310,7 +310,7 @@ impl Status {
     /// 406: the server supports no media type that the client accepts.
     pub(crate) fn not_acceptable() -> Self {
         let message = "only the following media types are accepted: application/json, \
-                       application/vnd.kubernetes.protobuf";
+                       application/yaml, application/vnd.kubernetes.protobuf";
         Self::failure(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 

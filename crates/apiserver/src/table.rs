@@ -17,6 +17,9 @@ mod path;
 
 use path::Path;
 
+/// The number below which Go writes floats without an exponent.
+const MAX_WHOLE: f64 = 1e15;
+
 /// The columns of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
@@ -140,7 +143,8 @@ impl Columns {
         let definitions: Vec<_> = named.map(Column::definition).collect();
         let mut metadata = Map::new();
         for field in ["resourceVersion", "continue", "remainingItemCount"] {
-            if let Some(value) = list_meta.get(field).filter(|value| !value.is_null()) {
+            let value = list_meta.get(field);
+            if let Some(value) = value.filter(|value| !value.is_null() && *value != "") {
                 metadata.insert(field.to_owned(), value.clone());
             }
         }
@@ -253,6 +257,8 @@ impl Column {
     /// Converts `value` to the type of the column; `null` if it has another type.
     fn convert(&self, value: &Value, now: Timestamp) -> Value {
         match (self.kind.as_str(), value) {
+            // Go's templates print it so.
+            ("string", Value::Null) => "<no value>".into(),
             (_, Value::Null) => Value::Null,
             ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => value.clone(),
             // Every other value is formatted as a string.
@@ -262,7 +268,16 @@ impl Column {
                 let whole = number.as_f64().map(|float| float as i64);
                 number.as_i64().or(whole).into()
             }
-            ("number", Value::Number(number)) => number.as_f64().into(),
+            // Go writes whole numbers without a fraction.
+            ("number", Value::Number(number)) if number.is_f64() => match number.as_f64() {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+                Some(float) if float.fract() == 0.0 && float.abs() < MAX_WHOLE => {
+                    (float as i64).into()
+                }
+                float => float.into(),
+            },
+            ("number", Value::Number(_)) => value.clone(),
+            ("date", Value::String(text)) if text.is_empty() => age::since(None, now).into(),
             ("date", Value::String(_)) => age::since(Some(value), now).into(),
             _ => Value::Null,
         }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod document;
+mod duration;
 mod options;
 mod path;
 mod query;
@@ -9,6 +10,7 @@ pub(crate) mod yaml;
 
 pub(crate) use accept::{Accept, Encoding, Format, Presentation};
 pub(crate) use document::Document;
+pub(crate) use duration::parse as parse_duration;
 pub(crate) use options::{
     DeleteOptions, ListOptions, Propagation, UnknownFields, VersionMatch, WriteKind, WriteOptions,
     read_version, resource_version,

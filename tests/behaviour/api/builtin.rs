@@ -1,5 +1,6 @@
 //! The special rules of namespaces and events.
 
+use http::Method;
 use serde_json::json;
 
 use super::raw::{Raw, named, names};
@@ -39,6 +40,56 @@ on_both_servers! {
         // What is there may change, and go.
         raw.merge(&format!("{maps}/a"), &json!({ "data": { "k": "v" } })).await.ok();
         raw.merge(&format!("{maps}/a"), &json!({ "metadata": { "finalizers": null } })).await.ok();
+    }
+
+    /// docs/apiserver.md: rows 1, 10, 99.
+    async fn finalize_changes_the_finalizers_of_a_namespace(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let name = format!("{}-held", raw.namespace);
+        let path = format!("/api/v1/namespaces/{name}");
+        let finalize = format!("{path}/finalize");
+        let created = raw.post("/api/v1/namespaces", &named(&name)).await.ok();
+
+        let mut sent = created.clone();
+        sent["spec"]["finalizers"] = json!(["kubernetes", "test.windlass.dev/a"]);
+        let updated = raw.put(&path, &sent).await.ok();
+        assert_eq!(updated["spec"], created["spec"], "not by an update");
+        sent["metadata"]["resourceVersion"] = updated["metadata"]["resourceVersion"].clone();
+        sent["metadata"]["labels"]["a"] = "b".into();
+        sent["status"]["phase"] = "Terminating".into();
+        let changed = raw.put(&finalize, &sent).await.ok();
+        assert_eq!(changed["spec"], sent["spec"]);
+        assert_eq!(changed["status"], json!({ "phase": "Active" }));
+        assert_eq!(changed["metadata"]["labels"], sent["metadata"]["labels"]);
+        assert_eq!(raw.get(&path).await.ok(), changed);
+        raw.put(&finalize, &created).await.refused(409, "Conflict");
+
+        let mut invalid = changed.clone();
+        invalid["spec"]["finalizers"] = json!(["a"]);
+        let message = raw.put(&finalize, &invalid).await.refused(422, "Invalid");
+        assert_eq!(message, format!(
+            "Namespace {name:?} is invalid: spec.finalizers[0]: Invalid value: \"a\": name is neither a \
+             standard finalizer name nor is it fully qualified"
+        ));
+        for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE] {
+            let headers = [("content-type", "application/merge-patch+json")];
+            let answer = raw.ask(method.clone(), &finalize, &headers, "{}").await;
+            let message = answer.refused(405, "MethodNotAllowed");
+            assert_eq!(message, "the server does not allow this method on the requested resource");
+        }
+        let nowhere = "/api/v1/namespaces/nowhere/finalize";
+        let message = raw.put(nowhere, &named("nowhere")).await.refused(404, "NotFound");
+        assert_eq!(message, "namespaces \"nowhere\" not found");
+
+        raw.delete(&path).await.ok();
+        let mut dying = raw.get(&path).await.ok();
+        assert_eq!(dying["status"]["phase"], "Terminating");
+        let held = dying["spec"]["finalizers"].as_array().expect("finalizers");
+        assert!(held.contains(&json!("test.windlass.dev/a")), "{dying}");
+        dying["spec"]["finalizers"] = json!([]);
+        let gone = raw.put(&finalize, &dying).await.ok();
+        assert_eq!(gone["spec"], json!({}));
+        raw.get(&path).await.refused(404, "NotFound");
     }
 
     /// docs/apiserver.md: row 99.

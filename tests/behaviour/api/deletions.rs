@@ -1,6 +1,6 @@
 //! Deletions: responses, options, preconditions and finalizers.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::raw::{Raw, named, names, version};
 
@@ -115,6 +115,70 @@ on_both_servers! {
         raw.delete(&format!("{path}?dryRun=All")).await.ok();
         raw.delete_so(&path, &json!({ "dryRun": ["All"] })).await.ok();
         assert_eq!(raw.get(&path).await.ok(), created);
+    }
+
+    /// docs/apiserver.md: row 95.
+    async fn a_collection_deletion_can_be_limited(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for name in ["a", "b", "c", "d"] {
+            let tier = if name == "b" { "y" } else { "x" };
+            let body = json!({ "metadata": { "name": name, "labels": { "tier": tier } } });
+            raw.post(&raw.maps(), &body).await.ok();
+        }
+        for (query, deleted, remaining, left) in [
+            ("limit=1&dryRun=All", "a", json!(3), "a b c d"),
+            ("limit=2&labelSelector=tier%3Dx", "a c", Value::Null, "b d"),
+            ("limit=1", "b", json!(1), "d"),
+            ("limit=1&continue=", "d", Value::Null, ""),
+        ] {
+            let gone = raw.delete(&format!("{}?{query}", raw.maps())).await.ok();
+            assert_eq!(names(&gone), deleted, "{query}");
+            let metadata = &gone["metadata"];
+            assert_eq!(metadata["remainingItemCount"], remaining, "{query}");
+            // With a selector, nothing says how many are left.
+            assert_eq!(metadata["continue"].is_string(), deleted != "d", "{query}: {metadata}");
+            assert_eq!(names(&raw.get(&raw.maps()).await.ok()), left, "{query}");
+        }
+        raw.post(&raw.maps(), &named("e")).await.ok();
+        raw.post(&raw.maps(), &named("f")).await.ok();
+        let first = raw.get(&format!("{}?limit=1", raw.maps())).await.ok();
+        let token = first["metadata"]["continue"].as_str().expect("a token");
+        let gone = raw.delete(&format!("{}?continue={token}", raw.maps())).await.ok();
+        assert_eq!(names(&gone), "f");
+        for query in ["limit=x", "labelSelector=a+b", "fieldSelector=none%3D1", "continue=x"] {
+            raw.delete(&format!("{}?{query}", raw.maps())).await.refused(400, "BadRequest");
+        }
+        assert_eq!(names(&raw.get(&raw.maps()).await.ok()), "e");
+    }
+
+    /// docs/apiserver.md: row 96.
+    async fn a_dry_run_sends_no_event_and_uses_no_version(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        let from = version(&raw.post(&raw.maps(), &named("a")).await.ok());
+        let maps = format!("{}?dryRun=All", raw.maps());
+        let one = format!("{}/a?dryRun=All", raw.maps());
+        let change = json!({ "metadata": { "name": "a" }, "data": { "k": "v" } });
+        let dry_runs = async || {
+            raw.post(&maps, &named("b")).await.ok();
+            raw.put(&one, &change).await.ok();
+            raw.merge(&one, &change).await.ok();
+            let config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "k": "v" } });
+            raw.apply(&one, "me", &config).await.ok();
+            raw.delete(&one).await.ok();
+            raw.delete(&maps).await.ok();
+        };
+        // Tests of other namespaces write to the same server.
+        loop {
+            let before = version(&raw.get(&raw.maps()).await.ok());
+            dry_runs().await;
+            if version(&raw.get(&raw.maps()).await.ok()) == before {
+                break;
+            }
+        }
+        raw.post(&raw.maps(), &named("z")).await.ok();
+        let mut events = raw.watch(&format!("{}?watch=1&resourceVersion={from}", raw.maps())).await;
+        assert_eq!(events.next_line().await, "ADDED z");
     }
 
     /// docs/apiserver.md: rows 20, 94, 95, 96.

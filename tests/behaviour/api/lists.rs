@@ -86,7 +86,12 @@ on_both_servers! {
         let _history = cluster.remember_history().await;
         let gone = raw.get(&format!("{maps}?limit=1&continue={token}")).await;
         let fresh = gone.body["metadata"]["continue"].as_str().expect("a token to continue").to_owned();
-        gone.refused(410, "Expired");
+        let message = gone.refused(410, "Expired");
+        assert_eq!(message, "The provided continue parameter is too old to display a consistent list \
+            result. You can start a new list without the continue parameter, or use the continue \
+            token in this response to retrieve the remainder of the results. Continuing with the \
+            provided token results in an inconsistent list - objects that were created, modified, or \
+            deleted between the time the first chunk was returned and now may show up in the list.");
         let next = raw.get(&format!("{maps}?limit=1&continue={fresh}")).await.ok();
         assert_eq!(names(&next), "aa", "from the newest state, behind a");
     }
@@ -137,7 +142,8 @@ on_both_servers! {
         raw.post(&maps, &named("b")).await.ok();
         cluster.forget_history().await;
         let exact = format!("{maps}?resourceVersion={then}&resourceVersionMatch=Exact");
-        raw.get(&exact).await.refused(410, "Expired");
+        let message = raw.get(&exact).await.refused(410, "Expired");
+        assert_eq!(message, "The resourceVersion for the provided list is too old.");
         let later = raw.get(&format!("{maps}?resourceVersion={then}")).await.ok();
         assert_eq!(names(&later), "a b", "not older than that is still to be had");
     }
@@ -146,16 +152,40 @@ on_both_servers! {
     async fn invalid_combinations_of_version_and_match_are_rejected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let maps = raw.maps();
-        for query in [
-            "resourceVersionMatch=Exact",
-            "resourceVersionMatch=NotOlderThan",
-            "resourceVersion=1&resourceVersionMatch=Nearly",
-            "resourceVersion=0&resourceVersionMatch=Exact",
-            "resourceVersionMatch=Exact&continue=abc",
+        let unset = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
+        for (query, error) in [
+            ("resourceVersionMatch=Exact", unset),
+            ("resourceVersionMatch=NotOlderThan", unset),
+            (
+                "resourceVersion=1&resourceVersionMatch=Nearly",
+                "Unsupported value: \"Nearly\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
+            ),
+            (
+                "resourceVersion=0&resourceVersionMatch=Exact",
+                "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ),
+            (
+                "resourceVersion=1&resourceVersionMatch=Exact&continue=abc",
+                "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+            ),
         ] {
-            let message = raw.get(&format!("{maps}?{query}")).await.refused(422, "Invalid");
-            assert!(message.contains("resourceVersionMatch"), "{query}: {message}");
+            let answer = raw.get(&format!("{maps}?{query}")).await;
+            let details = answer.body["details"].clone();
+            let message = answer.refused(422, "Invalid");
+            assert_eq!(message, format!("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: {error}"));
+            let reason = if error.starts_with("Forbidden") { "FieldValueForbidden" } else { "FieldValueNotSupported" };
+            assert_eq!(details, json!({
+                "group": "meta.k8s.io", "kind": "ListOptions",
+                "causes": [{ "reason": reason, "message": error, "field": "resourceVersionMatch" }],
+            }));
         }
+        let both = raw.get(&format!("{maps}?resourceVersionMatch=Nearly&continue=abc")).await;
+        let message = both.refused(422, "Invalid");
+        assert_eq!(message, "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: \
+            resourceVersionMatch is forbidden unless resourceVersion is provided, resourceVersionMatch: \
+            Forbidden: resourceVersionMatch is forbidden when continue is provided, \
+            resourceVersionMatch: Unsupported value: \"Nearly\": supported values: \"Exact\", \
+            \"NotOlderThan\", \"\"]");
         let message = raw.get(&format!("{maps}?resourceVersion=x")).await.refused(400, "BadRequest");
         assert!(message.to_lowercase().contains("invalid resource version"), "{message}");
     }
@@ -184,76 +214,6 @@ on_both_servers! {
         assert_eq!(list["items"][0].get("apiVersion"), None);
     }
 
-    /// docs/apiserver.md: row 49.
-    async fn lists_are_filtered_by_labels(cluster: Cluster) {
-        let raw = Raw::new(&cluster).await;
-        for (name, labels) in [("a", json!({ "tier": "x" })), ("b", json!({ "tier": "y" })), ("c", json!({}))] {
-            let body = json!({ "metadata": { "name": name, "labels": labels } });
-            raw.post(&raw.maps(), &body).await.ok();
-        }
-        for (query, found) in [
-            ("labelSelector=tier", "a b"),
-            ("labelSelector=%21tier", "c"),
-            ("labelSelector=tier%3Dx", "a"),
-            ("labelSelector=tier%3D%3Dx", "a"),
-            ("labelSelector=tier%21%3Dx", "b c"),
-            ("labelSelector=tier+in+(x,z)", "a"),
-            ("labelSelector=tier+notin+(x,z)", "b c"),
-            ("labelSelector=tier,tier%21%3Dy", "a"),
-            ("fieldSelector=metadata.name%3Db", "b"),
-            ("fieldSelector=metadata.name!%3Db", "a c"),
-            ("fieldSelector=metadata.namespace%3Dother", ""),
-            ("labelSelector=tier&fieldSelector=metadata.name!%3Db", "a"),
-        ] {
-            let list = raw.get(&format!("{}?{query}", raw.maps())).await.ok();
-            assert_eq!(names(&list), found, "{query}");
-        }
-    }
-
-    /// docs/apiserver.md: rows 9, 49, 50.
-    async fn a_malformed_selector_is_rejected(cluster: Cluster) {
-        let raw = Raw::new(&cluster).await;
-        let pods = raw.at("/api/v1", "pods");
-        raw.get(&format!("{pods}?labelSelector=a+b")).await.refused(400, "BadRequest");
-        raw.get(&format!("{pods}?fieldSelector=a")).await.refused(400, "BadRequest");
-        let message = raw.get(&format!("{pods}?fieldSelector=data.x%3D1")).await.refused(400, "BadRequest");
-        assert_eq!(message, "field label not supported: data.x");
-    }
-
-    /// docs/apiserver.md: row 50.
-    async fn kinds_have_specific_selectable_fields(cluster: Cluster) {
-        let raw = Raw::new(&cluster).await;
-        let secrets = raw.at("/api/v1", "secrets");
-        for (name, kind) in [("a", "test.windlass.dev/x"), ("b", "Opaque")] {
-            let body = json!({ "metadata": { "name": name }, "type": kind });
-            raw.post(&secrets, &body).await.ok();
-        }
-        let list = raw.get(&format!("{secrets}?fieldSelector=type%3DOpaque")).await.ok();
-        assert_eq!(names(&list), "b");
-        let path = format!("/api/v1/namespaces?fieldSelector=status.phase%3DActive,metadata.name%3D{}", cluster.namespace());
-        assert_eq!(names(&raw.get(&path).await.ok()), cluster.namespace());
-    }
-
-    /// docs/apiserver.md: row 50.
-    async fn the_addresses_of_a_pod_are_an_empty_field(cluster: Cluster) {
-        let raw = Raw::new(&cluster).await;
-        let pods = raw.at("/api/v1", "pods");
-        let mut pod = named("a");
-        pod["spec"] = json!({ "containers": [{ "name": "c", "image": "i" }] });
-        raw.post(&pods, &pod).await.ok();
-        let status = json!({ "status": { "podIP": "10.0.0.1", "podIPs": [{ "ip": "10.0.0.1" }] } });
-        raw.merge(&format!("{pods}/a/status"), &status).await.ok();
-        for (selector, found) in [
-            ("status.podIP%3D10.0.0.1", "a"),
-            ("status.podIPs%3D10.0.0.1", ""),
-            ("status.podIPs!%3D10.0.0.1", "a"),
-            ("status.podIPs%3D", "a"),
-        ] {
-            let list = raw.get(&format!("{pods}?fieldSelector={selector}")).await.ok();
-            assert_eq!(names(&list), found, "{selector}");
-        }
-    }
-
     /// docs/apiserver.md: row 52.
     async fn a_list_of_metadata_can_be_requested(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
@@ -268,6 +228,27 @@ on_both_servers! {
         assert_eq!(list["kind"], "PartialObjectMetadataList");
         assert_eq!(list["items"][0]["metadata"], created["metadata"]);
         assert_eq!(list["items"][0].get("data"), None);
+    }
+
+    /// docs/apiserver.md: rows 11, 52.
+    async fn the_metadata_of_an_object_and_of_a_list_are_different_types(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let (all, one) = (raw.maps(), format!("{}/a", raw.maps()));
+        for (path, accept) in [(&all, METADATA), (&one, METADATA_LIST)] {
+            // The message of the real server has the name of a type in Go.
+            raw.get_as(path, accept).await.refused(406, "NotAcceptable");
+        }
+        for parameters in [
+            "as=PartialObjectMetadataList;v=v1;g=other",
+            "as=PartialObjectMetadataList;v=v9;g=meta.k8s.io",
+            "as=Nothing;v=v1;g=meta.k8s.io",
+            "as=Table;v=v9;g=meta.k8s.io",
+        ] {
+            let answer = raw.get_as(&all, &format!("application/json;{parameters}")).await;
+            assert_eq!(answer.refused(406, "NotAcceptable"), "only the following media types are \
+                accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf");
+        }
     }
 
     /// docs/apiserver.md: row 53.

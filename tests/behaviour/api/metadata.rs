@@ -74,6 +74,39 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 28.
+    async fn the_name_of_an_address_is_the_address(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let addresses = "/apis/networking.k8s.io/v1/ipaddresses?dryRun=All";
+        let invalid = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        for (name, error) in [
+            ("10.9.8.7", ""),
+            ("fd00::1", ""),
+            ("1:0:0:2::", ""),
+            ("a", invalid),
+            ("1.2.3", invalid),
+            ("1..2.3", invalid),
+            ("010.0.0.1", "must not have leading 0s"),
+            ("1.2.3.00", "must not have leading 0s"),
+            ("::ffff:1.2.3.4", "must not be an IPv4-mapped IPv6 address"),
+            ("fd00::0:1", "must be in canonical form (\"fd00::1\")"),
+            ("FD00::1", "must be in canonical form (\"fd00::1\")"),
+        ] {
+            let address = json!({
+                "metadata": { "name": name },
+                "spec": { "parentRef": { "resource": "services", "namespace": "default", "name": "a" } },
+            });
+            let answer = raw.post(addresses, &address).await;
+            if error.is_empty() {
+                assert_eq!(answer.code, 201, "{}", answer.text);
+                continue;
+            }
+            assert_eq!(answer.refused(422, "Invalid"), format!(
+                "IPAddress.networking.k8s.io {name:?} is invalid: metadata.name: Invalid value: {name:?}: {error}"
+            ));
+        }
+    }
+
+    /// docs/apiserver.md: row 28.
     async fn names_labels_and_annotations_have_their_syntax(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for (metadata, field) in [

@@ -26,6 +26,18 @@ const UNKNOWN: &str = "-";
 
 const UID_LENGTH: usize = "00000000-0000-0000-0000-000000000000".len();
 
+/// An address of the test's own, as the name of an object whose name is an address.
+pub(super) fn address(namespace: &str, number: u64) -> String {
+    format!("{}1:1:1:1:{:x}", own_network(namespace), number % 0xffff)
+}
+
+/// The beginning of the addresses of a test, which has the digits of its namespace.
+fn own_network(namespace: &str) -> String {
+    let digits = namespace.rsplit('-').next().unwrap_or_default();
+    let digits = u32::from_str_radix(digits, 16).expect("the namespace ends with such a number");
+    format!("fd00:{:x}:{:x}:", digits >> 16, digits & 0xffff)
+}
+
 // === impl Recorded ===
 
 impl Recorded {
@@ -69,7 +81,9 @@ impl Recorded {
             if let Some(code) = answer["code"].as_u64() {
                 _ = write!(line, "{code} ");
             }
-            text += &without_uids(&answer.to_string().replace(&self.namespace, "NS"));
+            let own = answer.to_string().replace(&self.namespace, "NS");
+            let own = own.replace(&own_network(&self.namespace), "NETWORK");
+            text += &without_uids(&own);
         }
         _ = write!(line, "{:016x}", digest(&text));
         line

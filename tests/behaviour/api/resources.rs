@@ -166,6 +166,56 @@ on_both_servers! {
         assert_eq!(table["rows"][0]["cells"], json!(["w", 3, null]));
         assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
     }
+
+    /// docs/apiserver.md: row 54.
+    async fn the_cells_of_a_table_have_the_types_of_its_columns(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let mut definition = widget.definition(&free);
+        widget.define(&definition).await;
+        widget.create("w", &json!({})).await;
+        let table = raw.get_as(&widget.all(), accept).await.ok();
+        let columns: Vec<_> = table["columnDefinitions"].as_array().expect("columns").iter()
+            .map(|column| (&column["name"], &column["type"], &column["format"], &column["priority"])).collect();
+        assert_eq!(json!(columns), json!([["Name", "string", "name", 0], ["Age", "date", "", 0]]));
+        assert_eq!(table["metadata"].get("continue"), None);
+        let cells = &table["rows"][0]["cells"];
+        let age = cells[1].as_str().and_then(|age| age.strip_suffix('s'));
+        let age = age.and_then(|age| age.parse::<u32>().ok());
+        assert!(cells[0] == "w" && age.is_some_and(|age| age < 120), "{cells}");
+
+        raw.delete(&widget.own_path()).await.ok();
+        raw.until(&widget.own_path(), |answer| answer.code == 404).await;
+        let columns = ["integer", "number", "boolean", "string", "date"]
+            .map(|kind| json!({ "name": kind, "type": kind, "jsonPath": ".spec.value" }));
+        definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!(columns);
+        widget.define(&definition).await;
+        for (number, (value, cells)) in [
+            (json!(3), json!([3, 3, null, "3", null])),
+            (json!(3.7), json!([3, 3.7, null, "3.7", null])),
+            (json!(-2.5), json!([-2, -2.5, null, "-2.5", null])),
+            (json!(12_345_678_901_i64), json!([12_345_678_901_i64, 12_345_678_901_i64, null, "12345678901", null])),
+            (json!("3"), json!([null, null, null, "3", "<invalid>"])),
+            (json!(""), json!([null, null, null, "", "<unknown>"])),
+            (json!("2999-01-01T00:00:00Z"), json!([null, null, null, "2999-01-01T00:00:00Z", "<invalid>"])),
+            (json!(true), json!([null, null, true, "true", null])),
+            (json!("true"), json!([null, null, null, "true", "<invalid>"])),
+            (json!(["a", 1]), json!([null, null, null, "[\"a\",1]", null])),
+            (json!({ "a": 1 }), json!([null, null, null, "{\"a\":1}", null])),
+            (json!([]), json!([null, null, null, "[]", null])),
+            (Value::Null, json!([null, null, null, "<no value>", null])),
+        ].into_iter().enumerate() {
+            let name = format!("w{number}");
+            widget.create(&name, &json!({ "value": value })).await;
+            let table = raw.get_as(&widget.one(&name), accept).await.ok();
+            let shown = table["rows"][0]["cells"].as_array().expect("cells");
+            // A float without a fraction is the same number.
+            let text = serde_json::to_string(&shown[1..]).expect("JSON");
+            assert_eq!(text, cells.to_string(), "{value}");
+        }
+    }
 }
 
 fn sized() -> Value {

@@ -104,6 +104,51 @@ on_both_servers! {
         }
     }
 
+    /// docs/apiserver.md: rows 2, 125.
+    async fn a_role_for_one_name_allows_a_list_and_a_watch_that_select_it(cluster: Cluster) {
+        let raw = server(&cluster).await;
+        let maps = raw.maps();
+        let rules = json!([{
+            "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"],
+            "verbs": ["list", "watch", "deletecollection"],
+        }]);
+        bind(&raw, "a", &rules, &json!({ "kind": "User", "name": "jane" })).await;
+        let mine = "fieldSelector=metadata.name%3Dmine";
+        assert_eq!(until_allowed(&raw, "jane", &format!("{maps}?{mine}")).await, 200);
+        let watch = "watch=1&timeoutSeconds=1";
+        for (method, query, code) in [
+            (Method::GET, format!("{mine}&{watch}"), 200),
+            (Method::GET, format!("{mine},metadata.namespace%3Dother"), 200),
+            (Method::GET, format!("{mine}&labelSelector=a"), 200),
+            (Method::GET, format!("{mine}&limit=1"), 200),
+            // Of several names, the first in alphabetical order counts.
+            (Method::GET, format!("{mine},metadata.name%3Dother"), 200),
+            (Method::GET, String::new(), 403),
+            (Method::GET, watch.to_owned(), 403),
+            (Method::GET, "fieldSelector=metadata.name!%3Dmine".to_owned(), 403),
+            (Method::GET, "fieldSelector=metadata.name%3Dother".to_owned(), 403),
+            (Method::GET, "fieldSelector=metadata.name%3Dother,metadata.name%3Dmine".to_owned(), 200),
+            (Method::GET, format!("{mine},metadata.name%3Da"), 403),
+            (Method::GET, format!("fieldSelector=metadata.name%3Dother&{watch}"), 403),
+            // The name of a deletion is that in its path.
+            (Method::DELETE, mine.to_owned(), 403),
+        ] {
+            let path = format!("{maps}?{query}");
+            let answer = ask(&raw, "jane", method.clone(), &path, &Value::Null).await;
+            assert_eq!(answer.code, code, "{method} {path}: {}", answer.text);
+        }
+        let other = format!("{maps}?fieldSelector=metadata.name%3Dother");
+        let refused = ask(&raw, "jane", Method::GET, &other, &Value::Null).await;
+        assert_eq!(refused.body["details"], json!({ "name": "other", "kind": "configmaps" }));
+        assert_eq!(refused.refused(403, "Forbidden"), format!(
+            "configmaps \"other\" is forbidden: User \"jane\" cannot list resource \"configmaps\" in \
+             API group \"\" in the namespace {:?}", raw.namespace,
+        ));
+        // The names of a list are those in the path.
+        let other = format!("{maps}/mine");
+        assert_eq!(ask(&raw, "jane", Method::GET, &other, &Value::Null).await.code, 403);
+    }
+
     /// docs/apiserver.md: row 125.
     async fn groups_and_service_accounts_have_roles(cluster: Cluster) {
         let raw = server(&cluster).await;

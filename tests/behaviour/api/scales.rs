@@ -166,7 +166,7 @@ on_both_servers! {
         assert_eq!(raw.get(&path).await.ok()["spec"]["replicas"], 2);
     }
 
-    /// docs/apiserver.md: rows 77, 116.
+    /// docs/apiserver.md: rows 14, 77, 116.
     async fn a_custom_resource_has_the_scale_of_its_definition(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
@@ -185,6 +185,11 @@ on_both_servers! {
         let path = format!("{}/scale", widget.one("web"));
         let spec = json!({ "replicas": 2, "selector": "app=web" });
         raw.post(&widget.all(), &widget.object("web", &spec)).await.ok();
+        raw.post(&widget.all(), &widget.object("none", &json!({}))).await.ok();
+        let none = raw.get(&format!("{}/scale", widget.one("none"))).await;
+        let why = "the spec replicas field \".spec.replicas\" does not exist";
+        assert_eq!(none.body["details"], json!({ "causes": [{ "message": why }] }));
+        assert_eq!(none.refused(500, "InternalError"), format!("Internal error occurred: {why}"));
         let read = raw.get(&path).await.ok();
         assert_eq!(read["spec"]["replicas"], 2);
         assert_eq!(read["status"], json!({ "replicas": 0, "selector": "app=web" }));

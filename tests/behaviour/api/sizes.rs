@@ -95,4 +95,20 @@ on_both_servers! {
         assert_eq!(message, TOO_LARGE);
         raw.post(&pods, &pod(LIMIT / 4 + MARGIN)).await.ok();
     }
+
+    /// docs/apiserver.md: row 12.
+    async fn a_json_patch_has_a_limited_number_of_operations(cluster: Cluster) {
+        /// Of kube-apiserver.
+        const MAX_OPERATIONS: usize = 10_000;
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let path = format!("{}/a", raw.maps());
+        let operation = json!({ "op": "test", "path": "/metadata/name", "value": "a" });
+        let of_length = |operations: usize| json!(vec![operation.clone(); operations]).to_string();
+        raw.patch(&path, "json", &of_length(MAX_OPERATIONS)).await.ok();
+        let answer = raw.patch(&path, "json", &of_length(MAX_OPERATIONS + 1)).await;
+        assert_eq!(answer.body.get("details"), None);
+        assert_eq!(answer.refused(413, "RequestEntityTooLarge"), "Request entity too large: The \
+            allowed maximum operations in a JSON patch is 10000, got 10001");
+    }
 }

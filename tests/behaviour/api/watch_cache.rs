@@ -6,7 +6,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::garbage::Collected;
-use super::raw::{named, names, version};
+use super::raw::{Raw, named, names, version};
+use super::widget::Widget;
 
 on_both_servers! {
     /// docs/apiserver.md: row 39.
@@ -27,7 +28,7 @@ on_both_servers! {
         assert_eq!(list["metadata"]["remainingItemCount"], json!(null));
     }
 
-    /// docs/apiserver.md: row 44.
+    /// docs/apiserver.md: rows 15, 44.
     async fn a_future_version_times_out_with_a_time_to_wait(cluster: Cluster) {
         let raw = Collected::new(&cluster, "").await.raw;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
@@ -36,6 +37,7 @@ on_both_servers! {
             let begun = Instant::now();
             let answer = raw.get(&format!("{path}?resourceVersion={future}")).await;
             assert!(begun.elapsed() >= Duration::from_secs(3), "{path}");
+            assert_eq!(answer.retry_after, "1", "{path}");
             let details = &answer.body["details"];
             assert_eq!(details["retryAfterSeconds"], 1, "{path}");
             assert_eq!(details["causes"], json!([
@@ -45,6 +47,73 @@ on_both_servers! {
             let beginning = format!("Timeout: Too large resource version: {future}, current: ");
             assert!(message.starts_with(&beginning), "{message}");
         }
+    }
+
+    /// docs/apiserver.md: row 15.
+    async fn a_request_ends_at_its_timeout(cluster: Cluster) {
+        let raw = Collected::new(&cluster, "").await.raw;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let future = version(&created) + 1_000_000;
+        let begun = Instant::now();
+        let answer = raw.get(&format!("{}?resourceVersion={future}&timeout=1s", raw.maps())).await;
+        assert!(begun.elapsed() >= Duration::from_secs(1));
+        assert_eq!((answer.code, &answer.body["reason"]), (504, &json!("Timeout")), "{}", answer.text);
+        assert_eq!(
+            answer.body["message"],
+            "Timeout: request did not complete within the allotted timeout"
+        );
+    }
+
+    /// docs/apiserver.md: rows 15, 60.
+    async fn initial_events_of_a_future_version_time_out(cluster: Cluster) {
+        let raw = Collected::new(&cluster, "").await.raw;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let future = version(&created) + 1_000_000;
+        let query = format!(
+            "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion={future}"
+        );
+        let begun = Instant::now();
+        let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;
+        let event = events.event().await;
+        assert!(begun.elapsed() >= Duration::from_secs(3), "{event}");
+        assert_eq!(event["type"], "ERROR");
+        let status = &event["object"];
+        assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Failure")));
+        assert_eq!((&status["code"], &status["reason"]), (&json!(504), &json!("Timeout")));
+        assert_eq!(status["details"], json!({
+            "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
+            "retryAfterSeconds": 1,
+        }));
+        let message = status["message"].as_str().expect("a message");
+        let beginning = format!("Timeout: Too large resource version: {future}, current: ");
+        assert!(message.starts_with(&beginning), "{message}");
+        assert_eq!(events.next_line().await, "end");
+    }
+
+    /// docs/apiserver.md: rows 16, 57.
+    async fn the_error_of_a_version_that_is_too_old_names_the_oldest_one(cluster: Cluster) {
+        let raw = if cluster.is_embedded() {
+            Raw::new(&cluster).await
+        } else {
+            Collected::new(&cluster, "").await.raw
+        };
+        // The cache of a new kind never had the version 1.
+        let widgets = Widget::served(&raw, &json!({ "type": "object" })).await;
+        if cluster.is_embedded() {
+            cluster.forget_history().await;
+        }
+        let mut events = raw.watch(&format!("{}?watch=1&resourceVersion=1", widgets.all())).await;
+        let error = events.event().await;
+        assert_eq!(error["type"], "ERROR");
+        let message = error["object"]["message"].as_str().expect("a message");
+        let oldest = message.strip_prefix("too old resource version: 1 (").and_then(|rest| rest.strip_suffix(')'));
+        let oldest = oldest.unwrap_or_else(|| panic!("{message}"));
+        assert!(oldest.parse::<u64>().is_ok_and(|oldest| oldest > 1), "{message}");
+        assert_eq!(error["object"], json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": "Expired", "code": 410,
+        }));
+        assert_eq!(events.next_line().await, "end");
     }
 
     /// docs/apiserver.md: row 63.

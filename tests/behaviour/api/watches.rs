@@ -1,6 +1,9 @@
 //! Watches: their start, their events and their end.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::raw::{Raw, named, version};
 
@@ -73,6 +76,18 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 64.
+    async fn the_timeout_of_other_requests_does_not_end_a_watch(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        for timeout in ["1s", "nonsense"] {
+            let begun = Instant::now();
+            let mut events = raw.watch(&format!("{}?watch=1&timeout={timeout}&timeoutSeconds=3", raw.maps())).await;
+            assert_eq!(events.next_line().await, "end");
+            assert!(begun.elapsed() >= Duration::from_millis(2900), "{timeout}");
+        }
+    }
+
+    /// docs/apiserver.md: row 64.
     async fn a_watch_ends_cleanly_at_its_timeout(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
@@ -120,22 +135,37 @@ on_both_servers! {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
-        let query = "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
-        let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;
-        raw.post(&raw.maps(), &named("b")).await.ok();
-        assert_eq!(events.next_line().await, "ADDED b");
+        for (version, name) in [("", "b"), ("&resourceVersion=0", "c")] {
+            let query = "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+            let mut events = raw.watch(&format!("{}?{query}{version}", raw.maps())).await;
+            raw.post(&raw.maps(), &named(name)).await.ok();
+            assert_eq!(events.next_line().await, format!("ADDED {name}"), "{version}");
+        }
     }
 
     /// docs/apiserver.md: rows 43, 60.
     async fn initial_events_require_all_their_options(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        for query in [
-            "watch=true&sendInitialEvents=true",
-            "watch=true&sendInitialEvents=true&resourceVersionMatch=Exact",
-            "watch=true&resourceVersionMatch=NotOlderThan",
-            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
+                        resourceVersionMatch to NotOlderThan";
+        let unset = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless \
+                     sendInitialEvents is provided";
+        let other = "resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
+        for (query, errors) in [
+            ("watch=true&sendInitialEvents=true", requires.to_owned()),
+            (
+                "watch=true&sendInitialEvents=false&resourceVersionMatch=Exact",
+                format!("[{requires}, {other}]"),
+            ),
+            ("watch=true&resourceVersionMatch=NotOlderThan", unset.to_owned()),
+            ("watch=true&resourceVersionMatch=Exact", format!("[{unset}, {other}]")),
+            (
+                "sendInitialEvents=true",
+                "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list".to_owned(),
+            ),
         ] {
-            raw.get(&format!("{}?{query}", raw.maps())).await.refused(422, "Invalid");
+            let message = raw.get(&format!("{}?{query}", raw.maps())).await.refused(422, "Invalid");
+            assert_eq!(message, format!("ListOptions.meta.k8s.io \"\" is invalid: {errors}"), "{query}");
         }
     }
 

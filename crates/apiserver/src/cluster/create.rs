@@ -17,7 +17,7 @@ use crate::typed;
 use crate::wire::WriteOptions;
 
 /// The number of names that are tried for one `generateName`.
-const NAME_ATTEMPTS: usize = 8;
+pub(super) const NAME_ATTEMPTS: usize = 8;
 
 /// Decodes the body of a create. What it does depends on the resource only, so that requests for
 /// a built-in kind do it before they wait for the cluster.

@@ -6,13 +6,12 @@ use serde_json::Value;
 
 use super::pods::{self, PODS};
 use super::strategy::PRIORITY_CLASSES;
-use super::{Cluster, DEFINITIONS, NAMESPACES, initial, namespaces};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Page, initial, key_of, namespaces};
 use crate::metadata;
 use crate::registry::{DefaultPropagation, Resource};
-use crate::selector::Selector;
 use crate::status::{About, Status};
 use crate::store::{FOREGROUND, Key, ORPHAN, Stored, Table};
-use crate::wire::{DeleteOptions, Propagation};
+use crate::wire::{DeleteOptions, ListOptions, Propagation};
 
 /// The result of a deletion.
 #[derive(Debug)]
@@ -87,34 +86,30 @@ impl Cluster {
         Ok(deleted)
     }
 
-    /// Deletes the objects that match `selector`, up to `limit` if it is not 0, and returns their
-    /// states before the deletion.
+    /// Deletes the objects of the list that `list` requests, and returns the list before the
+    /// deletion.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the list, and those of [`delete`](Self::delete) except 404.
     pub(crate) fn delete_collection(
         &mut self,
         resource: &Resource,
         namespace: Option<&str>,
-        selector: &Selector,
-        limit: usize,
+        list: &ListOptions,
         options: &DeleteOptions,
         now: &str,
-    ) -> Result<Vec<Arc<Stored>>, Status> {
-        let selected: Vec<(Key, Arc<Stored>)> = self
-            .store
-            .objects(&resource.table)
-            .filter(|(key, object)| {
-                namespace.is_none_or(|namespace| &*key.namespace == namespace)
-                    && resource.selects(selector, object)
-            })
-            .map(|(key, object)| (key.clone(), object.clone()))
-            .take(if limit == 0 { usize::MAX } else { limit })
-            .collect();
-        let mut objects = Vec::with_capacity(selected.len());
-        // All of them still exist: the effects of a deletion follow after the request.
-        for (key, object) in selected {
-            self.delete(resource, &key, options, now)?;
-            objects.push(object);
+    ) -> Result<Page, Status> {
+        let page = self.list(resource, namespace, list)?;
+        for object in &page.items {
+            let key = key_of(resource, object.value());
+            match self.delete(resource, &key, options, now) {
+                // The list can be of an earlier version.
+                Err(status) if status.code() != 404 => return Err(status),
+                Ok(_) | Err(_) => {}
+            }
         }
-        Ok(objects)
+        Ok(page)
     }
 
     /// Removes an object, or marks it for deletion if it has finalizers or if its dependents

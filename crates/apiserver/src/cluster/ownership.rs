@@ -34,6 +34,7 @@ pub(super) fn write<'a>(
             Part::Status if resource.rules.status_alone => &[&["metadata"], &["spec"]],
             Part::Status => &[&["spec"]],
             Part::Approval => &[&["spec"], &["status", "certificate"]],
+            Part::Main if &*resource.table == SIGNING_REQUESTS => &[&["spec"], &["status"]],
             Part::Main if !resource.has_subresource("status") => &[],
             _ => &[&["status"]],
         },

@@ -230,6 +230,7 @@ impl Cluster {
         match part {
             Part::EphemeralContainers => errors.extend(pods::check_ephemeral(before, &object)),
             Part::Resize => errors.extend(pods::check_resize(before, &object)),
+            Part::Finalize => errors.extend(metadata::validate_namespace_finalizers(&object)),
             Part::Approval => errors.extend(signing::check(before, &object, true)),
             Part::Status if &*resource.table == strategy::SIGNING_REQUESTS => {
                 errors.extend(signing::check(before, &object, false));
@@ -333,7 +334,10 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
                 Part::EphemeralContainers => {
                     copy(&object["spec"], &mut whole["spec"], "ephemeralContainers");
                 }
-                _ => copy(&object, &mut whole, "spec"),
+                _ => {
+                    copy(&object, &mut whole, "spec");
+                    copy(&object, &mut whole, "metadata");
+                }
             }
             // The managedFields of the request include the ownership of the changed part.
             let entries = metadata::of(&mut object).remove("managedFields");

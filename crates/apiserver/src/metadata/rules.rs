@@ -30,6 +30,8 @@ pub(crate) enum NameRule {
     Label1035,
     /// A segment of a URL path: roles and their bindings.
     PathSegment,
+    /// An IP address in canonical form: `IPAddress`.
+    Address,
 }
 
 /// The rule for the finalizers of a kind.
@@ -51,6 +53,7 @@ impl NameRule {
             Self::Label => syntax::label(name),
             Self::Label1035 => syntax::label_1035(name),
             Self::PathSegment => syntax::path_segment(name),
+            Self::Address => syntax::address(name),
         }
     }
 }
@@ -152,17 +155,32 @@ fn contents(metadata: &Value, finalizers: Finalizers, errors: &mut Vec<FieldErro
         let path = "metadata.finalizers";
         let wrong = syntax::qualified_name(finalizer).into_iter();
         errors.extend(wrong.map(|why| FieldError::invalid(path, &finalizer.into(), why)));
-        if finalizers == Finalizers::Qualified
-            && !finalizer.contains('/')
-            && !STANDARD_FINALIZERS.contains(&finalizer)
-        {
-            errors.push(FieldError::invalid(
-                format!("metadata.finalizers[{at}]"),
-                &finalizer.into(),
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
+        if finalizers == Finalizers::Qualified {
+            errors.extend(unqualified(&format!("{path}[{at}]"), finalizer));
         }
     }
+}
+
+/// Checks the finalizers in the spec of a namespace.
+pub(crate) fn validate_namespace_finalizers(namespace: &Value) -> Vec<FieldError> {
+    let finalizers = strings(namespace.pointer("/spec/finalizers")).enumerate();
+    let errors = finalizers.flat_map(|(at, finalizer)| {
+        let path = format!("spec.finalizers[{at}]");
+        let wrong = syntax::qualified_name(finalizer).into_iter();
+        let mut errors: Vec<_> = wrong
+            .map(|why| FieldError::invalid(path.as_str(), &finalizer.into(), why))
+            .collect();
+        errors.extend(unqualified(&path, finalizer));
+        errors
+    });
+    errors.collect()
+}
+
+/// Returns the error of a finalizer that has no domain and is not a standard one.
+fn unqualified(path: &str, finalizer: &str) -> Option<FieldError> {
+    let is_valid = finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer);
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    (!is_valid).then(|| FieldError::invalid(path, &finalizer.into(), why))
 }
 
 /// Returns the warnings for a custom resource about finalizers without a domain.

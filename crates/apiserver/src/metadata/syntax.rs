@@ -3,6 +3,8 @@
 //! Each function returns the errors of a string with the messages of Kubernetes. Most functions
 //! return the first error; those with a list return all errors.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 /// The error of the last part of a qualified name.
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
@@ -246,6 +248,33 @@ fn is_label(text: &str) -> bool {
     bytes.first().is_some_and(plain)
         && bytes.last().is_some_and(plain)
         && bytes.iter().all(|b| plain(b) || *b == b'-')
+}
+
+/// Returns why `text` is not an IP address in canonical form.
+pub(crate) fn address(text: &str) -> Option<String> {
+    let address = match text.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+            return Some("must not be an IPv4-mapped IPv6 address".to_owned());
+        }
+        Ok(address) => address.to_string(),
+        Err(_) => {
+            // An address without the leading zeros of its numbers.
+            let parts = text
+                .split('.')
+                .map(|part| match part.trim_start_matches('0') {
+                    "" => &part[part.len().saturating_sub(1)..],
+                    part => part,
+                });
+            let parts: Vec<_> = parts.collect();
+            let has_zeros = parts.join(".").parse::<Ipv4Addr>().is_ok();
+            return Some(if has_zeros {
+                "must not have leading 0s".to_owned()
+            } else {
+                "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()
+            });
+        }
+    };
+    (address != text).then(|| format!("must be in canonical form ({address:?})"))
 }
 
 #[cfg(test)]

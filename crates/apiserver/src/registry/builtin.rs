@@ -71,6 +71,8 @@ enum Trait {
     NamedAsLabel,
     /// The name of an object is a valid segment of a URL path.
     NamedAsSegment,
+    /// The name of an object is an IP address.
+    NamedAsAddress,
 }
 
 /// The built-in resources.
@@ -225,6 +227,8 @@ impl Builtin {
             NameRule::Label
         } else if self.is(Trait::NamedAsSegment) {
             NameRule::PathSegment
+        } else if self.is(Trait::NamedAsAddress) {
+            NameRule::Address
         } else {
             NameRule::Subdomain
         };
@@ -237,16 +241,17 @@ impl Builtin {
         );
         match self.kind {
             // The deprecated name of the same field.
-            "Pod" => fields.push(SelectableField {
-                label: "spec.host".to_owned(),
-                pointer: "/spec/nodeName".to_owned(),
-                default: "",
-            }),
+            "Pod" => fields.push(SelectableField::at("spec.host", "/spec/nodeName", "")),
+            // The name in selectors is older than that of the field.
+            "Job" => fields.push(SelectableField::at(
+                "status.successful",
+                "/status/succeeded",
+                "0",
+            )),
             "Event" if self.group == rows::EVENTS.0 => fields.extend(new_event_fields()),
             "Event" => fields.push(SelectableField {
-                label: "source".to_owned(),
-                pointer: "/source/component".to_owned(),
-                default: "",
+                fallback: Some("/reportingComponent"),
+                ..SelectableField::at("source", "/source/component", "")
             }),
             _ => {}
         }
@@ -297,16 +302,15 @@ fn new_event_fields() -> impl Iterator<Item = SelectableField> {
         "resourceVersion",
         "fieldPath",
     ];
-    let object = OBJECT.into_iter().map(|field| SelectableField {
-        label: format!("regarding.{field}"),
-        pointer: format!("/involvedObject/{field}"),
-        default: "",
+    let object = OBJECT.into_iter().map(|field| {
+        let (label, pointer) = (
+            format!("regarding.{field}"),
+            format!("/involvedObject/{field}"),
+        );
+        SelectableField::at(&label, &pointer, "")
     });
-    object.chain([SelectableField {
-        label: "reportingController".to_owned(),
-        pointer: "/reportingComponent".to_owned(),
-        default: "",
-    }])
+    let reporting = SelectableField::at("reportingController", "/reportingComponent", "");
+    object.chain([reporting])
 }
 
 /// Returns the fields that the field selectors of all kinds support.

@@ -31,9 +31,17 @@ enum Operator {
 }
 
 /// A parser, which holds the remaining text.
+///
+/// Its errors have the messages of Kubernetes, which depend on how the text is split into tokens.
 struct Parser<'a> {
     rest: &'a str,
 }
+
+/// The characters that are tokens, alone or in the operators `==` and `!=`.
+const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
+
+/// The characters between tokens.
+const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 // === impl LabelSelector ===
 
@@ -44,18 +52,29 @@ impl LabelSelector {
     ///
     /// [`SelectorError::Label`] if the syntax is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
-        let mut reader = Parser { rest: text.trim() };
+        let mut parser = Parser { rest: text };
         let mut requirements = Vec::new();
-        while !reader.rest.is_empty() {
-            requirements.push(reader.requirement()?);
-            reader.skip_space();
-            if !reader.eat(",") && !reader.rest.is_empty() {
-                return Err(reader.unexpected("',' or 'end of string'"));
-            } else if reader.rest.is_empty() && text.trim_end().ends_with(',') {
-                return Err(reader.unexpected("identifier after ','"));
+        loop {
+            match parser.peek() {
+                "" => return Ok(Self { requirements }),
+                token if token == "!" || is_word(token) => {}
+                token => return Err(unexpected(token, "!, identifier, or 'end of string'")),
+            }
+            let requirement = parser.requirement().map_err(|why| {
+                SelectorError::Label(format!("unable to parse requirement: {why}"))
+            })?;
+            requirements.push(requirement);
+            match parser.next() {
+                "" => return Ok(Self { requirements }),
+                "," => {
+                    let token = parser.peek();
+                    if token != "!" && !is_word(token) {
+                        return Err(unexpected(token, "identifier after ','"));
+                    }
+                }
+                token => return Err(unexpected(token, "',' or 'end of string'")),
             }
         }
-        Ok(Self { requirements })
     }
 
     /// Returns whether the selector is empty, so that it matches all objects.
@@ -96,128 +115,176 @@ fn number(value: Option<&str>) -> Option<i64> {
 
 impl<'a> Parser<'a> {
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
-        self.skip_space();
-        let absent = self.eat("!");
-        let key = self.key()?;
-        self.skip_space();
-        if absent {
-            return Ok(Requirement {
-                key,
-                operator: Operator::Absent,
-            });
+        let is_absent = self.peek() == "!";
+        if is_absent {
+            self.next();
         }
-        let operator = if self.rest.is_empty() || self.rest.starts_with(',') {
+        let key = self.word()?;
+        let wrong = syntax::qualified_name(key);
+        if !wrong.is_empty() {
+            // Kubernetes has no path here, and prints it like this.
+            let wrong = wrong.join("; ");
+            let message = format!("<nil>: Invalid value: {key:?}: {wrong}");
+            return Err(SelectorError::Label(message));
+        }
+        let operator = if is_absent {
+            Operator::Absent
+        } else if self.is_at_end() {
             Operator::Exists
-        } else if self.eat("!=") {
-            Operator::NotIn(self.value(&key)?)
-        } else if self.eat("==") || self.eat("=") {
-            Operator::In(self.value(&key)?)
-        } else if self.eat(">") {
-            Operator::Above(self.bound()?)
-        } else if self.eat("<") {
-            Operator::Below(self.bound()?)
         } else {
-            match self.word() {
-                "in" => Operator::In(self.values(&key)?),
-                "notin" => Operator::NotIn(self.values(&key)?),
-                other => {
-                    let message =
-                        format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt");
-                    return Err(SelectorError::Label(message));
-                }
+            match self.next() {
+                "in" => Operator::In(self.values(key)?),
+                "notin" => Operator::NotIn(self.values(key)?),
+                "=" | "==" => Operator::In(checked(key, BTreeSet::from([self.value()?]))?),
+                "!=" => Operator::NotIn(checked(key, BTreeSet::from([self.value()?]))?),
+                ">" => Operator::Above(self.bound(key)?),
+                "<" => Operator::Below(self.bound(key)?),
+                token => return Err(unexpected(token, "in, notin, =, ==, !=, gt, lt")),
             }
         };
-        Ok(Requirement { key, operator })
-    }
-
-    fn key(&mut self) -> Result<String, SelectorError> {
-        self.skip_space();
-        let key = self.word();
-        if key.is_empty() {
-            return Err(self.unexpected("!, identifier, or 'end of string'"));
-        }
-        let wrong = syntax::qualified_name(key);
-        if wrong.is_empty() {
-            return Ok(key.to_owned());
-        }
-        let wrong = wrong.join("; ");
-        let message = format!("key: Invalid value: {key:?}: {wrong}");
-        Err(SelectorError::Label(message))
-    }
-
-    fn value(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {
-        self.skip_space();
-        let value = self.word();
-        checked(key, value)?;
-        Ok(BTreeSet::from([value.to_owned()]))
-    }
-
-    fn values(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {
-        self.skip_space();
-        if !self.eat("(") {
-            return Err(self.unexpected("'('"));
-        }
-        let mut values = BTreeSet::new();
-        loop {
-            self.skip_space();
-            let value = self.word();
-            checked(key, value)?;
-            values.insert(value.to_owned());
-            self.skip_space();
-            if self.eat(")") {
-                return Ok(values);
-            }
-            if !self.eat(",") {
-                return Err(self.unexpected("',', or ')'"));
-            }
-        }
-    }
-
-    fn bound(&mut self) -> Result<i64, SelectorError> {
-        self.skip_space();
-        let word = self.word();
-        word.parse().map_err(|_| {
-            let message = "for 'Gt', 'Lt' operators, the value must be an integer";
-            SelectorError::Label(format!("values[0]: Invalid value: {word:?}: {message}"))
+        Ok(Requirement {
+            key: key.to_owned(),
+            operator,
         })
     }
 
-    fn word(&mut self) -> &'a str {
-        let end = self
-            .rest
-            .find(|c: char| c.is_whitespace() || "=!(),<>".contains(c))
-            .unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        word
+    /// The value after an operator, which may be empty.
+    fn value(&mut self) -> Result<String, SelectorError> {
+        if self.is_at_end() {
+            return Ok(String::new());
+        }
+        self.word().map(str::to_owned)
     }
 
-    fn eat(&mut self, token: &str) -> bool {
-        match self.rest.strip_prefix(token) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
+    fn bound(&mut self, key: &str) -> Result<i64, SelectorError> {
+        let value = self.value()?;
+        let parsed = value.parse();
+        let mut errors = Vec::new();
+        if parsed.is_err() {
+            errors.push(format!(
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an \
+                 integer"
+            ));
+        }
+        errors.extend(label_error(key, 0, &value));
+        match parsed {
+            Ok(bound) if errors.is_empty() => Ok(bound),
+            _ => Err(joined(&errors)),
         }
     }
 
-    fn skip_space(&mut self) {
-        self.rest = self.rest.trim_start();
+    /// The values in parentheses. Between two commas there is an empty value.
+    fn values(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {
+        let token = self.next();
+        if token != "(" {
+            return Err(SelectorError::Label(format!(
+                "found '{token}' expected: '('"
+            )));
+        }
+        let mut values = BTreeSet::new();
+        match self.peek() {
+            ")" => {
+                self.next();
+                values.insert(String::new());
+                return checked(key, values);
+            }
+            token if token == "," || is_word(token) => {}
+            token => return Err(unexpected(token, "',', ')' or identifier")),
+        }
+        loop {
+            match self.next() {
+                "," => {
+                    if values.is_empty() || [")", ","].contains(&self.peek()) {
+                        values.insert(String::new());
+                    }
+                    match self.peek() {
+                        ")" => break,
+                        "," => _ = self.next(),
+                        _ => {}
+                    }
+                }
+                token if is_word(token) => {
+                    values.insert(token.to_owned());
+                    match self.peek() {
+                        ")" => break,
+                        "," => {}
+                        token => return Err(unexpected(token, "',' or ')'")),
+                    }
+                }
+                token => return Err(unexpected(token, "',', or identifier")),
+            }
+        }
+        self.next();
+        checked(key, values)
     }
 
-    fn unexpected(&self, expected: &str) -> SelectorError {
-        SelectorError::Label(format!("found '{}' expected: {expected}", self.rest))
+    fn word(&mut self) -> Result<&'a str, SelectorError> {
+        match self.next() {
+            token if is_word(token) => Ok(token),
+            token => Err(unexpected(token, "identifier")),
+        }
+    }
+
+    /// Whether the requirement has no further token.
+    fn is_at_end(&self) -> bool {
+        ["", ","].contains(&self.peek())
+    }
+
+    /// Returns the next token, which is empty at the end.
+    fn peek(&self) -> &'a str {
+        let rest = self.rest.trim_start_matches(SPACE);
+        let end = if rest.starts_with("==") || rest.starts_with("!=") {
+            2
+        } else if rest.starts_with(SYMBOLS) {
+            1
+        } else {
+            let is_end = |c: char| SYMBOLS.contains(&c) || SPACE.contains(&c);
+            rest.find(is_end).unwrap_or(rest.len())
+        };
+        &rest[..end]
+    }
+
+    fn next(&mut self) -> &'a str {
+        let token = self.peek();
+        self.rest = &self.rest.trim_start_matches(SPACE)[token.len()..];
+        token
     }
 }
 
-fn checked(key: &str, value: &str) -> Result<(), SelectorError> {
-    match syntax::label_value(value) {
-        None => Ok(()),
-        Some(why) => Err(SelectorError::Label(format!(
-            "values[0][{key}]: Invalid value: {value:?}: {why}"
-        ))),
+fn is_word(token: &str) -> bool {
+    !token.is_empty() && !token.starts_with(SYMBOLS)
+}
+
+fn unexpected(token: &str, expected: &str) -> SelectorError {
+    SelectorError::Label(format!("found '{token}', expected: {expected}"))
+}
+
+/// Checks that `values` can be values of labels.
+fn checked(key: &str, values: BTreeSet<String>) -> Result<BTreeSet<String>, SelectorError> {
+    let errors = values.iter().enumerate();
+    let errors: Vec<_> = errors
+        .filter_map(|(at, value)| label_error(key, at, value))
+        .collect();
+    if errors.is_empty() {
+        Ok(values)
+    } else {
+        Err(joined(&errors))
     }
+}
+
+fn label_error(key: &str, at: usize, value: &str) -> Option<String> {
+    let why = syntax::label_value(value)?;
+    Some(format!(
+        "values[{at}][{key}]: Invalid value: {value:?}: {why}"
+    ))
+}
+
+/// Returns several errors as one, like Kubernetes.
+fn joined(errors: &[String]) -> SelectorError {
+    SelectorError::Label(match errors {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    })
 }
 
 #[cfg(test)]

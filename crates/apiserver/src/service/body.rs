@@ -100,15 +100,18 @@ pub(super) fn read(
                 duplicates: Vec::new(),
             })
         }
-        _ => Err(Status::unsupported_media_type(if expected.has_protobuf {
-            &[
-                "application/json",
-                "application/yaml",
-                windlass_protobuf::MEDIA_TYPE,
-            ]
-        } else {
-            &["application/json", "application/yaml"]
-        })),
+        // The real server names protobuf for custom resources too, but cannot decode it.
+        other => Err(Status::unsupported_media_type(
+            if expected.has_protobuf || other != windlass_protobuf::MEDIA_TYPE {
+                &[
+                    "application/json",
+                    "application/yaml",
+                    windlass_protobuf::MEDIA_TYPE,
+                ]
+            } else {
+                &["application/json", "application/yaml"]
+            },
+        )),
     }
 }
 

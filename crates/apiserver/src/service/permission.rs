@@ -3,7 +3,7 @@
 use super::ApiService;
 use super::verb::Verb;
 use crate::authorize::Attributes;
-use crate::selector::{FieldSelector, SelectableField};
+use crate::selector::FieldSelector;
 use crate::status::Status;
 use crate::user::User;
 use crate::wire::{Query, ResourcePath};
@@ -47,13 +47,11 @@ pub(super) fn check(
     service.shared.authorize(&attributes)
 }
 
-/// Returns the name in `fieldSelector=metadata.name=x`, which restricts a list, watch or
-/// deletecollection to one object. Other verbs ignore field selectors.
+/// Returns the name in `fieldSelector=metadata.name=x`, which restricts a list or watch to
+/// one object. As in Kubernetes, other verbs have no name, also a deletecollection.
 fn selected_name(verb: Verb, query: &Query) -> Option<String> {
-    if !matches!(verb.name(), "list" | "watch" | "deletecollection") {
+    if !matches!(verb.name(), "list" | "watch") {
         return None;
     }
-    let known = [SelectableField::at_its_path("metadata.name", "")];
-    let selector = FieldSelector::parse(query.get("fieldSelector"), &known).ok()?;
-    selector.name().map(str::to_owned)
+    FieldSelector::name_in(query.get("fieldSelector"))
 }

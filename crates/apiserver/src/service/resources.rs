@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde_json::Value;
 
 use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
 use crate::cluster::{
-    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, expires, selector,
+    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, expires,
 };
 use crate::encode;
 use crate::patch::Patch;
@@ -38,7 +38,7 @@ pub(super) async fn respond(
 ) -> Result<Response<ResponseBody>, Status> {
     let query = Query::parse(call.parts.uri.query().unwrap_or_default());
     let Some(verb) = Verb::of(&call.parts.method, &path, &query) else {
-        return Ok(reply::no_such_method());
+        return no_such_verb(service, call, &path);
     };
     permission::check(service, &call.user, verb, &path, &query)?;
     let found = service.shared.read(|cluster| {
@@ -75,7 +75,8 @@ pub(super) async fn respond(
         if !request.resource.info.custom {
             return Ok(reply::no_such_method());
         }
-        if matches!(verb, Verb::Create | Verb::DeleteCollection) {
+        let is_collection = request.path.subresource.is_none();
+        if is_collection && matches!(verb, Verb::Create | Verb::DeleteCollection) {
             return Ok(reply::not_found());
         }
         let about = request.resource.about("");
@@ -88,6 +89,25 @@ pub(super) async fn respond(
     };
     reply::warn_first(&mut response, deprecation.as_slice());
     Ok(response)
+}
+
+/// The response to a method that is not supported at the path.
+fn no_such_verb(
+    service: &ApiService,
+    call: &Call,
+    path: &ResourcePath,
+) -> Result<Response<ResponseBody>, Status> {
+    let is_custom = service.shared.read(|cluster| {
+        let found = cluster
+            .registry
+            .find(&path.group, &path.version, &path.resource);
+        found.is_some_and(|resource| resource.info.custom)
+    });
+    let is_write = [Method::PUT, Method::PATCH].contains(&call.parts.method);
+    if is_custom && is_write && path.name.is_none() {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    Ok(reply::no_such_method())
 }
 
 /// Returns whether the URL matches the scope and the subresources of the resource.
@@ -413,18 +433,9 @@ impl ResourceRequest<'_> {
         let format = self.format(true)?;
         let options = self.delete_options()?;
         let list = ListOptions::parse(&self.query)?;
-        let selector = selector(&self.resource, &list)?;
         let namespace = self.path.namespace.as_deref();
         let page = self.write(|cluster, resource, now| {
-            let revision = cluster.store.revision();
-            let items = cluster
-                .delete_collection(resource, namespace, &selector, list.limit, &options, now)?;
-            Ok(Page {
-                items,
-                revision,
-                continue_token: String::new(),
-                remaining: None,
-            })
+            cluster.delete_collection(resource, namespace, &list, &options, now)
         })?;
         let mut response = self.page(&page, format)?;
         reply::warn(&mut response, &self.deletion_warnings(&options));

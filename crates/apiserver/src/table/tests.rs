@@ -75,7 +75,7 @@ fn the_columns_of_a_crd_are_converted_to_their_types() {
         &json!([
             "w",
             3,
-            2.0,
+            2,
             true,
             "True",
             "[\"a\",1]",

@@ -61,6 +61,12 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "admissionregistration.v1.ValidatingAdmissionPolicyBinding" => {
             admission::binding(root, &mut faults);
         }
+        "admissionregistration.v1.MutatingAdmissionPolicy" => {
+            admission::mutating_policy(root, &mut faults);
+        }
+        "admissionregistration.v1.MutatingAdmissionPolicyBinding" => {
+            admission::mutating_binding(root, &mut faults);
+        }
         "apps.v1.ControllerRevision" => faults.not_negative(root, &["revision"]),
         "apps.v1.DaemonSet" => workload::daemon_set(root, &mut faults),
         "apps.v1.Deployment" => workload::deployment(root, &mut faults),
@@ -92,6 +98,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "flowcontrol.v1.PriorityLevelConfiguration" => {
             admission::priority_level(root, &mut faults);
         }
+        "networking.v1.IPAddress" => network::address(root, &mut faults),
         "networking.v1.IngressClass" => network::ingress_class(root, &mut faults),
         "networking.v1.Ingress" => network::ingress(root, &mut faults),
         "networking.v1.NetworkPolicy" => network::policy(root, &mut faults),
@@ -102,6 +109,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "rbac.v1.Role" => cluster::role(root, true, &mut faults),
         "rbac.v1.RoleBinding" => cluster::binding(root, true, &mut faults),
         "scheduling.v1.PriorityClass" => cluster::priority_class(root, &mut faults),
+        "resource.v1.ResourceSlice" => claim::slice(root, &mut faults),
         "resource.v1.ResourceClaimTemplate" => {
             root.inner("spec", |at| claim::resource_claim(at, &mut faults));
         }

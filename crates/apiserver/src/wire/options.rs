@@ -139,22 +139,11 @@ impl ListOptions {
         let watch = query.flag("watch").unwrap_or(false);
         let resource_version = query.get("resourceVersion").to_owned();
         let send_initial_events = query.flag("sendInitialEvents");
-        let version_match = match query.get("resourceVersionMatch") {
-            "" => None,
+        let wanted_match = query.get("resourceVersionMatch");
+        let version_match = match wanted_match {
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-            other => {
-                let error = FieldError::not_supported(
-                    "resourceVersionMatch",
-                    &other.into(),
-                    if watch {
-                        &["NotOlderThan"][..]
-                    } else {
-                        &["Exact", "NotOlderThan", ""]
-                    },
-                );
-                return Err(Status::invalid_options("ListOptions", &[error]));
-            }
+            _ => None,
         };
         let options = Self {
             label_selector: query.get("labelSelector").to_owned(),
@@ -168,7 +157,7 @@ impl ListOptions {
             timeout,
             send_initial_events,
         };
-        let contradictions = options.contradictions();
+        let contradictions = options.contradictions(wanted_match);
         if contradictions.is_empty() {
             Ok(options)
         } else {
@@ -176,45 +165,61 @@ impl ListOptions {
         }
     }
 
-    fn contradictions(&self) -> Vec<FieldError> {
-        let forbidden = |path: &str, detail: &str| vec![FieldError::forbidden(path, detail)];
-        let of_match = |detail: &str| forbidden("resourceVersionMatch", detail);
-        let of_exact = |detail: &str| {
-            let mut errors = of_match(detail);
-            errors.push(FieldError::not_supported(
-                "resourceVersionMatch",
-                &"Exact".into(),
-                ["NotOlderThan"],
-            ));
-            errors
-        };
-        if self.watch {
-            let needed = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            let unexpected =
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            match (self.send_initial_events, self.version_match) {
-                (Some(_), None) => of_match(needed),
-                (Some(_), Some(VersionMatch::Exact)) => of_exact(needed),
-                (None, Some(VersionMatch::Exact)) => of_exact(unexpected),
-                (None, Some(VersionMatch::NotOlderThan)) => of_match(unexpected),
-                (None, None) | (Some(_), Some(VersionMatch::NotOlderThan)) => Vec::new(),
+    /// The errors of `resourceVersionMatch`, which is `wanted`, and `sendInitialEvents`, in the order
+    /// of Kubernetes.
+    fn contradictions(&self, wanted: &str) -> Vec<FieldError> {
+        const MATCH: &str = "resourceVersionMatch";
+        let mut errors = Vec::new();
+        let mut check = |is_wrong: bool, error: &dyn Fn() -> FieldError| {
+            if is_wrong {
+                errors.push(error());
             }
-        } else if self.send_initial_events.is_some() {
-            forbidden(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for list",
-            )
-        } else if self.version_match.is_none() {
-            Vec::new()
-        } else if !self.continue_token.is_empty() {
-            of_match("resourceVersionMatch is forbidden when continue is provided")
-        } else if self.resource_version.is_empty() {
-            of_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
-        } else if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
-            of_match("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+        };
+        let forbidden = |detail: &'static str| move || FieldError::forbidden(MATCH, detail);
+        let is_set = !wanted.is_empty();
+        let is_exact = self.version_match == Some(VersionMatch::Exact);
+        let continues = is_set && !self.continue_token.is_empty();
+        let continues_error =
+            forbidden("resourceVersionMatch is forbidden when continue is provided");
+        if self.watch {
+            let is_other = self.version_match != Some(VersionMatch::NotOlderThan);
+            let has_initial = self.send_initial_events.is_some();
+            check(
+                has_initial && is_other,
+                &forbidden(
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ),
+            );
+            check(
+                is_set && !has_initial,
+                &forbidden(
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is \
+                     provided",
+                ),
+            );
+            check(is_set && is_other, &|| {
+                FieldError::not_supported(MATCH, &wanted.into(), ["NotOlderThan"])
+            });
+            check(continues, &continues_error);
         } else {
-            Vec::new()
+            check(
+                is_set && self.resource_version.is_empty(),
+                &forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"),
+            );
+            check(continues, &continues_error);
+            check(is_set && self.version_match.is_none(), &|| {
+                FieldError::not_supported(MATCH, &wanted.into(), ["Exact", "NotOlderThan", ""])
+            });
+            check(
+                is_exact && self.resource_version == "0",
+                &forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
+            );
+            check(self.send_initial_events.is_some(), &|| {
+                let detail = "sendInitialEvents is forbidden for list";
+                FieldError::forbidden("sendInitialEvents", detail)
+            });
         }
+        errors
     }
 }
 

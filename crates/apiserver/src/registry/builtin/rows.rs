@@ -2,7 +2,8 @@
 
 use super::Trait::{
     All, Cluster, Conditional, ContentGeneration, CreateOnUpdate, Extension, Generation as G,
-    NamedAsLabel, NamedAsSegment, Orphans, ReturnsDeleted, Review, Scale, Status, StatusAlone,
+    NamedAsAddress, NamedAsLabel, NamedAsSegment, Orphans, ReturnsDeleted, Review, Scale, Status,
+    StatusAlone,
 };
 use super::{Builtin, Trait};
 
@@ -359,14 +360,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[Status, G, All],
         &[],
     ),
-    row(
-        BATCH,
-        "Job",
-        "jobs",
-        &[],
-        &[Status, G, All, Orphans],
-        &[("status.successful", "0")],
-    ),
+    row(BATCH, "Job", "jobs", &[], &[Status, G, All, Orphans], &[]),
     row(
         CERTIFICATES,
         "CertificateSigningRequest",
@@ -420,7 +414,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "IPAddress",
         "ipaddresses",
         &["ip"],
-        &[Cluster, G],
+        &[Cluster, NamedAsAddress],
         &[],
     ),
     row(
@@ -532,7 +526,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ResourceSlice",
         "resourceslices",
         &[],
-        &[Cluster, G],
+        &[Cluster, G, ReturnsDeleted],
         &[("spec.nodeName", ""), ("spec.driver", "")],
     ),
     row(

@@ -24,6 +24,7 @@ pub(super) const PLAIN: &[(&str, &str, If, &str)] = &[
     ("admissionregistration.v1.ValidatingWebhook", "namespaceSelector", If::Absent, "{}"),
     ("admissionregistration.v1.ValidatingWebhook", "objectSelector", If::Absent, "{}"),
     ("admissionregistration.v1.ValidatingWebhook", "timeoutSeconds", If::Absent, "10"),
+    ("apiregistration.v1.ServiceReference", "port", If::Absent, "443"),
     ("apps.v1.DaemonSetSpec", "revisionHistoryLimit", If::Absent, "10"),
     ("apps.v1.DaemonSetUpdateStrategy", "type", If::Empty, r#""RollingUpdate""#),
     ("apps.v1.DeploymentSpec", "progressDeadlineSeconds", If::Absent, "600"),

@@ -186,26 +186,65 @@ fn syntax_error(url: &str) -> Option<&'static str> {
     }
 }
 
+/// The fields that both kinds of policies have.
+fn constraints(at: At<'_>, faults: &mut Faults) {
+    faults.must_be_one_of(at, "failurePolicy", &["Fail", "Ignore"]);
+    if at.get("matchConstraints").is_none() {
+        faults.required(at.path("matchConstraints"), "");
+    }
+    at.inner("matchConstraints", |at| {
+        faults.must_be_one_of(at, "matchPolicy", &["Equivalent", "Exact"]);
+        for field in ["namespaceSelector", "objectSelector"] {
+            at.inner(field, |at| _ = selector::check(at, faults));
+        }
+        if at.list("resourceRules").is_empty() {
+            faults.required(at.path("resourceRules"), "");
+        }
+        for rules in ["resourceRules", "excludeResourceRules"] {
+            at.each(rules, |at| {
+                rule(at, faults);
+            });
+        }
+    });
+}
+
+pub(super) fn mutating_policy(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        constraints(at, faults);
+        if at.list("mutations").is_empty() {
+            let why = "mutations must contain at least one item";
+            faults.required(at.path("mutations"), why);
+        }
+        at.each("mutations", |at| {
+            let patch = match at.text("patchType") {
+                "JSONPatch" => "jsonPatch",
+                "ApplyConfiguration" => "applyConfiguration",
+                _ => {
+                    if faults.needs(at, "patchType") {
+                        let known = ["ApplyConfiguration", "JSONPatch"];
+                        faults.one_of(at, "patchType", &known);
+                    }
+                    return;
+                }
+            };
+            if at.get(patch).is_none() {
+                let why = format!(
+                    "must be specified when patchType is {}",
+                    at.text("patchType")
+                );
+                faults.required(at.path(patch), &why);
+            }
+            at.inner(patch, |at| _ = faults.needs(at, "expression"));
+        });
+        if faults.needs(at, "reinvocationPolicy") {
+            faults.one_of(at, "reinvocationPolicy", &["IfNeeded", "Never"]);
+        }
+    });
+}
+
 pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
-        faults.must_be_one_of(at, "failurePolicy", &["Fail", "Ignore"]);
-        if at.get("matchConstraints").is_none() {
-            faults.required(at.path("matchConstraints"), "");
-        }
-        at.inner("matchConstraints", |at| {
-            faults.must_be_one_of(at, "matchPolicy", &["Equivalent", "Exact"]);
-            for field in ["namespaceSelector", "objectSelector"] {
-                at.inner(field, |at| _ = selector::check(at, faults));
-            }
-            if at.list("resourceRules").is_empty() {
-                faults.required(at.path("resourceRules"), "");
-            }
-            for rules in ["resourceRules", "excludeResourceRules"] {
-                at.each(rules, |at| {
-                    rule(at, faults);
-                });
-            }
-        });
+        constraints(at, faults);
         let lists = ["validations", "auditAnnotations"];
         if lists.iter().all(|list| at.list(list).is_empty()) {
             for list in lists {
@@ -229,7 +268,34 @@ pub(super) fn binding(root: At<'_>, faults: &mut Faults) {
             faults.required(at.path("validationActions"), why);
         }
         known_items(at, "validationActions", &["Audit", "Deny", "Warn"], faults);
+        at.inner("paramRef", |at| parameters(at, faults));
     });
+}
+
+pub(super) fn mutating_binding(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        faults.needs_valid(at, "policyName", syntax::subdomain);
+        at.inner("paramRef", |at| parameters(at, faults));
+    });
+}
+
+/// The objects with the parameters of a policy: one of a name and a selector.
+fn parameters(at: At<'_>, faults: &mut Faults) {
+    let has_name = !at.text("name").is_empty();
+    let both = "name and selector are mutually exclusive";
+    faults.follows(at, "name", syntax::path_segment);
+    if at.get("selector").is_some() {
+        at.inner("selector", |at| _ = selector::check(at, faults));
+        if has_name {
+            faults.forbidden(at.path("name"), both);
+            faults.forbidden(at.path("selector"), both);
+        }
+    } else if !has_name {
+        faults.required(at.path, "one of name or selector must be specified");
+    }
+    if faults.needs(at, "parameterNotFoundAction") {
+        faults.one_of(at, "parameterNotFoundAction", &["Deny", "Allow"]);
+    }
 }
 
 /// Rejects the items of a list that are not in `known`.

@@ -189,6 +189,18 @@ fn peer(at: At<'_>, faults: &mut Faults) {
     });
 }
 
+pub(super) fn address(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        if at.get("parentRef").is_none() {
+            faults.required(at.path("parentRef"), "");
+        }
+        at.inner("parentRef", |at| {
+            faults.needs(at, "resource");
+            faults.needs(at, "name");
+        });
+    });
+}
+
 /// The error of an invalid CIDR.
 pub(super) fn cidr(text: &str) -> Option<String> {
     let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";

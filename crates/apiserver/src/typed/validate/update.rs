@@ -143,6 +143,11 @@ fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) 
                 faults.invalid("reportingController", &found.into(), IMMUTABLE);
             }
         }
+        "networking.v1.IPAddress" => same(before, after, &["/spec/parentRef"], faults),
+        "resource.v1.ResourceSlice" => {
+            let fixed = ["/spec/pool/name", "/spec/driver", "/spec/nodeName"];
+            same(before, after, &fixed, faults);
+        }
         "networking.v1.IngressClass" => same(before, after, &["/spec/controller"], faults),
         "networking.v1.ServiceCIDR" => service_ranges(before, after, faults),
         "node.v1.RuntimeClass" => same(before, after, &["/handler"], faults),

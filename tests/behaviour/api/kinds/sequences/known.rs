@@ -15,7 +15,19 @@ struct Rule {
     here: &'static str,
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 16] = [
+    Rule {
+        name: "CEL expressions are not compiled",
+        kind: "MutatingAdmissionPolicy",
+        refusal: "ERROR: <input>",
+        here: "",
+    },
+    Rule {
+        name: "the devices of resource slices are not validated",
+        kind: "ResourceSlice",
+        refusal: "spec.devices[",
+        here: "",
+    },
     Rule {
         name: "CEL expressions are not compiled",
         kind: "ValidatingAdmissionPolicy",

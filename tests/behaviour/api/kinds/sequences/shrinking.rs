@@ -20,7 +20,7 @@ pub(super) async fn shortest(
     let mut attempts = 0_u32;
     let mut attempt = async |kept: &[usize]| {
         attempts += 1;
-        let name = name(number, attempts, &pair.theirs.namespace);
+        let name = name(&sequence.object, number, attempts, &pair.theirs.namespace);
         let replay = replay(pair, cluster, sequence, kept, &name).await;
         let is_new = replay.difference.is_some() && replay.rule(&sequence.object).is_none();
         is_new.then_some(replay)

@@ -11,7 +11,7 @@ use super::{Cluster, DEFINITIONS, NAMESPACES, Written, create, ownership, pods, 
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
-use crate::status::Status;
+use crate::status::{FieldError, Status};
 use crate::store::{Key, Stored};
 use crate::typed;
 use crate::wire::{WriteOptions, resource_version};
@@ -227,16 +227,7 @@ impl Cluster {
             errors.extend(Definition::of(before).frozen(&object));
             errors.extend(Definition::of(&object).dropped_versions());
         }
-        match part {
-            Part::EphemeralContainers => errors.extend(pods::check_ephemeral(before, &object)),
-            Part::Resize => errors.extend(pods::check_resize(before, &object)),
-            Part::Finalize => errors.extend(metadata::validate_namespace_finalizers(&object)),
-            Part::Approval => errors.extend(signing::check(before, &object, true)),
-            Part::Status if &*resource.table == strategy::SIGNING_REQUESTS => {
-                errors.extend(signing::check(before, &object, false));
-            }
-            _ => {}
-        }
+        errors.extend(check_part(part, resource, before, &object));
         if errors.is_empty() && part == Part::Main {
             errors = self.allocate(resource, &mut object, Some(before));
         }
@@ -293,6 +284,20 @@ impl Cluster {
             self.serve(key);
         }
         Ok(Written { object, warnings })
+    }
+}
+
+/// The errors of a write to a subresource that its own rules reject.
+fn check_part(part: Part, resource: &Resource, before: &Value, object: &Value) -> Vec<FieldError> {
+    match part {
+        Part::EphemeralContainers => pods::check_ephemeral(before, object),
+        Part::Resize => pods::check_resize(before, object),
+        Part::Finalize => metadata::validate_namespace_finalizers(object),
+        Part::Approval => signing::check(before, object, true),
+        Part::Status if &*resource.table == strategy::SIGNING_REQUESTS => {
+            signing::check(before, object, false)
+        }
+        _ => Vec::new(),
     }
 }
 

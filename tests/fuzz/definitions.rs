@@ -144,8 +144,8 @@ impl Pattern {
         });
         let request = Request::post(DEFINED).body(definition.to_string().into_bytes());
         let (status, answer) = send(server, request.expect("a request")).await;
-        let said = String::from_utf8_lossy(&answer);
-        assert_eq!(status, StatusCode::CREATED, "{pattern:?}: {said}");
+        let message = String::from_utf8_lossy(&answer);
+        assert_eq!(status, StatusCode::CREATED, "{pattern:?}: {message}");
         let matching = Some((self.matching(), StatusCode::CREATED));
         let other = self.other();
         let other = other.map(|text| (text, StatusCode::UNPROCESSABLE_ENTITY));
@@ -157,8 +157,8 @@ impl Pattern {
             let request = Request::post("/apis/ex.io/v1/namespaces/default/texts")
                 .body(object.to_string().into_bytes());
             let (status, answer) = send(server, request.expect("a request")).await;
-            let said = String::from_utf8_lossy(&answer);
-            assert_eq!(status, expected, "{text:?} of {pattern:?}: {said}");
+            let message = String::from_utf8_lossy(&answer);
+            assert_eq!(status, expected, "{text:?} of {pattern:?}: {message}");
         }
     }
 }

@@ -183,8 +183,8 @@ async fn check_fields(server: &ApiServer, fields: &[Field]) {
         let request = Request::post(format!("/api/v1/namespaces/{namespace}/secrets"))
             .body(object.to_string().into_bytes());
         let (status, answer) = send(server, request.expect("a request")).await;
-        let said = String::from_utf8_lossy(&answer);
-        assert_eq!(status, StatusCode::CREATED, "{said}");
+        let message = String::from_utf8_lossy(&answer);
+        assert_eq!(status, StatusCode::CREATED, "{message}");
     }
     let text = fields.iter().map(Field::text).collect::<Vec<_>>().join(",");
     let query: String = form_urlencoded::Serializer::new(String::new())

@@ -219,8 +219,9 @@ fn check_client(variable: &str, command: impl FnOnce(&Path) -> Command) -> TestR
         .env("PATH", std::env::join_paths(folders)?)
         .stdin(Stdio::null())
         .output()?;
-    let said = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
-    assert!(output.status.success(), "{}", said.concat());
+    let printed =
+        [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
+    assert!(output.status.success(), "{}", printed.concat());
     Ok(())
 }
 

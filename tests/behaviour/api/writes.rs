@@ -428,27 +428,9 @@ on_both_servers! {
     /// docs/apiserver.md: row 80.
     async fn directives_of_a_strategic_merge_patch_replace_and_remove(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let deployments = raw.at("/apis/apps/v1", "deployments");
+        let deployment = create_deployment(&raw).await;
+        let path = format!("{deployment}?dryRun=All");
         let env = |name: &str| json!({ "name": name, "value": "1" });
-        raw.post(&deployments, &json!({
-            "metadata": { "name": "d", "labels": { "a": "1", "b": "2" }, "finalizers": ["a.b/1", "a.b/2", "a.b/3"] },
-            "spec": {
-                "selector": { "matchLabels": { "a": "b" } },
-                "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
-                "template": { "metadata": { "labels": { "a": "b" } }, "spec": {
-                    "securityContext": { "runAsUser": 1, "runAsGroup": 2 },
-                    "volumes": [{ "name": "v", "configMap": { "name": "m" } }, { "name": "w", "emptyDir": {} }],
-                    "containers": [
-                        {
-                            "name": "c", "image": "i", "env": [env("A"), env("B")], "args": ["x", "y"],
-                            "securityContext": { "runAsUser": 1, "capabilities": { "drop": ["B"] } },
-                        },
-                        { "name": "d", "image": "j" },
-                    ],
-                } },
-            },
-        })).await.ok();
-        let path = format!("{deployments}/d?dryRun=All");
         let template = |spec: Value| json!({ "spec": { "template": { "spec": spec } } });
         for (patch, pointer, expected) in [
             (json!({ "spec": { "strategy": { "$retainKeys": ["type"], "type": "Recreate" } } }),
@@ -506,7 +488,15 @@ on_both_servers! {
             let found = patched.body.pointer(pointer).cloned().unwrap_or_default();
             assert_eq!(found, expected, "{patch}");
         }
-        let before = raw.get(&format!("{deployments}/d")).await.ok();
+        remove_finalizers(&raw, &deployment).await;
+    }
+
+    /// docs/apiserver.md: row 80.
+    async fn directives_of_a_strategic_merge_patch_without_effect_are_accepted(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let deployment = create_deployment(&raw).await;
+        let path = format!("{deployment}?dryRun=All");
+        let before = raw.get(&deployment).await.ok();
         for patch in [
             json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": "a.b/1" } }),
             json!({ "metadata": { "$deleteFromPrimitiveList/none": ["a.b/1"] } }),
@@ -517,6 +507,15 @@ on_both_servers! {
             let patched = raw.patch(&path, "strategic-merge", &patch.to_string()).await.ok();
             assert_eq!(patched, before, "{patch}");
         }
+        remove_finalizers(&raw, &deployment).await;
+    }
+
+    /// docs/apiserver.md: row 80.
+    async fn a_wrong_directive_of_a_strategic_merge_patch_is_refused(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let deployment = create_deployment(&raw).await;
+        let path = format!("{deployment}?dryRun=All");
+        let template = |spec: Value| json!({ "spec": { "template": { "spec": spec } } });
         let retain = |keys: Value| json!({ "spec": { "strategy": { "$retainKeys": keys, "type": "Recreate" } } });
         let labels = |directive: Value| json!({ "metadata": { "labels": { "$patch": directive, "c": "3" } } });
         let finalizers = |order: Value, list: Value| json!({ "metadata": { "$setElementOrder/finalizers": order, "finalizers": list } });
@@ -552,8 +551,7 @@ on_both_servers! {
         ] {
             raw.patch(&path, "strategic-merge", &patch.to_string()).await.refused(422, "Invalid");
         }
-        let clean = json!({ "metadata": { "finalizers": null } });
-        raw.merge(&format!("{deployments}/d"), &clean).await.ok();
+        remove_finalizers(&raw, &deployment).await;
     }
 
     /// docs/apiserver.md: row 80.
@@ -590,4 +588,35 @@ on_both_servers! {
         let message = message.body["message"].as_str().unwrap_or_default().to_owned();
         assert!(message.starts_with("list element types are not identical: "), "{message}");
     }
+}
+
+/// Creates a deployment with lists that strategic merge patches change, and returns its path.
+async fn create_deployment(raw: &Raw) -> String {
+    let deployments = raw.at("/apis/apps/v1", "deployments");
+    let env = |name: &str| json!({ "name": name, "value": "1" });
+    raw.post(&deployments, &json!({
+        "metadata": { "name": "d", "labels": { "a": "1", "b": "2" }, "finalizers": ["a.b/1", "a.b/2", "a.b/3"] },
+        "spec": {
+            "selector": { "matchLabels": { "a": "b" } },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+            "template": { "metadata": { "labels": { "a": "b" } }, "spec": {
+                "securityContext": { "runAsUser": 1, "runAsGroup": 2 },
+                "volumes": [{ "name": "v", "configMap": { "name": "m" } }, { "name": "w", "emptyDir": {} }],
+                "containers": [
+                    {
+                        "name": "c", "image": "i", "env": [env("A"), env("B")], "args": ["x", "y"],
+                        "securityContext": { "runAsUser": 1, "capabilities": { "drop": ["B"] } },
+                    },
+                    { "name": "d", "image": "j" },
+                ],
+            } },
+        },
+    })).await.ok();
+    format!("{deployments}/d")
+}
+
+/// Removes the finalizers of the deployment, so that it can be deleted with its namespace.
+async fn remove_finalizers(raw: &Raw, deployment: &str) {
+    let patch = json!({ "metadata": { "finalizers": null } });
+    raw.merge(deployment, &patch).await.ok();
 }

@@ -72,16 +72,16 @@ fn findings(
     let unknown = claims.iter().filter(|row| !rows.contains_key(row));
     let unknown =
         unknown.map(|row| format!("{TESTS}: a test claims row {row}, which {PAGE} does not have"));
-    let needless = exceptions
+    let unnecessary = exceptions
         .iter()
         .filter(|(row, _)| claims.contains(row) || !rows.contains_key(row));
-    let needless = needless.map(|(row, _)| {
+    let unnecessary = unnecessary.map(|(row, _)| {
         format!(
             "row {row} is an exception, but a test claims it or it does not exist. Remove the \
              exception"
         )
     });
-    untested.chain(unknown).chain(needless).collect()
+    untested.chain(unknown).chain(unnecessary).collect()
 }
 
 /// The numbers of the rows in the tables whose first heading is `#`, and whether a row needs a test.

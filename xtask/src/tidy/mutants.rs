@@ -25,7 +25,7 @@ fn each_excluded_mutant_is_in_a_function_that_exists() {
 }
 
 #[test]
-fn a_pattern_is_stale_if_its_file_its_type_or_its_function_is_gone() {
+fn a_pattern_is_stale_if_its_file_its_type_or_its_function_does_not_exist() {
     let sources = [Source {
         path: "crates/a/src/b/c.rs".to_owned(),
         text: "impl<E> Lane<E> {\n    fn first() {}\n}\nimpl Item for Event {\n    fn owners() {}\n}\nfn spread() {}\n"

@@ -1,4 +1,4 @@
-//! Why an object does not decode. No error quotes a value of the object. *(pure)*
+//! Errors of decoding, without values of the object. *(pure)*
 
 use serde::de::IgnoredAny;
 

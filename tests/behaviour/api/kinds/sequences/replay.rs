@@ -70,7 +70,7 @@ const MARKER: &str = "end";
 
 /// How long an event may take on a busy machine. It is only awaited in full if it is missing,
 /// which is a difference.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends the steps whose numbers are `kept`, about an object called `name`.
 pub(super) async fn replay(
@@ -332,10 +332,10 @@ impl Watch {
     /// Reads events until `pause`.
     async fn read(&mut self, pause: &Pause) {
         loop {
-            let event = match timeout(PATIENCE, self.events.next()).await {
+            let event = match timeout(EVENT_TIMEOUT, self.events.next()).await {
                 Ok(Some(event)) => event,
                 Ok(None) => json!({ "type": "the watch has ended" }),
-                Err(_) => json!({ "type": format!("no event in {PATIENCE:?}") }),
+                Err(_) => json!({ "type": format!("no event in {EVENT_TIMEOUT:?}") }),
             };
             let reached = self.add(event);
             if reached == Some(Pause::End) || reached.as_ref() == Some(pause) {

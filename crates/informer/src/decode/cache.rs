@@ -42,8 +42,8 @@ struct DropUnlocked;
 
 impl<K> DecodeCache<K> {
     /// The memory of a decoded object for each byte of its JSON. A decoded Pod of `k8s-openapi`
-    /// takes 4.6 bytes for each, a `ConfigMap` one.
-    const DECODED_PER_JSON: u64 = 5;
+    /// takes 6 bytes for each, a `ConfigMap` one.
+    const DECODED_PER_JSON: u64 = 6;
 
     /// The number of shards, each with its own lock and its own part of the bytes.
     const SHARDS: usize = 4;

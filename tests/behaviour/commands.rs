@@ -294,7 +294,7 @@ fn masked(text: &str) -> String {
             (r#"(?i)(resource ?version"?: *)"?\d+"?"#, "${1}VERSION"),
             (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
             (r"\b3[0-2]\d{3}\b", "PORT"),
-            (r"\b(\d+m)?\d+s\b|<invalid>", "AGE"),
+            (r"\b(\d+m\d+s|\d+s|[1-9]m)\b|<invalid>", "AGE"),
             (r"[^ ]*/(LIVE|MERGED)-\d+", "$1"),
             (r"debugger-\w{5}", "debugger"),
             (r"modifiedAt=\d+", "modifiedAt=TIME"),

@@ -232,14 +232,18 @@ fn read(object: &Value) -> Values {
 
 impl Patch {
     fn apply(&self, values: &mut Values) {
+        // A directive in a map that the object does not have sets nothing, as on the real server.
+        let has_labels = values.keys().any(|(of, _)| *of == LABEL);
         if self.replaces_labels {
             values.retain(|(of, _), _| *of != LABEL);
         }
         if self.replaces_items {
             values.retain(|(of, _), _| *of == LABEL);
         }
-        for (name, change) in LABELS.into_iter().zip(&self.labels) {
-            apply(values, (LABEL, name), change.as_ref());
+        if has_labels || !self.replaces_labels {
+            for (name, change) in LABELS.into_iter().zip(&self.labels) {
+                apply(values, (LABEL, name), change.as_ref());
+            }
         }
         for (item, patch) in ITEMS.into_iter().zip(&self.items) {
             match patch {

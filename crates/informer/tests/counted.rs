@@ -51,9 +51,9 @@ fn a_watch_event_costs_the_object_once_and_its_json() {
 #[test]
 fn a_watch_event_of_an_object_that_stays_decoded_allocates_little_more_than_the_object() {
     let allocated = per_hundred_events(ListWatch::decoded);
-    // Counted: 1501.
+    // Two of the others are those of the chunk that it came in; counted: 1601.
     assert!(
-        allocated <= 100 * (DECODED + 3) + 6,
+        allocated <= 100 * (DECODED + 4) + 6,
         "{allocated} allocations of 100 events"
     );
 }

@@ -204,6 +204,8 @@ on_both_servers! {
         let dying = raw.delete(&path("a")).await;
         assert_eq!((dying.code, &dying.warnings[..]), (200, &[WARNING.to_owned()][..]));
         assert_eq!(dying.ok()["metadata"]["finalizers"], orphan);
+        let missing = raw.delete(&path("missing")).await;
+        assert_eq!((missing.code, &missing.warnings[..]), (404, &[WARNING.to_owned()][..]));
         // A policy, or a finalizer of the object, comes before the default.
         let gone = raw.delete(&format!("{}?propagationPolicy=Background", path("b"))).await;
         assert_eq!(gone.warnings, [""; 0]);

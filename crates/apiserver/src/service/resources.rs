@@ -401,8 +401,10 @@ impl ResourceRequest<'_> {
         let format = self.format(false)?;
         let options = self.delete_options()?;
         let key = self.key();
-        let deleted =
-            self.write(|cluster, resource, now| cluster.delete(resource, &key, &options, now))?;
+        let warnings = self.deletion_warnings(&options);
+        let deleted = self
+            .write(|cluster, resource, now| cluster.delete(resource, &key, &options, now))
+            .map_err(|status| status.with_warnings(warnings.clone()))?;
         let waits = matches!(deleted, Deleted::Dying(_));
         let mut response = match deleted {
             Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
@@ -419,10 +421,11 @@ impl ResourceRequest<'_> {
                 self.object(code, &object, format)?
             }
         };
-        reply::warn(&mut response, &self.deletion_warnings(&options));
+        reply::warn(&mut response, &warnings);
         Ok(response)
     }
 
+    /// The warnings of a deletion, also of one that fails.
     fn deletion_warnings(&self, options: &DeleteOptions) -> Vec<String> {
         let warning = self.resource.rules.deletion_warning;
         let warning = warning.filter(|_| options.propagation.is_none());
@@ -434,11 +437,14 @@ impl ResourceRequest<'_> {
         let options = self.delete_options()?;
         let list = ListOptions::parse(&self.query)?;
         let namespace = self.path.namespace.as_deref();
-        let page = self.write(|cluster, resource, now| {
-            cluster.delete_collection(resource, namespace, &list, &options, now)
-        })?;
+        let warnings = self.deletion_warnings(&options);
+        let page = self
+            .write(|cluster, resource, now| {
+                cluster.delete_collection(resource, namespace, &list, &options, now)
+            })
+            .map_err(|status| status.with_warnings(warnings.clone()))?;
         let mut response = self.page(&page, format)?;
-        reply::warn(&mut response, &self.deletion_warnings(&options));
+        reply::warn(&mut response, &warnings);
         Ok(response)
     }
 

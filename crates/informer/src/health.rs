@@ -68,3 +68,24 @@ impl fmt::Display for Health {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Health, HealthState};
+    use crate::ObjectKey;
+
+    #[test]
+    fn an_informer_is_healthy_if_it_watches_and_all_objects_decode() {
+        let health = |state, undecodable| Health {
+            resource: "pods".into(),
+            state,
+            synced: true,
+            undecodable,
+        };
+        let broken = || vec![ObjectKey::new("web").within("shop")];
+        assert!(health(HealthState::Watching, vec![]).is_healthy());
+        assert!(!health(HealthState::Watching, broken()).is_healthy());
+        assert!(!health(HealthState::Listing, vec![]).is_healthy());
+        assert!(!health(HealthState::Stopped, broken()).is_healthy());
+    }
+}

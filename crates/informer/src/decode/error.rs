@@ -189,6 +189,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_syntax_error_has_its_position_in_the_received_json() {
+        let trimmed = serde_json::from_str::<u8>("").expect_err("no JSON");
+        let error = DecodeError::of(&trimmed, "object").in_received(b"{\n\"a\": ,}");
+        assert_eq!(error.to_string(), "not valid JSON at line 2, column 6");
+        // What is valid there keeps the error of the trimmed JSON.
+        let shape = serde_json::from_str::<u8>("{}").expect_err("no number");
+        let error = DecodeError::of(&shape, "pet");
+        let expected = error.to_string();
+        assert_eq!(error.in_received(b"{").to_string(), expected);
+    }
+
     #[track_caller]
     fn check<T: DeserializeOwned + std::fmt::Debug>(json: &str, expected: &str) {
         let error = serde_json::from_str::<T>(json).expect_err(json);

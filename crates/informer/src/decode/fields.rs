@@ -1,4 +1,7 @@
 //! A cursor over the fields of JSON objects, with their raw values. *(pure)*
+//!
+//! It skips values by their brackets ([`nesting`](super::nesting)), which takes a tenth of the
+//! instructions of a parser, and allocates nothing.
 
 use std::borrow::Cow;
 

@@ -14,6 +14,7 @@ mod pure;
 // Rules for the repository.
 mod apiserver;
 mod architecture;
+mod commands;
 mod directions;
 mod links;
 mod mutants;

@@ -259,12 +259,12 @@ fn typed<K>(object: Option<Arc<K>>) -> Result<Arc<K>, DecodeError> {
     })
 }
 
-/// Decodes `lazy` with `look`, and logs an error.
+/// Decodes `lazy` by calling `decode`. Logs an error and returns `None` if that fails.
 pub(crate) fn decoded<K: Stored>(
     lazy: &LazyObject<K>,
-    look: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
+    decode: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
 ) -> Option<Arc<K>> {
-    let object = look(lazy);
+    let object = decode(lazy);
     let object = object.inspect_err(|error| {
         let key = lazy.key();
         tracing::error!(%key, %error, "cannot decode an object that has decoded before, skipping it");

@@ -22,8 +22,8 @@ use crate::{
 ///
 /// *Guaranteed.* The store, the indexes and the events are the same as for decoded objects. Objects
 /// that are read repeatedly stay decoded, within the bound of
-/// [`ListWatch::decode_cache`](crate::ListWatch::decode_cache). An informer of `RawObject<K>` accepts handlers for `K`: each
-/// handler gets a decoded object.
+/// [`ListWatch::decode_cache`](crate::ListWatch::decode_cache). An informer of `RawObject<K>`
+/// accepts handlers for `K`: each handler gets a decoded object.
 ///
 /// *Required.* An index decodes each raw object that changes. Declare one only if it saves more
 /// than that.
@@ -81,7 +81,7 @@ impl<K> RawObject<K> {
 }
 
 impl<K: Resource + DeserializeOwned> RawObject<K> {
-    /// Decodes the JSON, without a look at the cache.
+    /// Decodes the JSON, without reading or writing the cache.
     pub(crate) fn decode(&self) -> Result<K, DecodeError> {
         self.decoder.decode(&self.pruned)
     }

@@ -163,7 +163,7 @@ impl ScriptRunner {
                 }
                 _ => self.offer(&words),
             }
-            self.look();
+            self.check_invariants();
         }
         taken.join(" ")
     }
@@ -179,7 +179,7 @@ impl ScriptRunner {
             }
             self.now = self.now + Duration::from_secs(1);
             self.take();
-            self.look();
+            self.check_invariants();
             if self.taken.is_empty() && self.schedule.lanes.len().0 == 0 {
                 break;
             }
@@ -471,7 +471,7 @@ impl ScriptRunner {
     }
 
     /// Checks the invariants after each step.
-    fn look(&mut self) {
+    fn check_invariants(&mut self) {
         let pending: usize = self.slots.values().map(Vec::len).sum();
         assert_eq!(self.schedule.pending(), pending, "one slot each, none lost");
         let deletes = self.slots.values().flatten();

@@ -280,9 +280,9 @@ impl<K: Stored> Informer<K> {
     ///
     /// # Errors
     ///
-    /// [`SyncError::Stopped`] or [`SyncError::Failed`] when the informer stops before it has
-    /// synced. These two or [`SyncError::NotRun`] if no caller of [`run`](Self::run) drives the
-    /// informer for 10 s.
+    /// [`SyncError::Stopped`] or [`SyncError::Failed`] if the informer stops or fails before it has
+    /// synced. If no caller of [`run`](Self::run) drives the informer for 10 s: the same two if an
+    /// earlier run ended that way, otherwise [`SyncError::NotRun`].
     ///
     /// # Cancel safety
     ///
@@ -359,7 +359,7 @@ impl<K: Stored> Informer<K> {
         self.shared.relist.notify_one();
     }
 
-    /// Waits until `is` accepts the state of the watch, and returns the health.
+    /// Waits until `is` returns true for the state of the watch, and returns the health.
     ///
     /// # Cancel safety
     ///

@@ -36,6 +36,7 @@ pub(super) struct Ingest<K: Stored> {
 /// larger channel only saves task switches.
 const CHANGE_BUFFER: usize = 4;
 
+/// One run of an informer.
 struct Run<'r, K: Stored> {
     shared: &'r Shared<K>,
     writer: &'r mut Writer<K>,
@@ -325,8 +326,8 @@ impl<K: Stored> Run<'_, K> {
         for mut subscriber in new_subscribers.take_all() {
             let synced = status.borrow().synced;
             // Clones of the store's keys, which share their memory.
-            let there = store.entries().into_iter();
-            let there = there.filter_map(|(key, lazy)| {
+            let stored = store.entries().into_iter();
+            let added = stored.filter_map(|(key, lazy)| {
                 let (object, lazy) = lazy.open()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
@@ -336,7 +337,7 @@ impl<K: Stored> Run<'_, K> {
                 })
             });
             let last = || EventEnvelope::synced(store.epoch());
-            let mut all = there.chain(synced.then(last));
+            let mut all = added.chain(synced.then(last));
             let mut batch = Vec::new();
             loop {
                 batch.extend(all.by_ref().take(subscriber.batch_size()));
@@ -383,7 +384,7 @@ impl<K: Stored> Run<'_, K> {
             store, resource, ..
         } = self.shared;
         let current = |key: &ObjectKey| {
-            let envelope = current(resource, store, key)?;
+            let envelope = resync_envelope(resource, store, key)?;
             Some(EventEnvelope {
                 requested: true,
                 ..envelope
@@ -408,7 +409,7 @@ impl<K: Stored> Run<'_, K> {
             schedule.begin(began.elapsed(), |wanted| shared.store.keys_where(wanted));
             return;
         };
-        if let Some(envelope) = current(&shared.resource, &shared.store, &key) {
+        if let Some(envelope) = resync_envelope(&shared.resource, &shared.store, &key) {
             shared.instruments.changed(ChangeType::Resynced);
             self.publish(envelope).await;
         }
@@ -430,8 +431,8 @@ impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
     }
 }
 
-/// The resync of the stored object with `key`.
-fn current<K: Stored>(
+/// The envelope that resyncs the stored object with `key`.
+fn resync_envelope<K: Stored>(
     resource: &str,
     store: &Store<K>,
     key: &ObjectKey,

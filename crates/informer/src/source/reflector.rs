@@ -295,7 +295,7 @@ where
     /// replica. The object is held back until the version of the list is known.
     fn was_deleted(&self, identity: &BorrowedIdentity<'_>) -> bool {
         let version = identity.resource_version();
-        version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(identity)
+        version.is_some_and(|version| self.session.is_stale(version)) && !self.changes.has(identity)
     }
 
     /// Sends an object that exists, and returns its identity.

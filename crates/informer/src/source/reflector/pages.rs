@@ -23,8 +23,8 @@ where
 {
     /// Reads one page of a list, and sends its objects as they arrive.
     pub(super) async fn list(&mut self, request: &NextRequest) -> Result<(), StepError> {
-        let answer = self.requests.send(request, Duration::ZERO).await?;
-        let mut body = answer.into_body();
+        let response = self.requests.send(request, Duration::ZERO).await?;
+        let mut body = response.into_body();
         let mut page = Page::new(self.requests.max_bytes);
         let mut time_budget = self.requests.time_budget();
         let mut begun = false;
@@ -57,7 +57,7 @@ where
         self.settle_all().await?;
         self.has_new_objects();
         let is_new = std::mem::take(&mut self.repetition.is_page_new);
-        if let Some(version) = self.session.paged(&metadata, is_new)? {
+        if let Some(version) = self.session.end_page(&metadata, is_new)? {
             self.end_list(version).await?;
         }
         Ok(())
@@ -65,8 +65,8 @@ where
 
     /// Requests the version of the server before a silent watch resumes.
     pub(super) async fn version(&mut self, request: &NextRequest) -> Result<(), StepError> {
-        let answer = self.requests.send(request, Duration::ZERO).await?;
-        let mut body = answer.into_body();
+        let response = self.requests.send(request, Duration::ZERO).await?;
+        let mut body = response.into_body();
         let mut page = Page::new(self.requests.max_bytes);
         let mut time_budget = self.requests.time_budget();
         let unreadable = |error| self.requests.unreadable(error);

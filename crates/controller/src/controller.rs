@@ -299,17 +299,17 @@ impl InformerController {
     /// Whether all events of the first lists of all informers are in the queue.
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        (self.shared.feeds.read().iter()).all(|fed| fed.feed.has_synced())
+        (self.shared.feeds.read().iter()).all(|entry| entry.feed.has_synced())
     }
 
     /// The state of each informer, in the order in which the informers were added.
     #[must_use]
     pub fn health(&self) -> Vec<InformerHealth> {
         let feeds = self.shared.feeds.read();
-        let health = feeds.iter().map(|fed| InformerHealth {
-            kind: self.shared.route.read().name(fed.kind),
-            watch: fed.feed.health(),
-            has_synced: fed.feed.has_synced(),
+        let health = feeds.iter().map(|entry| InformerHealth {
+            kind: self.shared.route.read().name(entry.kind),
+            watch: entry.feed.health(),
+            has_synced: entry.feed.has_synced(),
         });
         health.collect()
     }

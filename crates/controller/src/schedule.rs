@@ -45,7 +45,7 @@ use self::{
     lane::{Lane, PendingCalls, Phase},
     lanes::{Lanes, LocatedLane},
     pending_deletes::PendingDeletes,
-    ready::Ready,
+    ready::ReadyQueue,
 };
 pub(crate) use self::{
     lane::{Coalesced, LaneKey, Offer, Pending, Reason, ScheduleItem},
@@ -57,7 +57,7 @@ pub(crate) use self::{
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
     lanes: Lanes<E>,
-    ready: Ready,
+    ready: ReadyQueue,
     later: PendingCalls<P>,
 
     /// The handlers that may have pending calls, sorted.
@@ -128,7 +128,7 @@ impl<E, P> Default for Schedule<E, P> {
     fn default() -> Self {
         Self {
             lanes: Lanes::default(),
-            ready: Ready::default(),
+            ready: ReadyQueue::default(),
             later: PendingCalls::default(),
             handlers: Vec::new(),
             pending: 0,
@@ -329,17 +329,17 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// the number of cancelled calls.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
         self.handlers.retain(|it| *it != handler);
-        let mut gone = 0;
+        let mut cancelled = 0;
         for id in self.lanes.ids_where(|lane, _| !lane.pendings().is_empty()) {
             let before = self.discarded.len();
             let kind = self.lanes.kind(id);
             (self.lanes[id]).cancel(handler, &mut self.later, &mut self.discarded);
             self.deletes.remove_all(kind, id, handler);
-            gone += self.discarded.len() - before;
+            cancelled += self.discarded.len() - before;
             self.update_phase(id);
         }
-        self.pending -= gone;
-        gone
+        self.pending -= cancelled;
+        cancelled
     }
 
     /// Takes the coalesced events.
@@ -402,9 +402,9 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
 
     /// Drops the pending delete of `handler` in lane `id`, the oldest of its kind.
     fn evict(&mut self, id: LaneId, handler: HandlerId) {
-        let its =
+        let wanted =
             |pending: &Pending<P>| pending.handler == handler && pending.action == Action::Deleted;
-        if let Some(pending) = self.lanes[id].take_pending(&mut self.later, its) {
+        if let Some(pending) = self.lanes[id].take_pending(&mut self.later, wanted) {
             self.pending -= 1;
             self.evicted.push((self.lanes.key(id), pending));
             self.update_phase(id);
@@ -440,7 +440,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// lanes.
     pub(crate) fn purge(&mut self, kind: KindId) -> Vec<Offer<E>> {
         let mut events = Vec::new();
-        for id in self.lanes.ids_where(|_, its| its == kind) {
+        for id in self.lanes.ids_where(|_, of| of == kind) {
             let lane = &mut self.lanes[id];
             events.extend(std::iter::from_fn(|| lane.pop()));
             while let Some(pending) = lane.take_pending(&mut self.later, |_| true) {

@@ -53,7 +53,7 @@ pub(crate) struct Settings {
     pub(crate) cache_sync_timeout: Option<Duration>,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) queue: NonZeroUsize,
-    pub(crate) limit: Option<Duration>,
+    pub(crate) call_timeout: Option<Duration>,
     pub(crate) on_error: Hook,
     pub(crate) on_exhausted: Option<exhausted::Hook>,
     pub(crate) seed: Option<u64>,
@@ -93,7 +93,7 @@ impl InformerControllerBuilder {
                 cache_sync_timeout: Some(Self::DEFAULT_CACHE_SYNC_TIMEOUT),
                 concurrency: Self::DEFAULT_CONCURRENCY,
                 queue: Self::DEFAULT_QUEUE,
-                limit: None,
+                call_timeout: None,
                 on_error: Box::new(report::log),
                 on_exhausted: None,
                 seed: None,
@@ -195,7 +195,7 @@ impl InformerControllerBuilder {
     /// Sets the time limit of one call of a handler. A call that exceeds it is dropped and has
     /// failed. By default there is no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.settings.limit = Some(limit);
+        self.settings.call_timeout = Some(limit);
         self
     }
 

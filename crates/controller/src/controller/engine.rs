@@ -145,11 +145,11 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
 
     /// Cancels the pending calls of `handler`. Returns their number.
     pub(crate) fn cancel(&self, handler: HandlerId) -> usize {
-        let (gone, _discarded) = {
+        let (cancelled, _discarded) = {
             let mut schedule = self.schedule.lock();
             (schedule.cancel(handler), schedule.take_discarded())
         };
-        gone
+        cancelled
     }
 
     /// Opens or closes the gate of `kind`, or of all kinds.

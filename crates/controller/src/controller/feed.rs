@@ -234,7 +234,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                 known
             };
             let waits = into.settings.coalescing == Coalescing::Never;
-            let (mut envelope, mut enqueued) = (Vec::new(), Vec::new());
+            let (mut envelopes, mut enqueued) = (Vec::new(), Vec::new());
             let enqueue_events = async {
                 loop {
                     let synced = self.synced.load(Ordering::Relaxed);
@@ -249,7 +249,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     } else {
                         BATCH.get()
                     };
-                    let taken = events.next_envelopes(&mut envelope, most).await;
+                    let taken = events.next_envelopes(&mut envelopes, most).await;
                     if taken == 0 {
                         break;
                     }
@@ -270,7 +270,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         received: into.engine.now(),
                         dispatched_soon: dispatches && budget.taken() <= MAX_DECODED,
                     };
-                    batch.enqueue(&mut envelope, &mut enqueued, &mut permits);
+                    batch.enqueue(&mut envelopes, &mut enqueued, &mut permits);
                 }
             };
             stop.run_until_cancelled(enqueue_events).await;
@@ -285,7 +285,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// Queues the events of `envelopes`.
     fn enqueue(
         &self,
-        envelope: &mut Vec<EventEnvelope<K>>,
+        envelopes: &mut Vec<EventEnvelope<K>>,
         enqueued: &mut Vec<Enqueued>,
         permits: &mut Permits,
     ) {
@@ -308,7 +308,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                 }
                 enqueued.push(it);
             };
-            for envelope in envelope.drain(..) {
+            for envelope in envelopes.drain(..) {
                 let mut envelope = envelope.into_erased();
                 synced |= matches!(envelope.event, Event::Synced);
                 let action = Action::of(&envelope.event);
@@ -425,7 +425,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// Merges the event with those of the other informers. Returns whether to dispatch it.
     fn merge(&self, merge: &mut Merge, envelope: &mut EventEnvelope<dyn ErasedObject>) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
-            let object = |fed: &FeedEntry| fed.feed.holds(key, uid);
+            let object = |entry: &FeedEntry| entry.feed.holds(key, uid);
             self.into.with_feed(informer, object).flatten()
         };
         let informer = self.feed.informer.id();
@@ -451,13 +451,13 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Requests a relist of an informer that has not passed a dropped tombstone.
     fn relist(&self, informer: InformerId) {
-        self.into.with_feed(informer, |fed| {
+        self.into.with_feed(informer, |entry| {
             tracing::warn!(
                 component = "InformerController",
                 kind = &*self.metrics.kind,
                 "an informer lags behind the others of its kind, relisting"
             );
-            fed.feed.relist();
+            entry.feed.relist();
         });
     }
 

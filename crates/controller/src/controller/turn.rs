@@ -155,8 +155,8 @@ impl Recipients<'_> {
         handler: HandlerId,
         event: &'a AnyEvent,
     ) -> Option<&'a AnyEvent> {
-        let its = self.iter(event).find(|(it, _)| it.id == handler);
-        its.map(|(_, event)| event)
+        let recipient = self.iter(event).find(|(it, _)| it.id == handler);
+        recipient.map(|(_, event)| event)
     }
 }
 
@@ -369,7 +369,7 @@ impl Turn<'_> {
             // of the lease.
             let permit = self.stop.run_until_cancelled(self.shared.permit());
             let permit = permit.await.ok_or(Stopped)?;
-            let called = work::call(handler, call, self.shared.settings.limit);
+            let called = work::call(handler, call, self.shared.settings.call_timeout);
             Ok(match &permit {
                 Some(permit) => permit.within(called).await,
                 None => called.await,
@@ -503,7 +503,7 @@ impl Turn<'_> {
                 permit = self.shared.permit() => permit,
                 () = self.stop.cancelled() => return,
             };
-            let called = exhausted::call(hook, exhausted, settings.limit);
+            let called = exhausted::call(hook, exhausted, settings.call_timeout);
             match &permit {
                 Some(permit) => permit.within(called).await,
                 None => called.await,

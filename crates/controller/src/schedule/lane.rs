@@ -50,8 +50,8 @@ pub(crate) trait ScheduleItem {
     /// Whether both have the same uid. Compares the addresses first, because they are usually
     /// equal, and reading the uid may access uncached memory.
     fn is_same_object(&self, other: &impl ScheduleItem) -> bool {
-        let (own, its) = (self.address(), other.address());
-        (own.is_some() && own == its) || self.uid() == other.uid()
+        let (own, others) = (self.address(), other.address());
+        (own.is_some() && own == others) || self.uid() == other.uid()
     }
 
     /// The reference count of the object, which a worker changes first. Reading it prefetches it.
@@ -371,8 +371,8 @@ impl<E: ScheduleItem> Lane<E> {
             .filter(|slot| due(slot))
             .map(|slot| slot.pending.due)
             .min()?;
-        let its = |slot: &PendingSlot<P>| due(slot) && slot.pending.due == first;
-        let slot = self.slots.take(&mut later.slots, its);
+        let wanted = |slot: &PendingSlot<P>| due(slot) && slot.pending.due == first;
+        let slot = self.slots.take(&mut later.slots, wanted);
         self.update_due(later);
         slot.map(|slot| slot.pending)
     }
@@ -403,8 +403,8 @@ impl<E: ScheduleItem> Lane<E> {
 
     /// Marks the call of `timer` as due.
     pub(super) fn come_due<P>(&mut self, later: &mut PendingCalls<P>, timer: TimerKey) {
-        let its = |slot: &PendingSlot<P>| slot.when == TimerState::Waiting(timer);
-        let due = self.slots.find_mut(&mut later.slots, its);
+        let wanted = |slot: &PendingSlot<P>| slot.when == TimerState::Waiting(timer);
+        let due = self.slots.find_mut(&mut later.slots, wanted);
         if let Some(slot) = due {
             slot.when = TimerState::Due;
             self.due = true;

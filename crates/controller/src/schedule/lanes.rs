@@ -66,12 +66,12 @@ impl<E: ScheduleItem> Lanes<E> {
             hash,
             lane: likely,
         } = located;
-        let its = |id: LaneId| {
+        let is_same = |id: LaneId| {
             let lane = self.slab.get(id);
             lane.is_some_and(|lane| lane.group == group && lane.name == name)
         };
         // An event of the same batch may have created or removed the lane.
-        let known = (likely.filter(|id| its(*id))).or_else(|| self.index.find(hash, its));
+        let known = (likely.filter(|id| is_same(*id))).or_else(|| self.index.find(hash, is_same));
         known.unwrap_or_else(|| {
             self.groups.enter(group);
             let id = self.slab.insert(Lane::new(name, hash, group));

@@ -9,8 +9,8 @@
 //! - **In order.** The events of an object are taken in the order in which they were offered.
 //! - **Exactly once.** An offered event is taken once. Work that was taken and returned unfinished
 //!   is taken again.
-//! - **One slot.** For each object, handler and action at most one failed call is pending, and for
-//!   each object and handler at most one requeue.
+//! - **One pending call.** For each object, handler and action at most one failed call is pending,
+//!   and for each object and handler at most one requeue.
 //! - **Fair.** A ready lane is taken within a bounded number of turns.
 //! - **Bounded.** A lane exists only while it has events or pending calls.
 //!
@@ -58,11 +58,13 @@ pub(crate) use self::{
 pub(crate) struct Schedule<E, P> {
     lanes: Lanes<E>,
     ready: ReadyQueue,
+    /// The pending calls of all lanes.
     later: PendingCalls<P>,
 
     /// The handlers that may have pending calls, sorted.
     handlers: Vec<HandlerId>,
 
+    /// The number of pending calls.
     pending: usize,
 
     /// The number of turns whose data has been prefetched.
@@ -86,7 +88,7 @@ pub(crate) struct Schedule<E, P> {
     /// What ends the retries of a failed delete.
     delete_retry: DeleteRetry,
 
-    /// The offers of the current call of `offer`. Kept to reuse its memory.
+    /// The offers of the current call of `offer`. Empty between calls, to reuse the memory.
     located: Vec<(LocatedLane, Offer<E>)>,
 }
 
@@ -148,8 +150,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Queues events in order. Returns the positions of the events that were coalesced into earlier
     /// ones.
     ///
-    /// If the newest undispatched event of the lane has the same uid, `coalesce` can merge the two, or
-    /// return the newer one.
+    /// If the newest undispatched event of the lane has the same uid, `coalesce` can merge the two,
+    /// or return the newer one to queue it separately.
     pub(crate) fn offer(
         &mut self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,

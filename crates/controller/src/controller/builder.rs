@@ -62,8 +62,8 @@ pub(crate) struct Settings {
 // === impl InformerControllerBuilder ===
 
 impl InformerControllerBuilder {
-    /// The name of a controller without a name. The second one in the process is called
-    /// `informer-controller-2`, and so on.
+    /// The default of [`name`](Self::name). The second controller of the process without a name is
+    /// called `informer-controller-2`, and so on.
     pub const DEFAULT_NAME: &str = "informer-controller";
 
     /// The default of [`concurrency`](Self::concurrency), in objects: enough for handlers that
@@ -133,14 +133,14 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Sets which pending calls a new event drops. The default is all that a policy decides about
-    /// ([`AlwaysDequeue`]).
+    /// Sets which pending calls a new event drops. By default it drops all for which the policy is
+    /// called ([`AlwaysDequeue`]).
     pub fn retry_dequeue_policy(mut self, policy: impl RetryDequeuePolicy) -> Self {
         self.settings.dequeue = Box::new(policy);
         self
     }
 
-    /// Sets which object a repeated call gets. The default is the newest.
+    /// Sets which object a repeated call gets. By default the newest one.
     pub fn retry_object(mut self, object: RetryObject) -> Self {
         self.settings.retry_object = object;
         self

@@ -50,14 +50,15 @@ pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
     since: Moment,
     /// `None` after it was returned.
     turn: Option<TakenLane<E, P>>,
+    /// The calls to add as pending when it is returned.
     later: Vec<Pending<P>>,
 }
 
 // === impl Engine ===
 
 impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
-    /// Queues events in order, under one lock. Returns the positions of the events that were coalesced
-    /// into earlier ones.
+    /// Queues events in order, under one lock. Returns the positions of the events that were
+    /// coalesced into earlier ones.
     pub(crate) fn offer(
         &self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
@@ -75,7 +76,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         coalesced
     }
 
-    /// Adds a pending call of an object that no worker has to hold. Returns the calls that it
+    /// Adds a pending call outside of a turn: the lane may be taken or not. Returns the calls that it
     /// replaced.
     pub(crate) fn add_pending(&self, key: LaneKey, pending: Pending<P>) -> Vec<Pending<P>> {
         self.change(|schedule| {
@@ -138,7 +139,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         }
     }
 
-    /// Allows `handler` to have pending calls.
+    /// Allows `handler` to have pending calls. Calls of unknown handlers are dropped.
     pub(crate) fn admit(&self, handler: HandlerId) {
         self.schedule.lock().admit(handler);
     }

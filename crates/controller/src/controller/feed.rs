@@ -1,4 +1,4 @@
-//! The feed: queues the events of one informer.
+//! Feeds: each queues the events of one informer of a controller.
 //!
 //! `run` starts one task for each informer of the controller. The task takes the events of its
 //! subscription, passes them through the merge of the kind, offers them to the engine, and then
@@ -66,7 +66,7 @@ pub(crate) trait Feed: Send + Sync {
     fn epoch(&self) -> u32;
 
     /// The object with this key in the store, if it has this uid.
-    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
+    fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
 
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
     fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
@@ -130,7 +130,8 @@ const BATCH: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
 /// How many undispatched events of an informer keep a decoded object: two batches. The objects of
 /// further events are decoded again for the dispatch. Otherwise the memory of a controller with
-/// slow handlers would mostly be these objects: a decoded Pod takes 27 KB, and its JSON 5.5 KB.
+/// slow handlers would mostly be these objects: a decoded Pod takes six times the memory of its
+/// JSON.
 const MAX_DECODED: usize = 2 * BATCH.get();
 
 // === impl InformerFeed ===
@@ -181,7 +182,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self.informer.store().epoch()
     }
 
-    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>> {
+    fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>> {
         let object = self.informer.store().get_lazy(key)?.into_erased();
         (ObjectIdentity::uid(&*object) == Some(uid)).then_some(object)
     }
@@ -425,7 +426,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// Merges the event with those of the other informers. Returns whether to dispatch it.
     fn merge(&self, merge: &mut Merge, envelope: &mut EventEnvelope<dyn ErasedObject>) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
-            let object = |entry: &FeedEntry| entry.feed.holds(key, uid);
+            let object = |entry: &FeedEntry| entry.feed.find(key, uid);
             self.into.with_feed(informer, object).flatten()
         };
         let informer = self.feed.informer.id();

@@ -38,12 +38,12 @@ pub(crate) struct Shared {
     pub(super) settings: Settings,
     pub(super) engine: Arc<Engine<QueuedEvent, PendingCall>>,
     pub(super) route: RwLock<Route>,
-    /// The number of changes of the routes, plus one.
+    /// The number of changes of the routes, plus one. A snapshot with another number is outdated.
     changes: AtomicU64,
     /// Notified when the routes change.
     pub(super) rerouted: Notify,
     /// Locked while an informer, a handler or a mapper is added or removed. So each change sees the
-    /// previous ones, and a refused change leaves nothing.
+    /// previous ones completely, and a refused change has no effect.
     registration: Mutex<()>,
     pub(super) feeds: RwLock<Vec<FeedEntry>>,
     /// Notified when an informer is added or removed.
@@ -304,8 +304,7 @@ impl Shared {
             route.merge(entry.kind)
         };
         if let Some(merge) = merge {
-            let objects =
-                (merge.lock()).remove(informer, &|_, key, uid| entry.feed.holds(key, uid));
+            let objects = (merge.lock()).remove(informer, &|_, key, uid| entry.feed.find(key, uid));
             self.resync(objects);
         }
         self.remove_unused(entry.kind);

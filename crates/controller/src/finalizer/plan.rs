@@ -39,7 +39,7 @@ pub(crate) enum FinalizerPresence {
     InProgress,
     /// The finalizer: the object has been added.
     Held {
-        /// Whether it is the only one of ours.
+        /// Whether it has exactly this one of ours: no legacy and no in-progress finalizer.
         tidy: bool,
     },
 }

@@ -60,12 +60,13 @@ pub(crate) trait ScheduleItem {
     }
 }
 
-/// An event of the lane's object.
+/// An event that is offered to the schedule. It waits in its lane until a worker takes it.
 #[derive(Debug)]
 pub(crate) struct Offer<E> {
     pub(crate) priority: Priority,
 
-    /// Whether the pending calls were checked against this event. Later pending calls are its own.
+    /// Whether the pending calls were checked against this event. Calls that became pending later
+    /// follow from this event itself.
     pub(crate) pendings_checked: bool,
 
     pub(crate) event: E,
@@ -126,6 +127,7 @@ pub(super) struct Lane<E> {
     pendings_checked: bool,
     backlog: Option<Box<Backlog<E>>>,
 
+    /// Its pending calls.
     slots: SmallList,
     /// Whether one of the pending calls is due. Stored here, because it is read often.
     due: bool,
@@ -273,9 +275,9 @@ impl<E: ScheduleItem> Lane<E> {
         self.put_first(offer);
     }
 
-    /// Coalesces `offer` into the newest undispatched event of the same object, as `coalesce` decides. The
-    /// merged event has the higher priority of the two. Moves obsolete events into `dropped`.
-    /// Returns the offer if it has to be queued separately.
+    /// Coalesces `offer` into the newest undispatched event of the same object, as `coalesce`
+    /// decides. The merged event has the higher priority of the two. Moves obsolete events into
+    /// `dropped`. Returns the offer if it has to be queued separately.
     pub(super) fn coalesce(
         &mut self,
         offer: Offer<E>,

@@ -94,7 +94,7 @@ pub(crate) struct Schedule<E, P> {
 
 /// A lane that a worker has taken, with its work.
 ///
-/// Return it with [`Schedule::finish`] or [`Schedule::give_back`].
+/// Return it with [`Schedule::finish`] or [`Schedule::return_unfinished`].
 #[derive(Debug)]
 pub(crate) struct TakenLane<E, P> {
     pub(crate) lane: LaneId,
@@ -279,14 +279,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Returns a lane after its turn, and adds the pending calls in `later`.
     pub(crate) fn finish(&mut self, lane: LaneId, later: impl IntoIterator<Item = Pending<P>>) {
         for pending in later {
-            self.set(lane, pending);
+            self.insert_pending(lane, pending);
         }
         self.release(lane);
     }
 
     /// Returns a lane whose turn was interrupted: queues its work again, and adds the pending calls
     /// in `later`.
-    pub(crate) fn give_back(
+    pub(crate) fn return_unfinished(
         &mut self,
         turn: TakenLane<E, P>,
         later: impl IntoIterator<Item = Pending<P>>,
@@ -296,10 +296,10 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             Work::Event { offer, pendings } => {
                 self.lanes[lane].push_front(offer);
                 for pending in pendings {
-                    self.set(lane, pending);
+                    self.insert_pending(lane, pending);
                 }
             }
-            Work::Retry(pending) => self.set(lane, pending),
+            Work::Retry(pending) => self.insert_pending(lane, pending),
         }
         self.finish(lane, later);
     }
@@ -308,7 +308,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     pub(crate) fn add_pending(&mut self, key: LaneKey, pending: Pending<P>) {
         let located = self.lanes.locate(key);
         let lane = self.lanes.enter(located);
-        self.set(lane, pending);
+        self.insert_pending(lane, pending);
         self.update_phase(lane);
     }
 
@@ -382,7 +382,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     }
 
     /// Adds `pending` to its lane, unless its handler was removed.
-    fn set(&mut self, lane: LaneId, pending: Pending<P>) {
+    fn insert_pending(&mut self, lane: LaneId, pending: Pending<P>) {
         if self.handlers.binary_search(&pending.handler).is_err() {
             self.discarded.push(pending);
             return;
@@ -500,7 +500,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Updates the phase of a lane after its work has changed, and removes it if it is empty.
     fn update_phase(&mut self, id: LaneId) {
         let lane = &self.lanes[id];
-        let phase = match (lane.phase, lane.urgency()) {
+        let phase = match (lane.phase, lane.current_priority()) {
             (Phase::Processing, _) => Phase::Processing,
             (_, Some(priority)) => Phase::Ready(priority),
             (_, None) => Phase::Idle,

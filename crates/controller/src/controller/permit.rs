@@ -71,7 +71,7 @@ impl EventBudget {
         self.events - self.free.load(Ordering::Relaxed)
     }
 
-    fn give_back(&self, events: usize) {
+    fn release(&self, events: usize) {
         // A task waits only if no permit is free.
         if self.free.fetch_add(events, Ordering::AcqRel) == 0 {
             self.freed.notify_one();
@@ -97,7 +97,7 @@ impl Permits {
 impl Drop for Permits {
     fn drop(&mut self) {
         if self.left > 0 {
-            self.budget.give_back(self.left);
+            self.budget.release(self.left);
         }
     }
 }
@@ -106,6 +106,6 @@ impl Drop for Permits {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.give_back(1);
+        self.0.release(1);
     }
 }

@@ -1,6 +1,7 @@
 //! The effect of a new event on the pending calls of its object.
 //!
 //! A turn calls [`supersede`] before it dispatches an event. The first row that applies decides.
+//! *The policy* is the [`RetryDequeuePolicy`](crate::RetryDequeuePolicy).
 //!
 //! | pending call | event | result |
 //! |--|--|--|
@@ -60,9 +61,10 @@ pub(super) struct PreviousCalls {
 enum Decision {
     Cancel,
     Keep,
-    /// Kept, with the object of the event. Its handler is not called for the event.
+    /// Kept, and gets the object of the event. Its handler is not called for the event.
     TakeOver,
-    /// Kept, with the event. Its handler is not called for the event before the call is due.
+    /// Replaced by a call for the event at the same due time. Its handler is not called for the event
+    /// before.
     Replace,
 }
 

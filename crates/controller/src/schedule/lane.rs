@@ -236,10 +236,10 @@ impl<E: ScheduleItem> Lane<E> {
     }
 
     /// The priority of the lane, if it has work now.
-    pub(super) fn urgency(&self) -> Option<Priority> {
+    pub(super) fn current_priority(&self) -> Option<Priority> {
         let event = self.first.as_ref().map(|_| match &self.backlog {
             Some(backlog) => backlog
-                .urgency()
+                .highest_priority()
                 .map_or(self.priority, |it| it.min(self.priority)),
             None => self.priority,
         });
@@ -288,8 +288,8 @@ impl<E: ScheduleItem> Lane<E> {
             let last = backlog.events.back_mut()?;
             Some((&mut last.event, &mut last.priority, &mut backlog.priorities))
         });
-        let (last, urgency, priorities) = match (backlog, &mut self.first) {
-            (Some((last, urgency, priorities)), _) => (last, urgency, Some(priorities)),
+        let (last, last_priority, priorities) = match (backlog, &mut self.first) {
+            (Some((last, last_priority, priorities)), _) => (last, last_priority, Some(priorities)),
             (None, Some(first)) => (first, &mut self.priority, None),
             (None, None) => return Some(offer),
         };
@@ -300,12 +300,12 @@ impl<E: ScheduleItem> Lane<E> {
         match coalesce(last, offer.event) {
             Coalesced::Separate(event) => return Some(Offer { event, ..offer }),
             Coalesced::Merged => {
-                let highest = priority.min(*urgency);
+                let highest = priority.min(*last_priority);
                 if let Some(priorities) = priorities {
-                    priorities[*urgency as usize] -= 1;
+                    priorities[*last_priority as usize] -= 1;
                     priorities[highest as usize] += 1;
                 }
-                *urgency = highest;
+                *last_priority = highest;
             }
             Coalesced::Cancelled => dropped.extend(self.pop_newest()),
         }
@@ -452,7 +452,7 @@ impl<E: ScheduleItem> Lane<E> {
 // === impl Backlog ===
 
 impl<E> Backlog<E> {
-    fn urgency(&self) -> Option<Priority> {
+    fn highest_priority(&self) -> Option<Priority> {
         let mut priorities = Priority::ALL.into_iter();
         priorities.find(|priority| self.priorities[*priority as usize] > 0)
     }

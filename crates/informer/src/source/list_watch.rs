@@ -292,8 +292,9 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// minute, the bookmark interval of the server, quiet watches break without a reason.
     ///
     /// If the server has sent bookmarks before, silence is an error
-    /// ([`WatchErrorCause::Silent`](crate::WatchErrorCause)). Otherwise the watch ends and the next one begins without an error. In both cases the version
-    /// of the server is requested first, which detects a cluster that was restored from a backup.
+    /// ([`WatchErrorCause::Silent`](crate::WatchErrorCause)). Otherwise the watch ends, and the next
+    /// one begins, without an error. In both cases the version of the server is requested before the
+    /// next watch, which detects a cluster that was restored from a backup.
     pub fn silence(mut self, silence: Duration) -> Self {
         self.settings.requests.timeouts.silence = silence;
         self
@@ -324,8 +325,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// The default is 32 MiB; 0 keeps none.
     ///
     /// The size of a decoded object is estimated as six times its JSON: about 33 KB for a Pod, as
-    /// measured, and more than it takes for a `ConfigMap`.
-    /// If the metric `informer_decode_cache_reads_total` counts many misses, readers read more
+    /// measured. A `ConfigMap` takes less than this estimate. If the metric `informer_decode_cache_reads_total` counts many misses, readers read more
     /// objects than fit: raise the limit, or keep the objects [`decoded`](ListWatch::decoded).
     pub fn decode_cache(mut self, max_bytes: usize) -> Self {
         self.settings.decode_cache = max_bytes;

@@ -259,7 +259,10 @@ impl ScriptRunner {
             assert_eq!(self.schedule.ready(), 0);
             for name in self.undispatched.keys() {
                 let waits = self.taken.contains_key(name) || !self.is_open(name);
-                assert!(waits || self.urgency(name).is_none(), "{name} has work");
+                assert!(
+                    waits || self.expected_priority(name).is_none(),
+                    "{name} has work"
+                );
             }
             return "-".to_owned();
         };
@@ -377,7 +380,7 @@ impl ScriptRunner {
             }
             Work::Retry(pending) => self.note(name, [&*pending]),
         }
-        self.schedule.give_back(turn, pending_again);
+        self.schedule.return_unfinished(turn, pending_again);
     }
 
     fn cancel(&mut self, handler: &str) {
@@ -457,7 +460,7 @@ impl ScriptRunner {
     }
 
     /// The priority of an object that no worker has, if it has work.
-    fn urgency(&self, name: &str) -> Option<Priority> {
+    fn expected_priority(&self, name: &str) -> Option<Priority> {
         let event = self.undispatched[name]
             .iter()
             .map(|(_, priority)| *priority)
@@ -504,7 +507,7 @@ impl ScriptRunner {
             if self.taken.contains_key(&name) {
                 assert_eq!(lane.phase, Phase::Processing);
             } else {
-                let priority = self.urgency(&name);
+                let priority = self.expected_priority(&name);
                 assert_eq!(lane.phase, priority.map_or(Phase::Idle, Phase::Ready));
                 ready += usize::from(priority.is_some() && self.is_open(&name));
             }

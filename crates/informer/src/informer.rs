@@ -34,7 +34,7 @@ pub use self::{
 use self::{
     builder::Settings,
     progress::ListProgress,
-    run::Ingest,
+    run::SourceAndWriter,
     shared_run::{RunCaller, SharedRun},
     status::InformerStatus,
     users::Users,
@@ -106,8 +106,8 @@ struct Shared<K: Stored> {
     /// Notified when a relist is requested.
     relist: Notify,
 
-    /// Locked by the active run.
-    ingest: Mutex<Ingest<K>>,
+    /// The source and the writer, locked by the active run.
+    source_and_writer: Mutex<SourceAndWriter<K>>,
 }
 
 // === impl Informer ===

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::DecodeError;
 
 /// An object that is kept as JSON. Its decoded form exists in two places for a limited time: in its
-/// [`DecodedSlot`] while a handler processes the object, and in the cache of the informer after a
+/// `DecodedSlot` while a handler processes the object, and in the cache of the informer after a
 /// read.
 #[doc(hidden)]
 pub trait JsonForm {

@@ -96,7 +96,7 @@ impl<K: Any + Send + Sync> LazyObject<K> {
 
     /// Returns the decoded object, and the stored form if that is not the decoded one. `None` if
     /// the object has decoded before and does not decode now.
-    pub(crate) fn open(self) -> Option<(Arc<K>, Option<Self>)>
+    pub(crate) fn into_decoded(self) -> Option<(Arc<K>, Option<Self>)>
     where
         K: Stored,
     {
@@ -106,8 +106,8 @@ impl<K: Any + Send + Sync> LazyObject<K> {
         Some((self.object.into_typed().ok()??, None))
     }
 
-    /// Returns `self` if the object is kept as JSON.
-    pub(crate) fn if_not_decoded(self) -> Option<Self> {
+    /// Returns `self` if the object is kept as JSON, and `None` if it is kept decoded.
+    pub(crate) fn if_kept_as_json(self) -> Option<Self> {
         self.object.json_form().is_some().then_some(self)
     }
 

@@ -1,8 +1,8 @@
 //! Permits for undispatched events, which bound the queue of one informer.
 //!
-//! Not tokio's `Semaphore`: its lock cannot be replaced in the model test, which runs this module
-//! under all interleavings and so guarantees that no returned permit is lost. Its owned permit also
-//! takes 16 bytes in each queued event instead of eight, and a mutex when it is dropped.
+//! Why not tokio's `Semaphore`: its lock cannot be replaced in the model test, which runs this module
+//! under all interleavings and so shows that no returned permit is lost. Also, its owned permit takes
+//! 16 bytes in each queued event instead of eight, and locks a mutex when it is dropped.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -14,17 +14,19 @@ use super::sync::{AtomicUsize, Ordering};
 /// The permits for the events of one informer. Only one task takes permits.
 #[derive(Debug)]
 pub(crate) struct EventBudget {
+    /// The number of all permits.
     events: usize,
+    /// The number of permits that are not in use.
     free: AtomicUsize,
     /// Notified when a permit is returned after none was free.
     freed: Notify,
 }
 
-/// The permit of one queued event. Dropping it returns it.
+/// The permit of one queued event. Dropping it returns it to the budget.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<EventBudget>);
 
-/// Permits for several events. Dropping it returns the rest.
+/// Permits for several events. Dropping it returns the permits that were not used to the budget.
 #[derive(Debug)]
 pub(crate) struct Permits {
     budget: Arc<EventBudget>,

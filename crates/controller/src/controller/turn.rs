@@ -262,8 +262,8 @@ impl Turn<'_> {
             let Some(action) = Action::of(event) else {
                 return Ok(now);
             };
-            let place = HandlerPosition::of(handler.place());
-            if last_called.is_some_and(|last_called| place <= last_called)
+            let position = HandlerPosition::of(handler.position());
+            if last_called.is_some_and(|last_called| position <= last_called)
                 || handler.is_removed()
                 || carried.waits(handler.id)
             {
@@ -291,7 +291,7 @@ impl Turn<'_> {
             let pending = self.call(&invocation, attempt, &mut now).await?;
             // No `await` from here to the end: the call and its results are noted together.
             later.extend(pending);
-            *last_called = Some(place);
+            *last_called = Some(position);
         }
         if let Some(object) = event.object() {
             object.release_decoded();

@@ -117,18 +117,18 @@ impl TimerQueue {
     /// Sets a timer for `lane`.
     pub(crate) fn set(&mut self, due: Moment, lane: LaneId) -> TimerKey {
         let at = self.heap.len();
-        let place = TimerSlot::Set {
+        let slot = TimerSlot::Set {
             at: u32::try_from(at).expect("fewer timers than 2^32"),
             lane,
         };
         let timer = if let Some(free) = self.free {
-            let was = std::mem::replace(&mut self.slots[free.index()], place);
+            let was = std::mem::replace(&mut self.slots[free.index()], slot);
             if let TimerSlot::Free(next) = was {
                 self.free = next;
             }
             free
         } else {
-            self.slots.push(place);
+            self.slots.push(slot);
             SlabKey::at(self.slots.len() - 1)
         };
         let entry = TimerEntry {

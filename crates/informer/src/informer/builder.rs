@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use super::{
     Informer, InformerId, Shared,
     progress::ListProgress,
-    run::{ErasedSource, Ingest},
+    run::{ErasedSource, SourceAndWriter},
     shared_run::SharedRun,
 };
 use crate::{
@@ -106,7 +106,7 @@ impl<K: Stored> InformerBuilder<K> {
                 active_run: SharedRun::new(),
                 users: Arc::default(),
                 relist: Notify::new(),
-                ingest: Mutex::new(Ingest {
+                source_and_writer: Mutex::new(SourceAndWriter {
                     source: self.source,
                     writer: Writer::new(store.clone()),
                 }),

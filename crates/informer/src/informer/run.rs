@@ -24,8 +24,9 @@ pub(super) trait ErasedSource<K: Stored>: Send {
 
 type SourceRun<'s> = Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send + 's>>;
 
-/// The source and the writer. Used by one run at a time, and kept for the next run.
-pub(super) struct Ingest<K: Stored> {
+/// The source of an informer and the writer of its store. One run at a time uses them, and they are
+/// kept for the next run.
+pub(super) struct SourceAndWriter<K: Stored> {
     pub(super) source: Box<dyn ErasedSource<K>>,
 
     /// Kept between runs, because it numbers the lists that marked the objects of the store.
@@ -64,8 +65,8 @@ struct Run<'r, K: Stored> {
 /// Runs the informer until it fails. Dropping the future stops it.
 pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
     // The previous run may not have been dropped yet.
-    let mut ingest = shared.ingest.lock().await;
-    let Ingest { source, writer } = &mut *ingest;
+    let mut source_and_writer = shared.source_and_writer.lock().await;
+    let SourceAndWriter { source, writer } = &mut *source_and_writer;
     shared.instruments.correct(shared.store.len());
     let run = Run {
         shared: &shared,
@@ -328,7 +329,7 @@ impl<K: Stored> Run<'_, K> {
             // Clones of the store's keys, which share their memory.
             let stored = store.entries().into_iter();
             let added = stored.filter_map(|(key, lazy)| {
-                let (object, lazy) = lazy.open()?;
+                let (object, lazy) = lazy.into_decoded()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
                 Some(EventEnvelope {
@@ -437,7 +438,7 @@ fn resync_envelope<K: Stored>(
     store: &Store<K>,
     key: &ObjectKey,
 ) -> Option<EventEnvelope<K>> {
-    let (object, lazy) = store.get_lazy(key)?.open()?;
+    let (object, lazy) = store.get_lazy(key)?.into_decoded()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
     let epoch = store.epoch();

@@ -200,7 +200,7 @@ impl Walk<'_> {
     /// Reads the current object to its end, and notes what to remove.
     fn read_object(
         &mut self,
-        place: FieldLevel,
+        level: FieldLevel,
         below: Option<&BTreeMap<String, Node>>,
     ) -> Result<(), DecodeError> {
         let mut is_first = true;
@@ -228,7 +228,7 @@ impl Walk<'_> {
                 continue;
             }
             is_first = false;
-            let is_metadata = place == FieldLevel::Root && &*name == b"metadata";
+            let is_metadata = level == FieldLevel::Root && &*name == b"metadata";
             if is_metadata && self.fields.enter() {
                 self.head.enter_metadata();
                 self.read_object(FieldLevel::Metadata, self::below(node))?;
@@ -239,7 +239,7 @@ impl Walk<'_> {
                 self.read_object(FieldLevel::Deeper, self::below(node))?;
             } else {
                 let value = self.fields.value()?;
-                match place {
+                match level {
                     FieldLevel::Root => self.head.field(&name, value),
                     FieldLevel::Metadata => self.head.metadata_field(&name, value),
                     FieldLevel::Deeper => {}

@@ -113,7 +113,8 @@ struct Enqueuer<'a, K: Stored> {
     merge: &'a Mutex<Merge>,
     mappers: Mappers,
     received: Moment,
-    /// Whether the events are dispatched soon, so that their objects stay decoded until then.
+    /// Whether few events precede these ones in the queue, so that their objects stay decoded until
+    /// they are dispatched.
     dispatched_soon: bool,
 }
 

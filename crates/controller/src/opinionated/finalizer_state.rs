@@ -201,7 +201,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             self.set_progress(object, Progress::Held);
         }
         let updated = self.write_finalizers(FinalizerGoal::Hold, object).await?;
-        // What matters for a dying object is that it is not added again for an older event.
+        // Also for a terminating object, which must not be added again for an older event.
         self.set_progress(object, Progress::Held);
         Ok(updated)
     }

@@ -80,7 +80,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         resync: None,
     };
     let span = trace::informer(&shared.resource);
-    let run = run.follow(&mut **source).instrument(span);
+    let run = run.run_source(&mut **source).instrument(span);
     let resource = Arc::clone(&shared.resource);
     match AssertUnwindSafe(run).catch_unwind().await {
         Ok(source) => InformerError::Source {
@@ -97,7 +97,8 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
 // === impl Run ===
 
 impl<K: Stored> Run<'_, K> {
-    async fn follow(mut self, source: &mut dyn ErasedSource<K>) -> WatchError {
+    /// Runs `source`, and restarts it for each requested relist. Returns the error of the source.
+    async fn run_source(mut self, source: &mut dyn ErasedSource<K>) -> WatchError {
         let shared = self.shared;
         shared.status.send_modify(InformerStatus::start);
         // A run begins with a list, so earlier requests are obsolete.
@@ -114,7 +115,7 @@ impl<K: Stored> Run<'_, K> {
             // Changes that the source sent before the restart precede the list.
             drop(source);
             while let Ok(change) = changes.try_recv() {
-                self.change(change).await;
+                self.apply_change(change).await;
             }
             tracing::info!(resource = %shared.resource, "relist requested, listing");
             shared.instruments.restarted("requested");
@@ -139,7 +140,7 @@ impl<K: Stored> Run<'_, K> {
                     self.replay_to_new().await;
                 }
                 Some(change) = changes.recv() => {
-                    self.changes(change, changes).await;
+                    self.apply_changes(change, changes).await;
                     // Requests and changes alternate.
                     if self.publisher.requested().now_or_never().is_some() {
                         self.deliver_requested().await;
@@ -165,10 +166,10 @@ impl<K: Stored> Run<'_, K> {
 
     /// Applies `first` and the changes that wait, at most [`CHANGE_BUFFER`], because the source waits
     /// meanwhile.
-    async fn changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
+    async fn apply_changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
         let mut next = Some(first);
         while let Some(change) = next {
-            self.change(change).await;
+            self.apply_change(change).await;
             next = others.try_recv().ok();
         }
     }
@@ -190,7 +191,8 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    async fn change(&mut self, change: Change<K>) {
+    /// Applies one change of the source, and publishes the resulting events.
+    async fn apply_change(&mut self, change: Change<K>) {
         self.note_progress(&change);
         let Shared {
             status,
@@ -208,7 +210,7 @@ impl<K: Stored> Run<'_, K> {
                     status.undecodable.clear();
                 });
             }
-            Change::ListEnded { resource_version } => self.listed(resource_version).await,
+            Change::ListEnded { resource_version } => self.end_list(resource_version).await,
             Change::Applied(incoming) => {
                 let object = &incoming.lazy;
                 let was_undecodable = status.send_if_modified(|status| {
@@ -273,7 +275,7 @@ impl<K: Stored> Run<'_, K> {
     }
 
     /// Ends a list: removes the objects that it did not show.
-    async fn listed(&mut self, resource_version: Option<String>) {
+    async fn end_list(&mut self, resource_version: Option<String>) {
         let shared = self.shared;
         for key in self.writer.unmarked() {
             let changed = self.writer.sweep(&key);

@@ -26,7 +26,7 @@ use crate::{
     watch::{DecodeQuarantine, History, NextRequest, Session},
 };
 
-/// Runs a [`ListWatch`].
+/// The state of one run of a [`ListWatch`].
 pub(super) struct Reflector<'s, K: Resource, O> {
     types: &'s K::DynamicType,
     requests: &'s Requests,
@@ -175,14 +175,15 @@ where
     /// Runs until the informer stops.
     pub(super) async fn run(mut self) {
         loop {
-            if let Err(Stopped) = self.once().await {
+            if let Err(Stopped) = self.run_request().await {
                 return;
             }
         }
     }
 
-    /// Sends one request, processes the response, and waits for the time that follows from its end.
-    async fn once(&mut self) -> Result<(), Stopped> {
+    /// Sends the next request of the session, processes its response, and waits for the time that the
+    /// session demands.
+    async fn run_request(&mut self) -> Result<(), Stopped> {
         let mut opened = None;
         let request = self.session.next_request();
         let span = trace::request(&self.requests.resource, &request);
@@ -281,7 +282,10 @@ where
     }
 
     /// Sends a decoded object.
-    async fn apply(&mut self, incoming: IncomingObject<O>) -> Result<LazyObject<O>, Stopped> {
+    async fn send_decoded(
+        &mut self,
+        incoming: IncomingObject<O>,
+    ) -> Result<LazyObject<O>, Stopped> {
         if !self.quarantine.is_empty() {
             self.quarantine.forget(&incoming.lazy.key());
         }
@@ -298,8 +302,10 @@ where
         version.is_some_and(|version| self.session.is_stale(version)) && !self.changes.has(identity)
     }
 
-    /// Sends an object that exists, and returns its identity.
-    async fn present<'a>(
+    /// Reads the identity of an object that exists, and returns it. Sends the object: as unchanged if
+    /// the store has this state, as applied if it decodes, and otherwise as undecodable. An object
+    /// that may have been deleted is held back instead.
+    async fn send_existing<'a>(
         &mut self,
         verb: Verb,
         raw: RawJson<'a>,
@@ -326,7 +332,7 @@ where
             return Ok(identity);
         }
         match self.read(raw) {
-            Ok(object) => _ = self.apply(object).await?,
+            Ok(object) => _ = self.send_decoded(object).await?,
             Err(error) => {
                 let identity = Identity::from(&identity);
                 self.quarantine.put(identity.key.clone(), Instant::now());

@@ -63,15 +63,15 @@ where
                         line.slice_ref(object),
                     )
                     .await;
-                self.settle(read).await?;
+                self.send_items(read).await?;
                 return Ok(Line::is_added(&line));
             }
-            self.settle_all().await?;
+            self.drain_workers().await?;
         }
         if let Some(object) = object
             && let Ok(object) = self.read(RawJson::of(object))
         {
-            let object = self.apply(object).await?;
+            let object = self.send_decoded(object).await?;
             if let Some(version) = object.resource_version() {
                 self.session.advance_to(version);
             }
@@ -81,7 +81,9 @@ where
             Line::read(&line).map_err(|error| self.requests.malformed(Verb::Watch, error))?;
         match &*event_type {
             "ADDED" | "MODIFIED" => {
-                let identity = self.present(Verb::Watch, RawJson::whole(object)).await?;
+                let identity = self
+                    .send_existing(Verb::Watch, RawJson::whole(object))
+                    .await?;
                 self.advance_to(identity.resource_version());
             }
             "DELETED" => {
@@ -133,7 +135,8 @@ where
             self.session.end_streamed_list(&version)?;
             self.may_show_known = false;
             for object in std::mem::take(&mut self.held_back) {
-                self.present(Verb::Watch, RawJson::whole(&object)).await?;
+                self.send_existing(Verb::Watch, RawJson::whole(&object))
+                    .await?;
             }
             self.end_list(version).await?;
             self.changes.send(Change::Connected).await?;
@@ -147,7 +150,7 @@ where
             return Ok(false);
         }
         self.session.advance_to(&version);
-        self.progress().await?;
+        self.send_progress().await?;
         Ok(true)
     }
 
@@ -157,7 +160,7 @@ where
         }
     }
 
-    async fn progress(&mut self) -> Result<(), Stopped> {
+    async fn send_progress(&mut self) -> Result<(), Stopped> {
         let Some(version) = self.session.complete() else {
             return Ok(());
         };

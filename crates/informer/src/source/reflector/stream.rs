@@ -195,7 +195,7 @@ where
                 if !is_requested {
                     tracing::debug!(resource = %self.requests.resource, %key, "received another object than the requested one, retrying later");
                 } else if self.read(raw).is_ok() {
-                    self.present(Verb::Watch, raw).await?;
+                    self.send_existing(Verb::Watch, raw).await?;
                 }
             }
             // The watch reports the delete.

@@ -376,7 +376,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         for (it, _) in &mut *located {
             self.lanes.note_likely(it);
         }
-        let lanes = || located.iter().filter_map(|(it, _)| it.lane);
+        let lanes = || located.iter().filter_map(|(it, _)| it.likely);
         black_box(lanes().map(|id| self.lanes[id].hash).max());
         black_box((lanes().map(|id| self.later.look_ahead(self.lanes[id].pendings()))).max());
     }

@@ -325,8 +325,9 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// The default is 32 MiB; 0 keeps none.
     ///
     /// The size of a decoded object is estimated as six times its JSON: about 33 KB for a Pod, as
-    /// measured. A `ConfigMap` takes less than this estimate. If the metric `informer_decode_cache_reads_total` counts many misses, readers read more
-    /// objects than fit: raise the limit, or keep the objects [`decoded`](ListWatch::decoded).
+    /// measured. A `ConfigMap` takes less than this estimate. If the metric
+    /// `informer_decode_cache_reads_total` counts many misses, readers read more objects than fit:
+    /// raise the limit, or keep the objects [`decoded`](ListWatch::decoded).
     pub fn decode_cache(mut self, max_bytes: usize) -> Self {
         self.settings.decode_cache = max_bytes;
         self

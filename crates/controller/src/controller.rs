@@ -64,10 +64,10 @@ use crate::{
 ///   [`concurrency`](InformerControllerBuilder::concurrency) says.
 /// - **After sync.** No handler is called before all informers that the controller started with
 ///   have synced.
-/// - **No delete is lost.** `Deleted` is dispatched when no informer of the kind holds the uid
-///   any more, and cancels all other pending calls of the uid. A new event does not end its
-///   retries, unless [`DeleteRetry`](crate::DeleteRetry) says so. If more than 10,000 of them are
-///   pending in a kind, the oldest become dead letters.
+/// - **No delete is lost.** `Deleted` is dispatched when no informer of the kind has the object (its
+///   uid) any more, and cancels all other pending calls for it. A new event does not end the retries
+///   of a failed `Deleted`, unless [`DeleteRetry`](crate::DeleteRetry) says so. If more than 10,000
+///   `Deleted` calls are pending in a kind, the oldest become dead letters.
 /// - **Isolated.** A handler that fails, panics or exceeds the time limit is repeated by itself,
 ///   as the retry policy says, and affects no other handler. By default retries never end.
 /// - **Bounded.** A slow handler never stops a watch, except with [`Coalescing::Never`];
@@ -75,9 +75,9 @@ use crate::{
 ///
 /// *Required.* It is run once. Handlers do not block their thread.
 ///
-/// *Not guaranteed.* An order between objects. Every state of an object: states that the informer
-/// did not see, and states that were coalesced, are not dispatched. Earlier events to a handler that
-/// is added while the controller runs.
+/// *Not guaranteed.* An order between different objects. That every state of an object is
+/// dispatched: states that the informer did not receive, and states that were coalesced, are not.
+/// That a handler which is added while the controller runs receives earlier events.
 ///
 /// Clones share one controller.
 ///
@@ -286,7 +286,7 @@ impl InformerController {
         run::run(&self.shared, stop).await
     }
 
-    /// Lets calls of handlers begin only while `fence` is open; until then they wait.
+    /// Sets the fence: calls of handlers begin only while it is open, and otherwise wait.
     ///
     /// An operator with leader election calls this before it runs the controller. Only the first
     /// fence is used. A stop ends the wait of a call, because the call has not begun. It does not
@@ -299,17 +299,17 @@ impl InformerController {
     /// Whether all events of the first lists of all informers are in the queue.
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        (self.shared.feeds.read().iter()).all(|fed| fed.feed.has_synced())
+        (self.shared.feeds.read().iter()).all(|entry| entry.feed.has_synced())
     }
 
     /// The state of each informer, in the order in which the informers were added.
     #[must_use]
     pub fn health(&self) -> Vec<InformerHealth> {
         let feeds = self.shared.feeds.read();
-        let health = feeds.iter().map(|fed| InformerHealth {
-            kind: self.shared.route.read().name(fed.kind),
-            watch: fed.feed.health(),
-            has_synced: fed.feed.has_synced(),
+        let health = feeds.iter().map(|entry| InformerHealth {
+            kind: self.shared.route.read().name(entry.kind),
+            watch: entry.feed.health(),
+            has_synced: entry.feed.has_synced(),
         });
         health.collect()
     }

@@ -38,19 +38,6 @@ pub enum HandlerError {
     TooManyDeletes,
 }
 
-// === impl HandlerError ===
-
-impl HandlerError {
-    /// The least time to wait before the next attempt, if the API server named one when a wrapper
-    /// wrote a finalizer.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Failed { source } => source.downcast_ref::<FinalizerError>()?.retry_after(),
-            _ => None,
-        }
-    }
-}
-
 /// Why an informer, a watcher, a reconciler or a mapper could not be added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -150,7 +137,7 @@ pub enum RunError {
 
     /// A kind has handlers or mappers and no informer, so that they would never be called.
     #[error(
-        "the kind {kind:?} has handlers and no informer{}",
+        "the kind {kind:?} has handlers and no informer{}; add its informer before the run",
         did_you_mean(closest.as_ref())
     )]
     NoInformer {
@@ -246,7 +233,15 @@ impl HandlerError {
             _ => None,
         }
     }
+
+    /// The minimum time until the next attempt, if the API server demanded one when a wrapper wrote a
+    /// finalizer.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.downcast_ref::<FinalizerError>()?.retry_after()
+    }
 }
+
+// === impl AddError ===
 
 impl AddError {
     /// A stable identifier of the error.

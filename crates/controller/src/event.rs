@@ -1,4 +1,4 @@
-//! Events with type-erased objects, as the engine queues them.
+//! `AnyEvent`: an event with a type-erased object, as the engine queues it.
 
 use windlass_informer::{ErasedObject, Event};
 

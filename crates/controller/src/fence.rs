@@ -3,7 +3,8 @@
 //! A [`Fence`] holds one number, the deadline, in an atomic. The leader election moves it at each
 //! successful renewal. The engine checks it at the moment of each dispatch, and a fenced client
 //! checks it for each write. A timer alone is not enough: a process that was frozen for longer
-//! than its lease wakes with overdue work and overdue timers at once, and the work may win.
+//! than its lease wakes with overdue work and overdue timers at once, and the work may run before
+//! the timer.
 
 use std::{
     fmt,

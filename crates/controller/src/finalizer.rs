@@ -36,13 +36,12 @@ pub use self::{
 ///
 /// # Contract
 ///
-/// *Guaranteed.* Only finalizers with this name, its in-progress form (added before the first call
-/// for an object, and replaced after it has succeeded), and [legacy](Self::legacy_name) names are
-/// added or removed. Each patch tests the uid of the object
-/// and its whole list of finalizers, so that no finalizer of another writer is lost and a recreated
-/// object is not confused with its predecessor. After a conflict the object is read again, without
-/// waiting, and after 8 conflicts the call fails. An object that is marked for deletion gets no
-/// finalizer.
+/// *Guaranteed.* Only three forms of finalizers are added or removed: this name; its in-progress
+/// form, which is added before the first call for an object, and replaced after that call has
+/// succeeded; and [legacy](Self::legacy_name) names. Each patch tests the uid of the object and its
+/// whole list of finalizers, so that no finalizer of another writer is lost and a recreated object
+/// is not confused with its predecessor. After a conflict the object is read again immediately, and
+/// after 8 conflicts the call fails. An object that is marked for deletion gets no finalizer.
 ///
 /// *Required.* No other operator uses the same name on this kind. The permissions `get` and `patch`
 /// on the kind; on kinds with `OwnerReferencesPermissionEnforcement` also `update` on their
@@ -210,8 +209,8 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
             let Some(fresh) = self.find(object).await? else {
                 return Ok(GoalOutcome::Gone);
             };
-            let dies = |object: &K| object.meta().deletion_timestamp.is_some();
-            if goal == FinalizerGoal::Release && dies(object) && !dies(&fresh) {
+            let is_terminating = |object: &K| object.meta().deletion_timestamp.is_some();
+            if goal == FinalizerGoal::Release && is_terminating(object) && !is_terminating(&fresh) {
                 // The server was restored from a backup, and the object is not being deleted.
                 return Ok(GoalOutcome::Lives);
             }

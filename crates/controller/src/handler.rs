@@ -114,7 +114,7 @@ impl Handler {
     }
 
     /// The position in the chain, which never changes.
-    pub(crate) const fn place(&self) -> (Role, HandlerId) {
+    pub(crate) const fn position(&self) -> (Role, HandlerId) {
         (self.role, self.id)
     }
 

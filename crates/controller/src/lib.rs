@@ -10,10 +10,10 @@
 //! [`timeout`](InformerControllerBuilder::timeout) has failed: only this handler, for this object.
 //! [`on_error`](InformerControllerBuilder::on_error) is called. The [`RetryPolicy`] decides whether
 //! and when the call is repeated; a [`Failure`] can set the delay or prevent the retry. Until then
-//! the call is pending. When a new event of the object arrives, the [`RetryDequeuePolicy`] decides
-//! whether it stays pending, except while the backoff runs and the generation is the same: then it
-//! stays. A repeated call gets the newest object ([`RetryObject`]), the [`State`] of
-//! earlier calls, and the number of its attempt. When the policy stops the retries,
+//! the call is pending. While the backoff runs, an event with the same generation leaves the call
+//! pending. For any other new event of the object, the [`RetryDequeuePolicy`] decides whether the
+//! pending call is dropped. A repeated call gets the newest object ([`RetryObject`]), the [`State`]
+//! of earlier calls, and the number of its attempt. When the policy stops the retries,
 //! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is called and the call becomes a dead
 //! letter ([`dead_letters`](InformerController::dead_letters)). The handler is called again for the
 //! next event of the object, or when you [`redrive`](InformerController::redrive) the dead letter.

@@ -18,17 +18,23 @@ pub use self::{owners::Owners, same_name::SameName};
 ///
 /// # Contract
 ///
-/// *Guaranteed.* A mapper is called for each event of its kind when the event arrives, not when it
-/// is dispatched: for an update with the old and with the new object, so that both targets of a
-/// changed reference are dispatched. Each object in the store whose key it returns is
-/// dispatched to all handlers of its kind as [`Resynced`](crate::Action::Resynced), in its newest
-/// state. If a watch event causes it, it precedes retries and objects of the first list. A key that is returned again before
-/// the dispatch causes one call: a thousand changes of one object do not cause a thousand calls for
-/// each affected object. A key that is not in the store is ignored; when the object is created, it
-/// is dispatched as usual. When the handlers are called, the store has the changed object. If a mapper panics, only its own result
-/// is lost, and [`on_error`](crate::InformerControllerBuilder::on_error) is called.
+/// *Guaranteed.*
+/// - A mapper is called for each event of its kind when the event arrives, not when it is
+///   dispatched. For an update it is called with the old and with the new object, so that both
+///   targets of a changed reference are dispatched.
+/// - Each object in the store whose key it returns is dispatched to all handlers of its kind as
+///   [`Resynced`](crate::Action::Resynced), in its newest state. A dispatch that a watch event
+///   causes precedes retries and objects of the first list.
+/// - A key that is returned again before the dispatch causes one call: a thousand changes of one
+///   object do not cause a thousand calls for each affected object.
+/// - A key that is not in the store is ignored. When the object is created, it is dispatched as
+///   usual.
+/// - When the handlers are called, the store has the changed object.
+/// - If a mapper panics, only its own result is lost, and
+///   [`on_error`](crate::InformerControllerBuilder::on_error) is called.
 ///
-/// *Required.* It returns immediately and does not block: meanwhile no event of its kind is queued.
+/// *Required.* It returns immediately and does not block: while it runs, no other event of its
+/// informer is queued.
 ///
 /// *Not guaranteed.* Calls for objects that existed before it was added. A resync that a mapper
 /// requests is not a change of that object, and is passed to no mapper.
@@ -71,8 +77,8 @@ pub trait Mapper<K>: Send + Sync + 'static {
     /// Returns the keys of the objects that `object` affects.
     fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey>;
 
-    /// Returns the keys of the objects that the state before an update affected. By default this
-    /// decodes the old object. A mapper that only needs metadata can use
+    /// Returns the keys of the objects that `old`, the state before an update, affected. By default
+    /// this decodes `old`. A mapper that only needs metadata can use
     /// [`LazyObject::metadata`](windlass_informer::LazyObject::metadata), like [`Owners`].
     ///
     /// # Errors

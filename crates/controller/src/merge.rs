@@ -20,7 +20,6 @@
 //!   one.
 //! - Versions that are not numbers cannot be compared: then the order of arrival counts, and
 //!   overlapping informers are reported.
-//!
 //! - When one informer detects that the history of the server went back, a new epoch begins and all
 //!   others relist. With that list an informer enters the epoch, whether it has detected the change
 //!   or listed for the first time after it.
@@ -498,10 +497,10 @@ impl Merge {
         let known = tracked.dispatched.or(tracked.undispatched);
         let (mut last, mut version) = (last, version);
         if let Some(known) = known {
-            let its = Version::of(&known, tracked.epoch);
+            let known_version = Version::of(&known, tracked.epoch);
             // A missed delete has no state.
-            if missed || version.is_before(its) {
-                (last, version) = (known, its);
+            if missed || version.is_before(known_version) {
+                (last, version) = (known, known_version);
             }
         }
         self.add_tombstone(uid, version.max(tracked.deleted_at));

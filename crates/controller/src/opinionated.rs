@@ -1,7 +1,7 @@
 //! Wrappers that hold each object with a finalizer until its clean-up has succeeded.
 //!
 //! In this module, to *add* an object is to call the inner handler for a new object. An object is
-//! *guarded* while it has the in-progress finalizer, *held* while it has the finalizer, and
+//! *in progress* while it has the in-progress finalizer, *held* while it has the finalizer, and
 //! *released* when the finalizer is removed. The *inner* handler is the user's.
 //!
 //! A pure core (`next_step`) computes the next step from the observed object and what this process

@@ -24,8 +24,8 @@ pub use self::{
 /// ([`Coalescing`](crate::Coalescing)) these are the oldest and the newest state. A rejected event
 /// does not affect the pending calls and dead letters of the handler, except that pending calls get
 /// the newest object, and a `Deleted` cancels them. Other handlers are called. If a resync was
-/// coalesced into a rejected update, the predicate is called with the resync. If a predicate panics, the
-/// event passes, and the panic is logged.
+/// coalesced into a rejected update, the predicate is called again, with the resync. If a predicate
+/// panics, the event passes, and the panic is logged.
 ///
 /// A predicate around a wrapper with a finalizer does not reject events that the finalizer needs
 /// ([`Filtered`]).

@@ -245,16 +245,17 @@ impl Route {
         let Some(kind) = self.kinds.get_mut(&kind) else {
             return Vec::new();
         };
-        let (gone, kept): (Vec<_>, Vec<_>) = kind.chain.iter().cloned().partition(|it| matches(it));
-        if gone.is_empty() {
+        let (removed, kept): (Vec<_>, Vec<_>) =
+            kind.chain.iter().cloned().partition(|it| matches(it));
+        if removed.is_empty() {
             return Vec::new();
         }
         kind.chain = kept.into();
         kind.forget_form();
-        for handler in &gone {
+        for handler in &removed {
             handler.remove();
         }
-        gone
+        removed
     }
 
     /// The mappers of `kind`.
@@ -288,10 +289,10 @@ impl Route {
             return Vec::new();
         };
         let matches = |it: &Arc<RegisteredMapper>| id.is_none_or(|id| it.id == id);
-        let (gone, kept): (Vec<_>, Vec<_>) = kind.mappers.iter().cloned().partition(matches);
+        let (removed, kept): (Vec<_>, Vec<_>) = kind.mappers.iter().cloned().partition(matches);
         kind.mappers = kept.into();
         kind.forget_form();
-        gone
+        removed
     }
 
     fn next(&mut self) -> HandlerId {

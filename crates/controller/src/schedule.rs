@@ -9,8 +9,8 @@
 //! - **In order.** The events of an object are taken in the order in which they were offered.
 //! - **Exactly once.** An offered event is taken once. Work that was taken and returned unfinished
 //!   is taken again.
-//! - **One slot.** For each object, handler and action at most one failed call is pending, and for
-//!   each object and handler at most one requeue.
+//! - **One pending call.** For each object, handler and action at most one failed call is pending,
+//!   and for each object and handler at most one requeue.
 //! - **Fair.** A ready lane is taken within a bounded number of turns.
 //! - **Bounded.** A lane exists only while it has events or pending calls.
 //!
@@ -45,7 +45,7 @@ use self::{
     lane::{Lane, PendingCalls, Phase},
     lanes::{Lanes, LocatedLane},
     pending_deletes::PendingDeletes,
-    ready::Ready,
+    ready::ReadyQueue,
 };
 pub(crate) use self::{
     lane::{Coalesced, LaneKey, Offer, Pending, Reason, ScheduleItem},
@@ -57,12 +57,14 @@ pub(crate) use self::{
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
     lanes: Lanes<E>,
-    ready: Ready,
+    ready: ReadyQueue,
+    /// The pending calls of all lanes.
     later: PendingCalls<P>,
 
     /// The handlers that may have pending calls, sorted.
     handlers: Vec<HandlerId>,
 
+    /// The number of pending calls.
     pending: usize,
 
     /// The number of turns whose data has been prefetched.
@@ -86,13 +88,13 @@ pub(crate) struct Schedule<E, P> {
     /// What ends the retries of a failed delete.
     delete_retry: DeleteRetry,
 
-    /// The offers of the current call of `offer`. Kept to reuse its memory.
+    /// The offers of the current call of `offer`. Empty between calls, to reuse the memory.
     located: Vec<(LocatedLane, Offer<E>)>,
 }
 
 /// A lane that a worker has taken, with its work.
 ///
-/// Return it with [`Schedule::finish`] or [`Schedule::give_back`].
+/// Return it with [`Schedule::finish`] or [`Schedule::return_unfinished`].
 #[derive(Debug)]
 pub(crate) struct TakenLane<E, P> {
     pub(crate) lane: LaneId,
@@ -128,7 +130,7 @@ impl<E, P> Default for Schedule<E, P> {
     fn default() -> Self {
         Self {
             lanes: Lanes::default(),
-            ready: Ready::default(),
+            ready: ReadyQueue::default(),
             later: PendingCalls::default(),
             handlers: Vec::new(),
             pending: 0,
@@ -148,8 +150,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Queues events in order. Returns the positions of the events that were coalesced into earlier
     /// ones.
     ///
-    /// If the newest undispatched event of the lane has the same uid, `coalesce` can merge the two, or
-    /// return the newer one.
+    /// If the newest undispatched event of the lane has the same uid, `coalesce` can merge the two,
+    /// or return the newer one to queue it separately.
     pub(crate) fn offer(
         &mut self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
@@ -277,14 +279,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Returns a lane after its turn, and adds the pending calls in `later`.
     pub(crate) fn finish(&mut self, lane: LaneId, later: impl IntoIterator<Item = Pending<P>>) {
         for pending in later {
-            self.set(lane, pending);
+            self.insert_pending(lane, pending);
         }
         self.release(lane);
     }
 
     /// Returns a lane whose turn was interrupted: queues its work again, and adds the pending calls
     /// in `later`.
-    pub(crate) fn give_back(
+    pub(crate) fn return_unfinished(
         &mut self,
         turn: TakenLane<E, P>,
         later: impl IntoIterator<Item = Pending<P>>,
@@ -294,10 +296,10 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             Work::Event { offer, pendings } => {
                 self.lanes[lane].push_front(offer);
                 for pending in pendings {
-                    self.set(lane, pending);
+                    self.insert_pending(lane, pending);
                 }
             }
-            Work::Retry(pending) => self.set(lane, pending),
+            Work::Retry(pending) => self.insert_pending(lane, pending),
         }
         self.finish(lane, later);
     }
@@ -306,7 +308,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     pub(crate) fn add_pending(&mut self, key: LaneKey, pending: Pending<P>) {
         let located = self.lanes.locate(key);
         let lane = self.lanes.enter(located);
-        self.set(lane, pending);
+        self.insert_pending(lane, pending);
         self.update_phase(lane);
     }
 
@@ -329,17 +331,17 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// the number of cancelled calls.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
         self.handlers.retain(|it| *it != handler);
-        let mut gone = 0;
+        let mut cancelled = 0;
         for id in self.lanes.ids_where(|lane, _| !lane.pendings().is_empty()) {
             let before = self.discarded.len();
             let kind = self.lanes.kind(id);
             (self.lanes[id]).cancel(handler, &mut self.later, &mut self.discarded);
             self.deletes.remove_all(kind, id, handler);
-            gone += self.discarded.len() - before;
+            cancelled += self.discarded.len() - before;
             self.update_phase(id);
         }
-        self.pending -= gone;
-        gone
+        self.pending -= cancelled;
+        cancelled
     }
 
     /// Takes the coalesced events.
@@ -374,13 +376,13 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         for (it, _) in &mut *located {
             self.lanes.note_likely(it);
         }
-        let lanes = || located.iter().filter_map(|(it, _)| it.lane);
+        let lanes = || located.iter().filter_map(|(it, _)| it.likely);
         black_box(lanes().map(|id| self.lanes[id].hash).max());
         black_box((lanes().map(|id| self.later.look_ahead(self.lanes[id].pendings()))).max());
     }
 
     /// Adds `pending` to its lane, unless its handler was removed.
-    fn set(&mut self, lane: LaneId, pending: Pending<P>) {
+    fn insert_pending(&mut self, lane: LaneId, pending: Pending<P>) {
         if self.handlers.binary_search(&pending.handler).is_err() {
             self.discarded.push(pending);
             return;
@@ -402,9 +404,9 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
 
     /// Drops the pending delete of `handler` in lane `id`, the oldest of its kind.
     fn evict(&mut self, id: LaneId, handler: HandlerId) {
-        let its =
+        let wanted =
             |pending: &Pending<P>| pending.handler == handler && pending.action == Action::Deleted;
-        if let Some(pending) = self.lanes[id].take_pending(&mut self.later, its) {
+        if let Some(pending) = self.lanes[id].take_pending(&mut self.later, wanted) {
             self.pending -= 1;
             self.evicted.push((self.lanes.key(id), pending));
             self.update_phase(id);
@@ -440,7 +442,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// lanes.
     pub(crate) fn purge(&mut self, kind: KindId) -> Vec<Offer<E>> {
         let mut events = Vec::new();
-        for id in self.lanes.ids_where(|_, its| its == kind) {
+        for id in self.lanes.ids_where(|_, of| of == kind) {
             let lane = &mut self.lanes[id];
             events.extend(std::iter::from_fn(|| lane.pop()));
             while let Some(pending) = lane.take_pending(&mut self.later, |_| true) {
@@ -498,7 +500,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Updates the phase of a lane after its work has changed, and removes it if it is empty.
     fn update_phase(&mut self, id: LaneId) {
         let lane = &self.lanes[id];
-        let phase = match (lane.phase, lane.urgency()) {
+        let phase = match (lane.phase, lane.current_priority()) {
             (Phase::Processing, _) => Phase::Processing,
             (_, Some(priority)) => Phase::Ready(priority),
             (_, None) => Phase::Idle,

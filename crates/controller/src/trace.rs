@@ -1,7 +1,7 @@
 //! Spans of controllers. All names are in this file.
 //!
-//! No field has content of an object or the text of an error. What a server chooses, the name, the
-//! uid and the version of an object, is one line of bounded length in each field.
+//! No field has content of an object or the text of an error. The name, the uid and the version of an
+//! object are chosen by a server, so each is cut to one line of bounded length.
 
 #[cfg(not(feature = "opentelemetry"))]
 mod untraced;

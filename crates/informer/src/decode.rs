@@ -39,7 +39,7 @@ pub(crate) use self::{
     lines::{LineTooLong, Lines},
     page::{Page, PageError, PageMeta},
     stored_form::RawJson,
-    trim::{Pruned, TypeMeta},
+    trim::{TrimmedJson, TypeMeta},
 };
 use crate::panics;
 
@@ -95,9 +95,9 @@ where
             .map(|identity| Identity::from(&identity))
     }
 
-    /// Decodes an object from JSON that has been trimmed.
-    pub(crate) fn decode(&self, pruned: &Pruned) -> Result<K, DecodeError> {
-        let json = pruned.json();
+    /// Decodes an object from trimmed JSON.
+    pub(crate) fn decode(&self, trimmed: &TrimmedJson) -> Result<K, DecodeError> {
+        let json = trimmed.json();
         // `Deserialize` is user code: its panic is an error of this object.
         let decode = || {
             let mut reader = serde_json::Deserializer::from_str(json);
@@ -109,8 +109,8 @@ where
     }
 
     /// Reads the identity, and removes the trimmed fields from the JSON.
-    pub(crate) fn pruned(&self, raw: RawJson<'_>) -> Result<Pruned, DecodeError> {
-        self.trim.prune(raw, &self.types.kind)
+    pub(crate) fn trimmed(&self, raw: RawJson<'_>) -> Result<TrimmedJson, DecodeError> {
+        self.trim.apply(raw, &self.types.kind)
     }
 
     /// Decodes only the metadata, of an object that may not decode.
@@ -228,7 +228,7 @@ mod tests {
     where
         K: Resource + DeserializeOwned,
     {
-        let object = decoder.decode(&decoder.pruned(RawJson::of(json))?);
+        let object = decoder.decode(&decoder.trimmed(RawJson::of(json))?);
         object.map_err(|error| error.in_received(json))
     }
 }

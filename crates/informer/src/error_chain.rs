@@ -17,10 +17,10 @@ const LONGEST: usize = 1000;
 ///
 /// *Guaranteed.* A response of the API server ([`kube::Error::Api`] or a [`Status`], also in a `Box`
 /// or an `Arc`, and where the text of another error includes that of its source) is shown as its
-/// code, its reason, and its message cut to one line of 300 characters. The message is omitted if it may
-/// quote an object or a crash: of 422 only the names of the fields remain, and of 5xx nothing. Of a
-/// response that does not decode only the position is shown. A refused connection shows its
-/// address. The text of any other error is cut to one line of 1,000 characters.
+/// code, its reason, and its message cut to one line of 300 characters. The message is omitted if it
+/// may quote an object or a crash: a 422 only shows the names of the fields, and a 5xx no message. A
+/// response that does not decode only shows the position. A refused connection shows its address.
+/// The text of any other error is cut to one line of 1,000 characters.
 ///
 /// *Not guaranteed.* That other errors display no content of objects, for example errors of
 /// handlers that convert a response into a text of their own.
@@ -97,18 +97,18 @@ fn text(error: &(dyn Error + 'static)) -> String {
 /// The text of a response of the API server. `None` for any other error.
 fn response(error: &(dyn Error + 'static)) -> Option<String> {
     match inner::<kube::Error>(error) {
-        Some(kube::Error::Api(status)) => Some(answer(status)),
+        Some(kube::Error::Api(status)) => Some(refusal(status)),
         Some(kube::Error::SerdeError(error)) => Some(format!(
             "the response of the API server does not decode (line {}, column {})",
             error.line(),
             error.column()
         )),
-        _ => inner::<Status>(error).map(answer),
+        _ => inner::<Status>(error).map(refusal),
     }
 }
 
-/// The `T` that `error` is, also in a `Box` or an `Arc`: as the source of another error those have
-/// types of their own.
+/// Returns `error` as a `T`, also if it is a `Box<T>` or an `Arc<T>`: boxed sources of other errors
+/// have those types.
 fn inner<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let boxed = || error.downcast_ref::<Box<T>>().map(|it| &**it);
     let shared = || error.downcast_ref::<Arc<T>>().map(|it| &**it);
@@ -116,7 +116,7 @@ fn inner<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a
 }
 
 /// A refusal of the API server.
-fn answer(status: &Status) -> String {
+fn refusal(status: &Status) -> String {
     let Status {
         code,
         reason,

@@ -34,7 +34,7 @@ pub use self::{
 use self::{
     builder::Settings,
     progress::ListProgress,
-    run::Ingest,
+    run::SourceAndWriter,
     shared_run::{RunCaller, SharedRun},
     status::InformerStatus,
     users::Users,
@@ -106,8 +106,8 @@ struct Shared<K: Stored> {
     /// Notified when a relist is requested.
     relist: Notify,
 
-    /// Locked by the active run.
-    ingest: Mutex<Ingest<K>>,
+    /// The source and the writer, locked by the active run.
+    source_and_writer: Mutex<SourceAndWriter<K>>,
 }
 
 // === impl Informer ===
@@ -280,9 +280,9 @@ impl<K: Stored> Informer<K> {
     ///
     /// # Errors
     ///
-    /// [`SyncError::Stopped`] or [`SyncError::Failed`] when the informer stops before it has
-    /// synced. These two or [`SyncError::NotRun`] if no caller of [`run`](Self::run) drives the
-    /// informer for 10 s.
+    /// [`SyncError::Stopped`] or [`SyncError::Failed`] if the informer stops or fails before it has
+    /// synced. If no caller of [`run`](Self::run) drives the informer for 10 s: the same two if an
+    /// earlier run ended that way, otherwise [`SyncError::NotRun`].
     ///
     /// # Cancel safety
     ///
@@ -359,7 +359,7 @@ impl<K: Stored> Informer<K> {
         self.shared.relist.notify_one();
     }
 
-    /// Waits until `is` accepts the state of the watch, and returns the health.
+    /// Waits until `is` returns true for the state of the watch, and returns the health.
     ///
     /// # Cancel safety
     ///

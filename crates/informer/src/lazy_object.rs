@@ -4,9 +4,7 @@ use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{
-    DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored, decoded_slot::DecodedForm,
-};
+use crate::{DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored, json_form::JsonForm};
 
 /// A `K` in the form in which the store keeps it: decoded, or as JSON that is decoded at the first
 /// read.
@@ -98,26 +96,26 @@ impl<K: Any + Send + Sync> LazyObject<K> {
 
     /// Returns the decoded object, and the stored form if that is not the decoded one. `None` if
     /// the object has decoded before and does not decode now.
-    pub(crate) fn open(self) -> Option<(Arc<K>, Option<Self>)>
+    pub(crate) fn into_decoded(self) -> Option<(Arc<K>, Option<Self>)>
     where
         K: Stored,
     {
-        if self.object.decoded_form().is_some() {
+        if self.object.json_form().is_some() {
             return Some((decoded(&self, Self::decode)?, Some(self)));
         }
         Some((self.object.into_typed().ok()??, None))
     }
 
-    /// Returns `self` if the object is kept as JSON.
-    pub(crate) fn if_not_decoded(self) -> Option<Self> {
-        self.object.decoded_form().is_some().then_some(self)
+    /// Returns `self` if the object is kept as JSON, and `None` if it is kept decoded.
+    pub(crate) fn if_kept_as_json(self) -> Option<Self> {
+        self.object.json_form().is_some().then_some(self)
     }
 
     /// Like [`get`](Self::get). Calls `count` with whether an object that is kept as JSON was
     /// decoded before.
     pub(crate) fn read(&self, count: impl FnOnce(bool)) -> Result<Arc<K>, DecodeError> {
         let any: &dyn Any = &*self.object;
-        if let Some(form) = self.object.decoded_form().filter(|_| !any.is::<K>()) {
+        if let Some(form) = self.object.json_form().filter(|_| !any.is::<K>()) {
             let known = form.decoded().map(Arc::downcast);
             count(known.is_some());
             if let Some(Ok(object)) = known {
@@ -134,7 +132,7 @@ impl<K: Any + Send + Sync> LazyObject<K> {
 
     /// Keeps `object`, the decoded form, until a handler has processed it.
     pub(crate) fn pin(&self, object: &Arc<K>) {
-        if let Some(form) = self.object.decoded_form() {
+        if let Some(form) = self.object.json_form() {
             form.pin(Arc::clone(object) as _);
         }
     }
@@ -203,9 +201,9 @@ impl<K: Stored> IncomingObject<K> {
 
     /// Replaces `old`, the state before this one, in the cache of decoded objects.
     pub(crate) fn replace_in_cache(&self, old: &LazyObject<K>) {
-        if let Some(old) = old.object.decoded_form()
+        if let Some(old) = old.object.json_form()
             && old.evict().is_some()
-            && let (Some(form), Some(object)) = (self.lazy.object.decoded_form(), &self.object)
+            && let (Some(form), Some(object)) = (self.lazy.object.json_form(), &self.object)
         {
             form.cache(Arc::clone(object) as _);
         }
@@ -216,7 +214,7 @@ impl<K: Any + Send + Sync> IncomingObject<K> {
     /// The last state of an object that was removed from the store, and so leaves the cache of
     /// decoded objects.
     pub(crate) fn removed(last: LazyObject<K>) -> Self {
-        let cached = last.object.decoded_form().and_then(DecodedForm::evict);
+        let cached = last.object.json_form().and_then(JsonForm::evict);
         Self {
             object: cached.and_then(|object| object.downcast().ok()),
             lazy: last,
@@ -259,12 +257,12 @@ fn typed<K>(object: Option<Arc<K>>) -> Result<Arc<K>, DecodeError> {
     })
 }
 
-/// Decodes `lazy` with `look`, and logs an error.
+/// Decodes `lazy` by calling `decode`. Logs an error and returns `None` if that fails.
 pub(crate) fn decoded<K: Stored>(
     lazy: &LazyObject<K>,
-    look: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
+    decode: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
 ) -> Option<Arc<K>> {
-    let object = look(lazy);
+    let object = decode(lazy);
     let object = object.inspect_err(|error| {
         let key = lazy.key();
         tracing::error!(%key, %error, "cannot decode an object that has decoded before, skipping it");

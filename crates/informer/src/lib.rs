@@ -14,7 +14,7 @@
 mod simulated;
 
 // Keys and identities of objects, and the forms in which a store keeps objects.
-mod decoded_slot;
+mod json_form;
 mod key;
 mod lazy_object;
 mod object;

@@ -4,7 +4,7 @@ use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{DecodeError, ObjectIdentity, Stored, decoded_slot::DecodedForm};
+use crate::{DecodeError, ObjectIdentity, Stored, json_form::JsonForm};
 
 /// An object of any kind, for code that handles several kinds at once.
 ///
@@ -43,9 +43,9 @@ pub trait ErasedObject: Any + ObjectIdentity + Send + Sync {
     #[doc(hidden)]
     fn json(&self) -> Option<&str>;
 
-    /// The decoded form, if the object is kept as JSON.
+    /// The object itself, if it is kept as JSON, with access to its decoded form.
     #[doc(hidden)]
-    fn decoded_form(&self) -> Option<&dyn DecodedForm>;
+    fn json_form(&self) -> Option<&dyn JsonForm>;
 }
 
 // === impl ErasedObject ===
@@ -63,8 +63,8 @@ impl<K: Stored> ErasedObject for K {
         Stored::raw_json(self)
     }
 
-    fn decoded_form(&self) -> Option<&dyn DecodedForm> {
-        Stored::decoded_form(self)
+    fn json_form(&self) -> Option<&dyn JsonForm> {
+        Stored::json_form(self)
     }
 }
 
@@ -110,7 +110,7 @@ impl dyn ErasedObject {
         self: Arc<Self>,
     ) -> Result<Option<Arc<K>>, DecodeError> {
         let object = Arc::clone(&self).into_typed_uncached::<K>()?;
-        if let (Some(form), Some(object)) = (self.decoded_form(), &object) {
+        if let (Some(form), Some(object)) = (self.json_form(), &object) {
             form.pin(Arc::clone(object) as _);
         }
         Ok(object)
@@ -126,7 +126,7 @@ impl dyn ErasedObject {
         self: Arc<Self>,
     ) -> Result<Option<Arc<K>>, DecodeError> {
         let any: &dyn Any = &*self;
-        match self.decoded_form() {
+        match self.json_form() {
             Some(form) if !any.is::<K>() => Ok(form.decode()?.downcast().ok()),
             _ => self.into_typed(),
         }
@@ -135,7 +135,7 @@ impl dyn ErasedObject {
     /// Drops the decoded form of an object that is kept as JSON, unless it is in the cache of its
     /// informer. The controller calls this after the last handler of an event.
     pub fn release_decoded(&self) {
-        if let Some(form) = self.decoded_form() {
+        if let Some(form) = self.json_form() {
             form.unpin();
         }
     }
@@ -143,7 +143,7 @@ impl dyn ErasedObject {
     /// Whether an attempt to decode the object has failed.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
-        self.decoded_form().is_some_and(DecodedForm::has_failed)
+        self.json_form().is_some_and(JsonForm::has_failed)
     }
 }
 

@@ -15,8 +15,8 @@ pub(crate) fn catch<T>(user_code: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_message)
 }
 
-/// Returns the message of a panic as one line, cut to 256 characters. Drops the payload, and catches a panic of
-/// its `Drop`.
+/// Returns the message of a panic as one line, cut to 256 characters. Drops the payload, and
+/// catches a panic of its `Drop`.
 #[must_use]
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let text = payload

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     DecodeError, Decoder, ObjectIdentity, Stored,
-    decode::Pruned,
-    decoded_slot::{DecodedForm, DecodedSlot},
+    decode::TrimmedJson,
+    json_form::{DecodedSlot, JsonForm},
 };
 
 /// A `K` that is kept as JSON, without the trimmed fields, and decoded by [`get`](Self::get).
@@ -22,8 +22,8 @@ use crate::{
 ///
 /// *Guaranteed.* The store, the indexes and the events are the same as for decoded objects. Objects
 /// that are read repeatedly stay decoded, within the bound of
-/// [`ListWatch::decode_cache`](crate::ListWatch::decode_cache). An informer of `RawObject<K>` accepts handlers for `K`: each
-/// handler gets a decoded object.
+/// [`ListWatch::decode_cache`](crate::ListWatch::decode_cache). An informer of `RawObject<K>`
+/// accepts handlers for `K`: each handler gets a decoded object.
 ///
 /// *Required.* An index decodes each raw object that changes. Declare one only if it saves more
 /// than that.
@@ -47,7 +47,7 @@ use crate::{
 /// # }
 /// ```
 pub struct RawObject<K> {
-    pruned: Pruned,
+    trimmed: TrimmedJson,
     decoder: Arc<Decoder<K>>,
 
     /// The key of this state in the cache of decoded objects.
@@ -59,9 +59,9 @@ pub struct RawObject<K> {
 // === impl RawObject ===
 
 impl<K> RawObject<K> {
-    pub(crate) fn new(pruned: Pruned, decoder: Arc<Decoder<K>>) -> Self {
+    pub(crate) fn new(trimmed: TrimmedJson, decoder: Arc<Decoder<K>>) -> Self {
         Self {
-            pruned,
+            trimmed,
             number: decoder.cache.number(),
             decoder,
             slot: DecodedSlot::new(),
@@ -76,14 +76,14 @@ impl<K> RawObject<K> {
     /// The JSON, without the trimmed fields.
     #[must_use]
     pub fn json(&self) -> &str {
-        self.pruned.json()
+        self.trimmed.json()
     }
 }
 
 impl<K: Resource + DeserializeOwned> RawObject<K> {
-    /// Decodes the JSON, without a look at the cache.
+    /// Decodes the JSON, without reading or writing the cache.
     pub(crate) fn decode(&self) -> Result<K, DecodeError> {
-        self.decoder.decode(&self.pruned)
+        self.decoder.decode(&self.trimmed)
     }
 
     /// Returns the decoded object from the cache, or decodes it.
@@ -115,19 +115,19 @@ impl<K: Resource + DeserializeOwned> RawObject<K> {
 
 impl<K> ObjectIdentity for RawObject<K> {
     fn namespace(&self) -> Option<&str> {
-        self.pruned.namespace()
+        self.trimmed.namespace()
     }
 
     fn name(&self) -> &str {
-        self.pruned.name()
+        self.trimmed.name()
     }
 
     fn uid(&self) -> Option<&str> {
-        self.pruned.uid()
+        self.trimmed.uid()
     }
 
     fn resource_version(&self) -> Option<&str> {
-        self.pruned.resource_version()
+        self.trimmed.resource_version()
     }
 }
 
@@ -155,12 +155,12 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for RawObjec
         Some(self.json())
     }
 
-    fn decoded_form(&self) -> Option<&dyn DecodedForm> {
+    fn json_form(&self) -> Option<&dyn JsonForm> {
         Some(self)
     }
 }
 
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> DecodedForm for RawObject<K> {
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> JsonForm for RawObject<K> {
     fn pin(&self, object: Arc<dyn Any + Send + Sync>) {
         if let Ok(object) = object.downcast() {
             self.slot.set(Some(object));
@@ -218,7 +218,7 @@ mod tests {
     use crate::{
         ObjectIdentity as _, Stored as _, Trim,
         decode::{Decoder, RawJson, StoredForm as _},
-        decoded_slot::DecodedForm as _,
+        json_form::JsonForm as _,
     };
 
     const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;

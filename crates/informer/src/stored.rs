@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 
-use crate::{DecodeError, ObjectIdentity, decoded_slot::DecodedForm};
+use crate::{DecodeError, ObjectIdentity, json_form::JsonForm};
 
 /// An object in the form in which a store keeps it: decoded, or as JSON.
 ///
@@ -47,9 +47,9 @@ pub trait Stored: ObjectIdentity + Send + Sync + 'static {
         None
     }
 
-    /// The decoded form, if the object is stored as JSON.
+    /// The object itself, if it is stored as JSON, with access to its decoded form.
     #[doc(hidden)]
-    fn decoded_form(&self) -> Option<&dyn DecodedForm> {
+    fn json_form(&self) -> Option<&dyn JsonForm> {
         None
     }
 }

@@ -1,8 +1,9 @@
 //! Spans of informers. All names are in this file.
 //!
-//! No field has content of an object or the text of an error. What a server chooses, the name, the
-//! uid and the version of an object, is one line of bounded length in each field. A span that no subscriber enables is
-//! [`Span::none`]: it costs one check of the level, and its fields are not computed.
+//! No field has content of an object or the text of an error. The name, the uid and the version of an
+//! object are chosen by a server, so each is cut to one line of bounded length. A span that no
+//! `tracing` subscriber enables is [`Span::none`]: it costs one check of the level, and its fields
+//! are not computed.
 
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 

@@ -53,7 +53,7 @@ pub(crate) struct Settings {
     pub(crate) cache_sync_timeout: Option<Duration>,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) queue: NonZeroUsize,
-    pub(crate) limit: Option<Duration>,
+    pub(crate) call_timeout: Option<Duration>,
     pub(crate) on_error: Hook,
     pub(crate) on_exhausted: Option<exhausted::Hook>,
     pub(crate) seed: Option<u64>,
@@ -62,8 +62,8 @@ pub(crate) struct Settings {
 // === impl InformerControllerBuilder ===
 
 impl InformerControllerBuilder {
-    /// The name of a controller without a name. The second one in the process is called
-    /// `informer-controller-2`, and so on.
+    /// The default of [`name`](Self::name). The second controller of the process without a name is
+    /// called `informer-controller-2`, and so on.
     pub const DEFAULT_NAME: &str = "informer-controller";
 
     /// The default of [`concurrency`](Self::concurrency), in objects: enough for handlers that
@@ -93,7 +93,7 @@ impl InformerControllerBuilder {
                 cache_sync_timeout: Some(Self::DEFAULT_CACHE_SYNC_TIMEOUT),
                 concurrency: Self::DEFAULT_CONCURRENCY,
                 queue: Self::DEFAULT_QUEUE,
-                limit: None,
+                call_timeout: None,
                 on_error: Box::new(report::log),
                 on_exhausted: None,
                 seed: None,
@@ -133,14 +133,14 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Sets which pending calls a new event drops. The default is all that a policy decides about
-    /// ([`AlwaysDequeue`]).
+    /// Sets which pending calls a new event drops. By default it drops all for which the policy is
+    /// called ([`AlwaysDequeue`]).
     pub fn retry_dequeue_policy(mut self, policy: impl RetryDequeuePolicy) -> Self {
         self.settings.dequeue = Box::new(policy);
         self
     }
 
-    /// Sets which object a repeated call gets. The default is the newest.
+    /// Sets which object a repeated call gets. By default the newest one.
     pub fn retry_object(mut self, object: RetryObject) -> Self {
         self.settings.retry_object = object;
         self
@@ -195,7 +195,7 @@ impl InformerControllerBuilder {
     /// Sets the time limit of one call of a handler. A call that exceeds it is dropped and has
     /// failed. By default there is no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.settings.limit = Some(limit);
+        self.settings.call_timeout = Some(limit);
         self
     }
 

@@ -49,15 +49,16 @@ pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
     /// The time at which it was taken.
     since: Moment,
     /// `None` after it was returned.
-    turn: Option<TakenLane<E, P>>,
+    taken: Option<TakenLane<E, P>>,
+    /// The calls to add as pending when it is returned.
     later: Vec<Pending<P>>,
 }
 
 // === impl Engine ===
 
 impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
-    /// Queues events in order, under one lock. Returns the positions of the events that were coalesced
-    /// into earlier ones.
+    /// Queues events in order, under one lock. Returns the positions of the events that were
+    /// coalesced into earlier ones.
     pub(crate) fn offer(
         &self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
@@ -75,7 +76,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         coalesced
     }
 
-    /// Adds a pending call of an object that no worker has to hold. Returns the calls that it
+    /// Adds a pending call outside of a turn: the lane may be taken or not. Returns the calls that it
     /// replaced.
     pub(crate) fn add_pending(&self, key: LaneKey, pending: Pending<P>) -> Vec<Pending<P>> {
         self.change(|schedule| {
@@ -102,11 +103,11 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
     /// Takes a ready lane, if there is one.
     pub(crate) fn try_take(self: &Arc<Self>) -> Option<LaneGuard<E, P>> {
         let since = self.now();
-        let turn = self.change(|schedule| schedule.take(since))?;
+        let taken = self.change(|schedule| schedule.take(since))?;
         Some(LaneGuard {
             engine: Arc::clone(self),
             since,
-            turn: Some(turn),
+            taken: Some(taken),
             later: Vec::new(),
         })
     }
@@ -138,18 +139,18 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         }
     }
 
-    /// Allows `handler` to have pending calls.
+    /// Allows `handler` to have pending calls. Calls of unknown handlers are dropped.
     pub(crate) fn admit(&self, handler: HandlerId) {
         self.schedule.lock().admit(handler);
     }
 
     /// Cancels the pending calls of `handler`. Returns their number.
     pub(crate) fn cancel(&self, handler: HandlerId) -> usize {
-        let (gone, _discarded) = {
+        let (cancelled, _discarded) = {
             let mut schedule = self.schedule.lock();
             (schedule.cancel(handler), schedule.take_discarded())
         };
-        gone
+        cancelled
     }
 
     /// Opens or closes the gate of `kind`, or of all kinds.
@@ -240,7 +241,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Default for Engine<E, P> {
 impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
     /// The key of the lane.
     pub(crate) fn key(&self) -> &LaneKey {
-        &self.turn().key
+        &self.taken().key
     }
 
     /// The time at which it was taken.
@@ -250,14 +251,14 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
 
     /// The work of this turn.
     pub(crate) fn work(&self) -> &Work<E, P> {
-        &self.turn().work
+        &self.taken().work
     }
 
     /// The key of the lane, its work, and the calls to add as pending.
     pub(crate) fn parts(&mut self) -> (&LaneKey, &mut Work<E, P>, &mut Vec<Pending<P>>) {
-        let turn = self.turn.as_mut();
-        let turn = turn.expect("a turn is there until it is given back");
-        (&turn.key, &mut turn.work, &mut self.later)
+        let taken = self.taken.as_mut();
+        let taken = taken.expect("a lane is taken until it is returned");
+        (&taken.key, &mut taken.work, &mut self.later)
     }
 
     /// Adds a pending call.
@@ -269,21 +270,21 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
     /// adds them to those that were pending before.
     pub(crate) fn take_new_pendings(&mut self) {
         let since = self.since;
-        if let Some(turn) = &mut self.turn
-            && let Work::Event { offer, pendings } = &mut turn.work
+        if let Some(taken) = &mut self.taken
+            && let Work::Event { offer, pendings } = &mut taken.work
         {
             self.engine.change(|schedule| {
-                schedule.take_pendings(turn.lane, &offer.event, since, pendings);
+                schedule.take_pendings(taken.lane, &offer.event, since, pendings);
             });
         }
     }
 
     /// Returns the lane after all its work is done. Its pending calls are added to the schedule.
     pub(crate) fn finish(mut self) {
-        if let Some(turn) = self.turn.take() {
+        if let Some(taken) = self.taken.take() {
             let later = std::mem::take(&mut self.later);
             self.engine
-                .change(|schedule| schedule.finish(turn.lane, later));
+                .change(|schedule| schedule.finish(taken.lane, later));
         }
     }
 
@@ -293,33 +294,33 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
         let Self {
             engine,
             since,
-            turn,
+            taken,
             later,
         } = self;
         // The finished work is dropped without the lock.
-        let Some(done) = turn.take() else {
+        let Some(done) = taken.take() else {
             return false;
         };
         *since = now;
         engine.change(|schedule| {
             schedule.finish(done.lane, later.drain(..));
-            *turn = schedule.take(now);
+            *taken = schedule.take(now);
         });
-        turn.is_some()
+        taken.is_some()
     }
 
-    fn turn(&self) -> &TakenLane<E, P> {
-        let turn = self.turn.as_ref();
-        turn.expect("a turn is there until it is given back")
+    fn taken(&self) -> &TakenLane<E, P> {
+        let taken = self.taken.as_ref();
+        taken.expect("a lane is taken until it is returned")
     }
 }
 
 impl<E: ScheduleItem, P: ScheduleItem> Drop for LaneGuard<E, P> {
     fn drop(&mut self) {
-        if let Some(turn) = self.turn.take() {
+        if let Some(taken) = self.taken.take() {
             let later = std::mem::take(&mut self.later);
             self.engine
-                .change(|schedule| schedule.give_back(turn, later));
+                .change(|schedule| schedule.return_unfinished(taken, later));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The feed: queues the events of one informer.
+//! Feeds: each queues the events of one informer of a controller.
 //!
 //! `run` starts one task for each informer of the controller. The task takes the events of its
 //! subscription, passes them through the merge of the kind, offers them to the engine, and then
@@ -66,7 +66,7 @@ pub(crate) trait Feed: Send + Sync {
     fn epoch(&self) -> u32;
 
     /// The object with this key in the store, if it has this uid.
-    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
+    fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
 
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
     fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
@@ -113,7 +113,8 @@ struct Enqueuer<'a, K: Stored> {
     merge: &'a Mutex<Merge>,
     mappers: Mappers,
     received: Moment,
-    /// Whether the events are dispatched soon, so that their objects stay decoded until then.
+    /// Whether few events precede these ones in the queue, so that their objects stay decoded until
+    /// they are dispatched.
     dispatched_soon: bool,
 }
 
@@ -130,7 +131,8 @@ const BATCH: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
 /// How many undispatched events of an informer keep a decoded object: two batches. The objects of
 /// further events are decoded again for the dispatch. Otherwise the memory of a controller with
-/// slow handlers would mostly be these objects: a decoded Pod takes 27 KB, and its JSON 5.5 KB.
+/// slow handlers would mostly be these objects: a decoded Pod takes six times the memory of its
+/// JSON.
 const MAX_DECODED: usize = 2 * BATCH.get();
 
 // === impl InformerFeed ===
@@ -181,7 +183,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self.informer.store().epoch()
     }
 
-    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>> {
+    fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>> {
         let object = self.informer.store().get_lazy(key)?.into_erased();
         (ObjectIdentity::uid(&*object) == Some(uid)).then_some(object)
     }
@@ -234,7 +236,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                 known
             };
             let waits = into.settings.coalescing == Coalescing::Never;
-            let (mut envelope, mut enqueued) = (Vec::new(), Vec::new());
+            let (mut envelopes, mut enqueued) = (Vec::new(), Vec::new());
             let enqueue_events = async {
                 loop {
                     let synced = self.synced.load(Ordering::Relaxed);
@@ -249,7 +251,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     } else {
                         BATCH.get()
                     };
-                    let taken = events.next_envelopes(&mut envelope, most).await;
+                    let taken = events.next_envelopes(&mut envelopes, most).await;
                     if taken == 0 {
                         break;
                     }
@@ -270,7 +272,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         received: into.engine.now(),
                         dispatched_soon: dispatches && budget.taken() <= MAX_DECODED,
                     };
-                    batch.enqueue(&mut envelope, &mut enqueued, &mut permits);
+                    batch.enqueue(&mut envelopes, &mut enqueued, &mut permits);
                 }
             };
             stop.run_until_cancelled(enqueue_events).await;
@@ -285,7 +287,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// Queues the events of `envelopes`.
     fn enqueue(
         &self,
-        envelope: &mut Vec<EventEnvelope<K>>,
+        envelopes: &mut Vec<EventEnvelope<K>>,
         enqueued: &mut Vec<Enqueued>,
         permits: &mut Permits,
     ) {
@@ -308,7 +310,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                 }
                 enqueued.push(it);
             };
-            for envelope in envelope.drain(..) {
+            for envelope in envelopes.drain(..) {
                 let mut envelope = envelope.into_erased();
                 synced |= matches!(envelope.event, Event::Synced);
                 let action = Action::of(&envelope.event);
@@ -425,7 +427,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// Merges the event with those of the other informers. Returns whether to dispatch it.
     fn merge(&self, merge: &mut Merge, envelope: &mut EventEnvelope<dyn ErasedObject>) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
-            let object = |fed: &FeedEntry| fed.feed.holds(key, uid);
+            let object = |entry: &FeedEntry| entry.feed.find(key, uid);
             self.into.with_feed(informer, object).flatten()
         };
         let informer = self.feed.informer.id();
@@ -451,13 +453,13 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Requests a relist of an informer that has not passed a dropped tombstone.
     fn relist(&self, informer: InformerId) {
-        self.into.with_feed(informer, |fed| {
+        self.into.with_feed(informer, |entry| {
             tracing::warn!(
                 component = "InformerController",
                 kind = &*self.metrics.kind,
                 "an informer lags behind the others of its kind, relisting"
             );
-            fed.feed.relist();
+            entry.feed.relist();
         });
     }
 

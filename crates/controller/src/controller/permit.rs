@@ -1,8 +1,8 @@
 //! Permits for undispatched events, which bound the queue of one informer.
 //!
-//! Not tokio's `Semaphore`: its lock cannot be replaced in the model test, which runs this module
-//! under all interleavings and so guarantees that no returned permit is lost. Its owned permit also
-//! takes 16 bytes in each queued event instead of eight, and a mutex when it is dropped.
+//! Why not tokio's `Semaphore`: its lock cannot be replaced in the model test, which runs this module
+//! under all interleavings and so shows that no returned permit is lost. Also, its owned permit takes
+//! 16 bytes in each queued event instead of eight, and locks a mutex when it is dropped.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -14,17 +14,19 @@ use super::sync::{AtomicUsize, Ordering};
 /// The permits for the events of one informer. Only one task takes permits.
 #[derive(Debug)]
 pub(crate) struct EventBudget {
+    /// The number of all permits.
     events: usize,
+    /// The number of permits that are not in use.
     free: AtomicUsize,
     /// Notified when a permit is returned after none was free.
     freed: Notify,
 }
 
-/// The permit of one queued event. Dropping it returns it.
+/// The permit of one queued event. Dropping it returns it to the budget.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<EventBudget>);
 
-/// Permits for several events. Dropping it returns the rest.
+/// Permits for several events. Dropping it returns the permits that were not used to the budget.
 #[derive(Debug)]
 pub(crate) struct Permits {
     budget: Arc<EventBudget>,
@@ -71,7 +73,7 @@ impl EventBudget {
         self.events - self.free.load(Ordering::Relaxed)
     }
 
-    fn give_back(&self, events: usize) {
+    fn release(&self, events: usize) {
         // A task waits only if no permit is free.
         if self.free.fetch_add(events, Ordering::AcqRel) == 0 {
             self.freed.notify_one();
@@ -97,7 +99,7 @@ impl Permits {
 impl Drop for Permits {
     fn drop(&mut self) {
         if self.left > 0 {
-            self.budget.give_back(self.left);
+            self.budget.release(self.left);
         }
     }
 }
@@ -106,6 +108,6 @@ impl Drop for Permits {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.give_back(1);
+        self.0.release(1);
     }
 }

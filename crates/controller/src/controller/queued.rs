@@ -20,12 +20,12 @@ use crate::{
 /// | `Added(a)` | `Updated { a, b }` | `Added(b)` |
 /// | `Updated { a, b }` | `Updated { b, c }` | `Updated { a, c }` |
 /// | `Resynced(a)` | `Updated { a, b }` | `Updated { a, b }` |
-/// | `Added` of an object from a list, `Updated`, `Resynced` | `Deleted` | `Deleted` |
-/// | `Added` of an object first seen live | `Deleted` | nothing |
+/// | `Added` from a list, `Updated`, `Resynced` | `Deleted` | `Deleted` |
+/// | `Added` from the watch | `Deleted` | nothing |
 /// | anything | of another uid | both |
 ///
-/// An event for which a handler was called is never coalesced. A `Resynced` is always coalesced into an
-/// undispatched event of its object; a handler whose [`Predicate`](crate::Predicate) rejects that
+/// An event for which a handler was called is never coalesced. A `Resynced` is always coalesced into
+/// an undispatched event of its object. A handler whose [`Predicate`](crate::Predicate) rejects that
 /// event gets the resync instead. An object from a list keeps its `Deleted` even if its `Added` was
 /// not dispatched: an earlier process may have processed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,14 +33,14 @@ use crate::{
 pub enum Coalescing {
     /// Each event is dispatched by itself while fewer events than
     /// [`queue`](crate::InformerControllerBuilder::queue) are undispatched. Beyond that, the events
-    /// of one object are coalesced. A slow handler never stops the watch, and the queue is bounded by
-    /// that number, plus the live objects, plus deleted objects whose delete was not dispatched.
-    /// The default.
+    /// of one object are coalesced. A slow handler never stops the watch. The queue is bounded by that
+    /// number, plus the number of existing objects, plus the number of deleted objects whose delete
+    /// was not dispatched. The default.
     #[default]
     WhenFull,
 
-    /// Undispatched events of one object are always coalesced, as in the work queue of client-go. So an
-    /// object that changes constantly costs as much as any other.
+    /// Undispatched events of one object are always coalesced, as in the work queue of client-go. So
+    /// an object that changes constantly needs no more space in the queue than any other.
     Always,
 
     /// No event is coalesced, except a `Resynced`. After the first list, the watch waits while the

@@ -88,16 +88,16 @@ fn start(
     gates: &mut SyncGates,
 ) {
     let mut feeds = shared.feeds.write();
-    for fed in feeds.iter_mut().filter(|fed| !fed.started) {
-        fed.started = true;
-        let kind = fed.kind;
+    for entry in feeds.iter_mut().filter(|entry| !entry.started) {
+        entry.started = true;
+        let kind = entry.kind;
         // Before the informer can queue events.
         if !gates.all && !shared.settings.start_before_sync {
             shared.engine.set_gate(Some(kind), false);
             gates.kinds.push(kind);
         }
         // Stopped with the controller, or when the informer is removed.
-        let own = fed.stop.clone();
+        let own = entry.stop.clone();
         let whole = stop.child_token();
         let either = whole.clone();
         tasks.spawn(async move {
@@ -107,8 +107,9 @@ fn start(
         });
         // It counts as a caller of `run` from this call on. Therefore it subscribes to this run of
         // the informer.
-        let informer = Arc::clone(&fed.feed).run(whole.clone());
-        let enqueue_events = Arc::clone(&fed.feed).enqueue_events(Arc::clone(shared), kind, whole);
+        let informer = Arc::clone(&entry.feed).run(whole.clone());
+        let enqueue_events =
+            Arc::clone(&entry.feed).enqueue_events(Arc::clone(shared), kind, whole);
         tasks.spawn(async move {
             enqueue_events.await;
             Ok(())
@@ -132,8 +133,8 @@ impl SyncGates {
             let feeds = shared.feeds.read();
             let mut feeds = feeds
                 .iter()
-                .filter(|fed| kind.is_none_or(|it| it == fed.kind));
-            feeds.all(|fed| fed.feed.has_synced())
+                .filter(|entry| kind.is_none_or(|it| it == entry.kind));
+            feeds.all(|entry| entry.feed.has_synced())
         };
         if self.all && synced(None) {
             self.all = false;
@@ -160,8 +161,8 @@ impl SyncGates {
         }
         let feeds = shared.feeds.read();
         let now = shared.engine.now();
-        let unsynced = feeds.iter().filter(|fed| !fed.feed.has_synced());
-        let left = unsynced.map(|fed| timeout.saturating_sub(fed.feed.idle(now)));
+        let unsynced = feeds.iter().filter(|entry| !entry.feed.has_synced());
+        let left = unsynced.map(|entry| timeout.saturating_sub(entry.feed.idle(now)));
         left.min().map(|left| now + left)
     }
 
@@ -173,10 +174,10 @@ impl SyncGates {
         let now = shared.engine.now();
         let feeds = shared.feeds.read();
         let late: Vec<_> = (feeds.iter())
-            .filter(|fed| !fed.feed.has_synced() && fed.feed.idle(now) >= timeout)
-            .map(|fed| {
-                let kind = shared.route.read().name(fed.kind);
-                format!("{kind} ({})", fed.feed.health())
+            .filter(|entry| !entry.feed.has_synced() && entry.feed.idle(now) >= timeout)
+            .map(|entry| {
+                let kind = shared.route.read().name(entry.kind);
+                format!("{kind} ({})", entry.feed.health())
             })
             .collect();
         if late.is_empty() {
@@ -193,8 +194,8 @@ impl SyncGates {
 
 impl Drop for InformerUsers {
     fn drop(&mut self) {
-        for fed in self.0.feeds.write().iter_mut() {
-            fed.user = None;
+        for entry in self.0.feeds.write().iter_mut() {
+            entry.user = None;
         }
     }
 }

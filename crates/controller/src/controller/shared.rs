@@ -38,13 +38,13 @@ pub(crate) struct Shared {
     pub(super) settings: Settings,
     pub(super) engine: Arc<Engine<QueuedEvent, PendingCall>>,
     pub(super) route: RwLock<Route>,
-    /// The number of changes of the routes, plus one.
+    /// The number of changes of the routes, plus one. A snapshot with another number is outdated.
     changes: AtomicU64,
     /// Notified when the routes change.
     pub(super) rerouted: Notify,
     /// Locked while an informer, a handler or a mapper is added or removed. So each change sees the
-    /// previous ones, and a refused change leaves nothing.
-    wiring: Mutex<()>,
+    /// previous ones completely, and a refused change has no effect.
+    registration: Mutex<()>,
     pub(super) feeds: RwLock<Vec<FeedEntry>>,
     /// Notified when an informer is added or removed.
     pub(super) feeds_changed: Notify,
@@ -97,7 +97,7 @@ impl Shared {
             route: RwLock::default(),
             changes: AtomicU64::new(1),
             rerouted: Notify::new(),
-            wiring: Mutex::default(),
+            registration: Mutex::default(),
             feeds: RwLock::default(),
             feeds_changed: Notify::new(),
             synced: Notify::new(),
@@ -164,7 +164,7 @@ impl Shared {
         role: Role,
         code: Box<dyn ErasedHandler>,
     ) -> Result<HandlerId, AddError> {
-        let _wiring = self.wiring.lock();
+        let _registration = self.registration.lock();
         self.check_informer(kind)?;
         let of = ObjectType::of::<K::Object>();
         if let Some(finalizer) = code.finalizer()
@@ -201,26 +201,26 @@ impl Shared {
     }
 
     pub(super) fn remove(&self, kind: &str, role: Role, id: Option<HandlerId>) -> usize {
-        let wiring = self.wiring.lock();
-        let (kind, gone) = {
+        let registration = self.registration.lock();
+        let (kind, removed) = {
             let mut route = self.route.write();
             let Some(kind) = route.find(kind) else {
                 return 0;
             };
-            let gone = route.remove(kind, |it| {
+            let removed = route.remove(kind, |it| {
                 it.role == role && id.is_none_or(|id| it.id == id)
             });
             self.changed();
-            (kind, gone)
+            (kind, removed)
         };
-        for handler in &gone {
+        for handler in &removed {
             self.engine.cancel(handler.id);
             let _letters = self.dead_letters.lock().cancel(handler.id);
         }
         self.remove_unused(kind);
         // The code of the handlers is dropped without a lock.
-        drop(wiring);
-        gone.len()
+        drop(registration);
+        removed.len()
     }
 
     /// Adds an informer to the kind called `name`.
@@ -232,9 +232,9 @@ impl Shared {
         if name.is_empty() {
             return Err(AddError::EmptyKind);
         }
-        let _wiring = self.wiring.lock();
+        let _registration = self.registration.lock();
         let id = feed.informer();
-        let known = self.with_feed(id, |fed| fed.kind);
+        let known = self.with_feed(id, |entry| entry.kind);
         if let Some(kind) = known {
             let kind = self.route.read().name(kind).to_string();
             return Err(AddError::InformerAlreadyAdded { kind });
@@ -246,8 +246,8 @@ impl Shared {
         })?;
         let kind = self.kind::<K>(name, FormUser::Informer)?;
         let others: Vec<_> = (self.feeds.read().iter())
-            .filter(|fed| fed.kind == kind)
-            .map(|fed| (fed.feed.informer(), fed.started, fed.feed.epoch()))
+            .filter(|entry| entry.kind == kind)
+            .map(|entry| (entry.feed.informer(), entry.started, entry.feed.epoch()))
             .collect();
         // Not in the condition, which would lock the route and the merge together.
         let merge = self.route.read().merge(kind);
@@ -281,33 +281,33 @@ impl Shared {
             return None;
         }
         let feeds = self.feeds.read();
-        let shared = feeds.iter().find(|fed| fed.feed.is_subscribed())?;
+        let shared = feeds.iter().find(|entry| entry.feed.is_subscribed())?;
         Some(self.route.read().name(shared.kind).to_string())
     }
 
     /// Removes an informer. Returns whether the controller had it.
     pub(super) fn remove_feed(&self, informer: InformerId) -> bool {
-        let _wiring = self.wiring.lock();
+        let _registration = self.registration.lock();
         let removed = {
             let mut feeds = self.feeds.write();
-            let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer);
+            let at = (feeds.iter()).position(|entry| entry.feed.informer() == informer);
             at.map(|at| feeds.remove(at))
         };
-        let Some(fed) = removed else {
+        let Some(entry) = removed else {
             return false;
         };
-        fed.stop.cancel();
-        fed.feed.uninstrument(&self.informer_metrics);
+        entry.stop.cancel();
+        entry.feed.uninstrument(&self.informer_metrics);
         let merge = {
             let mut route = self.route.write();
-            route.remove_informer(fed.kind);
-            route.merge(fed.kind)
+            route.remove_informer(entry.kind);
+            route.merge(entry.kind)
         };
         if let Some(merge) = merge {
-            let objects = (merge.lock()).remove(informer, &|_, key, uid| fed.feed.holds(key, uid));
+            let objects = (merge.lock()).remove(informer, &|_, key, uid| entry.feed.find(key, uid));
             self.resync(objects);
         }
-        self.remove_unused(fed.kind);
+        self.remove_unused(entry.kind);
         self.feeds_changed.notify_one();
         true
     }
@@ -331,9 +331,9 @@ impl Shared {
         for (informer, key) in objects {
             keys.entry(informer).or_default().insert(key);
         }
-        for fed in &*self.feeds.read() {
-            if let Some(keys) = keys.remove(&fed.feed.informer()) {
-                fed.feed.trigger(&keys, Priority::Live);
+        for entry in &*self.feeds.read() {
+            if let Some(keys) = keys.remove(&entry.feed.informer()) {
+                entry.feed.trigger(&keys, Priority::Live);
             }
         }
     }
@@ -345,7 +345,7 @@ impl Shared {
         to: &str,
         code: Box<dyn ErasedMapper>,
     ) -> Result<HandlerId, AddError> {
-        let _wiring = self.wiring.lock();
+        let _registration = self.registration.lock();
         self.check_informer(kind)?;
         let to = self.route.read().find(to).ok_or_else(|| {
             let kind = to.to_owned();
@@ -356,7 +356,7 @@ impl Shared {
     }
 
     pub(super) fn remove_mappers(&self, kind: &str, id: Option<HandlerId>) -> usize {
-        let wiring = self.wiring.lock();
+        let registration = self.registration.lock();
         let (from, targets, removed) = {
             let mut route = self.route.write();
             let Some(from) = route.find(kind) else {
@@ -371,7 +371,7 @@ impl Shared {
             self.remove_unused(kind);
         }
         // The code of the mappers is dropped without a lock.
-        drop(wiring);
+        drop(registration);
         removed.len()
     }
 
@@ -470,8 +470,8 @@ impl Shared {
         priority: Priority,
     ) -> usize {
         let feeds = self.feeds.read();
-        let feeds = feeds.iter().filter(|fed| fed.kind == kind);
-        feeds.map(|fed| fed.feed.trigger(keys, priority)).sum()
+        let feeds = feeds.iter().filter(|entry| entry.kind == kind);
+        feeds.map(|entry| entry.feed.trigger(keys, priority)).sum()
     }
 
     /// A random number in `[0, 1)`.
@@ -483,8 +483,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Other controllers may still use the informers.
-        for fed in self.feeds.get_mut() {
-            fed.feed.uninstrument(&self.informer_metrics);
+        for entry in self.feeds.get_mut() {
+            entry.feed.uninstrument(&self.informer_metrics);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The effect of a new event on the pending calls of its object.
 //!
 //! A turn calls [`supersede`] before it dispatches an event. The first row that applies decides.
+//! *The policy* is the [`RetryDequeuePolicy`](crate::RetryDequeuePolicy).
 //!
 //! | pending call | event | result |
 //! |--|--|--|
@@ -60,9 +61,10 @@ pub(super) struct PreviousCalls {
 enum Decision {
     Cancel,
     Keep,
-    /// Kept, with the object of the event. Its handler is not called for the event.
+    /// Kept, and gets the object of the event. Its handler is not called for the event.
     TakeOver,
-    /// Kept, with the event. Its handler is not called for the event before the call is due.
+    /// Replaced by a call for the event at the same due time. Its handler is not called for the event
+    /// before.
     Replace,
 }
 
@@ -111,7 +113,7 @@ pub(super) fn supersede(
     };
 
     let mut carried = CarryOver::default();
-    let verdicts: Vec<_> = (pendings.iter())
+    let decisions: Vec<_> = (pendings.iter())
         .map(|pending| {
             if matches!(event, Event::Deleted { .. }) {
                 return Decision::Cancel;
@@ -127,33 +129,33 @@ pub(super) fn supersede(
             let waits = !offer.event.requested_by_mapper
                 && is_in_backoff(pending, now, event)
                 && !turn.is_finalizer_removed(pending, event);
-            let verdict = match (waits, dequeued) {
+            let decision = match (waits, dequeued) {
                 (true, _) if latest => Decision::TakeOver,
                 (true, true) => Decision::Replace,
                 (false, true) => Decision::Cancel,
                 (_, false) => Decision::Keep,
             };
-            if matches!(verdict, Decision::TakeOver | Decision::Replace) {
+            if matches!(decision, Decision::TakeOver | Decision::Replace) {
                 carried.waiting.push(pending.handler);
             }
-            verdict
+            decision
         })
         .collect();
-    for (mut pending, verdict) in pendings.drain(..).zip(verdicts) {
+    for (mut pending, decision) in pendings.drain(..).zip(decisions) {
         let waits = carried.waits(pending.handler);
-        if verdict == Decision::Cancel && !waits {
+        if decision == Decision::Cancel && !waits {
             let has_finalizer = turn.finalizer(pending.handler).is_some();
             carried.add(pending, event, has_finalizer);
             continue;
         }
-        if verdict == Decision::Keep && !waits {
+        if decision == Decision::Keep && !waits {
             carried.add_count(&pending, event);
             // The handler receives the event in a separate call.
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = event.object().cloned();
             }
         }
-        if verdict == Decision::Replace {
+        if decision == Decision::Replace {
             let object = pending.call.event.object().cloned();
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = failed.object.take().or(object);
@@ -182,12 +184,13 @@ fn is_in_backoff(pending: &Pending<PendingCall>, now: Moment, event: &AnyEvent) 
     let objects = pending.call.event.object().zip(event.object());
     pending.reason == Reason::Failed
         && pending.due > now
-        && objects
-            .is_some_and(|(old, new)| !is_marked(&**old, &**new) && !has_changed(&**old, &**new))
+        && objects.is_some_and(|(old, new)| {
+            !is_newly_marked(&**old, &**new) && !has_changed(&**old, &**new)
+        })
 }
 
 /// Whether `new` is marked for deletion and `old` is not.
-fn is_marked(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
+fn is_newly_marked(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     let is_terminating = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
     is_terminating(new) && !is_terminating(old)
 }

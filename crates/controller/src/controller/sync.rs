@@ -1,5 +1,5 @@
-//! The lock and the atomics of the engine, which the model test replaces. `parking_lot`'s lock is
-//! not poisoned by a panic.
+//! The lock and the atomics (synchronization primitives) of the engine, which the model test
+//! replaces. `parking_lot`'s lock is not poisoned by a panic.
 
 pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -155,8 +155,8 @@ impl Recipients<'_> {
         handler: HandlerId,
         event: &'a AnyEvent,
     ) -> Option<&'a AnyEvent> {
-        let its = self.iter(event).find(|(it, _)| it.id == handler);
-        its.map(|(_, event)| event)
+        let recipient = self.iter(event).find(|(it, _)| it.id == handler);
+        recipient.map(|(_, event)| event)
     }
 }
 
@@ -262,8 +262,8 @@ impl Turn<'_> {
             let Some(action) = Action::of(event) else {
                 return Ok(now);
             };
-            let place = HandlerPosition::of(handler.place());
-            if last_called.is_some_and(|last_called| place <= last_called)
+            let position = HandlerPosition::of(handler.position());
+            if last_called.is_some_and(|last_called| position <= last_called)
                 || handler.is_removed()
                 || carried.waits(handler.id)
             {
@@ -291,7 +291,7 @@ impl Turn<'_> {
             let pending = self.call(&invocation, attempt, &mut now).await?;
             // No `await` from here to the end: the call and its results are noted together.
             later.extend(pending);
-            *last_called = Some(place);
+            *last_called = Some(position);
         }
         if let Some(object) = event.object() {
             object.release_decoded();
@@ -369,7 +369,7 @@ impl Turn<'_> {
             // of the lease.
             let permit = self.stop.run_until_cancelled(self.shared.permit());
             let permit = permit.await.ok_or(Stopped)?;
-            let called = work::call(handler, call, self.shared.settings.limit);
+            let called = work::call(handler, call, self.shared.settings.call_timeout);
             Ok(match &permit {
                 Some(permit) => permit.within(called).await,
                 None => called.await,
@@ -503,7 +503,7 @@ impl Turn<'_> {
                 permit = self.shared.permit() => permit,
                 () = self.stop.cancelled() => return,
             };
-            let called = exhausted::call(hook, exhausted, settings.limit);
+            let called = exhausted::call(hook, exhausted, settings.call_timeout);
             match &permit {
                 Some(permit) => permit.within(called).await,
                 None => called.await,

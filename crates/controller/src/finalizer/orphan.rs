@@ -49,8 +49,8 @@ impl<K> Finalizers<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// The page size of the list: each page must fit into the longest answer, and metadata alone can
-    /// have 256 KiB of annotations.
+    /// The page size of the list, in objects. Each page must fit into the limit of a response (16
+    /// MiB), and the metadata of one object can have 256 KiB of annotations.
     const PAGE: u32 = 50;
 
     /// The maximum number of pages: five million objects.
@@ -63,10 +63,9 @@ where
     /// Lists the objects of `api` that have our finalizer, or a form of it, and that `is_shown`
     /// does not know. Only metadata is requested.
     ///
-    /// Call it when the informers have synced, with a lookup in all their stores. It is a list of
-    /// the whole kind, so once after the start is enough. How to handle an orphan is a
-    /// decision of the operator's author: clean up and [release](Self::release_orphan) it, or
-    /// give it the label back.
+    /// Call it when the informers have synced, with a lookup in all their stores. It lists the whole
+    /// kind; once after the start is enough. You decide what to do with an orphan: clean up and
+    /// [release](Self::release_orphan) it, or add the label again that the selector requires.
     ///
     /// # Errors
     ///

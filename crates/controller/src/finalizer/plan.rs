@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::FinalizerName;
 
-/// A guarded change of the finalizers of one object: a JSON patch.
+/// A conditional change of the finalizers of one object, as a JSON patch.
 ///
 /// It tests the uid and the list of finalizers, and then replaces the list. If it releases an
 /// object that is marked for deletion, it also tests that mark, because in a server that was
@@ -36,10 +36,10 @@ pub(crate) enum FinalizerPresence {
     /// None.
     Absent,
     /// The in-progress finalizer: the object may have been added, and this process does not know.
-    Guarded,
+    InProgress,
     /// The finalizer: the object has been added.
     Held {
-        /// Whether it is the only one of ours.
+        /// Whether it has exactly this one of ours: no legacy and no in-progress finalizer.
         tidy: bool,
     },
 }
@@ -48,7 +48,7 @@ pub(crate) enum FinalizerPresence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FinalizerGoal {
     /// At least the in-progress finalizer.
-    Guard,
+    InProgress,
     /// Only the finalizer.
     Hold,
     /// None.
@@ -100,7 +100,7 @@ impl Names {
             let tidy = ours().eq([self.own.as_str()]);
             FinalizerPresence::Held { tidy }
         } else if ours().next().is_some() {
-            FinalizerPresence::Guarded
+            FinalizerPresence::InProgress
         } else {
             FinalizerPresence::Absent
         }
@@ -145,10 +145,10 @@ impl Names {
     fn wanted(&self, goal: FinalizerGoal, meta: &ObjectMeta) -> Vec<String> {
         let shown = finalizers(meta);
         let ours = match goal {
-            FinalizerGoal::Guard if self.presence(meta) != FinalizerPresence::Absent => {
+            FinalizerGoal::InProgress if self.presence(meta) != FinalizerPresence::Absent => {
                 return shown.to_vec();
             }
-            FinalizerGoal::Guard => Some(&self.in_progress),
+            FinalizerGoal::InProgress => Some(&self.in_progress),
             FinalizerGoal::Hold => Some(&self.own),
             FinalizerGoal::Release => None,
         };
@@ -200,8 +200,8 @@ mod tests {
         for (shown, presence) in [
             ("", FinalizerPresence::Absent),
             ("x y", FinalizerPresence::Absent),
-            ("x own.in-progress", FinalizerPresence::Guarded),
-            ("old.in-progress", FinalizerPresence::Guarded),
+            ("x own.in-progress", FinalizerPresence::InProgress),
+            ("old.in-progress", FinalizerPresence::InProgress),
             ("own", FinalizerPresence::Held { tidy: true }),
             ("x own y", FinalizerPresence::Held { tidy: true }),
             ("old", FinalizerPresence::Held { tidy: false }),
@@ -218,16 +218,16 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_is_put_behind_the_others_and_never_twice() {
-        check(FinalizerGoal::Guard, "", "own.in-progress");
-        check(FinalizerGoal::Guard, "x y", "x y own.in-progress");
-        check(FinalizerGoal::Guard, "x own.in-progress", "same");
-        check(FinalizerGoal::Guard, "own x", "same");
-        check(FinalizerGoal::Guard, "old", "same");
+    fn an_in_progress_finalizer_is_added_after_the_others_and_never_twice() {
+        check(FinalizerGoal::InProgress, "", "own.in-progress");
+        check(FinalizerGoal::InProgress, "x y", "x y own.in-progress");
+        check(FinalizerGoal::InProgress, "x own.in-progress", "same");
+        check(FinalizerGoal::InProgress, "own x", "same");
+        check(FinalizerGoal::InProgress, "old", "same");
     }
 
     #[test]
-    fn the_finalizer_takes_the_place_of_the_guard() {
+    fn the_finalizer_replaces_the_in_progress_finalizer_at_its_position() {
         check(FinalizerGoal::Hold, "own.in-progress", "own");
         check(FinalizerGoal::Hold, "x own.in-progress y", "x own y");
         check(FinalizerGoal::Hold, "x y", "x y own");
@@ -251,20 +251,20 @@ mod tests {
     }
 
     #[test]
-    fn a_terminating_object_gets_no_guard_and_no_finalizer() {
-        check(FinalizerGoal::Guard, "!", "terminating");
-        check(FinalizerGoal::Guard, "! x", "terminating");
+    fn a_terminating_object_gets_no_finalizer_of_ours() {
+        check(FinalizerGoal::InProgress, "!", "terminating");
+        check(FinalizerGoal::InProgress, "! x", "terminating");
         check(FinalizerGoal::Hold, "! own.in-progress", "terminating");
         check(FinalizerGoal::Hold, "! old", "terminating");
-        check(FinalizerGoal::Guard, "! own.in-progress", "same");
+        check(FinalizerGoal::InProgress, "! own.in-progress", "same");
         check(FinalizerGoal::Hold, "! own old", "own");
         check(FinalizerGoal::Release, "! own x", "x");
         check(FinalizerGoal::Release, "! own.in-progress", "");
     }
 
     #[test]
-    fn every_patch_is_guarded_by_the_uid_and_the_whole_list() {
-        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::Guard, &meta("x")) else {
+    fn every_patch_tests_the_uid_and_the_whole_list() {
+        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::InProgress, &meta("x")) else {
             panic!("there is something to write");
         };
         assert_eq!(
@@ -275,7 +275,7 @@ mod tests {
                 { "op": "add", "path": "/metadata/finalizers", "value": ["x", "own.in-progress"] },
             ])
         );
-        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::Guard, &meta("")) else {
+        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::InProgress, &meta("")) else {
             panic!("there is something to write");
         };
         assert_eq!(patch.operations()[1]["value"], Value::Null);
@@ -301,7 +301,10 @@ mod tests {
     fn an_object_without_a_uid_is_not_written() {
         let mut meta = meta("");
         meta.uid = None;
-        assert_eq!(names().plan(FinalizerGoal::Guard, &meta), PatchPlan::NoUid);
+        assert_eq!(
+            names().plan(FinalizerGoal::InProgress, &meta),
+            PatchPlan::NoUid
+        );
         assert_eq!(
             names().plan(FinalizerGoal::Release, &meta),
             PatchPlan::Nothing

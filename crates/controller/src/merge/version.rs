@@ -34,6 +34,6 @@ impl Version {
     pub(super) fn is_before(self, other: Self) -> bool {
         let numbers = self.number.zip(other.number);
         self.epoch < other.epoch
-            || (self.epoch == other.epoch && numbers.is_some_and(|(own, its)| own < its))
+            || (self.epoch == other.epoch && numbers.is_some_and(|(own, others)| own < others))
     }
 }

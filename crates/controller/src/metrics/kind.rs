@@ -53,7 +53,7 @@ struct ActionCounts {
     watcher_errors: LocalIntCounter,
 }
 
-/// A pending change of a gauge.
+/// A change of a gauge that was not added to it yet.
 struct GaugeDelta {
     gauge: IntGauge,
     by: i64,

@@ -2,7 +2,7 @@
 
 use crate::{Action, Failure, Outcome, State};
 
-/// The [`State`] with which a wrapper wraps that of the inner handler.
+/// The [`State`] of a wrapper's call, which contains the state of the inner handler.
 #[derive(Clone, Debug)]
 pub(super) struct WrappedState {
     /// The action with which the inner handler was called.

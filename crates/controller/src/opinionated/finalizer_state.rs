@@ -54,7 +54,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             None | Some(FinalizerPresence::Absent) => false,
             // The add may have begun, so that a clean-up is due, and may have failed, so that an
             // add is due.
-            Some(FinalizerPresence::Guarded) => terminating,
+            Some(FinalizerPresence::InProgress) => terminating,
             Some(FinalizerPresence::Held { .. }) => true,
         };
         Observed {
@@ -185,8 +185,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Adds the in-progress finalizer to `object`, unless it has one of our finalizers. `None` if
     /// it is marked for deletion or does not exist; then it is not added.
-    pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
-        self.write_finalizers(FinalizerGoal::Guard, object).await
+    pub(super) async fn mark_in_progress(
+        &self,
+        object: &Arc<K>,
+    ) -> Result<Option<Arc<K>>, FinalizerError> {
+        self.write_finalizers(FinalizerGoal::InProgress, object)
+            .await
     }
 
     /// Writes the finalizer to `object`, in place of our other ones. `None` if it is marked for
@@ -197,7 +201,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             self.set_progress(object, Progress::Held);
         }
         let updated = self.write_finalizers(FinalizerGoal::Hold, object).await?;
-        // What matters for a dying object is that it is not added again for an older event.
+        // Also for a terminating object, which must not be added again for an older event.
         self.set_progress(object, Progress::Held);
         Ok(updated)
     }
@@ -358,7 +362,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             self.change(&object, |memory| memory.patched.clone_from(version));
         }
         if goal != FinalizerGoal::Release && is_terminating(&*written) {
-            if goal == FinalizerGoal::Guard {
+            if goal == FinalizerGoal::InProgress {
                 self.set_progress(&object, Progress::Terminating);
             }
             return Ok(None);
@@ -375,9 +379,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         .unwrap_or_default()
     }
 
-    fn with<T>(&self, object: &K, look: impl FnOnce(&Memory<K>) -> T) -> Option<T> {
+    fn with<T>(&self, object: &K, read: impl FnOnce(&Memory<K>) -> T) -> Option<T> {
         let memories = self.memories.lock();
-        memories.get(Uid::of(object).as_ref()).map(look)
+        memories.get(Uid::of(object).as_ref()).map(read)
     }
 
     fn change(&self, object: &K, change: impl FnOnce(&mut Memory<K>)) {

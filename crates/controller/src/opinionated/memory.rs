@@ -73,7 +73,7 @@ pub(super) enum UnfinishedCall<K> {
     Resume,
 }
 
-/// Whether the inner handler has cleaned up after the object, or has begun to: if the object
+/// Whether the inner handler has cleaned up after the object, or has begun to. If such an object
 /// exists, it is added again, whatever finalizer it has.
 pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
     matches!(progress, Some(Progress::CleanedUp | Progress::CleanUpBegun))

@@ -131,7 +131,7 @@ mod tests {
         for cause in ALL {
             check(cause, "free", None, NextStep::Add);
             // Another process has begun to add it, and it is not known how that ended.
-            check(cause, "guarded", None, NextStep::Add);
+            check(cause, "in-progress", None, NextStep::Add);
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_state_from_before_our_patch_is_no_removed_finalizer() {
         let held = Some(Progress::Held);
-        for shown in ["stale free", "stale guarded"] {
+        for shown in ["stale free", "stale in-progress"] {
             check(STATUS, shown, held, NextStep::Nothing);
             check(UPDATED, shown, held, NextStep::Update);
             check(Cause::Added, shown, held, NextStep::Nothing);
@@ -167,7 +167,7 @@ mod tests {
     fn an_object_that_exists_after_its_clean_up_is_added() {
         for cause in ALL {
             for progress in [Progress::CleanedUp, Progress::CleanUpBegun] {
-                for shown in ["free", "guarded", "held", "stale held"] {
+                for shown in ["free", "in-progress", "held", "stale held"] {
                     check(cause, shown, Some(progress), NextStep::Add);
                 }
             }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_finalizer_that_is_not_written_yet_comes_first() {
         for cause in ALL {
-            check(cause, "guarded", Some(Progress::Added), NextStep::Hold);
+            check(cause, "in-progress", Some(Progress::Added), NextStep::Hold);
             check(cause, "legacy", None, NextStep::Hold);
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     fn a_dying_object_is_cleaned_up_until_that_has_succeeded() {
         for cause in ALL {
             for shown in [
-                "terminating guarded",
+                "terminating in-progress",
                 "terminating held",
                 "terminating legacy",
             ] {
@@ -273,7 +273,7 @@ mod tests {
         let (now, before) = shown.split_once(" after ").unwrap_or((shown, ""));
         let presence = match now.rsplit(' ').next() {
             Some("free") => FinalizerPresence::Absent,
-            Some("guarded") => FinalizerPresence::Guarded,
+            Some("in-progress") => FinalizerPresence::InProgress,
             Some("held") => FinalizerPresence::Held { tidy: true },
             Some("legacy") => FinalizerPresence::Held { tidy: false },
             other => panic!("{other:?}"),

@@ -241,11 +241,11 @@ where
     ) -> Result<Outcome, Failure> {
         let inner = carried.and_then(|carried| carried.state.clone());
         let progress = self.state.progress(&object);
-        let guarded = self.state.guard(&object).await;
-        let guarded = guarded.map_err(|error| {
+        let marked = self.state.mark_in_progress(&object).await;
+        let marked = marked.map_err(|error| {
             carry_failure(Failure::from(error), Action::Created, false, inner.clone())
         })?;
-        let Some(object) = guarded else {
+        let Some(object) = marked else {
             return Ok(Outcome::done());
         };
         if let FinalizerPresence::Held { .. } = self.state.finalizers.presence(&object)

@@ -195,10 +195,10 @@ where
                     }
                 }
                 NextStep::Add => {
-                    let Some(guarded) = state.guard(&object).await? else {
+                    let Some(marked) = state.mark_in_progress(&object).await? else {
                         return Ok(());
                     };
-                    object = guarded;
+                    object = marked;
                     observed.presence = state.finalizers.presence(&object);
                     if let FinalizerPresence::Held { .. } = observed.presence
                         && !is_cleaned_up(progress)
@@ -207,7 +207,7 @@ where
                         state.set_progress(&object, Progress::Held);
                         return self.resume(Cause::Added, object).await;
                     }
-                    return self.add_guarded(object).await;
+                    return self.add_in_progress(object).await;
                 }
                 NextStep::Resume => return self.resume(cause, object).await,
                 NextStep::Update => {
@@ -235,7 +235,7 @@ where
     }
 
     /// Adds an object that has the in-progress finalizer.
-    async fn add_guarded(&self, object: Arc<K>) -> Result<(), Failure> {
+    async fn add_in_progress(&self, object: Arc<K>) -> Result<(), Failure> {
         if self.is_wanted(|| Event::Added(Arc::clone(&object))) {
             fence::check()?;
             self.state.set_given(&object);

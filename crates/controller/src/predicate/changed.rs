@@ -8,8 +8,8 @@ use super::Predicate;
 /// Passes updates with another generation, other finalizers, or a new deletion mark. Rejects
 /// updates that only change the status, labels or other metadata.
 ///
-/// Passes all other events. Also resyncs, because an unchanged object is only dispatched again by
-/// its resync period or for a [`Mapper`](crate::Mapper).
+/// Passes all other events, also resyncs: an unchanged object is only dispatched again because its
+/// resync period has passed or because a [`Mapper`](crate::Mapper) returned its key.
 ///
 /// Passes all updates of objects without a generation, for example `ConfigMap`s.
 ///

@@ -2,8 +2,8 @@
 
 use super::Predicate;
 
-/// A watcher, a reconciler or a mapper that only receives events that pass a predicate. Made by
-/// their `filter`.
+/// A watcher, a reconciler or a mapper that only receives events that pass a predicate. The method
+/// `filter` of these traits creates it.
 ///
 /// The `filter` of a wrapper with a finalizer
 /// ([`OpinionatedReconciler::filter`](crate::OpinionatedReconciler::filter)) returns no `Filtered`:

@@ -52,19 +52,21 @@ impl ExponentialBackoff {
         .cap(Duration::from_secs(300))
         .jitter(0.1);
 
-    /// grafana-app-sdk's default: five retries, after 5, 10, 20, 40 and 80 seconds. After longer
+    /// The default of grafana-app-sdk: five retries, after 5, 10, 20, 40 and 80 seconds. After longer
     /// failures an object is not processed before its next event or resync.
     ///
     /// Source: grafana-app-sdk, `operator.DefaultRetryPolicy`, without its sixth retry, which its
     /// documentation does not mention.
     pub const GRAFANA: Self = Self::new(Duration::from_secs(5), 5);
 
-    /// consul-k8s's: five retries, the first after 5 ms.
+    /// The policy of consul-k8s: five retries, the first after 5 ms, each delay twice the previous
+    /// one.
     ///
     /// Source: consul-k8s, `helper/controller`, without its limit on the rate of all retries.
     pub const CONSUL: Self = Self::new(Duration::from_millis(5), 5);
 
-    /// `k8s_controller`'s: without end, 2^n seconds up to 256, uniform in the upper half.
+    /// The policy of `k8s_controller`: retries without end, after 2, 4, 8, … seconds, at most 256.
+    /// Each delay is random between half of that time and all of it.
     ///
     /// Source: `k8s_controller`, the default `error_action`.
     pub const K8S_CONTROLLER: Self = Self {
@@ -72,8 +74,8 @@ impl ExponentialBackoff {
         ..Self::forever(Duration::from_secs(2)).cap(Duration::from_secs(256))
     };
 
-    /// roperator's: without end, from 100 ms on with factor 1.5, at most ten minutes, plus or minus
-    /// a half.
+    /// The policy of roperator: retries without end, the first after 100 ms, each delay 1.5 times the
+    /// previous one, at most ten minutes, plus or minus a half.
     ///
     /// Source: roperator, `runner`, its backoff.
     pub const ROPERATOR: Self = Self {
@@ -82,7 +84,8 @@ impl ExponentialBackoff {
         ..Self::forever(Duration::from_millis(100)).cap(Duration::from_secs(600))
     };
 
-    /// client-go's and controller-runtime's: without end, from 5 ms up to 1000 s.
+    /// The policy of client-go and controller-runtime: retries without end, the first after 5 ms,
+    /// each delay twice the previous one, at most 1,000 seconds.
     ///
     /// Source: client-go, `DefaultTypedControllerRateLimiter`, its part for one item.
     pub const CLIENT_GO: Self =

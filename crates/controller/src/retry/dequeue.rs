@@ -16,14 +16,15 @@ use crate::{Action, ErasedObject, HandlerError, HandlerId};
 /// - It is called before a new event is dispatched, without a lock, once for each pending call of
 ///   the same uid: a failed call or a requeue. It is not called for a pending delete, and not for a
 ///   new delete, which cancels all other calls of its uid.
-/// - A failed call whose backoff runs stays pending, whatever the policy returns, if the event has
-///   the same generation: otherwise a handler that fails after a status write would retry without
-///   backoff. It gets the newest object. A resync that a mapper requested ends the backoff.
+/// - A failed call whose backoff runs stays pending if the event has the same generation, whatever
+///   the policy returns, and gets the newest object. Otherwise a handler that writes a status and
+///   then fails would be retried without backoff. A resync that a mapper requested ends the backoff.
 /// - A call of a handler whose [`Predicate`](crate::Predicate) rejects the event is kept without
 ///   calling the policy.
-/// - A kept call is made when it is due, at most one for each handler and action. It gets the
-///   newest object, even if the call for the event had that object already, and the attempt and
-///   state of its own request. The call for the event gets the number of failures, and no state.
+/// - A kept call is made when it is due, in addition to the call for the new event: at most one for
+///   each handler and action. It gets the newest object, even if the call for the event had that
+///   object already, and keeps its own attempt number and state. The call for the event continues the
+///   attempt number, and gets no state.
 /// - If the policy panics, the pending call is dropped, as by default.
 ///
 /// *Required.* It returns immediately.

@@ -85,8 +85,7 @@ impl Groups {
         self.empty.push_back(group);
     }
 
-    /// Removes the groups that have been without lanes longest, except [`MAX_EMPTY`](Self::MAX_EMPTY) of
-    /// them.
+    /// Removes groups without lanes, oldest first, until [`MAX_EMPTY`](Self::MAX_EMPTY) are left.
     pub(super) fn trim(&mut self) {
         while self.empty.len() > Self::MAX_EMPTY
             && let Some(oldest) = self.empty.pop_front()

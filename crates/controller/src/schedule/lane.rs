@@ -50,8 +50,8 @@ pub(crate) trait ScheduleItem {
     /// Whether both have the same uid. Compares the addresses first, because they are usually
     /// equal, and reading the uid may access uncached memory.
     fn is_same_object(&self, other: &impl ScheduleItem) -> bool {
-        let (own, its) = (self.address(), other.address());
-        (own.is_some() && own == its) || self.uid() == other.uid()
+        let (own, others) = (self.address(), other.address());
+        (own.is_some() && own == others) || self.uid() == other.uid()
     }
 
     /// The reference count of the object, which a worker changes first. Reading it prefetches it.
@@ -60,12 +60,13 @@ pub(crate) trait ScheduleItem {
     }
 }
 
-/// An event of the lane's object.
+/// An event that is offered to the schedule. It waits in its lane until a worker takes it.
 #[derive(Debug)]
 pub(crate) struct Offer<E> {
     pub(crate) priority: Priority,
 
-    /// Whether the pending calls were checked against this event. Later pending calls are its own.
+    /// Whether the pending calls were checked against this event. Calls that became pending later
+    /// follow from this event itself.
     pub(crate) pendings_checked: bool,
 
     pub(crate) event: E,
@@ -126,6 +127,7 @@ pub(super) struct Lane<E> {
     pendings_checked: bool,
     backlog: Option<Box<Backlog<E>>>,
 
+    /// Its pending calls.
     slots: SmallList,
     /// Whether one of the pending calls is due. Stored here, because it is read often.
     due: bool,
@@ -234,10 +236,10 @@ impl<E: ScheduleItem> Lane<E> {
     }
 
     /// The priority of the lane, if it has work now.
-    pub(super) fn urgency(&self) -> Option<Priority> {
+    pub(super) fn current_priority(&self) -> Option<Priority> {
         let event = self.first.as_ref().map(|_| match &self.backlog {
             Some(backlog) => backlog
-                .urgency()
+                .highest_priority()
                 .map_or(self.priority, |it| it.min(self.priority)),
             None => self.priority,
         });
@@ -273,9 +275,9 @@ impl<E: ScheduleItem> Lane<E> {
         self.put_first(offer);
     }
 
-    /// Coalesces `offer` into the newest undispatched event of the same object, as `coalesce` decides. The
-    /// merged event has the higher priority of the two. Moves obsolete events into `dropped`.
-    /// Returns the offer if it has to be queued separately.
+    /// Coalesces `offer` into the newest undispatched event of the same object, as `coalesce`
+    /// decides. The merged event has the higher priority of the two. Moves obsolete events into
+    /// `dropped`. Returns the offer if it has to be queued separately.
     pub(super) fn coalesce(
         &mut self,
         offer: Offer<E>,
@@ -286,8 +288,8 @@ impl<E: ScheduleItem> Lane<E> {
             let last = backlog.events.back_mut()?;
             Some((&mut last.event, &mut last.priority, &mut backlog.priorities))
         });
-        let (last, urgency, priorities) = match (backlog, &mut self.first) {
-            (Some((last, urgency, priorities)), _) => (last, urgency, Some(priorities)),
+        let (last, last_priority, priorities) = match (backlog, &mut self.first) {
+            (Some((last, last_priority, priorities)), _) => (last, last_priority, Some(priorities)),
             (None, Some(first)) => (first, &mut self.priority, None),
             (None, None) => return Some(offer),
         };
@@ -298,12 +300,12 @@ impl<E: ScheduleItem> Lane<E> {
         match coalesce(last, offer.event) {
             Coalesced::Separate(event) => return Some(Offer { event, ..offer }),
             Coalesced::Merged => {
-                let highest = priority.min(*urgency);
+                let highest = priority.min(*last_priority);
                 if let Some(priorities) = priorities {
-                    priorities[*urgency as usize] -= 1;
+                    priorities[*last_priority as usize] -= 1;
                     priorities[highest as usize] += 1;
                 }
-                *urgency = highest;
+                *last_priority = highest;
             }
             Coalesced::Cancelled => dropped.extend(self.pop_newest()),
         }
@@ -371,8 +373,8 @@ impl<E: ScheduleItem> Lane<E> {
             .filter(|slot| due(slot))
             .map(|slot| slot.pending.due)
             .min()?;
-        let its = |slot: &PendingSlot<P>| due(slot) && slot.pending.due == first;
-        let slot = self.slots.take(&mut later.slots, its);
+        let wanted = |slot: &PendingSlot<P>| due(slot) && slot.pending.due == first;
+        let slot = self.slots.take(&mut later.slots, wanted);
         self.update_due(later);
         slot.map(|slot| slot.pending)
     }
@@ -403,8 +405,8 @@ impl<E: ScheduleItem> Lane<E> {
 
     /// Marks the call of `timer` as due.
     pub(super) fn come_due<P>(&mut self, later: &mut PendingCalls<P>, timer: TimerKey) {
-        let its = |slot: &PendingSlot<P>| slot.when == TimerState::Waiting(timer);
-        let due = self.slots.find_mut(&mut later.slots, its);
+        let wanted = |slot: &PendingSlot<P>| slot.when == TimerState::Waiting(timer);
+        let due = self.slots.find_mut(&mut later.slots, wanted);
         if let Some(slot) = due {
             slot.when = TimerState::Due;
             self.due = true;
@@ -450,7 +452,7 @@ impl<E: ScheduleItem> Lane<E> {
 // === impl Backlog ===
 
 impl<E> Backlog<E> {
-    fn urgency(&self) -> Option<Priority> {
+    fn highest_priority(&self) -> Option<Priority> {
         let mut priorities = Priority::ALL.into_iter();
         priorities.find(|priority| self.priorities[*priority as usize] > 0)
     }

@@ -28,14 +28,14 @@ pub(super) struct Lanes<E> {
     groups: Groups,
 }
 
-/// The group and the name of a lane, and the lane, if it exists.
+/// The group and the name of a lane, and probably the lane.
 #[derive(Debug)]
 pub(super) struct LocatedLane {
     name: Arc<str>,
     group: GroupId,
     hash: u32,
-    /// A lane with this hash. Usually the right one; verified before use.
-    pub(super) lane: Option<LaneId>,
+    /// A lane with this hash: usually the wanted one, which is verified before use.
+    pub(super) likely: Option<LaneId>,
 }
 
 // === impl Lanes ===
@@ -49,13 +49,13 @@ impl<E: ScheduleItem> Lanes<E> {
             hash: self.hash(group, &name),
             name,
             group,
-            lane: None,
+            likely: None,
         }
     }
 
     /// Notes a lane with the hash of `located`, which may be another lane.
     pub(super) fn note_likely(&self, located: &mut LocatedLane) {
-        located.lane = self.index.find(located.hash, |_| true);
+        located.likely = self.index.find(located.hash, |_| true);
     }
 
     /// Returns the lane of `located`, which is created if necessary.
@@ -64,14 +64,14 @@ impl<E: ScheduleItem> Lanes<E> {
             name,
             group,
             hash,
-            lane: likely,
+            likely,
         } = located;
-        let its = |id: LaneId| {
+        let is_same = |id: LaneId| {
             let lane = self.slab.get(id);
             lane.is_some_and(|lane| lane.group == group && lane.name == name)
         };
         // An event of the same batch may have created or removed the lane.
-        let known = (likely.filter(|id| its(*id))).or_else(|| self.index.find(hash, its));
+        let known = (likely.filter(|id| is_same(*id))).or_else(|| self.index.find(hash, is_same));
         known.unwrap_or_else(|| {
             self.groups.enter(group);
             let id = self.slab.insert(Lane::new(name, hash, group));

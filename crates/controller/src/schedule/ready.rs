@@ -41,7 +41,7 @@ pub(crate) enum Priority {
 
 /// The queue of ready lanes.
 #[derive(Debug, Default)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyQueue {
     rings: [Ring; Priority::ALL.len()],
 
     /// The lanes of each group, by the key of the group.
@@ -104,9 +104,9 @@ impl Priority {
     };
 }
 
-// === impl Ready ===
+// === impl ReadyQueue ===
 
-impl Ready {
+impl ReadyQueue {
     /// Adds `lane` after all others of its priority and group. A group without lanes becomes `open`
     /// or closed.
     pub(crate) fn push(&mut self, lane: LaneId, priority: Priority, group: GroupId, open: bool) {
@@ -134,7 +134,7 @@ impl Ready {
         } else {
             queue.front = Some(lane);
             if !closed {
-                self.join(group, priority);
+                self.join_ring(group, priority);
             }
         }
         if !closed {
@@ -161,7 +161,7 @@ impl Ready {
             return;
         }
         if queue.front.is_none() {
-            self.part(group, priority);
+            self.leave_ring(group, priority);
         }
         self.len -= 1;
     }
@@ -178,8 +178,8 @@ impl Ready {
         let (queues, len) = (lanes.queues, lanes.len as usize);
         for (priority, queue) in Priority::ALL.into_iter().zip(queues) {
             match (queue.front, open) {
-                (Some(_), true) => self.join(group, priority),
-                (Some(_), false) => self.part(group, priority),
+                (Some(_), true) => self.join_ring(group, priority),
+                (Some(_), false) => self.leave_ring(group, priority),
                 (None, _) => {}
             }
         }
@@ -229,14 +229,14 @@ impl Ready {
         let lane = self.queue(group, priority).front?;
         self.remove(lane, priority, group);
         if self.queue(group, priority).front.is_some() {
-            self.part(group, priority);
-            self.join(group, priority);
+            self.leave_ring(group, priority);
+            self.join_ring(group, priority);
         }
         Some(lane)
     }
 
     /// Adds `group` to the end of the ring of this priority.
-    fn join(&mut self, group: GroupId, priority: Priority) {
+    fn join_ring(&mut self, group: GroupId, priority: Priority) {
         let previous = self.rings[priority as usize].back.replace(group);
         match previous {
             Some(previous) => self.queue(previous, priority).link.next = Some(group),
@@ -247,7 +247,7 @@ impl Ready {
     }
 
     /// Removes `group` from the ring of this priority.
-    fn part(&mut self, group: GroupId, priority: Priority) {
+    fn leave_ring(&mut self, group: GroupId, priority: Priority) {
         let Link { previous, next } = std::mem::take(&mut self.queue(group, priority).link);
         match previous {
             Some(previous) => self.queue(previous, priority).link.next = next,
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn an_empty_group_has_no_turn() {
-        let mut ready = Ready::default();
+        let mut ready = ReadyQueue::default();
         let (group, lane) = (SlabKey::at(7), SlabKey::at(0));
         for _ in 0..100 {
             ready.push(lane, Priority::Live, group, true);
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_next_lanes_are_known_in_advance() {
-        let mut ready = Ready::default();
+        let mut ready = ReadyQueue::default();
         ready.push(SlabKey::at(99), Priority::Resync, SlabKey::at(9), true);
         for at in 0..12 {
             ready.push(SlabKey::at(at), Priority::Live, SlabKey::at(at % 3), true);
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_closed_group_has_no_turn_and_keeps_its_order() {
-        let mut ready = Ready::default();
+        let mut ready = ReadyQueue::default();
         let (shop, web) = (SlabKey::at(0), SlabKey::at(1));
         let lane = SlabKey::at;
         ready.push(lane(0), Priority::Live, shop, false);
@@ -371,7 +371,7 @@ mod tests {
     /// Runs `script`, where `a12` is lane 12 of group a, and then pops until none is left.
     #[track_caller]
     fn check(script: &str, popped: &str) {
-        let mut ready = Ready::default();
+        let mut ready = ReadyQueue::default();
         let mut names = HashMap::new();
         for step in script.split(", ") {
             let (verb, name) = step.split_once(' ').expect("a verb and a lane");

@@ -1,4 +1,4 @@
-//! A slab: values by small numbers, whose memory grows and shrinks by chunks.
+//! A slab: values by small keys, whose memory grows and shrinks by chunks.
 //!
 //! Values are stored in chunks. So growing never moves values, and empty chunks are freed. The
 //! crate `slab` guarantees neither: it is one `Vec`, which moves all of a million lanes under the
@@ -47,7 +47,7 @@ impl SlabKey {
     /// The key of the entry at `index`.
     pub(super) fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
-        Self(number.expect("fewer than four thousand million objects have work"))
+        Self(number.expect("fewer than 2^32 objects have work"))
     }
 
     /// The index of its entry.
@@ -96,12 +96,12 @@ impl<T> Slab<T> {
     }
 
     /// Removes and returns the value with this key.
-    pub(super) fn remove(&mut self, number: SlabKey) -> Option<T> {
-        let (at, place) = Self::split(number);
+    pub(super) fn remove(&mut self, key: SlabKey) -> Option<T> {
+        let (at, place) = Self::split(key);
         let chunk = self.chunks.get_mut(at)?;
         let free = SlabEntry::Free(chunk.free);
         let SlabEntry::Taken(value) = std::mem::replace(chunk.entries.get_mut(place)?, free) else {
-            unreachable!("a number is given back once");
+            unreachable!("a value is removed once");
         };
         chunk.free = Some(SlabKey::at(place));
         if chunk.used as usize == Self::CHUNK {
@@ -121,8 +121,8 @@ impl<T> Slab<T> {
     }
 
     /// The value with this key, if it exists.
-    pub(super) fn get(&self, number: SlabKey) -> Option<&T> {
-        let (at, place) = Self::split(number);
+    pub(super) fn get(&self, key: SlabKey) -> Option<&T> {
+        let (at, place) = Self::split(key);
         match self.chunks.get(at)?.entries.get(place)? {
             SlabEntry::Taken(value) => Some(value),
             SlabEntry::Free(_) => None,
@@ -146,8 +146,8 @@ impl<T> Slab<T> {
         })
     }
 
-    const fn split(number: SlabKey) -> (usize, usize) {
-        (number.index() / Self::CHUNK, number.index() % Self::CHUNK)
+    const fn split(key: SlabKey) -> (usize, usize) {
+        (key.index() / Self::CHUNK, key.index() % Self::CHUNK)
     }
 }
 
@@ -164,21 +164,21 @@ impl<T> Default for Slab<T> {
 impl<T> Index<SlabKey> for Slab<T> {
     type Output = T;
 
-    fn index(&self, number: SlabKey) -> &T {
-        let (at, place) = Self::split(number);
+    fn index(&self, key: SlabKey) -> &T {
+        let (at, place) = Self::split(key);
         match &self.chunks[at].entries[place] {
             SlabEntry::Taken(value) => value,
-            SlabEntry::Free(_) => unreachable!("a number is used while its value is there"),
+            SlabEntry::Free(_) => unreachable!("a key is used while its value exists"),
         }
     }
 }
 
 impl<T> IndexMut<SlabKey> for Slab<T> {
-    fn index_mut(&mut self, number: SlabKey) -> &mut T {
-        let (at, place) = Self::split(number);
+    fn index_mut(&mut self, key: SlabKey) -> &mut T {
+        let (at, place) = Self::split(key);
         match &mut self.chunks[at].entries[place] {
             SlabEntry::Taken(value) => value,
-            SlabEntry::Free(_) => unreachable!("a number is used while its value is there"),
+            SlabEntry::Free(_) => unreachable!("a key is used while its value exists"),
         }
     }
 }
@@ -203,26 +203,26 @@ mod tests {
     #[test]
     fn a_value_is_stored_until_it_is_removed() {
         let mut slab = Slab::default();
-        let numbers: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
-        for (value, number) in numbers.iter().enumerate() {
-            assert_eq!(slab[*number], value);
+        let keys: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
+        for (value, key) in keys.iter().enumerate() {
+            assert_eq!(slab[*key], value);
         }
-        for (value, number) in numbers.iter().enumerate().filter(|(at, _)| at % 3 > 0) {
-            assert_eq!(slab.remove(*number), Some(value));
+        for (value, key) in keys.iter().enumerate().filter(|(at, _)| at % 3 > 0) {
+            assert_eq!(slab.remove(*key), Some(value));
         }
         let left: Vec<_> = slab.iter().map(|(_, value)| *value).collect();
         assert_eq!(left, (0..1_000).step_by(3).collect::<Vec<_>>());
         assert_eq!(slab.len(), left.len());
-        assert!((slab.iter()).all(|(number, value)| slab.get(number) == Some(value)));
-        assert!((slab.iter()).all(|(number, value)| numbers[*value] == number));
+        assert!((slab.iter()).all(|(key, value)| slab.get(key) == Some(value)));
+        assert!((slab.iter()).all(|(key, value)| keys[*value] == key));
     }
 
     #[test]
-    fn a_released_number_is_reused() {
+    fn a_released_key_is_reused() {
         let mut slab = Slab::default();
-        let numbers: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
-        for number in &numbers[..500] {
-            slab.remove(*number);
+        let keys: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
+        for key in &keys[..500] {
+            slab.remove(*key);
         }
         for value in 0..500 {
             assert!(slab.insert(value).index() < 1_000);
@@ -234,9 +234,9 @@ mod tests {
     fn an_empty_slab_keeps_one_chunk() {
         let mut slab = Slab::default();
         for round in 0..3 {
-            let numbers: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
-            for number in numbers {
-                slab.remove(number);
+            let keys: Vec<_> = (0..1_000).map(|value| slab.insert(value)).collect();
+            for key in keys {
+                slab.remove(key);
             }
             let capacity: usize = slab.chunks.iter().map(|it| it.entries.capacity()).sum();
             assert_eq!(capacity, Slab::<i32>::CHUNK, "round {round}");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_optional_number_has_the_size_of_a_number() {
+    fn an_optional_key_has_the_size_of_a_key() {
         assert_eq!(size_of::<Option<SlabKey>>(), 4);
     }
 }

@@ -1,11 +1,11 @@
 //! A list of few values: four bytes while it is empty, and a slab entry for each value.
 //!
-//! Not a `smallvec`: inline it makes each lane larger by one value (a pending call has 104 bytes; a
-//! lane with its event has 112, and most lanes have no pending call, so a waiting key would take
-//! 233 bytes instead of 129), and on the heap each value is
-//! a separate allocation. A million small allocations that are freed at about the same time make
-//! some allocators merge them all at once, while all workers wait. `tests/counted.rs` bounds the
-//! memory of a waiting and of a pending call.
+//! Why not a `smallvec`: with an inline value, each lane is larger by one value, although most lanes
+//! have no pending call. (A pending call has 104 bytes and a lane with its event 112, so that a
+//! queued object would take 233 bytes instead of 129.) Without one, each value is a separate
+//! allocation. A million small allocations that are freed at about the same time make some
+//! allocators merge them all at once, while all workers wait. `tests/counted.rs` bounds the memory
+//! of a queued object and of a pending call.
 
 use super::slab::{Slab, SlabKey};
 

@@ -423,7 +423,7 @@ async fn a_handler_without_an_informer_is_an_error_that_names_the_closest_kind()
         .expect_err("nothing would call it");
     assert_eq!(
         ended.to_string(),
-        r#"the kind "confgis" has handlers and no informer (did you mean "configs"?)"#
+        r#"the kind "confgis" has handlers and no informer (did you mean "configs"?); add its informer before the run"#
     );
 
     let running = Rig::new(quiet()).start_empty().await;

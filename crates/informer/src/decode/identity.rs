@@ -50,13 +50,9 @@ pub(super) struct IdentityMeta<'a> {
 
 impl From<&BorrowedIdentity<'_>> for Identity {
     fn from(borrowed: &BorrowedIdentity<'_>) -> Self {
-        let key = ObjectKey::new(borrowed.name());
         Self {
-            key: match borrowed.namespace() {
-                Some(namespace) => key.within(namespace),
-                None => key,
-            },
-            uid: borrowed.uid().map(Uid::from),
+            key: borrowed.key(),
+            uid: Uid::of(borrowed),
             resource_version: borrowed.resource_version().map(str::to_owned),
         }
     }

@@ -11,7 +11,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
-    pub(crate) kind: Cow<'a, str>,
+    pub(crate) event_type: Cow<'a, str>,
 
     /// The object as raw JSON.
     pub(crate) object: &'a [u8],
@@ -26,9 +26,9 @@ impl<'a> Line<'a> {
         br#"{"type":"MODIFIED","object":"#,
     ];
 
-    /// Returns the object of an `ADDED` or `MODIFIED` line without a search for its end: it must be
-    /// the rest of the line, which the decoder checks. `None` for other lines, and for lines in
-    /// another format.
+    /// Returns the object of an `ADDED` or `MODIFIED` line, without searching for the end of the
+    /// object: the object is the rest of the line, which the decoder verifies. `None` for other
+    /// lines, and for lines in another format.
     pub(crate) fn added_or_modified(line: &'a [u8]) -> Option<&'a [u8]> {
         let object = Self::PREFIXES
             .iter()
@@ -47,10 +47,10 @@ impl<'a> Line<'a> {
         if !fields.enter() {
             return Err(fields.malformed());
         }
-        let (mut kind, mut object) = (None, None);
+        let (mut event_type, mut object) = (None, None);
         while let Some(name) = fields.next()? {
             match &*name {
-                b"type" => kind = text(fields.value()?, "type")?,
+                b"type" => event_type = text(fields.value()?, "type")?,
                 b"object" => object = Some(fields.value()?),
                 _ => _ = fields.value()?,
             }
@@ -60,7 +60,7 @@ impl<'a> Line<'a> {
         }
         let missing = |field: &str| shape("event", &format!("missing field `{field}`"));
         Ok(Self {
-            kind: kind.ok_or_else(|| missing("type"))?,
+            event_type: event_type.ok_or_else(|| missing("type"))?,
             object: object.ok_or_else(|| missing("object"))?,
         })
     }
@@ -117,7 +117,11 @@ mod tests {
     #[track_caller]
     fn check(line: &str, expected: &str) {
         let result = match Line::read(line.as_bytes()) {
-            Ok(line) => format!("{} {}", line.kind, String::from_utf8_lossy(line.object)),
+            Ok(line) => format!(
+                "{} {}",
+                line.event_type,
+                String::from_utf8_lossy(line.object)
+            ),
             Err(error) => error.to_string(),
         };
         assert_eq!(result, expected, "{line}");

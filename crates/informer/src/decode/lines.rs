@@ -18,6 +18,7 @@ pub(crate) struct Lines {
     /// Complete lines that were not taken yet, with their newlines.
     chunk: Bytes,
 
+    /// The maximum length of a line in bytes.
     longest: usize,
 }
 

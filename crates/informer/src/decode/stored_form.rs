@@ -64,13 +64,13 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K
                 expected: "missing field `name`".to_owned(),
             }),
         };
-        let pruned = decoder.pruned(raw)?;
-        let object = decoder.decode(&pruned);
+        let trimmed = decoder.trimmed(raw)?;
+        let object = decoder.decode(&trimmed);
         let object = named(object.map_err(|error| error.in_received(raw.json))?)?;
         if decoder.keep_decoded {
             return Ok(IncomingObject::from(object));
         }
-        let raw_object = RawObject::new(pruned, Arc::clone(decoder));
+        let raw_object = RawObject::new(trimmed, Arc::clone(decoder));
         Ok(IncomingObject {
             object: Some(object),
             lazy: LazyObject::from_erased(Arc::new(raw_object)),
@@ -83,7 +83,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for R
         decoder: &Arc<Decoder<K>>,
         raw: RawJson<'_>,
     ) -> Result<IncomingObject<Self>, DecodeError> {
-        let raw_object = Self::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        let raw_object = Self::new(decoder.trimmed(raw)?, Arc::clone(decoder));
         Ok(IncomingObject::from(raw_object))
     }
 }

@@ -1,17 +1,17 @@
 //! `Trim`: fields that are removed before an object is kept. *(pure)*
 //!
-//! They are cut out of the JSON (`prune`) before it is decoded or kept. In real Pods the managed
-//! fields are a third of the bytes.
+//! They are cut out of the JSON (`trimmed_json`) before it is decoded or kept. In real Pods the
+//! managed fields are a third of the bytes.
 //!
 //! This module also adds `apiVersion` and `kind` to items of lists of built-in kinds, which lack
 //! them, so that each `DynamicObject` has its types.
 
-mod prune;
+mod trimmed_json;
 mod type_meta;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::prune::Pruned;
+pub(crate) use self::trimmed_json::TrimmedJson;
 use self::type_meta::WithTypeMeta;
 use super::{DecodeError, RawJson};
 
@@ -98,10 +98,10 @@ impl Trim {
         matches!(node, Node::Dropped)
     }
 
-    /// Cuts the removed fields out of an object, which must have the kind `kind` if it has a kind.
-    pub(super) fn prune(&self, raw: RawJson<'_>, kind: &str) -> Result<Pruned, DecodeError> {
-        let (head, cuts) = prune::prune(raw, &self.root)?;
-        Pruned::new(raw.json, &cuts, &head.meta(kind)?)
+    /// Cuts the trimmed fields out of an object, which must have the kind `kind` if it has a kind.
+    pub(super) fn apply(&self, raw: RawJson<'_>, kind: &str) -> Result<TrimmedJson, DecodeError> {
+        let (head, cuts) = trimmed_json::find_cuts(raw, &self.root)?;
+        TrimmedJson::new(raw.json, &cuts, &head.meta(kind)?)
     }
 }
 
@@ -200,22 +200,22 @@ mod tests {
             .field(["status"])
             .field(["spec", "nodeName"]);
         let raw = RawJson::of(POD.as_bytes());
-        let pruned = trim.prune(raw, "Pod").expect("an object");
-        let pruned = pruned.json();
-        let pod: Pod = serde_json::from_str(pruned).expect("a pod");
+        let trimmed = trim.apply(raw, "Pod").expect("an object");
+        let trimmed = trimmed.json();
+        let pod: Pod = serde_json::from_str(trimmed).expect("a pod");
         assert_eq!(pod, decode::<Pod>(&trim));
         assert!(
-            !pruned.contains("kubelet") && !pruned.contains("Running"),
-            "{pruned}"
+            !trimmed.contains("kubelet") && !trimmed.contains("Running"),
+            "{trimmed}"
         );
     }
 
     fn decode<T: serde::de::DeserializeOwned>(trim: &Trim) -> T {
         let types = TypeMeta::new("v1", "Pod");
-        let pruned = trim
-            .prune(RawJson::of(POD.as_bytes()), "Pod")
+        let trimmed = trim
+            .apply(RawJson::of(POD.as_bytes()), "Pod")
             .expect("an object");
-        let mut reader = serde_json::Deserializer::from_str(pruned.json());
+        let mut reader = serde_json::Deserializer::from_str(trimmed.json());
         T::deserialize(types.with_type_meta(&mut reader)).expect("a pod")
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use super::{
     Informer, InformerId, Shared,
     progress::ListProgress,
-    run::{ErasedSource, Ingest},
+    run::{ErasedSource, SourceAndWriter},
     shared_run::SharedRun,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Builds an [`Informer`].
-#[must_use = "`build` makes the informer"]
+#[must_use = "a builder does nothing until it is built"]
 pub struct InformerBuilder<K: Stored> {
     resource: Arc<str>,
     source: Box<dyn ErasedSource<K>>,
@@ -54,7 +54,7 @@ impl<K: Stored> InformerBuilder<K> {
         }
     }
 
-    /// Maintains `index`, so that [`Store::by`] can read by it.
+    /// Declares `index`: the informer updates it with each change, and [`Store::by`] reads it.
     pub fn index<V>(mut self, index: &Index<K, V>) -> Self
     where
         V: Clone + Eq + Hash + Send + Sync + 'static,
@@ -106,7 +106,7 @@ impl<K: Stored> InformerBuilder<K> {
                 active_run: SharedRun::new(),
                 users: Arc::default(),
                 relist: Notify::new(),
-                ingest: Mutex::new(Ingest {
+                source_and_writer: Mutex::new(SourceAndWriter {
                     source: self.source,
                     writer: Writer::new(store.clone()),
                 }),

@@ -24,8 +24,9 @@ pub(super) trait ErasedSource<K: Stored>: Send {
 
 type SourceRun<'s> = Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send + 's>>;
 
-/// The source and the writer. Used by one run at a time, and kept for the next run.
-pub(super) struct Ingest<K: Stored> {
+/// The source of an informer and the writer of its store. One run at a time uses them, and they are
+/// kept for the next run.
+pub(super) struct SourceAndWriter<K: Stored> {
     pub(super) source: Box<dyn ErasedSource<K>>,
 
     /// Kept between runs, because it numbers the lists that marked the objects of the store.
@@ -36,6 +37,7 @@ pub(super) struct Ingest<K: Stored> {
 /// larger channel only saves task switches.
 const CHANGE_BUFFER: usize = 4;
 
+/// One run of an informer.
 struct Run<'r, K: Stored> {
     shared: &'r Shared<K>,
     writer: &'r mut Writer<K>,
@@ -63,8 +65,8 @@ struct Run<'r, K: Stored> {
 /// Runs the informer until it fails. Dropping the future stops it.
 pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
     // The previous run may not have been dropped yet.
-    let mut ingest = shared.ingest.lock().await;
-    let Ingest { source, writer } = &mut *ingest;
+    let mut source_and_writer = shared.source_and_writer.lock().await;
+    let SourceAndWriter { source, writer } = &mut *source_and_writer;
     shared.instruments.correct(shared.store.len());
     let run = Run {
         shared: &shared,
@@ -78,7 +80,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         resync: None,
     };
     let span = trace::informer(&shared.resource);
-    let run = run.follow(&mut **source).instrument(span);
+    let run = run.run_source(&mut **source).instrument(span);
     let resource = Arc::clone(&shared.resource);
     match AssertUnwindSafe(run).catch_unwind().await {
         Ok(source) => InformerError::Source {
@@ -95,7 +97,8 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
 // === impl Run ===
 
 impl<K: Stored> Run<'_, K> {
-    async fn follow(mut self, source: &mut dyn ErasedSource<K>) -> WatchError {
+    /// Runs `source`, and restarts it for each requested relist. Returns the error of the source.
+    async fn run_source(mut self, source: &mut dyn ErasedSource<K>) -> WatchError {
         let shared = self.shared;
         shared.status.send_modify(InformerStatus::start);
         // A run begins with a list, so earlier requests are obsolete.
@@ -112,7 +115,7 @@ impl<K: Stored> Run<'_, K> {
             // Changes that the source sent before the restart precede the list.
             drop(source);
             while let Ok(change) = changes.try_recv() {
-                self.change(change).await;
+                self.apply_change(change).await;
             }
             tracing::info!(resource = %shared.resource, "relist requested, listing");
             shared.instruments.restarted("requested");
@@ -137,7 +140,7 @@ impl<K: Stored> Run<'_, K> {
                     self.replay_to_new().await;
                 }
                 Some(change) = changes.recv() => {
-                    self.changes(change, changes).await;
+                    self.apply_changes(change, changes).await;
                     // Requests and changes alternate.
                     if self.publisher.requested().now_or_never().is_some() {
                         self.deliver_requested().await;
@@ -163,10 +166,10 @@ impl<K: Stored> Run<'_, K> {
 
     /// Applies `first` and the changes that wait, at most [`CHANGE_BUFFER`], because the source waits
     /// meanwhile.
-    async fn changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
+    async fn apply_changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
         let mut next = Some(first);
         while let Some(change) = next {
-            self.change(change).await;
+            self.apply_change(change).await;
             next = others.try_recv().ok();
         }
     }
@@ -188,7 +191,8 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    async fn change(&mut self, change: Change<K>) {
+    /// Applies one change of the source, and publishes the resulting events.
+    async fn apply_change(&mut self, change: Change<K>) {
         self.note_progress(&change);
         let Shared {
             status,
@@ -206,7 +210,7 @@ impl<K: Stored> Run<'_, K> {
                     status.undecodable.clear();
                 });
             }
-            Change::ListEnded { resource_version } => self.listed(resource_version).await,
+            Change::ListEnded { resource_version } => self.end_list(resource_version).await,
             Change::Applied(incoming) => {
                 let object = &incoming.lazy;
                 let was_undecodable = status.send_if_modified(|status| {
@@ -271,7 +275,7 @@ impl<K: Stored> Run<'_, K> {
     }
 
     /// Ends a list: removes the objects that it did not show.
-    async fn listed(&mut self, resource_version: Option<String>) {
+    async fn end_list(&mut self, resource_version: Option<String>) {
         let shared = self.shared;
         for key in self.writer.unmarked() {
             let changed = self.writer.sweep(&key);
@@ -325,9 +329,9 @@ impl<K: Stored> Run<'_, K> {
         for mut subscriber in new_subscribers.take_all() {
             let synced = status.borrow().synced;
             // Clones of the store's keys, which share their memory.
-            let there = store.entries().into_iter();
-            let there = there.filter_map(|(key, lazy)| {
-                let (object, lazy) = lazy.open()?;
+            let stored = store.entries().into_iter();
+            let added = stored.filter_map(|(key, lazy)| {
+                let (object, lazy) = lazy.into_decoded()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
                 Some(EventEnvelope {
@@ -336,7 +340,7 @@ impl<K: Stored> Run<'_, K> {
                 })
             });
             let last = || EventEnvelope::synced(store.epoch());
-            let mut all = there.chain(synced.then(last));
+            let mut all = added.chain(synced.then(last));
             let mut batch = Vec::new();
             loop {
                 batch.extend(all.by_ref().take(subscriber.batch_size()));
@@ -383,7 +387,7 @@ impl<K: Stored> Run<'_, K> {
             store, resource, ..
         } = self.shared;
         let current = |key: &ObjectKey| {
-            let envelope = current(resource, store, key)?;
+            let envelope = resync_envelope(resource, store, key)?;
             Some(EventEnvelope {
                 requested: true,
                 ..envelope
@@ -408,7 +412,7 @@ impl<K: Stored> Run<'_, K> {
             schedule.begin(began.elapsed(), |wanted| shared.store.keys_where(wanted));
             return;
         };
-        if let Some(envelope) = current(&shared.resource, &shared.store, &key) {
+        if let Some(envelope) = resync_envelope(&shared.resource, &shared.store, &key) {
             shared.instruments.changed(ChangeType::Resynced);
             self.publish(envelope).await;
         }
@@ -430,13 +434,13 @@ impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
     }
 }
 
-/// The resync of the stored object with `key`.
-fn current<K: Stored>(
+/// The envelope that resyncs the stored object with `key`.
+fn resync_envelope<K: Stored>(
     resource: &str,
     store: &Store<K>,
     key: &ObjectKey,
 ) -> Option<EventEnvelope<K>> {
-    let (object, lazy) = store.get_lazy(key)?.open()?;
+    let (object, lazy) = store.get_lazy(key)?.into_decoded()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
     let epoch = store.epoch();

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 /// Interned namespace names: all keys of one namespace share one string.
 ///
-/// A name that no key uses is removed when the set next grows beyond its limit.
+/// Names that no key uses are removed when the set grows beyond its limit.
 #[derive(Default)]
 pub(crate) struct Namespaces {
     names: Mutex<Names>,
@@ -60,8 +60,8 @@ mod tests {
         assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
     }
 
-    /// Each time that all names are looked at, as many have come since as are in use, so that a new
-    /// name costs constant time on average.
+    /// Removing unused names reads all names. It happens only after as many names were added as are
+    /// in use, so that a new name costs constant time on average.
     #[test]
     fn unused_names_are_removed_when_the_number_of_names_has_doubled() {
         let namespaces = Namespaces::default();

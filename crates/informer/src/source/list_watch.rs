@@ -35,7 +35,7 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// becomes equal to it, and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers
 /// are not compared.
 ///
-/// *Not guaranteed.* Every state of an object.
+/// *Not guaranteed.* That every state of an object is reported.
 ///
 /// An [`Api`] alone is a source with these default settings:
 ///
@@ -49,7 +49,7 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// | silence that ends a watch, without an event or bookmark | 3 minutes: the server sends a bookmark each minute |
 /// | silence that breaks a list | 30 seconds |
 /// | longest time for one page, or for a streamed list | 5 minutes |
-/// | longest wait that a server can demand | 5 minutes |
+/// | longest wait that a server can demand (`Retry-After`) | 5 minutes |
 /// | longest line of a watch, longest object of a list | 256 MiB |
 /// | stored form | JSON, and decoded while a handler processes the object or it is read often |
 /// | threads that decode a long list | those of the runtime, at most 4 |
@@ -75,12 +75,14 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// # Memory and decoding
 ///
 /// A decoded object is as large as its type, even if its fields are not used: a `Pod` of
-/// `k8s-openapi` takes five times the memory of its JSON. Therefore each object is decoded on
+/// `k8s-openapi` takes six times the memory of its JSON. Therefore each object is decoded on
 /// arrival, for the subscribers, and then kept as JSON. A read of the store decodes it again, and
-/// caches it ([`decode_cache`](Self::decode_cache)). [`decoded`](Self::decoded) keeps all objects decoded, [`raw`](Self::raw) decodes no object before it is read, and
-/// [`metadata`](Self::metadata) requests only metadata. You can also use a type of your own that
-/// declares only the fields that you read. Other fields are not decoded, and not kept if objects
-/// are kept decoded:
+/// caches it ([`decode_cache`](Self::decode_cache)).
+///
+/// To change this: [`decoded`](Self::decoded) keeps all objects decoded, [`raw`](Self::raw) decodes
+/// an object only when it is read, and [`metadata`](Self::metadata) requests only the metadata. Or
+/// use your own type, which declares only the fields that you read. The other fields are then not
+/// decoded (the kept JSON still has them):
 ///
 /// ```
 /// use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -109,6 +111,7 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// ```
 #[must_use = "a source does nothing until an informer runs it"]
 pub struct ListWatch<K: Resource, O = K> {
+    /// The group, version and plural name of the kind: `()` if `K` knows them.
     pub(super) types: K::DynamicType,
     pub(super) settings: Settings,
     form: PhantomData<fn() -> O>,
@@ -121,7 +124,11 @@ pub(super) struct Settings {
     pub(super) streamed_lists: bool,
     pub(super) trim: Trim,
     pub(super) rng: StdRng,
+
+    /// The number of threads that decode a long list. `None` for the default.
     pub(super) decoders: Option<NonZeroUsize>,
+
+    /// Whether the store keeps all objects decoded.
     pub(super) decoded: bool,
 
     /// The maximum size in bytes of the cache of decoded objects.
@@ -149,8 +156,8 @@ pub enum InvalidListWatch {
 impl<K: Resource> ListWatch<K> {
     /// Lists and watches the objects of `api`: of all namespaces, or of one.
     ///
-    /// For a kind that is known only at run time, add its type: `ListWatch::new((api,
-    /// api_resource))`.
+    /// For a kind that is known only at run time, also pass its `ApiResource`:
+    /// `ListWatch::new((api, api_resource))`.
     pub fn new(api: impl Into<Self>) -> Self {
         api.into()
     }
@@ -162,8 +169,8 @@ impl<K: Resource> ListWatch<K> {
     /// each minute.
     pub const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
 
-    /// The default of [`list_timeout`](Self::list_timeout). The API server ends a list after one
-    /// minute. The rest is for slow networks.
+    /// The default of [`list_timeout`](Self::list_timeout): the API server ends a list after one
+    /// minute, and a slow network takes more time to deliver it.
     pub const DEFAULT_LIST_TIMEOUT: Duration = Duration::from_secs(300);
 
     /// The default of [`max_retry_after`](Self::max_retry_after): longer than any API server
@@ -203,19 +210,19 @@ impl<K: Resource> ListWatch<K> {
     /// Keeps all objects decoded: for a store that is read constantly, or for a type whose objects
     /// are smaller than their JSON.
     ///
-    /// A read then only increments a reference count. A `Pod` of `k8s-openapi` takes five times the
+    /// A read then only increments a reference count. A `Pod` of `k8s-openapi` takes six times the
     /// memory.
     pub fn decoded(mut self) -> Self {
         self.settings.decoded = true;
         self
     }
 
-    /// Keeps each object as JSON, and decodes it at each read and not before: see [`RawObject`].
+    /// Keeps each object as JSON, and decodes it only when it is read: see [`RawObject`].
     pub fn raw(self) -> ListWatch<K, RawObject<K>> {
         self.into_form()
     }
 
-    /// The same list and watch with another type or stored form.
+    /// Converts to another type or stored form.
     fn into_form<T, O>(mut self) -> ListWatch<T, O>
     where
         T: Resource<DynamicType = K::DynamicType>,
@@ -268,8 +275,8 @@ impl<K: Resource, O> ListWatch<K, O> {
         self
     }
 
-    /// Whether to stream lists if the server supports it. The default is yes. Missing support is
-    /// detected once, which costs one request.
+    /// Whether to stream lists (the watch-list of KEP-3157) if the server supports it. The default
+    /// is yes. Missing support is detected once, which costs one request.
     pub fn streamed_lists(mut self, streamed_lists: bool) -> Self {
         self.settings.streamed_lists = streamed_lists;
         self
@@ -284,9 +291,10 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// How long a watch may deliver no event or bookmark. The default is 3 minutes. Below one
     /// minute, the bookmark interval of the server, quiet watches break without a reason.
     ///
-    /// If the server has sent bookmarks before, silence is an error ([`WatchErrorCause::Silent`](crate::WatchErrorCause)).
-    /// Otherwise the watch ends and the next one begins without an error. In both cases the version
-    /// of the server is requested first, which detects a cluster that was restored from a backup.
+    /// If the server has sent bookmarks before, silence is an error
+    /// ([`WatchErrorCause::Silent`](crate::WatchErrorCause)). Otherwise the watch ends, and the next
+    /// one begins, without an error. In both cases the version of the server is requested before the
+    /// next watch, which detects a cluster that was restored from a backup.
     pub fn silence(mut self, silence: Duration) -> Self {
         self.settings.requests.timeouts.silence = silence;
         self
@@ -316,10 +324,10 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// The maximum size in bytes of the decoded objects that stay decoded after a read of the store.
     /// The default is 32 MiB; 0 keeps none.
     ///
-    /// The size of a decoded object is estimated as five times its JSON: about 30 KB for a Pod, as
-    /// measured, and more than it takes for a `ConfigMap`.
-    /// If the metric `informer_decode_cache_reads_total` counts many misses, readers read more
-    /// objects than fit: raise the limit, or keep the objects [`decoded`](ListWatch::decoded).
+    /// The size of a decoded object is estimated as six times its JSON: about 33 KB for a Pod, as
+    /// measured. A `ConfigMap` takes less than this estimate. If the metric
+    /// `informer_decode_cache_reads_total` counts many misses, readers read more objects than fit:
+    /// raise the limit, or keep the objects [`decoded`](ListWatch::decoded).
     pub fn decode_cache(mut self, max_bytes: usize) -> Self {
         self.settings.decode_cache = max_bytes;
         self

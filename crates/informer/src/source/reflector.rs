@@ -26,7 +26,7 @@ use crate::{
     watch::{DecodeQuarantine, History, NextRequest, Session},
 };
 
-/// Runs a [`ListWatch`].
+/// The state of one run of a [`ListWatch`].
 pub(super) struct Reflector<'s, K: Resource, O> {
     types: &'s K::DynamicType,
     requests: &'s Requests,
@@ -37,16 +37,17 @@ pub(super) struct Reflector<'s, K: Resource, O> {
     rng: &'s mut StdRng,
     changes: Changes<O>,
 
-    /// Whether the current list may show objects that the store already has. Only then the identity
-    /// is read before the object.
+    /// Whether the current list may show objects that the store already has. Only then is the
+    /// identity read before the object.
     may_show_known: bool,
 
     /// Whether the history went back and no list has been complete since. Then no stored object
     /// counts as known.
     went_back: bool,
 
-    /// Objects of a streamed list that were deleted at a later version, as JSON. They come from a
-    /// stale replica, unless the list turns out to be newer.
+    /// Objects of a streamed list, as JSON, that may have been deleted at a later version: then the
+    /// list comes from a stale replica. They are sent if the version of the list shows that it is
+    /// newer.
     held_back: Vec<Bytes>,
 
     /// Detects a current list that repeats its objects without an end.
@@ -56,16 +57,16 @@ pub(super) struct Reflector<'s, K: Resource, O> {
 /// Detects an endless list: one that shows no new object for a long time.
 #[derive(Debug, Default)]
 struct RepetitionCheck {
-    /// How many objects that decode the list had shown at the last look.
+    /// How many objects that decode the list had shown at the last check.
     shown: usize,
 
-    /// The highest number of objects that did not decode, of all looks.
+    /// The highest number of objects that did not decode, of all checks.
     most_undecodable: usize,
 
-    /// Objects that were received since a look found a new one.
+    /// Objects that were received since a check found a new one.
     received: usize,
 
-    /// Whether a look at the current page found a new object.
+    /// Whether a check during the current page found a new object.
     is_page_new: bool,
 }
 
@@ -96,8 +97,8 @@ impl RepetitionCheck {
     /// than a second if they are Pods.
     const MAX_REPEATED: usize = 10_000;
 
-    /// Returns whether the list has shown a new object since the last look.
-    fn look(&mut self, shown: usize, undecodable: usize) -> bool {
+    /// Returns whether the list has shown a new object since the last check.
+    fn check(&mut self, shown: usize, undecodable: usize) -> bool {
         // The second number can go down: an object that did not decode may decode later.
         let is_new = shown != self.shown || undecodable > self.most_undecodable;
         self.shown = shown;
@@ -128,12 +129,12 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: StoredForm<K>,
 {
-    /// The maximum number of held objects. Only objects that were undecodable before are held, so
-    /// there are few; a stale replica may send many.
-    const HELD_BACK: usize = 100;
+    /// The maximum number of objects that are held back. A list that is not stale has few of them:
+    /// only those that did not decode before. A stale replica may send many.
+    const MAX_HELD_BACK: usize = 100;
 
-    /// The maximum size of the held objects in bytes.
-    const HELD_BACK_BYTES: usize = 16 * 1024 * 1024;
+    /// The maximum size in bytes of the objects that are held back.
+    const MAX_HELD_BACK_BYTES: usize = 16 * 1024 * 1024;
 
     pub(super) fn new(source: &'s mut ListWatch<K, O>, changes: Changes<O>) -> Self {
         let ListWatch {
@@ -174,14 +175,15 @@ where
     /// Runs until the informer stops.
     pub(super) async fn run(mut self) {
         loop {
-            if let Err(Stopped) = self.once().await {
+            if let Err(Stopped) = self.run_request().await {
                 return;
             }
         }
     }
 
-    /// Sends one request, processes the response, and waits for the time that follows from its end.
-    async fn once(&mut self) -> Result<(), Stopped> {
+    /// Sends the next request of the session, processes its response, and waits for the time that the
+    /// session demands.
+    async fn run_request(&mut self) -> Result<(), Stopped> {
         let mut opened = None;
         let request = self.session.next_request();
         let span = trace::request(&self.requests.resource, &request);
@@ -267,11 +269,11 @@ where
         Ok(())
     }
 
-    /// Whether the list has shown a new object since the last look. The store lags by a few
+    /// Whether the list has shown a new object since the last check. The store lags by a few
     /// objects, so the numbers are approximate; but new objects increase them.
     fn has_new_objects(&mut self) -> bool {
         let undecodable = self.quarantine.len();
-        self.repetition.look(self.changes.shown(), undecodable)
+        self.repetition.check(self.changes.shown(), undecodable)
     }
 
     /// Reads an object.
@@ -280,7 +282,10 @@ where
     }
 
     /// Sends a decoded object.
-    async fn apply(&mut self, incoming: IncomingObject<O>) -> Result<LazyObject<O>, Stopped> {
+    async fn send_decoded(
+        &mut self,
+        incoming: IncomingObject<O>,
+    ) -> Result<LazyObject<O>, Stopped> {
         if !self.quarantine.is_empty() {
             self.quarantine.forget(&incoming.lazy.key());
         }
@@ -291,14 +296,16 @@ where
 
     /// Whether an object was deleted before the last complete version: its state is older, and the
     /// store does not have it. A streamed relist shows such an object if it comes from a stale
-    /// replica. The object is held until the version of the list is known.
+    /// replica. The object is held back until the version of the list is known.
     fn was_deleted(&self, identity: &BorrowedIdentity<'_>) -> bool {
         let version = identity.resource_version();
-        version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(identity)
+        version.is_some_and(|version| self.session.is_stale(version)) && !self.changes.has(identity)
     }
 
-    /// Sends an object that exists, and returns its identity.
-    async fn present<'a>(
+    /// Reads the identity of an object that exists, and returns it. Sends the object: as unchanged if
+    /// the store has this state, as applied if it decodes, and otherwise as undecodable. An object
+    /// that may have been deleted is held back instead.
+    async fn send_existing<'a>(
         &mut self,
         verb: Verb,
         raw: RawJson<'a>,
@@ -316,8 +323,8 @@ where
         }
         if self.may_show_known && verb == Verb::Watch && self.was_deleted(&identity) {
             let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
-            let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
-            if is_full || self.held_back.len() >= Self::HELD_BACK {
+            let is_full = bytes.saturating_add(raw.json.len()) > Self::MAX_HELD_BACK_BYTES;
+            if is_full || self.held_back.len() >= Self::MAX_HELD_BACK {
                 return Err(self.session.refuse_stream().into());
             }
             // A copy, because a slice would keep the whole chunk in memory.
@@ -325,7 +332,7 @@ where
             return Ok(identity);
         }
         match self.read(raw) {
-            Ok(object) => _ = self.apply(object).await?,
+            Ok(object) => _ = self.send_decoded(object).await?,
             Err(error) => {
                 let identity = Identity::from(&identity);
                 self.quarantine.put(identity.key.clone(), Instant::now());

@@ -47,7 +47,7 @@ impl Requests {
             fields: None,
             page_size: super::ListWatch::<K>::DEFAULT_PAGE_SIZE.get(),
             timeouts: Timeouts {
-                answer: Duration::from_secs(30),
+                progress: Duration::from_secs(30),
                 list: super::ListWatch::<K>::DEFAULT_LIST_TIMEOUT,
                 silence: super::ListWatch::<K>::DEFAULT_SILENCE,
                 max_retry_after: super::ListWatch::<K>::DEFAULT_MAX_RETRY_AFTER,
@@ -114,16 +114,16 @@ impl Requests {
         key: &ObjectKey,
     ) -> Result<Option<Bytes>, WatchError> {
         let url = format!("{}/{}", K::url_path(types, key.namespace()), key.name());
-        match self.answer(url, Verb::Watch).await? {
-            Ok(answer) => self.whole(answer, Verb::Watch).await.map(Some),
+        match self.send_once(url, Verb::Watch).await? {
+            Ok(response) => self.whole(response, Verb::Watch).await.map(Some),
             Err(status) if status.code == 404 && status.reason == NOT_FOUND => Ok(None),
             Err(status) => Err(self.status_error(Verb::Watch, status)),
         }
     }
 
-    /// Reads the whole body of `answer`.
-    async fn whole(&self, answer: Response<Body>, verb: Verb) -> Result<Bytes, WatchError> {
-        let mut body = answer.into_body();
+    /// Reads the whole body of `response`.
+    async fn whole(&self, response: Response<Body>, verb: Verb) -> Result<Bytes, WatchError> {
+        let mut body = response.into_body();
         let mut time_budget = self.time_budget();
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk(&mut body, verb, &mut time_budget).await? {
@@ -156,7 +156,7 @@ impl Requests {
         let is_left = time_budget.waited(began.elapsed());
         match chunk {
             Ok(chunk) if is_left => chunk,
-            _ if is_left => Err(self.silent(verb, self.timeouts.answer)),
+            _ if is_left => Err(self.silent(verb, self.timeouts.progress)),
             _ => Err(self.overdue(verb)),
         }
     }
@@ -207,10 +207,10 @@ impl Requests {
     }
 
     /// The error of a response that is not a success. Limits the wait that it demands.
-    pub(super) fn status_error(&self, verb: Verb, mut answer: ServerStatus) -> WatchError {
+    pub(super) fn status_error(&self, verb: Verb, mut status: ServerStatus) -> WatchError {
         let longest = self.timeouts.max_retry_after;
-        answer.retry_after = answer.retry_after.map(|wait| wait.min(longest));
-        WatchError::from_status(&self.resource, verb, answer)
+        status.retry_after = status.retry_after.map(|wait| wait.min(longest));
+        WatchError::from_status(&self.resource, verb, status)
     }
 
     pub(super) fn too_long(&self, verb: Verb, limit: usize) -> WatchError {
@@ -232,12 +232,12 @@ impl Requests {
 
     /// Sends one request once. Its response decides the next request of the session.
     async fn get(&self, url: String, verb: Verb) -> Result<Response<Body>, WatchError> {
-        let answer = self.answer(url, verb).await?;
-        answer.map_err(|status| self.status_error(verb, status))
+        let response = self.send_once(url, verb).await?;
+        response.map_err(|status| self.status_error(verb, status))
     }
 
     /// Sends one request once, and reads the status of a response that is not a success.
-    async fn answer(
+    async fn send_once(
         &self,
         url: String,
         verb: Verb,
@@ -251,15 +251,15 @@ impl Requests {
             .header(header::ACCEPT_ENCODING, "identity")
             .body(body)
             .map_err(|error| self.connection(verb, kube::Error::HttpError(error)))?;
-        let limit = self.timeouts.answer;
-        let answer = timeout(limit, self.client.send(request))
+        let limit = self.timeouts.progress;
+        let response = timeout(limit, self.client.send(request))
             .await
             .map_err(|_| self.silent(verb, limit))?
             .map_err(|error| self.connection(verb, error))?;
-        Ok(if answer.status().is_success() {
-            Ok(answer)
+        Ok(if response.status().is_success() {
+            Ok(response)
         } else {
-            Err(ServerStatus::of(answer, limit).await)
+            Err(ServerStatus::of(response, limit).await)
         })
     }
 

@@ -147,7 +147,7 @@ where
                     failed_at = Some(Instant::now());
                     down = Some(Instant::now() + Self::MAX_SILENCE);
                     Change::Interrupted {
-                        error: WatchError::from_status(&resource, Verb::Watch, answer(&error)),
+                        error: WatchError::from_status(&resource, Verb::Watch, status_of(&error)),
                         retry_in: wait,
                     }
                 }
@@ -163,7 +163,7 @@ where
     }
 }
 
-fn answer(error: &watcher::Error) -> ServerStatus {
+fn status_of(error: &watcher::Error) -> ServerStatus {
     let (watcher::Error::InitialListFailed(kube::Error::Api(status))
     | watcher::Error::WatchStartFailed(kube::Error::Api(status))
     | watcher::Error::WatchFailed(kube::Error::Api(status))

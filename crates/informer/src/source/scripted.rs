@@ -108,7 +108,7 @@ impl<K: Stored> Script<K> {
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if the informer was dropped; the same holds for the methods below.
+    /// [`Stopped`] if the informer was dropped.
     pub async fn list(&self, objects: impl IntoIterator<Item = K>) -> Result<(), Stopped> {
         self.change(Change::ListStarted).await?;
         for object in objects {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 pub(super) struct Timeouts {
     /// The longest time without progress of a response: until its headers, without a byte of a
     /// list, or without an object of a streamed list.
-    pub(super) answer: Duration,
+    pub(super) progress: Duration,
 
     /// The longest time in which one page of a list, or a streamed list, may arrive. Time in which
     /// the informer does not read is not counted.
@@ -25,7 +25,7 @@ pub(super) struct Timeouts {
 /// The remaining time for one response.
 #[derive(Debug)]
 pub(super) struct TimeBudget {
-    answer: Duration,
+    progress: Duration,
     left: Duration,
 }
 
@@ -42,14 +42,14 @@ pub(crate) async fn until(due: Option<Instant>) {
 impl TimeBudget {
     pub(super) const fn new(timeouts: Timeouts) -> Self {
         Self {
-            answer: timeouts.answer,
+            progress: timeouts.progress,
             left: timeouts.list,
         }
     }
 
     /// How long to wait for the next chunk.
     pub(super) fn next(&self) -> Duration {
-        self.answer.min(self.left)
+        self.progress.min(self.left)
     }
 
     /// The remaining time for the whole response.

@@ -1,9 +1,9 @@
 //! Sharded map of cached objects, keyed by namespace and name.
 //!
-//! Not `DashMap`: it looks up by a borrowed form of the key, and a namespace and a name of an object
-//! are two strings in its JSON, so that each lookup would build a key. The map is also read shard
-//! by shard, with the lock of one shard for a bounded time, while `DashMap` iterates by references
-//! that hold the lock.
+//! Why not `DashMap`: its lookups need a reference to a whole key. The namespace and the name of an
+//! object are two separate strings in its JSON, so each lookup would have to build a key. Also, its
+//! iterators hold the lock of a shard while the caller processes an entry; here the lock of a shard
+//! is held only while its entries are copied.
 
 use std::{
     hash::BuildHasher,
@@ -26,7 +26,7 @@ pub(super) struct ShardedMap<K> {
 }
 
 /// A part of the objects, under one lock.
-pub(super) struct Shard<K>(RwLock<HashTable<Entry<K>>>);
+struct Shard<K>(RwLock<HashTable<Entry<K>>>);
 
 /// One object with its key.
 pub(super) struct Entry<K> {
@@ -99,21 +99,21 @@ impl<K> ShardedMap<K> {
         }
     }
 
-    /// Calls `look` with the entry of `name`, if there is one.
-    pub(super) fn get<T>(&self, name: NameRef<'_>, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
+    /// Calls `read` with the entry of `name`, if there is one.
+    pub(super) fn get<T>(&self, name: NameRef<'_>, read: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
         let (hash, shard) = self.locate(name);
-        shard.read().find(hash, |entry| name.is(entry)).map(look)
+        shard.read().find(hash, |entry| name.is(entry)).map(read)
     }
 
-    /// Calls `look` with the entry of `name`, which it may change, if there is one.
+    /// Calls `change` with the entry of `name`, if there is one.
     pub(super) fn get_mut<T>(
         &self,
         name: NameRef<'_>,
-        look: impl FnOnce(&mut Entry<K>) -> T,
+        change: impl FnOnce(&mut Entry<K>) -> T,
     ) -> Option<T> {
         let (hash, shard) = self.locate(name);
         let mut shard = shard.write();
-        shard.find_mut(hash, |entry| name.is(entry)).map(look)
+        shard.find_mut(hash, |entry| name.is(entry)).map(change)
     }
 
     /// Stores `incoming`, unless `is_known` returns true for an entry of the same epoch. `key` creates
@@ -168,14 +168,10 @@ impl<K> ShardedMap<K> {
         Some(entry.remove().0)
     }
 
-    /// Returns the results of `look` for all entries, shard by shard.
-    pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
-        let shards = self.shards().iter();
-        shards.flat_map(|shard| shard.filter_map(&look)).collect()
-    }
-
-    pub(super) fn shards(&self) -> &[Shard<K>] {
-        &self.shards
+    /// Returns the results of `read` for all entries. Locks one shard at a time.
+    pub(super) fn filter_map<T>(&self, read: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
+        let shards = self.shards.iter();
+        shards.flat_map(|shard| shard.filter_map(&read)).collect()
     }
 
     /// The hash of `name`, and its shard.
@@ -190,9 +186,9 @@ impl<K> ShardedMap<K> {
 // === impl Shard ===
 
 impl<K> Shard<K> {
-    /// Returns the results of `look` for the entries of this shard.
-    pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
-        self.0.read().iter().filter_map(look).collect()
+    /// Returns the results of `read` for the entries of this shard.
+    fn filter_map<T>(&self, read: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
+        self.0.read().iter().filter_map(read).collect()
     }
 }
 

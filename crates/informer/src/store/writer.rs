@@ -228,8 +228,8 @@ impl<K: Stored> Delta<K> {
                 object: Some(object),
                 lazy,
                 ..
-            } => (object, lazy.if_not_decoded()),
-            IncomingObject { lazy, .. } => lazy.open()?,
+            } => (object, lazy.if_kept_as_json()),
+            IncomingObject { lazy, .. } => lazy.into_decoded()?,
         };
         let event = match self.change {
             DeltaType::Added => Event::Added(object),

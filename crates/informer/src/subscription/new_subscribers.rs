@@ -64,7 +64,7 @@ impl<K> NewSubscribers<K> {
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped at any time.
+    /// The future can be dropped at any time.
     pub(crate) async fn added(&self) {
         self.added.notified().await;
     }

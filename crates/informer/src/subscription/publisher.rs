@@ -105,7 +105,7 @@ impl<K> Publisher<K> {
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped at any time.
+    /// The future can be dropped at any time.
     pub(crate) async fn requested(&self) {
         self.requested.notified().await;
     }

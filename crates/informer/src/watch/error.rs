@@ -210,14 +210,14 @@ impl WatchError {
     }
 
     /// The error for a response that is not a success.
-    pub(crate) fn from_status(resource: &Arc<str>, verb: Verb, answer: ServerStatus) -> Self {
+    pub(crate) fn from_status(resource: &Arc<str>, verb: Verb, status: ServerStatus) -> Self {
         let ServerStatus {
             code,
             reason,
             message,
             retry_after,
             ..
-        } = answer;
+        } = status;
         // That of a 422 is kept: the request contains no object, only the selectors of the
         // operator, and the message says what is wrong with them.
         let message = match code {
@@ -297,8 +297,8 @@ mod tests {
             (200, r#"{"kind":"Status","code":410,"reason":"Expired"}"#),
             (200, r#"{"kind":"Status","reason":"Gone"}"#),
         ] {
-            let answer = ServerStatus::read(code, body.as_bytes(), None);
-            let error = WatchError::from_status(&Arc::from("pods"), Verb::Watch, answer);
+            let status = ServerStatus::read(code, body.as_bytes(), None);
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::Watch, status);
             assert_eq!(error.reason(), "expired", "{code} {body}");
         }
     }
@@ -313,8 +313,8 @@ mod tests {
             (422, "invalid"),
             (429, "throttled"),
         ] {
-            let answer = ServerStatus::read(code, b"", None);
-            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
+            let status = ServerStatus::read(code, b"", None);
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, status);
             assert_eq!(error.reason(), reason, "{code}");
         }
     }
@@ -327,8 +327,8 @@ mod tests {
             (&b"Too many requests"[..], Some(3), Some(3)),
             (&b"Too many requests"[..], None, None),
         ] {
-            let answer = ServerStatus::read(429, body, header.map(Duration::from_secs));
-            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
+            let status = ServerStatus::read(429, body, header.map(Duration::from_secs));
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, status);
             assert_eq!(error.retry_after(), expected.map(Duration::from_secs));
         }
     }
@@ -347,8 +347,8 @@ mod tests {
                 "504 (Too large resource version)",
             ),
         ] {
-            let answer = ServerStatus::read(502, body, None);
-            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
+            let status = ServerStatus::read(502, body, None);
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, status);
             let shown = format!("cannot list pods: the API server answered {shown}");
             assert_eq!(error.to_string(), shown);
             assert_eq!(error.is_from_the_future(), shown.contains("504"));
@@ -357,12 +357,12 @@ mod tests {
 
     #[test]
     fn messages_contain_advice_and_have_a_bounded_length() {
-        let answer = ServerStatus {
+        let status = ServerStatus {
             code: 403,
             message: "x\n".repeat(10_000),
             ..ServerStatus::default()
         };
-        let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer).to_string();
+        let error = WatchError::from_status(&Arc::from("pods"), Verb::List, status).to_string();
         assert!(!error.contains('\n'), "{error}");
         assert!(
             error.contains("must grant `list` and `watch` on pods"),

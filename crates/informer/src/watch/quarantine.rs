@@ -75,7 +75,7 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
     pub(crate) fn put(&mut self, key: ObjectKey, now: T) {
         let failures = self
             .take(&key)
-            .map_or(0, |look| look.failures.saturating_add(1));
+            .map_or(0, |known| known.failures.saturating_add(1));
         let wait = Self::FIRST
             .saturating_mul(2_u32.saturating_pow(failures))
             .min(Self::LONGEST);
@@ -111,9 +111,9 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
     }
 
     fn take(&mut self, key: &ObjectKey) -> Option<QuarantinedObject<T>> {
-        let look = self.objects.remove(key)?;
-        self.due.remove(&(look.due, key.clone()));
-        Some(look)
+        let object = self.objects.remove(key)?;
+        self.due.remove(&(object.due, key.clone()));
+        Some(object)
     }
 }
 

@@ -116,7 +116,7 @@ enum Paging {
     Within { token: String, version: String },
     /// A `continue` token has expired. The next list is requested without pages, and the one after
     /// it is paged again.
-    OnePiece,
+    Unpaged,
 }
 
 /// Whether the server streams lists.
@@ -191,7 +191,7 @@ impl Session {
                 token: Some(token.clone()),
                 paged: true,
             },
-            (Phase::Listing(Paging::OnePiece), _, _) => NextRequest::List {
+            (Phase::Listing(Paging::Unpaged), _, _) => NextRequest::List {
                 token: None,
                 paged: false,
             },
@@ -206,7 +206,7 @@ impl Session {
     pub(crate) fn begins_list(&self) -> bool {
         matches!(
             self.phase,
-            Phase::Listing(Paging::FirstPage | Paging::OnePiece)
+            Phase::Listing(Paging::FirstPage | Paging::Unpaged)
         )
     }
 
@@ -216,7 +216,7 @@ impl Session {
     }
 
     /// Notes an event or bookmark of a watch.
-    pub(crate) fn received(&mut self) {
+    pub(crate) fn on_progress(&mut self) {
         self.has_received = true;
         self.quiet = Duration::ZERO;
     }
@@ -228,7 +228,7 @@ impl Session {
     }
 
     /// Notes a bookmark of a watch: this server sends them.
-    pub(crate) fn bookmarked(&mut self) {
+    pub(crate) fn on_bookmark(&mut self) {
         self.bookmarks = true;
     }
 
@@ -240,11 +240,11 @@ impl Session {
     /// Notes that no change up to `version` was missed. The events of a streamed list come in any
     /// order and do not count. Neither does version `0`, which no object has: in a request it means
     /// any version, so that a watch that resumes there could miss deletes.
-    pub(crate) fn followed(&mut self, version: &str) {
+    pub(crate) fn advance_to(&mut self, version: &str) {
         if !matches!(self.phase, Phase::Following) || !is_version(version) || version == "0" {
             return;
         }
-        if !self.is_past(version) {
+        if !self.is_stale(version) {
             // In place, because this happens for each event.
             let complete = self.complete.get_or_insert_default();
             complete.clear();
@@ -259,7 +259,7 @@ impl Session {
     }
 
     /// Whether `version` is older than the newest complete version.
-    pub(crate) fn is_past(&self, version: &str) -> bool {
+    pub(crate) fn is_stale(&self, version: &str) -> bool {
         let complete = self.complete.as_deref();
         complete.is_some_and(|complete| is_older(version, complete))
     }
@@ -293,7 +293,7 @@ impl Session {
                 }
             }
             (NextRequest::List { token: Some(_), .. }, WatchErrorCause::Expired { .. }) => {
-                self.relist(Paging::OnePiece);
+                self.relist(Paging::Unpaged);
             }
             (
                 NextRequest::List { token: Some(_), .. },

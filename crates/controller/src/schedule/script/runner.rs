@@ -163,7 +163,7 @@ impl ScriptRunner {
                 }
                 _ => self.offer(&words),
             }
-            self.look();
+            self.check_invariants();
         }
         taken.join(" ")
     }
@@ -179,7 +179,7 @@ impl ScriptRunner {
             }
             self.now = self.now + Duration::from_secs(1);
             self.take();
-            self.look();
+            self.check_invariants();
             if self.taken.is_empty() && self.schedule.lanes.len().0 == 0 {
                 break;
             }
@@ -259,7 +259,10 @@ impl ScriptRunner {
             assert_eq!(self.schedule.ready(), 0);
             for name in self.undispatched.keys() {
                 let waits = self.taken.contains_key(name) || !self.is_open(name);
-                assert!(waits || self.urgency(name).is_none(), "{name} has work");
+                assert!(
+                    waits || self.expected_priority(name).is_none(),
+                    "{name} has work"
+                );
             }
             return "-".to_owned();
         };
@@ -377,7 +380,7 @@ impl ScriptRunner {
             }
             Work::Retry(pending) => self.note(name, [&*pending]),
         }
-        self.schedule.give_back(turn, pending_again);
+        self.schedule.return_unfinished(turn, pending_again);
     }
 
     fn cancel(&mut self, handler: &str) {
@@ -457,7 +460,7 @@ impl ScriptRunner {
     }
 
     /// The priority of an object that no worker has, if it has work.
-    fn urgency(&self, name: &str) -> Option<Priority> {
+    fn expected_priority(&self, name: &str) -> Option<Priority> {
         let event = self.undispatched[name]
             .iter()
             .map(|(_, priority)| *priority)
@@ -471,7 +474,7 @@ impl ScriptRunner {
     }
 
     /// Checks the invariants after each step.
-    fn look(&mut self) {
+    fn check_invariants(&mut self) {
         let pending: usize = self.slots.values().map(Vec::len).sum();
         assert_eq!(self.schedule.pending(), pending, "one slot each, none lost");
         let deletes = self.slots.values().flatten();
@@ -504,7 +507,7 @@ impl ScriptRunner {
             if self.taken.contains_key(&name) {
                 assert_eq!(lane.phase, Phase::Processing);
             } else {
-                let priority = self.urgency(&name);
+                let priority = self.expected_priority(&name);
                 assert_eq!(lane.phase, priority.map_or(Phase::Idle, Phase::Ready));
                 ready += usize::from(priority.is_some() && self.is_open(&name));
             }

@@ -63,26 +63,28 @@ where
                         line.slice_ref(object),
                     )
                     .await;
-                self.settle(read).await?;
+                self.send_items(read).await?;
                 return Ok(Line::is_added(&line));
             }
-            self.settle_all().await?;
+            self.drain_workers().await?;
         }
         if let Some(object) = object
             && let Ok(object) = self.read(RawJson::of(object))
         {
-            let object = self.apply(object).await?;
+            let object = self.send_decoded(object).await?;
             if let Some(version) = object.resource_version() {
-                self.session.followed(version);
+                self.session.advance_to(version);
             }
             return Ok(is_following || Line::is_added(&line));
         }
-        let Line { kind, object } =
+        let Line { event_type, object } =
             Line::read(&line).map_err(|error| self.requests.malformed(Verb::Watch, error))?;
-        match &*kind {
+        match &*event_type {
             "ADDED" | "MODIFIED" => {
-                let identity = self.present(Verb::Watch, RawJson::whole(object)).await?;
-                self.followed(identity.resource_version());
+                let identity = self
+                    .send_existing(Verb::Watch, RawJson::whole(object))
+                    .await?;
+                self.advance_to(identity.resource_version());
             }
             "DELETED" => {
                 let identity = self.decoder.identity(object);
@@ -94,24 +96,24 @@ where
                 self.changes
                     .send(Change::Deleted { identity, last })
                     .await?;
-                self.followed(version.as_deref());
+                self.advance_to(version.as_deref());
             }
             "BOOKMARK" => return self.bookmark(object).await,
             "ERROR" => {
-                let answer = ServerStatus::read(500, object, None);
-                return Err(self.requests.status_error(Verb::Watch, answer).into());
+                let status = ServerStatus::read(500, object, None);
+                return Err(self.requests.status_error(Verb::Watch, status).into());
             }
             // An unknown event type. Its object may be a change that must not be missed, so the
             // watch ends here.
             _ => {
                 let error = DecodeError::Kind {
                     expected: "a watch event".to_owned(),
-                    found: one_line(&kind).into_owned(),
+                    found: one_line(&event_type).into_owned(),
                 };
                 return Err(self.requests.malformed(Verb::Watch, error).into());
             }
         }
-        Ok(is_following || kind == "ADDED")
+        Ok(is_following || event_type == "ADDED")
     }
 
     /// Processes a bookmark. Returns whether it shows that the server makes progress. A bookmark
@@ -130,10 +132,11 @@ where
             .annotations
             .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
         if is_listing && ends {
-            self.session.streamed(&version)?;
+            self.session.end_streamed_list(&version)?;
             self.may_show_known = false;
             for object in std::mem::take(&mut self.held_back) {
-                self.present(Verb::Watch, RawJson::whole(&object)).await?;
+                self.send_existing(Verb::Watch, RawJson::whole(&object))
+                    .await?;
             }
             self.end_list(version).await?;
             self.changes.send(Change::Connected).await?;
@@ -142,22 +145,22 @@ where
         if is_listing {
             return Ok(false);
         }
-        self.session.bookmarked();
-        if self.session.is_past(&version) {
+        self.session.on_bookmark();
+        if self.session.is_stale(&version) {
             return Ok(false);
         }
-        self.session.followed(&version);
-        self.progress().await?;
+        self.session.advance_to(&version);
+        self.send_progress().await?;
         Ok(true)
     }
 
-    fn followed(&mut self, version: Option<&str>) {
+    fn advance_to(&mut self, version: Option<&str>) {
         if let Some(version) = version {
-            self.session.followed(version);
+            self.session.advance_to(version);
         }
     }
 
-    async fn progress(&mut self) -> Result<(), Stopped> {
+    async fn send_progress(&mut self) -> Result<(), Stopped> {
         let Some(version) = self.session.complete() else {
             return Ok(());
         };

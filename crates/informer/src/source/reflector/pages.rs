@@ -23,8 +23,8 @@ where
 {
     /// Reads one page of a list, and sends its objects as they arrive.
     pub(super) async fn list(&mut self, request: &NextRequest) -> Result<(), StepError> {
-        let answer = self.requests.send(request, Duration::ZERO).await?;
-        let mut body = answer.into_body();
+        let response = self.requests.send(request, Duration::ZERO).await?;
+        let mut body = response.into_body();
         let mut page = Page::new(self.requests.max_bytes);
         let mut time_budget = self.requests.time_budget();
         let mut begun = false;
@@ -43,7 +43,7 @@ where
                     begun = true;
                 }
                 match next.map_err(|error| self.requests.unreadable(error))? {
-                    Some(item) => self.item(item).await?,
+                    Some(item) => self.process_item(item).await?,
                     None => break,
                 }
             }
@@ -54,10 +54,10 @@ where
         if !begun {
             self.begin_page(&metadata).await?;
         }
-        self.settle_all().await?;
+        self.drain_workers().await?;
         self.has_new_objects();
         let is_new = std::mem::take(&mut self.repetition.is_page_new);
-        if let Some(version) = self.session.paged(&metadata, is_new)? {
+        if let Some(version) = self.session.end_page(&metadata, is_new)? {
             self.end_list(version).await?;
         }
         Ok(())
@@ -65,8 +65,8 @@ where
 
     /// Requests the version of the server before a silent watch resumes.
     pub(super) async fn version(&mut self, request: &NextRequest) -> Result<(), StepError> {
-        let answer = self.requests.send(request, Duration::ZERO).await?;
-        let mut body = answer.into_body();
+        let response = self.requests.send(request, Duration::ZERO).await?;
+        let mut body = response.into_body();
         let mut page = Page::new(self.requests.max_bytes);
         let mut time_budget = self.requests.time_budget();
         let unreadable = |error| self.requests.unreadable(error);
@@ -94,47 +94,47 @@ where
     }
 
     /// Processes one object of a list.
-    async fn item(&mut self, json: Bytes) -> Result<(), StepError> {
+    async fn process_item(&mut self, json: Bytes) -> Result<(), StepError> {
         self.count_listed()?;
         if !self.may_show_known && self.workers.should_offload() {
             let subscribers = self.changes.subscribers();
             let read = self.workers.put(&self.decoder, subscribers, json).await;
-            return self.settle(read).await;
+            return self.send_items(read).await;
         }
         let raw = RawJson::whole(&json);
         if !self.may_show_known
             && let Ok(object) = self.read(raw)
         {
-            self.apply(object).await?;
+            self.send_decoded(object).await?;
         } else {
-            self.present(Verb::List, raw).await?;
+            self.send_existing(Verb::List, raw).await?;
         }
         Ok(())
     }
 
-    /// Processes the remaining objects of the workers.
-    pub(super) async fn settle_all(&mut self) -> Result<(), StepError> {
+    /// Sends all objects that the workers still have.
+    pub(super) async fn drain_workers(&mut self) -> Result<(), StepError> {
         loop {
             let subscribers = self.changes.subscribers();
             let read = self.workers.next(&self.decoder, subscribers).await;
             if read.is_empty() {
                 return Ok(());
             }
-            self.settle(read).await?;
+            self.send_items(read).await?;
         }
     }
 
     /// Sends objects of a list. Objects that did not decode are read step by step, which finds the
     /// cause.
-    pub(super) async fn settle(
+    pub(super) async fn send_items(
         &mut self,
         read: impl IntoIterator<Item = DecodedItem<O>>,
     ) -> Result<(), StepError> {
         for DecodedItem { json, object } in read {
             if let Some(object) = object {
-                self.apply(object).await?;
+                self.send_decoded(object).await?;
             } else {
-                self.present(Verb::List, RawJson::of(&json)).await?;
+                self.send_existing(Verb::List, RawJson::of(&json)).await?;
             }
         }
         Ok(())

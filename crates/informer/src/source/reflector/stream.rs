@@ -63,7 +63,7 @@ where
         opened: &mut Option<Instant>,
     ) -> Result<(), StepError> {
         let lasts = Duration::from_secs(self.rng.random_range(Self::WATCH_SECONDS));
-        let answer: Response<Body> = self.requests.send(request, lasts).await?;
+        let response: Response<Body> = self.requests.send(request, lasts).await?;
         let now = Instant::now();
         *opened = Some(now);
         if matches!(request, NextRequest::StreamedList) {
@@ -80,14 +80,14 @@ where
             alive: Instant::now(),
             list: self.requests.time_budget(),
         };
-        let mut body = answer.into_body();
+        let mut body = response.into_body();
         let mut lines = Lines::new(self.requests.max_bytes);
         let mut recheck: Option<Recheck<'s>> = None;
         loop {
             let waiting = Instant::now();
             let deadline = self.deadline(&limits, waiting);
             if deadline.is_some_and(|deadline| deadline <= waiting) {
-                return self.is_late(&limits, waiting);
+                return self.on_deadline(&limits, waiting);
             }
             let due = match recheck {
                 Some(_) => None,
@@ -108,7 +108,7 @@ where
                 Next::Chunk(None) => return Ok(()),
                 Next::Chunk(Some(chunk)) => {
                     if self.chunk(&mut lines, chunk).await? {
-                        self.session.received();
+                        self.session.on_progress();
                         // The time that the informer took for the chunk is not counted.
                         limits.alive = Instant::now();
                     }
@@ -143,20 +143,20 @@ where
         let (silence, end) = if self.session.is_following() {
             (timeouts.silence, limits.ends)
         } else {
-            (timeouts.answer, now.checked_add(limits.list.left()))
+            (timeouts.progress, now.checked_add(limits.list.left()))
         };
         let silent = limits.alive.checked_add(silence);
         silent.into_iter().chain(end).min()
     }
 
     /// The deadline of the watch has passed.
-    fn is_late(&mut self, limits: &WatchLimits, now: Instant) -> Result<(), StepError> {
+    fn on_deadline(&mut self, limits: &WatchLimits, now: Instant) -> Result<(), StepError> {
         let timeouts = &self.requests.timeouts;
         if !self.session.is_following() {
             return Err(StepError::Watch(if limits.list.left().is_zero() {
                 self.requests.overdue(Verb::Watch)
             } else {
-                self.requests.silent(Verb::Watch, timeouts.answer)
+                self.requests.silent(Verb::Watch, timeouts.progress)
             }));
         }
         if limits.ends.is_some_and(|ends| ends <= now) {
@@ -195,7 +195,7 @@ where
                 if !is_requested {
                     tracing::debug!(resource = %self.requests.resource, %key, "received another object than the requested one, retrying later");
                 } else if self.read(raw).is_ok() {
-                    self.present(Verb::Watch, raw).await?;
+                    self.send_existing(Verb::Watch, raw).await?;
                 }
             }
             // The watch reports the delete.

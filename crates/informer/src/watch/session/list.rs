@@ -52,13 +52,13 @@ impl Session {
                 format!("its first page has version {first} and this page has {version}"),
             ));
         }
-        if !self.is_past(version) {
+        if !self.is_stale(version) {
             self.stale = 0;
             return Ok(History::Continues);
         }
         self.stale += 1;
         if self.stale < Self::STALE_ANSWERS {
-            return Err(self.past(Verb::List, version));
+            return Err(self.stale_error(Verb::List, version));
         }
         self.stale = 0;
         self.complete = Some(version.to_owned());
@@ -71,19 +71,21 @@ impl Session {
     /// # Errors
     ///
     /// [`WatchErrorCause::Inconsistent`] if the list is endless.
-    pub(crate) fn paged(
+    pub(crate) fn end_page(
         &mut self,
         page: &PageMeta,
         is_new: bool,
     ) -> Result<Option<String>, WatchError> {
         let version = self.version(page)?.to_owned();
         let Some(token) = page.next() else {
-            self.listed(&version);
+            self.complete_list(&version);
             return Ok(Some(version));
         };
         if token.len() > Self::LONGEST_TOKEN {
             let longest = Self::LONGEST_TOKEN;
-            return Err(self.endless(&format!("its `continue` is longer than {longest} bytes")));
+            return Err(
+                self.endless_error(&format!("its `continue` is longer than {longest} bytes"))
+            );
         }
         let repeats = matches!(
             &self.phase,
@@ -96,7 +98,7 @@ impl Session {
             self.empty_pages + empty_pages
         };
         if self.empty_pages >= Self::MAX_EMPTY_PAGES {
-            return Err(self.endless(if repeats {
+            return Err(self.endless_error(if repeats {
                 "its pages repeat their `continue` and show no new object"
             } else {
                 "its pages show no new object"
@@ -114,15 +116,15 @@ impl Session {
     /// # Errors
     ///
     /// [`WatchErrorCause::Inconsistent`] if the version is stale.
-    pub(crate) fn streamed(&mut self, version: &str) -> Result<(), WatchError> {
+    pub(crate) fn end_streamed_list(&mut self, version: &str) -> Result<(), WatchError> {
         if !is_version(version) {
-            return Err(self.no_version(Verb::Watch));
+            return Err(self.invalid_version(Verb::Watch));
         }
-        if self.is_past(version) {
+        if self.is_stale(version) {
             self.stale += 1;
-            return Err(self.past(Verb::Watch, version));
+            return Err(self.stale_error(Verb::Watch, version));
         }
-        self.listed(version);
+        self.complete_list(version);
         Ok(())
     }
 
@@ -137,7 +139,7 @@ impl Session {
 
     /// Rejects a list that repeats `count` objects in a row.
     pub(crate) fn repeats_objects(&self, count: usize) -> WatchError {
-        self.endless(&format!("{count} objects in a row were shown before"))
+        self.endless_error(&format!("{count} objects in a row were shown before"))
     }
 
     /// Handles the version of the server, from `page`, before the watch resumes.
@@ -149,16 +151,16 @@ impl Session {
     pub(crate) fn on_version(&mut self, page: &PageMeta) -> Result<(), WatchError> {
         self.checks_version = false;
         let version = self.version(page)?;
-        if !self.is_past(version) {
+        if !self.is_stale(version) {
             return Ok(());
         }
         self.stale = 1;
         self.phase = Phase::Listing(Paging::FirstPage);
-        Err(self.past(Verb::List, version))
+        Err(self.stale_error(Verb::List, version))
     }
 
     /// Completes a list with `version`.
-    fn listed(&mut self, version: &str) {
+    fn complete_list(&mut self, version: &str) {
         self.phase = Phase::Following;
         self.complete = Some(version.to_owned());
         self.unusable = 0;
@@ -176,21 +178,21 @@ impl Session {
             None | Some("") => {
                 Err(self.inconsistent(Verb::List, "it has no resourceVersion".to_owned()))
             }
-            Some(version) if !is_version(version) => Err(self.no_version(Verb::List)),
+            Some(version) if !is_version(version) => Err(self.invalid_version(Verb::List)),
             Some(version) => Ok(version),
         }
     }
 
-    fn no_version(&self, verb: Verb) -> WatchError {
+    fn invalid_version(&self, verb: Verb) -> WatchError {
         let why = "its resourceVersion is too long, or has characters that no version has";
         self.inconsistent(verb, why.to_owned())
     }
 
-    fn endless(&self, why: &str) -> WatchError {
+    fn endless_error(&self, why: &str) -> WatchError {
         self.inconsistent(Verb::List, format!("it is endless: {why}"))
     }
 
-    fn past(&self, verb: Verb, version: &str) -> WatchError {
+    fn stale_error(&self, verb: Verb, version: &str) -> WatchError {
         let complete = one_line(self.complete.as_deref().unwrap_or_default());
         let version = one_line(version);
         self.inconsistent(

@@ -141,7 +141,7 @@ fn the_version_of_a_server_that_is_behind_the_watch_is_requested() {
 fn short_watches_without_an_event_add_up_to_a_silence() {
     let mut session = session();
     let mut rng = rng();
-    session.streamed("7").expect("the first");
+    session.end_streamed_list("7").expect("the first");
     for connected in [100, 79] {
         session.on_end(Duration::from_secs(connected), &mut rng);
         assert_eq!(
@@ -150,7 +150,7 @@ fn short_watches_without_an_event_add_up_to_a_silence() {
             "after {connected} more seconds"
         );
     }
-    session.received();
+    session.on_progress();
     session.on_end(Duration::from_secs(100), &mut rng);
     session.on_end(Duration::from_secs(79), &mut rng);
     assert_eq!(
@@ -260,7 +260,7 @@ fn consecutive_malformed_lines_are_counted() {
 fn the_backoff_grows_until_a_watch_has_been_open_for_ten_seconds() {
     let mut session = session();
     let mut rng = rng();
-    session.streamed("1").expect("the first");
+    session.end_streamed_list("1").expect("the first");
     let waits = [0, 0, 0, 0, 60, 0].map(|connected| {
         let wait = session.on_end(Duration::from_secs(connected), &mut rng);
         // Jitter is the upper half, so that the doubled delay shows the step of the backoff.
@@ -274,7 +274,7 @@ fn the_backoff_grows_until_a_watch_has_been_open_for_ten_seconds() {
 fn the_backoff_after_disconnects_grows_until_a_watch_has_been_open_for_ten_seconds() {
     let mut session = session();
     let mut rng = rng();
-    session.streamed("1").expect("the first");
+    session.end_streamed_list("1").expect("the first");
     let waits = [0, 0, 0, 0, 0, 0, 60, 0].map(|connected| {
         session.on_error(&from_status(500), Duration::from_secs(connected), &mut rng)
     });
@@ -288,7 +288,7 @@ fn a_watch_is_healthy_after_ten_seconds() {
     let mut rng = rng();
     let broken = |stood, rng: &mut StdRng| {
         let mut session = session();
-        session.streamed("1").expect("the first");
+        session.end_streamed_list("1").expect("the first");
         for _ in 0..5 {
             session.on_error(&from_status(500), Duration::ZERO, rng);
         }
@@ -311,7 +311,7 @@ fn a_watch_is_healthy_after_ten_seconds() {
 fn the_backoff_is_at_least_the_retry_delay_of_the_server_and_never_overflows() {
     for least in [Duration::from_secs(20), Duration::MAX] {
         let mut session = session();
-        session.streamed("1").expect("the first");
+        session.end_streamed_list("1").expect("the first");
         let cause = WatchErrorCause::Throttled {
             retry_after: Some(least),
         };
@@ -331,11 +331,11 @@ fn rng() -> StdRng {
 }
 
 fn from_status(code: u16) -> WatchError {
-    let answer = ServerStatus {
+    let status = ServerStatus {
         code,
         ..ServerStatus::default()
     };
-    WatchError::from_status(&Arc::from("pods"), Verb::List, answer)
+    WatchError::from_status(&Arc::from("pods"), Verb::List, status)
 }
 
 /// Runs `script`. `asked` are the requests at the start and after each step.
@@ -347,7 +347,7 @@ fn check(script: &str, asked: &str) {
     for step in script.split(", ") {
         match step.split(' ').collect::<Vec<_>>()[..] {
             ["streamed", version] => {
-                if let Err(error) = session.streamed(version) {
+                if let Err(error) = session.end_streamed_list(version) {
                     session.on_error(&error, Duration::ZERO, &mut rng);
                 }
             }
@@ -358,12 +358,12 @@ fn check(script: &str, asked: &str) {
                 session.on_error(&error, Duration::ZERO, &mut rng);
             }
             ["future"] => {
-                let answer = ServerStatus {
+                let status = ServerStatus {
                     code: 504,
                     message: "Timeout: Too large resource version: 7, current: 5".to_owned(),
                     ..ServerStatus::default()
                 };
-                let error = WatchError::from_status(&Arc::from("pods"), Verb::Watch, answer);
+                let error = WatchError::from_status(&Arc::from("pods"), Verb::Watch, status);
                 session.on_error(&error, Duration::ZERO, &mut rng);
             }
             ["version", version] => {
@@ -375,7 +375,7 @@ fn check(script: &str, asked: &str) {
                     session.on_error(&error, Duration::ZERO, &mut rng);
                 }
             }
-            ["follow", version] => session.followed(version),
+            ["follow", version] => session.advance_to(version),
             ["eof"] => _ = session.on_end(Duration::ZERO, &mut rng),
             ["malformed"] => {
                 let source = serde_json::from_str::<u8>("x").expect_err("no number");
@@ -395,7 +395,7 @@ fn check(script: &str, asked: &str) {
                     continue_token: Some((*token).to_owned()),
                 };
                 let used = session.check(&page);
-                if let Err(error) = used.and_then(|_| session.paged(&page, is_new)) {
+                if let Err(error) = used.and_then(|_| session.end_page(&page, is_new)) {
                     session.on_error(&error, Duration::ZERO, &mut rng);
                 }
             }

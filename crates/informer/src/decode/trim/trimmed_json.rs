@@ -1,4 +1,4 @@
-//! Cuts trimmed fields out of JSON that is kept. *(pure)*
+//! `TrimmedJson`: the JSON that a store keeps, without the trimmed fields. *(pure)*
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -17,7 +17,7 @@ use crate::{
 ///
 /// A name that is a slice of the JSON uses no further memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Pruned {
+pub(crate) struct TrimmedJson {
     /// The JSON, followed by the unescaped form of identity fields with escapes.
     text: Box<str>,
     /// The length of the JSON.
@@ -36,8 +36,8 @@ struct Span {
     length: u32,
 }
 
-/// Reads the identity fields of `raw`, and finds the fields that `root` removes.
-pub(super) fn prune<'a>(
+/// Reads the identity fields of `raw`, and finds the ranges of the fields that `root` removes.
+pub(super) fn find_cuts<'a>(
     raw: RawJson<'a>,
     root: &Node,
 ) -> Result<(IdentityFields<'a>, Cuts), DecodeError> {
@@ -57,7 +57,7 @@ pub(super) fn prune<'a>(
     Ok((walk.head, walk.cuts))
 }
 
-/// The removed ranges, in order.
+/// The ranges of the JSON to remove, in order.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
     /// Not in the `Vec`, because usually there is only one.
@@ -65,8 +65,10 @@ pub(super) struct Cuts {
     others: Vec<Range<usize>>,
 }
 
+/// Reads an object to its end, and notes its identity fields and what to remove.
 struct Walk<'a> {
     fields: Fields<'a>,
+    /// Whether the end of the object was found by its brackets before.
     is_whole: bool,
     head: IdentityFields<'a>,
     cuts: Cuts,
@@ -80,9 +82,9 @@ enum FieldLevel {
     Deeper,
 }
 
-// === impl Pruned ===
+// === impl TrimmedJson ===
 
-impl Pruned {
+impl TrimmedJson {
     /// Copies `json` without the removed ranges.
     pub(super) fn new(
         json: &[u8],
@@ -130,7 +132,7 @@ impl Pruned {
     }
 }
 
-impl ObjectIdentity for Pruned {
+impl ObjectIdentity for TrimmedJson {
     fn namespace(&self) -> Option<&str> {
         self.at(self.namespace)
     }
@@ -198,7 +200,7 @@ impl Walk<'_> {
     /// Reads the current object to its end, and notes what to remove.
     fn read_object(
         &mut self,
-        place: FieldLevel,
+        level: FieldLevel,
         below: Option<&BTreeMap<String, Node>>,
     ) -> Result<(), DecodeError> {
         let mut is_first = true;
@@ -226,7 +228,7 @@ impl Walk<'_> {
                 continue;
             }
             is_first = false;
-            let is_metadata = place == FieldLevel::Root && &*name == b"metadata";
+            let is_metadata = level == FieldLevel::Root && &*name == b"metadata";
             if is_metadata && self.fields.enter() {
                 self.head.enter_metadata();
                 self.read_object(FieldLevel::Metadata, self::below(node))?;
@@ -237,7 +239,7 @@ impl Walk<'_> {
                 self.read_object(FieldLevel::Deeper, self::below(node))?;
             } else {
                 let value = self.fields.value()?;
-                match place {
+                match level {
                     FieldLevel::Root => self.head.field(&name, value),
                     FieldLevel::Metadata => self.head.metadata_field(&name, value),
                     FieldLevel::Deeper => {}
@@ -268,7 +270,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};
 
-    use super::{Cuts, Pruned, prune};
+    use super::{Cuts, TrimmedJson, find_cuts};
     use crate::{DecodeError, ObjectIdentity as _, Trim, decode::RawJson};
 
     #[test]
@@ -297,34 +299,34 @@ mod tests {
     fn json_that_is_not_an_object_is_an_error() {
         for json in ["", "7", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":{}"#] {
             let raw = RawJson::of(json.as_bytes());
-            assert!(prune(raw, &Trim::nothing().root).is_err(), "{json}");
+            assert!(find_cuts(raw, &Trim::nothing().root).is_err(), "{json}");
         }
     }
 
     #[test]
     fn the_identity_is_in_the_remaining_json() {
         let whole = r#"{"x":[1],"metadata":{"managedFields":[{"a":"b"}],"name":"web","namespace":"shop","resourceVersion":"7","uid":"u"},"spec":{}}"#;
-        let pruned = pruned(whole).expect("an object");
+        let trimmed = trimmed(whole).expect("an object");
         assert_eq!(
-            pruned.json(),
+            trimmed.json(),
             r#"{"metadata":{"name":"web","namespace":"shop","resourceVersion":"7","uid":"u"},"spec":{}}"#
         );
-        assert_eq!(identity(&pruned), "shop/web u 7");
+        assert_eq!(identity(&trimmed), "shop/web u 7");
     }
 
     #[test]
     fn a_name_with_escapes_is_kept_without_them() {
         let json = r#"{"metadata":{"name":"a\u003cb\"é","uid":"\u0075","x":1}}"#;
-        let pruned = pruned(json).expect("an object");
-        assert_eq!(pruned.json(), json);
-        assert_eq!(pruned.key().to_string(), "a<b\"é");
-        assert_eq!((pruned.uid(), pruned.namespace()), (Some("u"), None));
+        let trimmed = trimmed(json).expect("an object");
+        assert_eq!(trimmed.json(), json);
+        assert_eq!(trimmed.key().to_string(), "a<b\"é");
+        assert_eq!((trimmed.uid(), trimmed.namespace()), (Some("u"), None));
     }
 
     #[test]
     fn json_without_a_name_is_refused() {
         let check = |json: &str, error: &str| {
-            let refused = pruned(json).expect_err(json);
+            let refused = trimmed(json).expect_err(json);
             assert_eq!(refused.to_string(), error, "{json}");
         };
         check(r#"{"kind":"Pod"}"#, "metadata: missing field `metadata`");
@@ -347,7 +349,7 @@ mod tests {
     fn an_invalid_utf_8_error_has_its_position_in_the_whole_text() {
         let json = b"{\"x\":1,\"metadata\":{\"name\":\"\xff\"}}";
         let trim = Trim::nothing().field(["x"]);
-        let error = trim.prune(RawJson::of(json), "Pod").expect_err("no UTF-8");
+        let error = trim.apply(RawJson::of(json), "Pod").expect_err("no UTF-8");
         assert_eq!(error.to_string(), "not valid JSON at line 1, column 28");
     }
 
@@ -369,16 +371,16 @@ mod tests {
                 .map(|part| format!("{}:{}", Value::from(parts[*part].0), parts[*part].1))
                 .collect();
             let json = format!("{{{}}}", parts.join(","));
-            let pruned = pruned(&json).expect("an object");
+            let trimmed = trimmed(&json).expect("an object");
             let mut left: Value = serde_json::from_str(&json).expect("JSON");
             left.as_object_mut().map(|object| object.remove("x"));
             left["metadata"].as_object_mut().map(|object| object.remove("managedFields"));
-            prop_assert_eq!(serde_json::from_str::<Value>(pruned.json()).expect("JSON"), left);
-            prop_assert_eq!(pruned.name(), "web");
+            prop_assert_eq!(serde_json::from_str::<Value>(trimmed.json()).expect("JSON"), left);
+            prop_assert_eq!(trimmed.name(), "web");
             let version = metadata.get("resourceVersion").and_then(Value::as_str);
-            prop_assert_eq!(pruned.resource_version(), version);
+            prop_assert_eq!(trimmed.resource_version(), version);
             for end in 0..json.len() {
-                prop_assert!(self::pruned(json.get(..end).unwrap_or("{")).is_err(), "{}", &json[..end]);
+                prop_assert!(self::trimmed(json.get(..end).unwrap_or("{")).is_err(), "{}", &json[..end]);
             }
         }
     }
@@ -394,24 +396,24 @@ mod tests {
             .prop_map(|fields| fields.into_iter().collect())
     }
 
-    fn pruned(json: &str) -> Result<Pruned, DecodeError> {
+    fn trimmed(json: &str) -> Result<TrimmedJson, DecodeError> {
         let trim = Trim::default().field(["x"]);
-        trim.prune(RawJson::of(json.as_bytes()), "Pod")
+        trim.apply(RawJson::of(json.as_bytes()), "Pod")
     }
 
-    fn identity(pruned: &Pruned) -> String {
-        let version = pruned.resource_version().unwrap_or_default();
+    fn identity(trimmed: &TrimmedJson) -> String {
+        let version = trimmed.resource_version().unwrap_or_default();
         format!(
             "{} {} {version}",
-            pruned.key(),
-            pruned.uid().unwrap_or_default()
+            trimmed.key(),
+            trimmed.uid().unwrap_or_default()
         )
     }
 
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let trim = Trim::nothing().field(["x"]).field(["m", "y"]);
-        let (_, cuts) = prune(RawJson::of(json.as_bytes()), &trim.root).expect(json);
+        let (_, cuts) = find_cuts(RawJson::of(json.as_bytes()), &trim.root).expect(json);
         assert_eq!(left(json, &cuts), expected, "{json}");
     }
 

@@ -1,4 +1,4 @@
-//! The decoded form of an object that is kept as JSON, while a handler processes the object.
+//! `JsonForm`: an object that is kept as JSON, with access to its decoded form.
 
 use std::{any::Any, sync::Arc};
 
@@ -6,14 +6,16 @@ use parking_lot::Mutex;
 
 use crate::DecodeError;
 
-/// The decoded form of an object that is kept as JSON: in its slot while a handler processes the
-/// object, and in the cache of the informer after a read.
+/// An object that is kept as JSON. Its decoded form exists in two places for a limited time: in its
+/// `DecodedSlot` while a handler processes the object, and in the cache of the informer after a
+/// read.
 #[doc(hidden)]
-pub trait DecodedForm {
+pub trait JsonForm {
     /// Keeps `object`, the decoded form, until [`unpin`](Self::unpin).
     fn pin(&self, object: Arc<dyn Any + Send + Sync>);
 
-    /// No handler processes the object any more.
+    /// Drops the decoded form that [`pin`](Self::pin) has kept: no handler processes the object any
+    /// more.
     fn unpin(&self);
 
     /// Decodes the object, unless it is decoded. Does not cache it.
@@ -23,7 +25,7 @@ pub trait DecodedForm {
     /// [`DecodeError`] if the JSON does not decode.
     fn decode(&self) -> Result<Arc<dyn Any + Send + Sync>, DecodeError>;
 
-    /// Returns the decoded form, if there is one.
+    /// Returns the decoded form, if it is in the slot or in the cache.
     fn decoded(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
     /// Caches `object`, the decoded form, unless this state was evicted.

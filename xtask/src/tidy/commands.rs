@@ -24,14 +24,14 @@ fn each_documented_command_exists_and_accepts_its_flags() {
             for words in commands(text, XTASK) {
                 count += 1;
                 if let Err(reason) = parse(&words) {
-                    findings.push(format!("{}:{line}: {reason}", path));
+                    findings.push(format!("{path}:{line}: {reason}"));
                 }
             }
             for words in commands(text, EXAMPLE) {
                 count += 1;
                 let example = format!("examples/{}/main.rs", words[0]);
                 if !repository.join(&example).exists() {
-                    findings.push(format!("{}:{line}: {example} does not exist", path));
+                    findings.push(format!("{path}:{line}: {example} does not exist"));
                 }
             }
         }
@@ -42,8 +42,7 @@ fn each_documented_command_exists_and_accepts_its_flags() {
 
 #[test]
 fn a_command_ends_with_its_code_and_its_placeholders_are_numbers() {
-    let line =
-        r#"Run `cargo xtask sim --minutes N` or `cargo xtask sim --operator a --plan '7: x'`"#;
+    let line = "Run `cargo xtask sim --minutes N` or `cargo xtask sim --operator a --plan '7: x'`";
     let found: Vec<_> = commands(line, XTASK).collect();
     assert_eq!(found[0], ["sim", "--minutes", "1"]);
     assert_eq!(found[1], ["sim", "--operator", "a", "--plan", "7: x"]);

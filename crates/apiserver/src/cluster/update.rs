@@ -63,7 +63,25 @@ impl Cluster {
         now: &str,
     ) -> Result<Upsert, Status> {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let mut decoded = decode::decode(resource, namespace, body, options)?;
+        let decoded = decode::decode(resource, namespace, body, options)?;
+        let warnings = decoded.warnings.clone();
+        let updated = self.update_decoded(resource, key, part, decoded, options, now);
+        updated.map_err(|status| match status.warnings() {
+            [] => status.with_warnings(warnings),
+            _ => status,
+        })
+    }
+
+    fn update_decoded(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        mut decoded: Decoded,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Upsert, Status> {
+        let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let object = &decoded.object;
         check_name(key, object)?;
         let version = sent_version(object)?;
@@ -90,7 +108,7 @@ impl Cluster {
                 return Err(Status::version_missing(&about));
             }
             Some(version) if version != old.revision() => {
-                return Err(Status::modified(&about).with_warnings(decoded.warnings));
+                return Err(Status::modified(&about));
             }
             Some(_) => {}
         }
@@ -125,6 +143,7 @@ impl Cluster {
         let old = self.current(resource, key)?;
         let mut object = resource.present(old.value());
         patch.apply(&mut object, resource.typed())?;
+        check_kind(resource, patch, &mut object)?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, object, options);
         let decoded = decoded.map_err(|status| {
@@ -415,6 +434,34 @@ fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
     let parts = [root, group, resource, &key.namespace, &key.name];
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.fold(String::new(), |path, part| path + "/" + part)
+}
+
+/// Validates the kind of a patched object of a built-in kind. A strategic merge patch does not
+/// change it.
+///
+/// # Errors
+///
+/// 422 if another patch has changed it.
+fn check_kind(resource: &Resource, patch: &Patch, object: &mut Value) -> Result<(), Status> {
+    let expected = &resource.info.kind;
+    let Some(kind) = object["kind"].as_str().filter(|_| !resource.info.custom) else {
+        return Ok(());
+    };
+    if matches!(patch, Patch::Strategic(_)) {
+        if object["apiVersion"].is_string() {
+            object["apiVersion"] = resource.api_version().into();
+        }
+        object["kind"] = expected.as_str().into();
+    } else if !kind.is_empty() && kind != expected {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        let why = if typed::kind(version, kind).is_some() {
+            format!("{kind} in version {version:?} cannot be handled as a {expected}")
+        } else {
+            format!("no kind {kind:?} is registered for version {version:?}")
+        };
+        return Err(Status::patch_invalid(&patch.shown(object), &why));
+    }
+    Ok(())
 }
 
 pub(super) fn check_name(key: &Key, object: &Value) -> Result<(), Status> {

@@ -106,6 +106,8 @@ fn the_version_document_has_all_parts_of_the_version() {
     let version = version("v1.36.3");
     check(&version, "/major", &json!("1"));
     check(&version, "/minor", &json!("36"));
+    check(&version, "/emulationMinor", &json!("36"));
+    check(&version, "/minCompatibilityMinor", &json!("35"));
     check(&version, "/gitVersion", &json!("v1.36.3"));
 }
 

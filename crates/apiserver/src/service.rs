@@ -177,13 +177,20 @@ impl ApiService {
 
     /// Returns the version, discovery and `OpenAPI` documents.
     fn describe(&self, call: &Call, target: &Target) -> Response<ResponseBody> {
-        if call.parts.method != http::Method::GET {
-            return reply::no_such_method();
-        }
         let resources: Vec<Arc<Resource>> = self
             .shared
             .read(|cluster| cluster.registry.iter().cloned().collect());
         let infos = || resources.iter().map(|resource| &resource.info);
+        if call.parts.method != http::Method::GET {
+            return match target {
+                Target::Resources { group, version }
+                    if discovery::resource_list(infos(), group, version).is_none() =>
+                {
+                    self.no_resource(Some(group))
+                }
+                _ => reply::no_such_method(),
+            };
+        }
         let aggregated = call.accept.prefers_aggregated_discovery();
         let document = match target {
             Target::Version => Some(discovery::version(self.shared.profile.git_version())),

@@ -95,7 +95,7 @@ fn no_such_verb(
         let found = registry.find(&path.group, &path.version, &path.resource);
         found.cloned()
     });
-    if found.as_ref().is_some_and(|found| !is_there(found, path)) {
+    if found.as_ref().is_none_or(|found| !is_there(found, path)) {
         return Ok(service.no_resource(Some(&path.group)));
     }
     let is_custom = found.is_some_and(|resource| resource.info.custom);

@@ -99,6 +99,10 @@ pub(crate) fn resource_list<'a>(
         entries.push(resource(info, stored.copied().unwrap_or(info)));
         let mut subresources: Vec<_> = info.subresources.iter().collect();
         subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        if info.custom {
+            // The status comes before the scale.
+            subresources.reverse();
+        }
         entries.extend(subresources.into_iter().map(|sub| subresource(info, sub)));
     }
     let mut document = json!({

@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::raw::{Raw, named, names};
+use super::widget::Widget;
 
 on_both_servers! {
     /// docs/apiserver.md: rows 9, 46, 89, 95.
@@ -124,6 +125,24 @@ on_both_servers! {
         }
     }
 
+    /// docs/apiserver.md: rows 89, 90, 95.
+    async fn preconditions_of_a_deletion_can_be_in_the_query(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let one = format!("{}/a", raw.maps());
+        for path in [&one, &raw.maps()] {
+            let message = raw.delete(&format!("{path}?uid=other")).await.refused(409, "Conflict");
+            assert!(message.contains("the UID in the precondition (other) does not match"), "{message}");
+        }
+        let message = raw.delete(&format!("{one}?resourceVersion=1")).await.refused(409, "Conflict");
+        assert!(message.contains("the ResourceVersion in the precondition (1) does not match"), "{message}");
+        assert_eq!(raw.get(&one).await.ok(), created);
+        raw.delete(&format!("{one}?uid=&resourceVersion=&dryRun=All")).await.ok();
+        let uid = created["metadata"]["uid"].as_str().expect("a uid");
+        raw.delete(&format!("{one}?uid={uid}")).await.ok();
+        raw.get(&one).await.refused(404, "NotFound");
+    }
+
     /// docs/apiserver.md: rows 1, 5, 10.
     async fn a_path_that_no_resource_has_is_not_found(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
@@ -168,6 +187,31 @@ on_both_servers! {
         ] {
             let message = raw.patch(&path, patch, kind).await.refused(422, "Invalid");
             assert!(message.starts_with(" \"\" is invalid: patch: Invalid value: "), "{kind}: {message}");
+        }
+        let widgets = Widget::served(&raw, &json!({ "type": "object" })).await;
+        widgets.create("w", &json!({})).await;
+        let version = format!("{}/v1", widgets.group);
+        for (change, error) in [
+            (
+                json!({ "kind": "Gadget" }),
+                format!("Gadget.{} \"w\" is invalid: kind: Invalid value: \"Gadget\": must be Widget", widgets.group),
+            ),
+            (
+                json!({ "kind": "Pod", "apiVersion": "v1" }),
+                format!(
+                    "Pod \"w\" is invalid: [kind: Invalid value: \"Pod\": must be Widget, apiVersion: \
+                     Invalid value: \"v1\": must be {version}]"
+                ),
+            ),
+        ] {
+            let message = raw.merge(&widgets.one("w"), &change).await.refused(422, "Invalid");
+            assert_eq!(message, error);
+        }
+        for method in [Method::PUT, Method::PATCH] {
+            let headers = [("content-type", "application/merge-patch+json")];
+            let path = format!("/apis/{version}/widgets");
+            let answer = raw.ask(method, &path, &headers, "{}").await;
+            assert_eq!((answer.code, answer.text.as_str()), (404, "404 page not found\n"));
         }
         // A strategic merge patch is for the type of the object.
         for kind in [r#"{"kind":"Pod"}"#, r#"{"kind":"Unknown","apiVersion":"unknown/v1"}"#] {

@@ -98,7 +98,13 @@ fn no_such_verb(
     if found.as_ref().is_none_or(|found| !is_there(found, path)) {
         return Ok(service.no_resource(Some(&path.group)));
     }
-    let is_custom = found.is_some_and(|resource| resource.info.custom);
+    let custom = found.filter(|resource| resource.info.custom);
+    if let Some(resource) = &custom
+        && resource.info.namespaced != path.namespace.is_some()
+    {
+        return Ok(reply::not_found());
+    }
+    let is_custom = custom.is_some();
     let is_write = [Method::PUT, Method::PATCH].contains(&call.parts.method);
     if is_custom && is_write && path.name.is_none() {
         return Err(Status::bad_request("name must be provided"));

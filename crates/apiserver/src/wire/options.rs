@@ -370,8 +370,11 @@ impl DeleteOptions {
             return Err(Status::invalid_options("DeleteOptions", &errors));
         }
         let precondition = |key: &str| {
-            body.and_then(|body| body.get("preconditions")?.get(key)?.as_str())
-                .map(str::to_owned)
+            let value = match body {
+                Some(body) => body.pointer("/preconditions")?.get(key)?.as_str(),
+                None => query.find(key).filter(|value| !value.is_empty()),
+            };
+            value.map(str::to_owned)
         };
         Ok(Self {
             dry_run,

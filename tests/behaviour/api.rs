@@ -24,6 +24,7 @@ pub(crate) mod lists;
 pub(crate) mod metadata;
 pub(crate) mod namespaces;
 pub(crate) mod openapi;
+pub(crate) mod options;
 pub(crate) mod protobuf;
 pub(crate) mod requests;
 pub(crate) mod resources;

@@ -55,6 +55,7 @@ fn main() {
         api::metadata::trials(),
         api::namespaces::trials(),
         api::openapi::trials(),
+        api::options::trials(),
         api::protobuf::trials(),
         api::requests::trials(),
         api::resources::trials(),

@@ -99,14 +99,22 @@ pub(crate) fn resource_list<'a>(
         entries.push(resource(info, stored.copied().unwrap_or(info)));
         let mut subresources: Vec<_> = info.subresources.iter().collect();
         subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        if info.custom {
+            // The status comes before the scale.
+            subresources.reverse();
+        }
         entries.extend(subresources.into_iter().map(|sub| subresource(info, sub)));
     }
-    Some(json!({
+    let mut document = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version(group, version),
         "resources": entries,
-    }))
+    });
+    if !group.is_empty() {
+        // That of the core group has none, for old clients.
+        document["apiVersion"] = "v1".into();
+    }
+    Some(document)
 }
 
 /// Returns the document at `/version`, for a `git_version` such as `v1.36.3`.
@@ -116,9 +124,14 @@ pub(crate) fn version(git_version: &str) -> Value {
         parts.next().unwrap_or_default(),
         parts.next().unwrap_or_default(),
     );
+    let previous = minor.parse::<u32>().unwrap_or_default().saturating_sub(1);
     json!({
         "major": major,
         "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": previous.to_string(),
         "gitVersion": git_version,
         "gitCommit": "",
         "gitTreeState": "clean",

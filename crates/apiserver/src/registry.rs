@@ -206,13 +206,19 @@ impl Registry {
             .map_or(&[], |versions| versions.as_slice())
     }
 
-    /// Returns whether this version of a group has built-in kinds.
+    /// Returns whether this version of a group has built-in resources.
     pub(crate) fn has_built_in(&self, group: &str, version: &str) -> bool {
         self.iter().any(|resource| {
             !resource.info.custom
                 && resource.info.group == group
                 && resource.info.version == version
         })
+    }
+
+    /// Returns whether a version of `group` has built-in resources.
+    pub(crate) fn has_built_in_group(&self, group: &str) -> bool {
+        self.iter()
+            .any(|resource| !resource.info.custom && resource.info.group == group)
     }
 
     /// Returns all resources in all versions.

@@ -166,7 +166,7 @@ impl ApiService {
                 let response = deadline::within(timeout, response).await;
                 response.unwrap_or_else(|status| reply::refusal(&status))
             }
-            Target::Unknown => reply::not_found(),
+            Target::Unknown { group } => self.no_resource(group.as_deref()),
             Target::Health { endpoint, check } => {
                 let query = call.parts.uri.query().unwrap_or_default();
                 health::respond(&endpoint, check.as_deref(), query)
@@ -177,13 +177,20 @@ impl ApiService {
 
     /// Returns the version, discovery and `OpenAPI` documents.
     fn describe(&self, call: &Call, target: &Target) -> Response<ResponseBody> {
-        if call.parts.method != http::Method::GET {
-            return reply::text(http::StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-        }
         let resources: Vec<Arc<Resource>> = self
             .shared
             .read(|cluster| cluster.registry.iter().cloned().collect());
         let infos = || resources.iter().map(|resource| &resource.info);
+        if call.parts.method != http::Method::GET {
+            return match target {
+                Target::Resources { group, version }
+                    if discovery::resource_list(infos(), group, version).is_none() =>
+                {
+                    self.no_resource(Some(group))
+                }
+                _ => reply::no_such_method(),
+            };
+        }
         let aggregated = call.accept.prefers_aggregated_discovery();
         let document = match target {
             Target::Version => Some(discovery::version(self.shared.profile.git_version())),
@@ -208,9 +215,28 @@ impl ApiService {
             }
             Target::OpenApi => Some(discovery::openapi_index(infos())),
             Target::OpenApiOf { group, version } => discovery::openapi(infos(), group, version),
-            Target::Health { .. } | Target::Resource(_) | Target::Unknown => None,
+            Target::Health { .. } | Target::Resource(_) | Target::Unknown { .. } => None,
         };
-        document.map_or_else(reply::not_found, |document| reply::document(&document))
+        let group = match target {
+            Target::Resources { group, .. } => Some(group.as_str()),
+            _ => None,
+        };
+        document.map_or_else(
+            || self.no_resource(group),
+            |document| reply::document(&document),
+        )
+    }
+
+    /// Returns the response to a path that does not exist, below the path of `group`.
+    fn no_resource(&self, group: Option<&str>) -> Response<ResponseBody> {
+        let shared = &self.shared;
+        if group
+            .is_some_and(|group| shared.read(|cluster| cluster.registry.has_built_in_group(group)))
+        {
+            reply::no_such_resource()
+        } else {
+            reply::not_found()
+        }
     }
 }
 

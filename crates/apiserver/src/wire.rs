@@ -3,6 +3,7 @@
 mod accept;
 mod document;
 mod duration;
+mod log;
 mod options;
 mod path;
 mod query;
@@ -11,6 +12,7 @@ pub(crate) mod yaml;
 pub(crate) use accept::{Accept, Encoding, Format, Presentation};
 pub(crate) use document::Document;
 pub(crate) use duration::parse as parse_duration;
+pub(crate) use log::LogOptions;
 pub(crate) use options::{
     DeleteOptions, ListOptions, Propagation, UnknownFields, VersionMatch, WriteKind, WriteOptions,
     read_version, resource_version,

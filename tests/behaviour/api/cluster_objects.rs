@@ -3,6 +3,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
+use windlass_apiserver::ApiServer;
 
 use super::raw::{Answer, Raw, named};
 
@@ -40,7 +41,57 @@ async fn decide(raw: &Raw, path: &str, conditions: &[Value]) -> Answer {
         .await
 }
 
+/// The objects that the server creates when it starts, without what differs between two servers.
+async fn initial(raw: &Raw) -> Vec<Value> {
+    let mut objects = Vec::new();
+    for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        objects.push(
+            raw.get(&format!("/api/v1/namespaces/{namespace}"))
+                .await
+                .ok(),
+        );
+    }
+    for name in ["system-cluster-critical", "system-node-critical"] {
+        let path = format!("/apis/scheduling.k8s.io/v1/priorityclasses/{name}");
+        objects.push(raw.get(&path).await.ok());
+    }
+    let mut service = raw
+        .get("/api/v1/namespaces/default/services/kubernetes")
+        .await
+        .ok();
+    for field in ["clusterIP", "clusterIPs"] {
+        assert!(service["spec"][field].take() != Value::Null, "{service}");
+    }
+    assert!(
+        service["spec"]["ports"][0]["targetPort"].take().is_u64(),
+        "{service}"
+    );
+    objects.push(service);
+    for object in &mut objects {
+        for field in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "managedFields",
+        ] {
+            assert!(
+                object["metadata"][field].take() != Value::Null,
+                "{field} of {object}"
+            );
+        }
+    }
+    objects
+}
+
 on_both_servers! {
+    /// docs/apiserver.md: row 100.
+    async fn the_initial_objects_are_those_of_the_embedded_server(cluster: Cluster) {
+        cluster.require_the_default_version();
+        let theirs = Raw::new(&cluster).await;
+        let ours = Raw::of(ApiServer::new().client(), "default");
+        assert_eq!(initial(&theirs).await, initial(&ours).await);
+    }
+
     /// docs/apiserver.md: rows 94, 99.
     async fn a_namespace_is_deleted_with_the_finalizer_of_its_policy(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -178,7 +178,18 @@ on_both_servers! {
         let version = raw.get("/version").await.ok();
         assert_eq!(version["major"], "1");
         assert_eq!(version["minor"], crate::cluster::Cluster::minor(), "the profile is that of the real server");
+        if cluster.has_the_default_version() {
+            let names: Vec<_> = version.as_object().expect("an object").keys().collect();
+            assert_eq!(names, [
+                "buildDate", "compiler", "emulationMajor", "emulationMinor", "gitCommit", "gitTreeState",
+                "gitVersion", "goVersion", "major", "minCompatibilityMajor", "minCompatibilityMinor",
+                "minor", "platform",
+            ]);
+            assert_eq!(version["minCompatibilityMinor"], "35");
+        }
         assert!(version["gitVersion"].as_str().is_some_and(|version| version.starts_with("v1.")), "{version}");
+        let core = raw.get("/api/v1").await.ok();
+        assert_eq!((&core["kind"], core.get("apiVersion")), (&json!("APIResourceList"), None));
         for path in ["/healthz", "/livez", "/readyz"] {
             let answer = raw.get(path).await;
             assert_eq!((answer.code, answer.text.as_str()), (200, "ok"), "{path}");

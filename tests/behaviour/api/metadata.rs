@@ -41,6 +41,9 @@ on_both_servers! {
         let why = raw.post(&raw.maps(), &finalizers).await.refused(422, "Invalid");
         let expected = "name is neither a standard finalizer name nor is it fully qualified";
         assert!(why.contains(expected), "{why}");
+        let both = json!({ "metadata": { "name": "a", "finalizers": ["orphan", "a.b/c", "foregroundDeletion"] } });
+        let why = raw.post(&raw.maps(), &both).await.refused(422, "Invalid");
+        assert!(why.ends_with("finalizer orphan and foregroundDeletion cannot be both set"), "{why}");
         let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
         let mut object = widget.object("a", &json!({}));
         object["metadata"]["finalizers"] = json!(["cleanup"]);

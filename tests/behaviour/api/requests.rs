@@ -273,6 +273,11 @@ on_both_servers! {
         assert_eq!((conflict.code, conflict.warning.as_str()), (409, unknown));
         let strict = raw.put(&format!("{path}?fieldValidation=Strict"), &map).await;
         assert_eq!((strict.code, strict.warning.as_str()), (400, ""));
+        let other = json!({ "metadata": { "name": "b" }, "other": 1 });
+        for (path, code) in [(&path, 400), (&format!("{}/b", raw.maps()), 404)] {
+            let rejected = raw.put(path, &other).await;
+            assert_eq!((rejected.code, rejected.warning.as_str()), (code, unknown), "{path}");
+        }
     }
 
     /// docs/apiserver.md: row 20.

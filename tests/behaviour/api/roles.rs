@@ -60,7 +60,7 @@ async fn bind(raw: &Raw, name: &str, rules: &Value, subject: &Value) {
 }
 
 on_both_servers! {
-    /// docs/apiserver.md: row 125.
+    /// docs/apiserver.md: rows 17, 125.
     async fn a_role_allows_only_its_rules(cluster: Cluster) {
         let raw = server(&cluster).await;
         let maps = raw.maps();
@@ -69,6 +69,16 @@ on_both_servers! {
             "configmaps is forbidden: User \"jane\" cannot list resource \"configmaps\" in API group \
              \"\" in the namespace {:?}", raw.namespace,
         ));
+        // A user does not learn whether an object or a resource exists.
+        for (path, about, scope) in [
+            (format!("{maps}/none"), "configmaps \"none\"", format!("in the namespace {:?}", raw.namespace)),
+            ("/api/v1/nodes/none".to_owned(), "nodes \"none\"", "at the cluster scope".to_owned()),
+            ("/apis/ex.io/v1/things".to_owned(), "things.ex.io", "at the cluster scope".to_owned()),
+        ] {
+            let message = ask(&raw, "jane", Method::GET, &path, &Value::Null).await.refused(403, "Forbidden");
+            assert!(message.starts_with(&format!("{about} is forbidden: User \"jane\" cannot ")), "{message}");
+            assert!(message.ends_with(&scope), "{message}");
+        }
         let rules = json!([
             { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] },
             {

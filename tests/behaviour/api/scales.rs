@@ -87,6 +87,9 @@ on_both_servers! {
         let why = negative.refused(422, "Invalid");
         assert!(why.ends_with("spec.replicas: Invalid value: -1: must be greater than or equal to 0"), "{why}");
         raw.get(&format!("{all}/none/scale")).await.refused(404, "NotFound");
+        // The name in the body is checked before the object is read.
+        let message = raw.put(&format!("{all}/none/scale"), &json!({})).await.refused(400, "BadRequest");
+        assert_eq!(message, "the name of the object (none based on URL) was undeterminable: name must be provided");
     }
 
     /// docs/apiserver.md: rows 77, 83, 84.

@@ -334,4 +334,81 @@ on_both_servers! {
         assert!(found.contains(&all), "{rules}");
         raw.get(access).await.refused(405, "MethodNotAllowed");
     }
+
+    /// docs/apiserver.md: rows 20, 104.
+    async fn every_fault_of_an_access_review_is_reported(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let group = "/apis/authorization.k8s.io/v1";
+        let (selves, all) = (format!("{group}/selfsubjectaccessreviews"), format!("{group}/subjectaccessreviews"));
+        let local = raw.at(group, "localsubjectaccessreviews");
+        let user = "spec.user: Invalid value: \"\": at least one of user or group must be specified";
+        let none = "spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or \
+            resourceAttributes must be specified";
+        let url = |why: &str| format!(
+            "spec.nonResourceAttributes: Invalid value: {{\"Path\":\"/x\",\"Verb\":\"get\"}}: {why}"
+        );
+        let both = url("cannot be specified in combination with resourceAttributes");
+        let pods = json!({ "verb": "get", "resource": "pods" });
+        let path = json!({ "verb": "get", "path": "/x" });
+        let namespace = "spec.resourceAttributes.namespace: Invalid value: \"\": must match metadata.namespace";
+        for (reviews, spec, errors) in [
+            (&selves, json!({ "resourceAttributes": pods, "nonResourceAttributes": path }), both.clone()),
+            (&all, json!({}), format!("[{none}, {user}]")),
+            (&local, json!({}), format!("[{none}, {user}]")),
+            (
+                &local,
+                json!({ "resourceAttributes": pods, "nonResourceAttributes": path }),
+                format!("[{both}, {user}, {namespace}, {}]", url("disallowed on this kind of request")),
+            ),
+            (
+                &local,
+                json!({ "user": "jane", "nonResourceAttributes": path }),
+                url("disallowed on this kind of request"),
+            ),
+        ] {
+            let message = raw.post(reviews, &json!({ "spec": spec })).await.refused(422, "Invalid");
+            assert_eq!(message, format!(".authorization.k8s.io \"\" is invalid: {errors}"));
+        }
+        let review = json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "resourceAttributes": pods } });
+        let message = raw.post(&selves, &review).await.refused(422, "Invalid");
+        let begin = ".authorization.k8s.io \"\" is invalid: metadata: Invalid value: {";
+        assert!(message.starts_with(begin) && message.ends_with("}: must be empty"), "{message}");
+        let unknown = raw.post(&selves, &json!({ "spec": { "user": "jane" } })).await;
+        assert_eq!((unknown.code, unknown.warnings.len()), (422, 1));
+        let rules = format!("{group}/selfsubjectrulesreviews");
+        let message = raw.post(&rules, &json!({ "spec": {} })).await.refused(400, "BadRequest");
+        assert_eq!(message, "no namespace on request");
+    }
+
+    /// docs/apiserver.md: "Subresources".
+    async fn the_bodies_of_subresources_are_decoded_by_their_types(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let accounts = raw.at("/api/v1", "serviceaccounts");
+        raw.post(&accounts, &named("robot")).await.ok();
+        let path = pod(&raw, "a").await;
+        let tokens = format!("{accounts}/robot/token");
+        let (binding, eviction) = (format!("{path}/binding"), format!("{path}/eviction"));
+        for (path, body, why) in [
+            (&tokens, json!({ "spec": { "expirationSeconds": "x" } }), "TokenRequest in version \"v1\" cannot be handled as a TokenRequest: json: cannot unmarshal string"),
+            (&tokens, json!({ "metadata": { "namespace": "other" } }), "the namespace of the provided object does not match the namespace sent on the request"),
+            (&binding, json!({ "kind": "Pod", "metadata": { "name": "a" } }), "Pod in version \"v1\" cannot be handled as a Binding"),
+            (&eviction, json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } }), ""),
+            (&eviction, json!({ "metadata": { "name": "a" }, "deleteOptions": 1 }), "Eviction in version \"v1\" cannot be handled as a Eviction: json: cannot unmarshal number"),
+        ] {
+            let message = raw.post(path, &body).await.refused(400, "BadRequest");
+            assert!(message.starts_with(why), "{message}");
+        }
+        let message = raw.post(&tokens, &named("other")).await.refused(422, "Invalid");
+        assert!(message.ends_with("metadata.name: Invalid value: \"other\": must match the service account name if specified"), "{message}");
+        let mut to_pod = named("a");
+        to_pod["target"] = json!({ "kind": "Pod", "name": "n1" });
+        let message = raw.post(&binding, &to_pod).await.refused(500, "");
+        assert_eq!(message, "target.kind: Unsupported value: \"Pod\": supported values: \"Node\", \"<empty>\"");
+        let mut evict = named("a");
+        evict["apiVersion"] = "policy/v1beta1".into();
+        evict["kind"] = "Eviction".into();
+        evict["other"] = 1.into();
+        let evicted = raw.post(&format!("{eviction}?dryRun=All"), &evict).await;
+        assert_eq!((evicted.code, evicted.warning.as_str()), (201, "299 - \"unknown field \\\"other\\\"\""));
+    }
 }

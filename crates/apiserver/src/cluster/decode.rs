@@ -1,7 +1,7 @@
 //! Decodes the body of a request into an object in the form in which it is stored.
 
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Part, defaults};
 use crate::metadata;
@@ -36,6 +36,10 @@ pub(super) fn decode(
 ) -> Result<Decoded, Status> {
     let unknown_fields = options.unknown_fields;
     let mut warnings = Vec::new();
+    if body.is_null() && !resource.info.custom {
+        // Go decodes it into an object without fields.
+        body = Value::Object(Map::new());
+    }
     if !body.is_object() {
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): not a JSON object",

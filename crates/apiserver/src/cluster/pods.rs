@@ -48,6 +48,12 @@ impl Cluster {
         if node.is_empty() {
             return Err(Status::untyped("target.name: Required value"));
         }
+        let kind = target["kind"].as_str().unwrap_or_default();
+        if !matches!(kind, "" | "Node") {
+            return Err(Status::untyped(format!(
+                "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+            )));
+        }
         let old = self.get(resource, key)?.clone();
         let spec = &old.value()["spec"];
         let name = &key.name;

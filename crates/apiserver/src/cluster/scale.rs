@@ -58,6 +58,9 @@ impl Cluster {
         now: &str,
     ) -> Result<Written, Status> {
         let scale = registry::scale();
+        if let ScaleChange::Update(body) = &change {
+            check_name(key, body)?;
+        }
         let old = self.current(resource, key)?;
         let paths = paths(resource, key)?;
         let mut applied = None;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::Cluster;
+use crate::metadata;
 use crate::registry::Resource;
 use crate::status::{About, FieldError, Status};
 use crate::store::Key;
@@ -47,7 +48,7 @@ impl Cluster {
         let seconds = spec["expirationSeconds"]
             .as_i64()
             .unwrap_or(DEFAULT_SECONDS);
-        check_seconds(seconds)?;
+        check_request(&key.name, metadata::text(request, "name"), seconds)?;
         let audiences = match spec["audiences"].as_array() {
             Some(audiences) if !audiences.is_empty() => audiences.clone(),
             _ => vec![ISSUER.into()],
@@ -135,7 +136,29 @@ impl Cluster {
     }
 }
 
-fn check_seconds(seconds: i64) -> Result<(), Status> {
+/// Validates a request for a token of the account `account`: the name that it has, if any, and the
+/// lifetime.
+fn check_request(account: &str, name: &str, seconds: i64) -> Result<(), Status> {
+    let invalid = |field: &str, value: &Value, why: &str| {
+        let about = About {
+            group: "authentication.k8s.io",
+            resource: "tokenrequests",
+            kind: "TokenRequest",
+            name: if field == "metadata.name" {
+                account
+            } else {
+                ""
+            },
+        };
+        Err(Status::invalid(
+            &about,
+            &[FieldError::invalid(field, value, why)],
+        ))
+    };
+    if !name.is_empty() && name != account {
+        let why = "must match the service account name if specified";
+        return invalid("metadata.name", &name.into(), why);
+    }
     let why = if seconds < MIN_SECONDS {
         "may not specify a duration less than 10 minutes"
     } else if seconds > 1 << 32 {
@@ -143,14 +166,7 @@ fn check_seconds(seconds: i64) -> Result<(), Status> {
     } else {
         return Ok(());
     };
-    let about = About {
-        group: "authentication.k8s.io",
-        resource: "tokenrequests",
-        kind: "TokenRequest",
-        name: "",
-    };
-    let error = FieldError::invalid("spec.expirationSeconds", &seconds.into(), why);
-    Err(Status::invalid(&about, &[error]))
+    invalid("spec.expirationSeconds", &seconds.into(), why)
 }
 
 /// HMAC with SHA-256 (RFC 2104), for a key that is shorter than one block.

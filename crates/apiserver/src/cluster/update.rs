@@ -11,7 +11,7 @@ use super::{Cluster, DEFINITIONS, NAMESPACES, Written, create, ownership, pods, 
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
-use crate::status::{FieldError, Status};
+use crate::status::{About, FieldError, Status};
 use crate::store::{Key, Stored};
 use crate::typed;
 use crate::wire::{WriteOptions, resource_version};
@@ -63,10 +63,27 @@ impl Cluster {
         now: &str,
     ) -> Result<Upsert, Status> {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let mut decoded = decode::decode(resource, namespace, body, options)?;
+        let decoded = decode::decode(resource, namespace, body, options)?;
+        let warnings = decoded.warnings.clone();
+        let updated = self.update_decoded(resource, key, part, decoded, options, now);
+        updated.map_err(|status| match status.warnings() {
+            [] => status.with_warnings(warnings),
+            _ => status,
+        })
+    }
+
+    fn update_decoded(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        mut decoded: Decoded,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Upsert, Status> {
+        let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let object = &decoded.object;
         check_name(key, object)?;
-        let version = sent_version(object)?;
         let old = match self.current(resource, key) {
             Ok(old) => old,
             Err(_) if part == Part::Main && resource.rules.creates_on_update => {
@@ -84,13 +101,13 @@ impl Cluster {
             Err(status) => return Err(status),
         };
         let about = resource.about(&key.name);
-        match version {
+        match sent_version(&decoded.object)? {
             None | Some(0) if resource.rules.unconditional_update => {}
             None | Some(0) => {
                 return Err(Status::version_missing(&about));
             }
             Some(version) if version != old.revision() => {
-                return Err(Status::modified(&about).with_warnings(decoded.warnings));
+                return Err(Status::modified(&about));
             }
             Some(_) => {}
         }
@@ -125,6 +142,7 @@ impl Cluster {
         let old = self.current(resource, key)?;
         let mut object = resource.present(old.value());
         patch.apply(&mut object, resource.typed())?;
+        check_kind(resource, patch, &mut object)?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, object, options);
         let decoded = decoded.map_err(|status| {
@@ -137,7 +155,8 @@ impl Cluster {
                 _ => status,
             }
         })?;
-        check_name(key, &decoded.object)?;
+        check_name(key, &decoded.object)
+            .map_err(|status| status.with_warnings(decoded.warnings.clone()))?;
         let version = sent_version(&decoded.object)?;
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
             let modified = Status::modified(&resource.about(&key.name));
@@ -415,6 +434,56 @@ fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
     let parts = [root, group, resource, &key.namespace, &key.name];
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.fold(String::new(), |path, part| path + "/" + part)
+}
+
+/// Validates the kind and the version of a patched object. A strategic merge patch does not change
+/// them.
+///
+/// # Errors
+///
+/// 422 if another patch has changed them.
+fn check_kind(resource: &Resource, patch: &Patch, object: &mut Value) -> Result<(), Status> {
+    let expected = &resource.info.kind;
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if resource.info.custom {
+        let mut errors = Vec::new();
+        let fields = [
+            ("kind", kind, expected.as_str()),
+            ("apiVersion", api_version, resource.api_version()),
+        ];
+        for (field, value, expected) in fields {
+            if !value.is_empty() && value != expected {
+                let why = format!("must be {expected}");
+                errors.push(FieldError::invalid(field, &value.into(), why));
+            }
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let about = About {
+            group: api_version.split_once('/').map_or("", |(group, _)| group),
+            resource: "",
+            kind,
+            name: metadata::text(object, "name"),
+        };
+        return Err(Status::invalid(&about, &errors));
+    }
+    if matches!(patch, Patch::Strategic(_)) {
+        for (field, value) in [("apiVersion", resource.api_version()), ("kind", expected)] {
+            if object[field].is_string() {
+                object[field] = value.into();
+            }
+        }
+    } else if !kind.is_empty() && kind != expected {
+        let why = if typed::kind(api_version, kind).is_some() {
+            format!("{kind} in version {api_version:?} cannot be handled as a {expected}")
+        } else {
+            format!("no kind {kind:?} is registered for version {api_version:?}")
+        };
+        return Err(Status::patch_invalid(&patch.shown(object), &why));
+    }
+    Ok(())
 }
 
 pub(super) fn check_name(key: &Key, object: &Value) -> Result<(), Status> {

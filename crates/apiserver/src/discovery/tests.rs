@@ -49,7 +49,7 @@ fn a_version_lists_its_resources_and_their_subresources() {
     );
     check(
         &list,
-        "/resources/1",
+        "/resources/2",
         &json!({
             "name": "widgets/scale", "singularName": "", "namespaced": true, "kind": "Scale",
             "group": "autoscaling", "version": "v1", "verbs": ["get"],
@@ -57,7 +57,7 @@ fn a_version_lists_its_resources_and_their_subresources() {
     );
     check(
         &list,
-        "/resources/2",
+        "/resources/1",
         &json!({"name": "widgets/status", "singularName": "", "namespaced": true,
                 "kind": "Widget", "verbs": ["get"]}),
     );
@@ -106,6 +106,8 @@ fn the_version_document_has_all_parts_of_the_version() {
     let version = version("v1.36.3");
     check(&version, "/major", &json!("1"));
     check(&version, "/minor", &json!("36"));
+    check(&version, "/emulationMinor", &json!("36"));
+    check(&version, "/minCompatibilityMinor", &json!("35"));
     check(&version, "/gitVersion", &json!("v1.36.3"));
 }
 

@@ -151,13 +151,19 @@ fn contents(metadata: &Value, finalizers: Finalizers, errors: &mut Vec<FieldErro
     labels(metadata, errors);
     annotations(metadata, errors);
     owners(metadata, errors);
-    for (at, finalizer) in strings(metadata.get("finalizers")).enumerate() {
-        let path = "metadata.finalizers";
-        let wrong = syntax::qualified_name(finalizer).into_iter();
-        errors.extend(wrong.map(|why| FieldError::invalid(path, &finalizer.into(), why)));
-        if finalizers == Finalizers::Qualified {
-            errors.extend(unqualified(&format!("{path}[{at}]"), finalizer));
-        }
+    let path = "metadata.finalizers";
+    let names: Vec<_> = strings(metadata.get("finalizers")).collect();
+    for name in &names {
+        let wrong = syntax::qualified_name(name).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid(path, &(*name).into(), why)));
+    }
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid(path, &metadata["finalizers"], why));
+    }
+    if finalizers == Finalizers::Qualified {
+        let named = names.iter().enumerate();
+        errors.extend(named.filter_map(|(at, name)| unqualified(&format!("{path}[{at}]"), name)));
     }
 }
 

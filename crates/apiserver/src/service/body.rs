@@ -1,5 +1,6 @@
 //! The body of a request. *(pure)*
 
+use serde_json::Value;
 use windlass_protobuf::Envelope;
 
 use crate::registry::Resource;
@@ -25,7 +26,7 @@ pub(super) struct Expected<'a> {
 
 impl<'a> Expected<'a> {
     /// Returns the type of the options of a deletion.
-    pub(super) const DELETE_OPTIONS: Expected<'static> = Expected {
+    const DELETE_OPTIONS: Expected<'static> = Expected {
         api_version: "",
         kind: "DeleteOptions",
         has_protobuf: true,
@@ -113,6 +114,36 @@ pub(super) fn read(
             },
         )),
     }
+}
+
+/// Decodes the body of a deletion. `null` has no options.
+///
+/// # Errors
+///
+/// 415 if the media type is not supported, 400 if the body is malformed, if it is another kind, or
+/// if an option has the wrong type.
+pub(super) fn delete_options(content_type: &str, body: &[u8]) -> Result<Value, Status> {
+    let mut options = read(content_type, body, &Expected::DELETE_OPTIONS)?.value;
+    if !(options.is_object() || options.is_null()) {
+        return Err(Status::bad_request(
+            "couldn't get version/kind; json parse error: not a JSON object",
+        ));
+    }
+    let text = |field: &str| options[field].as_str().unwrap_or_default();
+    let kind = text("kind");
+    if !(kind.is_empty() || kind == "DeleteOptions") {
+        let api_version = match text("apiVersion") {
+            "" => "v1",
+            version => version,
+        };
+        return Err(Status::bad_request(format!(
+            "no kind {kind:?} is registered for version {api_version:?}"
+        )));
+    }
+    if let Some(kind) = typed::named("meta.v1.DeleteOptions") {
+        typed::decode(kind, &mut options).map_err(Status::bad_request)?;
+    }
+    Ok(options)
 }
 
 impl Expected<'_> {

@@ -27,6 +27,7 @@ use super::resources::ResourceRequest;
 use super::{ResponseBody, reply};
 use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
 use crate::status::Status;
+use crate::wire::LogOptions;
 
 /// The WebSocket subprotocols, the preferred one first. Only the first can close standard input.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
@@ -93,9 +94,13 @@ impl ResourceRequest<'_> {
     pub(super) fn connect(&self) -> Result<Response<ResponseBody>, Status> {
         let key = self.key();
         let shared = &self.service.shared;
+        let subresource = self.path.subresource.as_deref().unwrap_or_default();
+        let limits = match subresource {
+            "log" => LogOptions::parse(&self.query, &key.name)?,
+            _ => LogOptions::default(),
+        };
         let pod = shared.read(|cluster| cluster.get(&self.resource, &key).cloned())?;
         let spec = &pod.value()["spec"];
-        let subresource = self.path.subresource.as_deref().unwrap_or_default();
         let container = match subresource {
             "portforward" => String::new(),
             _ => container(spec, &key.name, self.query.get("container"))?,
@@ -112,8 +117,7 @@ impl ResourceRequest<'_> {
                         container,
                         previous: flag("previous"),
                     });
-                    let number = |name: &str| self.query.get(name).parse().ok();
-                    let end = end_of_log(&log, number("tailLines"), number("limitBytes"));
+                    let end = end_of_log(&log, limits.tail_lines, limits.limit_bytes);
                     return Ok(reply::text(StatusCode::OK, end));
                 }
                 None

@@ -48,14 +48,7 @@ pub(super) async fn respond(
             .cloned()
     });
     let Some(resource) = found else {
-        let is_built_in = service
-            .shared
-            .read(|cluster| cluster.registry.has_built_in(&path.group, &path.version));
-        return Ok(if is_built_in {
-            reply::no_such_resource()
-        } else {
-            reply::not_found()
-        });
+        return Ok(service.no_resource(Some(&path.group)));
     };
     if !is_there(&resource, &path) {
         return match path.name.as_deref().filter(|_| path.subresource.is_some()) {
@@ -97,12 +90,21 @@ fn no_such_verb(
     call: &Call,
     path: &ResourcePath,
 ) -> Result<Response<ResponseBody>, Status> {
-    let is_custom = service.shared.read(|cluster| {
-        let found = cluster
-            .registry
-            .find(&path.group, &path.version, &path.resource);
-        found.is_some_and(|resource| resource.info.custom)
+    let found = service.shared.read(|cluster| {
+        let registry = &cluster.registry;
+        let found = registry.find(&path.group, &path.version, &path.resource);
+        found.cloned()
     });
+    if found.as_ref().is_none_or(|found| !is_there(found, path)) {
+        return Ok(service.no_resource(Some(&path.group)));
+    }
+    let custom = found.filter(|resource| resource.info.custom);
+    if let Some(resource) = &custom
+        && resource.info.namespaced != path.namespace.is_some()
+    {
+        return Ok(reply::not_found());
+    }
+    let is_custom = custom.is_some();
     let is_write = [Method::PUT, Method::PATCH].contains(&call.parts.method);
     if is_custom && is_write && path.name.is_none() {
         return Err(Status::bad_request("name must be provided"));
@@ -118,7 +120,9 @@ fn is_there(resource: &Resource, path: &ResourcePath) -> bool {
         (None, Some(_)) => !resource.info.namespaced,
         (None, None) => true,
     };
+    let is_named = path.name.is_some();
     scoped
+        && (resource.info.is_stored() || !is_named)
         && path
             .subresource
             .as_deref()
@@ -517,11 +521,7 @@ impl ResourceRequest<'_> {
         if self.call.body.is_empty() {
             return DeleteOptions::parse(&self.query, None);
         }
-        let options = body::read(
-            self.content_type(),
-            &self.call.body,
-            &Expected::DELETE_OPTIONS,
-        )?;
-        DeleteOptions::parse(&self.query, Some(&options.value))
+        let options = body::delete_options(self.content_type(), &self.call.body)?;
+        DeleteOptions::parse(&self.query, Some(&options))
     }
 }

@@ -26,28 +26,8 @@ impl ResourceRequest<'_> {
         let shared = &self.service.shared;
         let (mut review, warnings) = shared
             .write(|cluster, now| cluster.review(&self.resource, namespace, body, &options, now))?;
-        let user = &self.call.user;
-        let status = match self.resource.info.kind.as_str() {
-            "SelfSubjectReview" => {
-                let now = shared.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-                review = json!({ "metadata": { "creationTimestamp": now } });
-                json!({ "userInfo": user.to_value() })
-            }
-            "TokenReview" => self.token_status(&review["spec"])?,
-            "SelfSubjectRulesReview" => {
-                let sent = review["spec"].take();
-                review["spec"] = json!({});
-                self.rules(sent["namespace"].as_str().unwrap_or_default())
-            }
-            "SelfSubjectAccessReview" => {
-                json!({ "allowed": self.is_permitted(user, &review["spec"], None)? })
-            }
-            _ => {
-                let user = reviewed_user(&review["spec"])?;
-                json!({ "allowed": self.is_permitted(&user, &review["spec"], namespace)? })
-            }
-        };
-        review["status"] = status;
+        let status = self.review_status(&mut review);
+        review["status"] = status.map_err(|status| status.with_warnings(warnings.clone()))?;
         let encoded = encode::object(
             &self.resource,
             &Stored::unsaved(review),
@@ -57,6 +37,36 @@ impl ResourceRequest<'_> {
         let mut response = reply::encoded(StatusCode::CREATED, encoded);
         reply::warn(&mut response, &warnings);
         Ok(response)
+    }
+
+    /// Returns the status of `review`, of which it removes what the response does not have.
+    fn review_status(&self, review: &mut Value) -> Result<Value, Status> {
+        let shared = &self.service.shared;
+        let user = &self.call.user;
+        Ok(match self.resource.info.kind.as_str() {
+            "SelfSubjectReview" => {
+                let now = shared.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+                *review = json!({ "metadata": { "creationTimestamp": now } });
+                json!({ "userInfo": user.to_value() })
+            }
+            "TokenReview" => self.token_status(&review["spec"])?,
+            "SelfSubjectRulesReview" => {
+                let sent = review["spec"].take();
+                review["spec"] = json!({});
+                match sent["namespace"].as_str().unwrap_or_default() {
+                    "" => return Err(Status::bad_request("no namespace on request")),
+                    namespace => self.rules(namespace),
+                }
+            }
+            kind => {
+                let names_user = kind != "SelfSubjectAccessReview";
+                check(review, names_user, self.path.namespace.as_deref())?;
+                let spec = &review["spec"];
+                let reviewed = names_user.then(|| reviewed_user(spec));
+                let user = reviewed.as_ref().unwrap_or(user);
+                json!({ "allowed": self.is_permitted(user, spec) })
+            }
+        })
     }
 
     /// Returns the status of a `TokenReview`: the user of the token, or that the token is invalid.
@@ -104,38 +114,16 @@ impl ResourceRequest<'_> {
         })
     }
 
-    /// Returns whether `user` is authorized for the attributes in `spec`, in `namespace` if it is set.
-    fn is_permitted(
-        &self,
-        user: &User,
-        spec: &Value,
-        namespace: Option<&str>,
-    ) -> Result<bool, Status> {
+    /// Returns whether `user` is authorized for the attributes in `spec`.
+    fn is_permitted(&self, user: &User, spec: &Value) -> bool {
         let wanted = spec.get("resourceAttributes");
-        if wanted.is_some() == spec.get("nonResourceAttributes").is_some() {
-            let why =
-                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            let path = "spec.resourceAttributes";
-            return Err(invalid(FieldError::invalid(path, &Value::Null, why)));
-        }
         let text = |field: &str| {
             let value = wanted.and_then(|wanted| wanted.get(field)?.as_str());
             value.unwrap_or_default().to_owned()
         };
-        if let Some(namespace) = namespace
-            && text("namespace") != namespace
-        {
-            let path = "spec.resourceAttributes.namespace";
-            let error = FieldError::invalid(
-                path,
-                &text("namespace").into(),
-                "must match metadata.namespace",
-            );
-            return Err(invalid(error));
-        }
         let shared = &self.service.shared;
         // All users are authorized to read the discovery documents.
-        Ok(!shared.authorizes()
+        !shared.authorizes()
             || wanted.is_none()
             || shared.allows(&Attributes {
                 user: user.name.clone(),
@@ -147,36 +135,90 @@ impl ResourceRequest<'_> {
                 subresource: text("subresource"),
                 namespace: text("namespace"),
                 name: text("name"),
-            }))
+            })
     }
 }
 
-/// Returns the user in the `spec` of a review.
-fn reviewed_user(spec: &Value) -> Result<User, Status> {
-    let name = spec["user"].as_str().unwrap_or_default();
-    let groups = spec["groups"].as_array().into_iter().flatten();
-    let groups: Vec<_> = groups
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect();
-    if name.is_empty() && groups.is_empty() {
-        let why = "at least one of user or group must be specified";
-        return Err(invalid(FieldError::invalid("spec.user", &"".into(), why)));
+/// Validates an access review. `names_user` says whether its spec has a user; `namespace` is that of
+/// a local review.
+///
+/// # Errors
+///
+/// 422 with all errors. As in Kubernetes, the message has no kind.
+fn check(review: &Value, names_user: bool, namespace: Option<&str>) -> Result<(), Status> {
+    let spec = &review["spec"];
+    let (wanted, url) = (
+        spec.get("resourceAttributes"),
+        spec.get("nonResourceAttributes"),
+    );
+    // The error shows the fields with their names in Go.
+    let shown = url.map(|url| json!({ "Path": url["path"], "Verb": url["verb"] }));
+    let of_url = |why| {
+        let value = shown.as_ref().unwrap_or(&Value::Null);
+        FieldError::invalid("spec.nonResourceAttributes", value, why)
+    };
+    let mut errors = Vec::new();
+    if wanted.is_some() && url.is_some() {
+        errors.push(of_url(
+            "cannot be specified in combination with resourceAttributes",
+        ));
+    } else if wanted.is_none() && url.is_none() {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.push(FieldError::invalid(
+            "spec.resourceAttributes",
+            &Value::Null,
+            why,
+        ));
     }
-    Ok(User {
-        name: name.to_owned(),
-        groups,
-        ..User::default()
-    })
-}
-
-/// 422: a review is invalid. As in Kubernetes, the message has no kind.
-fn invalid(error: FieldError) -> Status {
+    if names_user {
+        let user = reviewed_user(spec);
+        if user.name.is_empty() && user.groups.is_empty() {
+            let why = "at least one of user or group must be specified";
+            errors.push(FieldError::invalid("spec.user", &"".into(), why));
+        }
+    }
+    let metadata = &review["metadata"];
+    let ignored = ["managedFields", "creationTimestamp"];
+    let mut sent = metadata.as_object().into_iter().flatten();
+    let is_sent = |name: &str| !(ignored.contains(&name) || name == "namespace");
+    if sent.any(|(name, value)| is_sent(name) && !value.is_null()) {
+        errors.push(FieldError::invalid("metadata", metadata, "must be empty"));
+    }
+    if let Some(namespace) = namespace {
+        if let Some(wanted) = wanted
+            && wanted["namespace"].as_str().unwrap_or_default() != namespace
+        {
+            let value = wanted
+                .get("namespace")
+                .cloned()
+                .unwrap_or_else(|| "".into());
+            let why = "must match metadata.namespace";
+            let path = "spec.resourceAttributes.namespace";
+            errors.push(FieldError::invalid(path, &value, why));
+        }
+        if url.is_some() {
+            errors.push(of_url("disallowed on this kind of request"));
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
     let about = About {
         group: "authorization.k8s.io",
         resource: "",
         kind: "",
         name: "",
     };
-    Status::invalid(&about, &[error])
+    Err(Status::invalid(&about, &errors))
+}
+
+/// Returns the user in the `spec` of a review.
+fn reviewed_user(spec: &Value) -> User {
+    let groups = spec["groups"].as_array().into_iter().flatten();
+    let groups = groups.filter_map(Value::as_str);
+    User {
+        name: spec["user"].as_str().unwrap_or_default().to_owned(),
+        groups: groups.map(str::to_owned).collect(),
+        ..User::default()
+    }
 }

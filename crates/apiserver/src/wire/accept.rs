@@ -88,6 +88,9 @@ impl Accept {
             let Some(presentation) = range.presentation(query, list) else {
                 continue;
             };
+            if matches!(presentation, Presentation::Table(..)) {
+                check_include_object(query)?;
+            }
             let text = if range.is_json() {
                 Some(Encoding::Json)
             } else {
@@ -221,6 +224,16 @@ impl MediaRange {
             .iter()
             .find(|(parameter, _)| parameter == key)
             .map_or("", |(_, value)| value.as_str())
+    }
+}
+
+fn check_include_object(query: &Query) -> Result<(), Status> {
+    match query.get("includeObject") {
+        "" | "Metadata" | "Object" | "None" => Ok(()),
+        other => Err(Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must \
+             be 'Metadata', 'Object', 'None', or empty"
+        ))),
     }
 }
 

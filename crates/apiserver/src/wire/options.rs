@@ -121,21 +121,14 @@ impl ListOptions {
     ///
     /// 400 if they cannot be parsed, 422 if their combination is invalid.
     pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
-        let limit = match query.get("limit") {
-            "" => 0,
-            // A negative limit means that there is no limit.
-            text => text
-                .parse::<i64>()
-                .map(|limit| usize::try_from(limit).unwrap_or_default())
-                .map_err(|_| Status::bad_request(not_a_number("ParseInt", text)))?,
-        };
-        let timeout = match query.get("timeoutSeconds") {
-            "" => None,
-            text => text
-                .parse::<u64>()
-                .map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds).min(MAX_TIMEOUT)))
-                .map_err(|_| Status::bad_request(not_a_number("ParseInt", text)))?,
-        };
+        let integer = |key: &str| query.integer(key).map_err(Status::bad_request);
+        // A limit or timeout that is negative has no effect, like zero.
+        let limit = integer("limit")?.and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.unwrap_or_default();
+        let timeout = integer("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
+        let timeout = timeout
+            .filter(|seconds| *seconds > 0)
+            .map(|seconds| Duration::from_secs(seconds).min(MAX_TIMEOUT));
         let watch = query.flag("watch").unwrap_or(false);
         let resource_version = query.get("resourceVersion").to_owned();
         let send_initial_events = query.flag("sendInitialEvents");
@@ -223,11 +216,6 @@ impl ListOptions {
     }
 }
 
-/// Returns the message of Go for a text that is not a number.
-fn not_a_number(parser: &str, text: &str) -> String {
-    format!("strconv.{parser}: parsing {text:?}: invalid syntax")
-}
-
 // === impl WriteOptions ===
 
 impl WriteOptions {
@@ -259,14 +247,14 @@ impl WriteOptions {
             let why = "is required for apply patch";
             errors.push(FieldError::required("fieldManager", why));
         }
-        if kind != WriteKind::Apply && force.is_some() {
+        if kind == WriteKind::Patch && force.is_some() {
             errors.push(FieldError::forbidden(
                 "force",
                 "may not be specified for non-apply patch",
             ));
         }
         errors.extend(metadata::field_manager(manager, "fieldManager"));
-        let dry_run = dry_run(query.get("dryRun"), &mut errors);
+        let dry_run = dry_run(query.find("dryRun"), &mut errors);
         let validation = query.get("fieldValidation");
         let known = ["", "Ignore", "Strict", "Warn"];
         if !known.contains(&validation) {
@@ -337,58 +325,56 @@ impl DeleteOptions {
     /// 400 if they cannot be parsed, 422 if their combination is invalid.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
         let mut errors = Vec::new();
-        let text = |key: &str| match body {
-            Some(body) => body
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
-            None => query.get(key).to_owned(),
+        let policy = match body {
+            Some(body) => body.get("propagationPolicy").and_then(Value::as_str),
+            None => query.find("propagationPolicy"),
         };
-        let policy = text("propagationPolicy");
         let orphan = match body {
             Some(body) => body.get("orphanDependents").and_then(Value::as_bool),
             None => query.flag("orphanDependents"),
         };
-        let orphans = orphan.is_some();
-        let propagation = match (policy.as_str(), orphan) {
-            ("Orphan", _) | (_, Some(true)) => Some(Propagation::Orphan),
-            ("Foreground", _) => Some(Propagation::Foreground),
-            ("Background", _) | (_, Some(false)) => Some(Propagation::Background),
+        let grace = match body {
+            Some(body) => body.get("gracePeriodSeconds").and_then(Value::as_i64),
+            None => query
+                .integer("gracePeriodSeconds")
+                .map_err(Status::bad_request)?,
+        };
+        let propagation = match (policy, orphan) {
+            (Some("Orphan"), _) | (_, Some(true)) => Some(Propagation::Orphan),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some("Background"), _) | (_, Some(false)) => Some(Propagation::Background),
             _ => None,
         };
         let known = ["Foreground", "Background", "Orphan", "nil"];
-        if orphans && !policy.is_empty() {
-            errors.push(FieldError::invalid(
-                "propagationPolicy",
-                &policy.clone().into(),
-                "orphanDependents and deletionPropagation cannot be both set",
-            ));
-        } else if !policy.is_empty() && !known.contains(&policy.as_str()) {
-            errors.push(FieldError::not_supported(
-                "propagationPolicy",
-                &policy.into(),
-                known,
-            ));
+        if let Some(policy) = policy {
+            if orphan.is_some() {
+                errors.push(FieldError::invalid(
+                    "propagationPolicy",
+                    &policy.into(),
+                    "orphanDependents and deletionPropagation cannot be both set",
+                ));
+            } else if !known.contains(&policy) {
+                errors.push(FieldError::not_supported(
+                    "propagationPolicy",
+                    &policy.into(),
+                    known,
+                ));
+            }
         }
         let dry = match body {
-            Some(body) => body
-                .pointer("/dryRun/0")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-            None => query.get("dryRun"),
+            Some(body) => body.pointer("/dryRun/0").and_then(Value::as_str),
+            None => query.find("dryRun"),
         };
         let dry_run = dry_run(dry, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid_options("DeleteOptions", &errors));
         }
-        let grace = match body {
-            Some(body) => body.get("gracePeriodSeconds").and_then(Value::as_i64),
-            None => query.get("gracePeriodSeconds").parse().ok(),
-        };
         let precondition = |key: &str| {
-            body.and_then(|body| body.get("preconditions")?.get(key)?.as_str())
-                .map(str::to_owned)
+            let value = match body {
+                Some(body) => body.pointer("/preconditions")?.get(key)?.as_str(),
+                None => query.find(key).filter(|value| !value.is_empty()),
+            };
+            value.map(str::to_owned)
         };
         Ok(Self {
             dry_run,
@@ -401,11 +387,11 @@ impl DeleteOptions {
     }
 }
 
-fn dry_run(text: &str, errors: &mut Vec<FieldError>) -> bool {
-    match text {
-        "" => false,
-        "All" => true,
-        other => {
+fn dry_run(value: Option<&str>, errors: &mut Vec<FieldError>) -> bool {
+    match value {
+        None => false,
+        Some("All") => true,
+        Some(other) => {
             errors.push(FieldError::not_supported(
                 "dryRun",
                 &vec![other].into(),
@@ -440,6 +426,6 @@ pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, String> {
         text => text
             .parse()
             .map(Some)
-            .map_err(|_| not_a_number("ParseUint", text)),
+            .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: invalid syntax")),
     }
 }

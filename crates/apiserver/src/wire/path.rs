@@ -43,7 +43,10 @@ pub(crate) enum Target {
     /// A collection, an object or a subresource.
     Resource(ResourcePath),
     /// An unknown path.
-    Unknown,
+    Unknown {
+        /// The group below whose path it is, empty for the core group; `None` for other paths.
+        group: Option<String>,
+    },
 }
 
 /// The collection, object or subresource that a path addresses.
@@ -68,17 +71,29 @@ pub(crate) struct ResourcePath {
 impl Target {
     /// Parses the path of a URL.
     pub(crate) fn parse(path: &str) -> Self {
-        let segments: Option<Vec<Cow<'_, str>>> = path
+        let path = path.strip_prefix('/').unwrap_or(path);
+        // A path can end with a slash, except those of health checks.
+        let trimmed = path.strip_suffix('/').unwrap_or(path);
+        let segments: Option<Vec<Cow<'_, str>>> = trimmed
             .split('/')
-            .filter(|segment| !segment.is_empty())
             .map(|segment| percent_decode_str(segment).decode_utf8().ok())
             .collect();
         let Some(segments) = segments else {
-            return Self::Unknown;
+            return Self::unknown(None);
         };
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        let group = match segments.as_slice() {
+            ["api", _, ..] => Some(""),
+            ["apis", group, _, ..] if !group.is_empty() => Some(*group),
+            _ => None,
+        };
+        if segments.contains(&"") {
+            return Self::unknown(group);
+        }
         match segments.as_slice() {
-            [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] if check.len() <= 1 => {
+            [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..]
+                if check.len() <= 1 && trimmed == path =>
+            {
                 Self::Health {
                     endpoint: (*endpoint).to_owned(),
                     check: check.first().map(|name| (*name).to_owned()),
@@ -100,7 +115,13 @@ impl Target {
             ["api", version, rest @ ..] => Self::versioned("", version, rest),
             ["apis", group] => Self::Group((*group).to_owned()),
             ["apis", group, version, rest @ ..] => Self::versioned(group, version, rest),
-            _ => Self::Unknown,
+            _ => Self::unknown(group),
+        }
+    }
+
+    fn unknown(group: Option<&str>) -> Self {
+        Self::Unknown {
+            group: group.map(str::to_owned),
         }
     }
 
@@ -110,7 +131,7 @@ impl Target {
                 [] => (None, None),
                 [name] => (Some(*name), None),
                 [name, subresource] => (Some(*name), Some(*subresource)),
-                _ => return Self::Unknown,
+                _ => return Self::unknown(Some(group)),
             };
             Self::Resource(ResourcePath {
                 group: group.to_owned(),
@@ -196,14 +217,19 @@ mod tests {
 
     #[test]
     fn other_paths_are_unknown() {
-        for path in [
-            "/",
-            "/nowhere",
-            "/api/v1/pods/a/b/c",
-            "/apis/a/b/c/d/e/f/g/h",
-            "/openapi/v1",
+        for (path, group) in [
+            ("/", None),
+            ("/nowhere", None),
+            ("/api/v1/pods/a/b/c", Some("")),
+            ("/api//v1", Some("")),
+            ("/api/v1//pods", Some("")),
+            ("/apis/a/b/c/d/e/f/g/h", Some("a")),
+            ("/apis/a//b", Some("a")),
+            ("/apis//a", None),
+            ("/openapi/v1", None),
+            ("/healthz/", None),
         ] {
-            assert_eq!(Target::parse(path), Target::Unknown, "{path}");
+            assert_eq!(Target::parse(path), Target::unknown(group), "{path}");
         }
         let (endpoint, check) = ("readyz".to_owned(), Some("ping".to_owned()));
         assert_eq!(

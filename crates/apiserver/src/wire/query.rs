@@ -1,6 +1,7 @@
 //! Parses the query of a URL. *(pure)*
 
 use std::collections::BTreeMap;
+use std::num::{IntErrorKind, ParseIntError};
 
 /// The parameters of a query. The first value of a repeated key is used, as in Go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +26,29 @@ impl Query {
     /// Returns the value of `key`; empty if the query has no such key.
     pub(crate) fn get(&self, key: &str) -> &str {
         self.values.get(key).map_or("", String::as_str)
+    }
+
+    /// Returns the value of `key`, which can be empty; `None` if the query has no such key.
+    pub(crate) fn find(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+
+    /// Returns the integer of `key`; `None` if the query has no such key.
+    ///
+    /// # Errors
+    ///
+    /// The message of Go if the value is not an integer, or if it is too large.
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, String> {
+        let Some(text) = self.find(key) else {
+            return Ok(None);
+        };
+        text.parse().map(Some).map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            format!("strconv.ParseInt: parsing {text:?}: {why}")
+        })
     }
 
     /// Returns whether `key` is true: its value is neither `false` nor `0`.

@@ -91,7 +91,7 @@ on_both_servers! {
             (json!("Orphan"), "couldn't get version/kind; json parse error: "),
             (json!(1), "couldn't get version/kind; json parse error: "),
             (json!({ "kind": "Pod", "apiVersion": "v1" }), "no kind \"Pod\" is registered for version \"v1\""),
-            (json!({ "kind": "Pods" }), "no kind \"Pods\" is registered for version \"v1\""),
+            (json!({ "kind": "Pods" }), "no kind \"Pods\" is registered for version \"meta.k8s.io/v1\""),
             (
                 json!({ "gracePeriodSeconds": "x" }),
                 "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of \

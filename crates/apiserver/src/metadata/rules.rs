@@ -162,8 +162,8 @@ fn contents(metadata: &Value, finalizers: Finalizers, errors: &mut Vec<FieldErro
         errors.push(FieldError::invalid(path, &metadata["finalizers"], why));
     }
     if finalizers == Finalizers::Qualified {
-        let named = names.iter().enumerate();
-        errors.extend(named.filter_map(|(at, name)| unqualified(&format!("{path}[{at}]"), name)));
+        let all = names.iter().enumerate();
+        errors.extend(all.filter_map(|(at, name)| unqualified(&format!("{path}[{at}]"), name)));
     }
 }
 

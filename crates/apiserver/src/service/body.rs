@@ -133,7 +133,7 @@ pub(super) fn delete_options(content_type: &str, body: &[u8]) -> Result<Value, S
     let kind = text("kind");
     if !(kind.is_empty() || kind == "DeleteOptions") {
         let api_version = match text("apiVersion") {
-            "" => "v1",
+            "" => "meta.k8s.io/v1",
             version => version,
         };
         return Err(Status::bad_request(format!(

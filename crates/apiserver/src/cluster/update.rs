@@ -222,6 +222,9 @@ impl Cluster {
         if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
             errors.extend(typed::validate_update(kind.name, before, &object));
         }
+        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Status) {
+            errors.extend(typed::validate_status(kind.name, before, &object));
+        }
         if is_definition {
             errors.extend(Definition::validate(&object, &self.pattern_memory));
             errors.extend(Definition::of(before).frozen(&object));

@@ -81,7 +81,7 @@ impl Cluster {
                 let added = self.add(resource, namespace, decoded, options, now)?;
                 return Ok(Upsert::Created(added));
             }
-            Err(status) => return Err(status),
+            Err(status) => return Err(status.with_warnings(decoded.warnings)),
         };
         let about = resource.about(&key.name);
         match version {

@@ -47,14 +47,9 @@ fn generation(at: At<'_>, faults: &mut Faults) {
 
 /// A container that ended and is not restarted remains ended.
 fn ended(list: &str, pod: &Value, old: At<'_>, at: At<'_>, faults: &mut Faults) {
-    let policy = &pod["spec"]["restartPolicy"];
-    if policy == "Always" {
-        return;
-    }
     for (number, before) in old.list(list).iter().enumerate() {
         let end = &before["state"]["terminated"];
-        let is_restarted = policy == "OnFailure" && end["exitCode"] != 0;
-        if end.is_null() || is_restarted || is_sidecar(pod, &before["name"]) {
+        if end.is_null() || is_restarted(pod, &before["name"], &end["exitCode"]) {
             continue;
         }
         let mut same = at
@@ -69,11 +64,22 @@ fn ended(list: &str, pod: &Value, old: At<'_>, at: At<'_>, faults: &mut Faults) 
     }
 }
 
-/// Whether an init container is always restarted.
-fn is_sidecar(pod: &Value, name: &Value) -> bool {
-    let containers = pod["spec"]["initContainers"].as_array();
-    let mut containers = containers.into_iter().flatten();
-    containers.any(|it| it["name"] == *name && it["restartPolicy"] == "Always")
+/// Whether a container that ended with this code can run again. Its own policy has priority over
+/// that of the pod.
+fn is_restarted(pod: &Value, name: &Value, code: &Value) -> bool {
+    let spec = &pod["spec"];
+    let lists = ["containers", "initContainers"].map(|list| spec[list].as_array());
+    let mut containers = lists.into_iter().flatten().flatten();
+    let container = containers.find(|it| it["name"] == *name);
+    let own = container.map_or(&Value::Null, |it| &it["restartPolicy"]);
+    let has_rules = container.is_some_and(|it| !it["restartPolicyRules"].is_null());
+    let policy = if own.is_null() {
+        &spec["restartPolicy"]
+    } else {
+        own
+    };
+    // The codes of rules are not compared.
+    has_rules || policy == "Always" || policy == "OnFailure" && *code != 0
 }
 
 /// The user of a container.

@@ -70,9 +70,12 @@ fn is_restarted(pod: &Value, name: &Value, code: &Value) -> bool {
     let spec = &pod["spec"];
     let lists = ["containers", "initContainers"].map(|list| spec[list].as_array());
     let mut containers = lists.into_iter().flatten().flatten();
-    let container = containers.find(|it| it["name"] == *name);
-    let own = container.map_or(&Value::Null, |it| &it["restartPolicy"]);
-    let has_rules = container.is_some_and(|it| !it["restartPolicyRules"].is_null());
+    // A container that the pod does not have is not restarted.
+    let Some(container) = containers.find(|it| it["name"] == *name) else {
+        return false;
+    };
+    let own = &container["restartPolicy"];
+    let has_rules = !container["restartPolicyRules"].is_null();
     let policy = if own.is_null() {
         &spec["restartPolicy"]
     } else {

@@ -50,6 +50,7 @@ fn main() {
         api::impersonation::trials(),
         api::kinds::trials(),
         api::kinds::sequences::trials(),
+        api::kinds::statuses::trials(),
         api::kinds::tables::trials(),
         api::lists::trials(),
         api::metadata::trials(),

@@ -27,5 +27,6 @@ pub(crate) use self::merge::merge_duplicates;
 pub(crate) use self::quantity::Quantity;
 pub(crate) use self::table::{Empty, Field, FieldType, ListKind, Struct, kind, kinds, named};
 pub(crate) use self::validate::{
-    conversion_client, invalid_certificate, is_external, validate, validate_new, validate_update,
+    conversion_client, invalid_certificate, is_external, validate, validate_new, validate_status,
+    validate_update,
 };

@@ -17,6 +17,7 @@ use super::{
 use crate::cluster::{Cluster, number};
 
 pub(crate) mod sequences;
+pub(crate) mod statuses;
 pub(crate) mod tables;
 
 /// What stands before the uids in a message.

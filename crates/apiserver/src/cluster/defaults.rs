@@ -23,6 +23,7 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
         ("", "Secret") => encode_string_data(object),
         ("apiextensions.k8s.io", _) => Definition::default(object),
         ("", "Namespace") => label_namespace(object),
+        ("", "Pod") => first_address(object),
         ("apps", "DaemonSet") => strategy::mark_template(object),
         _ => {}
     }
@@ -49,6 +50,29 @@ fn label_namespace(namespace: &mut Value) {
         .or_insert_with(|| json!({}));
     if let Some(labels) = labels.as_object_mut() {
         labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
+    }
+}
+
+/// The first address of a pod is in two fields. The older one has priority.
+fn first_address(pod: &mut Value) {
+    let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let address = text(status.get("podIP")).filter(|address| !address.is_empty());
+    let first = status.get("podIPs").and_then(|list| list.get(0));
+    match (address, first) {
+        (Some(address), first)
+            if text(first.and_then(|it| it.get("ip"))) != Some(address.clone()) =>
+        {
+            status.insert("podIPs".to_owned(), json!([{ "ip": address }]));
+        }
+        (None, Some(first)) => {
+            if let Some(address) = text(first.get("ip")).filter(|it| !it.is_empty()) {
+                status.insert("podIP".to_owned(), address.into());
+            }
+        }
+        _ => {}
     }
 }
 

@@ -206,7 +206,10 @@ pub(super) fn prepare_update(
             if let (Some(class), Some(Value::Object(status))) =
                 (before.pointer("/status/qosClass"), object.get_mut("status"))
             {
-                status.insert("qosClass".to_owned(), class.clone());
+                let found = status.entry("qosClass").or_insert_with(|| class.clone());
+                if found == "" {
+                    *found = class.clone();
+                }
             }
         }
         (SIGNING_REQUESTS, Part::Status | Part::Approval) => {

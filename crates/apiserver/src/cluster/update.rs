@@ -98,7 +98,7 @@ impl Cluster {
                 let added = self.add(resource, namespace, decoded, options, now)?;
                 return Ok(Upsert::Created(added));
             }
-            Err(status) => return Err(status),
+            Err(status) => return Err(status.with_warnings(decoded.warnings)),
         };
         let about = resource.about(&key.name);
         match sent_version(&decoded.object)? {
@@ -240,6 +240,9 @@ impl Cluster {
         ));
         if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
             errors.extend(typed::validate_update(kind.name, before, &object));
+        }
+        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Status) {
+            errors.extend(typed::validate_status(kind.name, before, &object));
         }
         if is_definition {
             errors.extend(Definition::validate(&object, &self.pattern_memory));

@@ -32,6 +32,7 @@ mod security;
 mod selector;
 mod service;
 mod signing;
+mod status;
 mod storage;
 mod update;
 mod volume;
@@ -41,6 +42,7 @@ pub(crate) use admission::conversion_client;
 use faults::{At, Faults, percent};
 pub(crate) use service::is_external;
 pub(crate) use signing::invalid_certificate;
+pub(crate) use status::validate_status;
 pub(crate) use update::validate_update;
 
 /// Returns the validation errors of an object of type `name`.

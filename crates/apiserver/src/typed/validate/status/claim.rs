@@ -1,4 +1,4 @@
-//! The status of a claim of devices: what is allocated, and for whom.
+//! The status of a claim of devices: the allocation, and the objects that use it.
 
 use serde_json::Value;
 

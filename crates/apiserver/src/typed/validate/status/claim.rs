@@ -1,4 +1,4 @@
-//! The status of a claim of devices: what is allocated, and for whom.
+//! The status of a claim of devices: the allocation, and the objects that use it.
 
 use serde_json::Value;
 
@@ -13,6 +13,17 @@ pub(super) fn status(claim: &Value, old: At<'_>, at: At<'_>, faults: &mut Faults
     if !at.list("reservedFor").is_empty() && allocation.is_none() {
         let why = "may not be specified when `allocated` is not set";
         faults.forbidden(at.path("reservedFor"), why);
+    } else if !claim["metadata"]["deletionTimestamp"].is_null() {
+        let known = old.list("reservedFor");
+        if !at
+            .list("reservedFor")
+            .iter()
+            .all(|user| known.contains(user))
+        {
+            let why = "new entries may not be added while `deallocationRequested` or \
+                       `deletionTimestamp` are set";
+            faults.forbidden(at.path("reservedFor"), why);
+        }
     }
     match (old.get("allocation"), allocation) {
         (Some(before), Some(found)) if before != found => {

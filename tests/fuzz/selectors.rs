@@ -95,9 +95,15 @@ impl Requirement {
         KEYS[usize::from(self.key) % KEYS.len()]
     }
 
+    /// The values in their order. Only one of consecutive empty values stays: Kubernetes refuses
+    /// two of them at the end of a list.
     fn values(&self) -> impl Iterator<Item = &'static str> {
         let numbers = self.values.iter();
-        numbers.map(|number| VALUES[usize::from(*number) % VALUES.len()])
+        let mut values: Vec<_> = numbers
+            .map(|number| VALUES[usize::from(*number) % VALUES.len()])
+            .collect();
+        values.dedup_by(|value, before| value.is_empty() && before.is_empty());
+        values.into_iter()
     }
 
     /// The text of this requirement.

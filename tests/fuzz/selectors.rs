@@ -95,8 +95,8 @@ impl Requirement {
         KEYS[usize::from(self.key) % KEYS.len()]
     }
 
-    /// The values in their order. Only one of consecutive empty values stays: Kubernetes refuses
-    /// two of them at the end of a list.
+    /// The values in their order. Only one of consecutive empty values stays: the server refuses
+    /// two at the end of a list, and kube-apiserver accepts them.
     fn values(&self) -> impl Iterator<Item = &'static str> {
         let numbers = self.values.iter();
         let mut values: Vec<_> = numbers

@@ -95,15 +95,9 @@ impl Requirement {
         KEYS[usize::from(self.key) % KEYS.len()]
     }
 
-    /// The values in their order. Only one of consecutive empty values stays: the server refuses
-    /// two at the end of a list, and kube-apiserver accepts them.
     fn values(&self) -> impl Iterator<Item = &'static str> {
         let numbers = self.values.iter();
-        let mut values: Vec<_> = numbers
-            .map(|number| VALUES[usize::from(*number) % VALUES.len()])
-            .collect();
-        values.dedup_by(|value, before| value.is_empty() && before.is_empty());
-        values.into_iter()
+        numbers.map(|number| VALUES[usize::from(*number) % VALUES.len()])
     }
 
     /// The text of this requirement.

@@ -280,6 +280,9 @@ on_both_servers! {
             ("e=", "c"),
             ("e in ()", "c"),
             ("e in (,a)", "c"),
+            ("e in (a,,)", "c"),
+            ("e in (,,)", "c"),
+            ("tier in (x,,,y)", "a b"),
             ("tier=", ""),
             // Numbers are compared as such, and not as texts.
             ("n>5", "b"),

@@ -173,7 +173,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The values in parentheses. Between two commas there is an empty value.
+    /// The values in parentheses. Between two commas, and beside a parenthesis, there is an empty
+    /// value.
     fn values(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {
         let token = self.next();
         if token != "(" {
@@ -197,10 +198,8 @@ impl<'a> Parser<'a> {
                     if values.is_empty() || [")", ","].contains(&self.peek()) {
                         values.insert(String::new());
                     }
-                    match self.peek() {
-                        ")" => break,
-                        "," => _ = self.next(),
-                        _ => {}
+                    if self.peek() == ")" {
+                        break;
                     }
                 }
                 token if is_word(token) => {

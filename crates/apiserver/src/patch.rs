@@ -31,6 +31,9 @@ pub(crate) enum Patch {
     Strategic(Map<String, Value>),
     /// A server-side apply: the fields that a manager specifies.
     Apply(Value),
+    /// A patch that can be decoded but applied to no object. Its error is reported only if the
+    /// object exists.
+    Inapplicable(Status),
 }
 
 /// Removes the members that are `null` from the objects in lists, which a merge patch replaces as a
@@ -73,37 +76,30 @@ impl Patch {
     ) -> Result<(Self, Vec<String>), Status> {
         match essence(content_type) {
             JSON_PATCH => {
-                let document = Document::from_json(body).unwrap_or_default();
-                // The parser of patches accepts no duplicate members, unlike Go's.
-                let patch = if document.duplicates.is_empty() {
-                    serde_json::from_slice(body)
-                } else {
-                    serde_json::from_value(document.value)
-                };
-                let patch: json_patch::Patch =
-                    patch.map_err(|error| Status::bad_request(error.to_string()))?;
-                if patch.0.len() > MAX_OPERATIONS {
-                    let message = format!(
-                        "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
-                        patch.0.len()
-                    );
-                    return Err(Status::failure(
-                        StatusCode::PAYLOAD_TOO_LARGE,
-                        "RequestEntityTooLarge",
-                        format!("Request entity too large: {message}"),
-                    ));
-                }
+                let document = Document::from_json(body).map_err(|error| undecodable(&error))?;
+                let patch = operations(document.value)?;
                 let duplicates = document.duplicates.into_iter();
                 let duplicates = duplicates.map(|report| format!("json patch {report}"));
-                Ok((Self::Json(patch), duplicates.collect()))
+                Ok((patch, duplicates.collect()))
             }
             MERGE_PATCH => {
-                let (patch, duplicates) = parse_object(body)?;
-                Ok((Self::Merge(patch.into()), duplicates))
+                let document = Document::from_json(body).map_err(|error| undecodable(&error))?;
+                let patch = match document.value {
+                    patch @ Value::Object(_) => Self::Merge(patch),
+                    Value::Null => Self::Inapplicable(Status::bad_request("Invalid JSON Patch")),
+                    other => return Err(undecodable(&mistyped(&other, MAP))),
+                };
+                Ok((patch, document.duplicates))
             }
             STRATEGIC_PATCH if !custom => {
-                let (patch, duplicates) = parse_object(body)?;
-                Ok((Self::Strategic(patch), duplicates))
+                let document = Document::from_json(body)
+                    .map_err(|error| Status::bad_request(error.to_string()))?;
+                let patch = match document.value {
+                    Value::Object(patch) => patch,
+                    Value::Null => Map::new(),
+                    other => return Err(Status::bad_request(mistyped(&other, MAP))),
+                };
+                Ok((Self::Strategic(patch), document.duplicates))
             }
             APPLY_PATCH => match yaml::from_slice(body) {
                 Ok(Document {
@@ -111,14 +107,8 @@ impl Patch {
                     duplicates,
                 }) => Ok((Self::Apply(config), duplicates)),
                 Ok(Document { value, .. }) => Err(Status::bad_request(format!(
-                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
-                     unmarshal {} into Go value of type map[string]interface {{}}",
-                    match value {
-                        Value::Array(_) => "array",
-                        Value::String(_) => "string",
-                        Value::Number(_) => "number",
-                        _ => "bool",
-                    }
+                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: {}",
+                    mistyped(&value, MAP)
                 ))),
                 Err(error) => Err(Status::bad_request(format!(
                     "error decoding YAML: error converting YAML to JSON: {error}"
@@ -142,7 +132,7 @@ impl Patch {
     pub(crate) fn shown(&self, object: &Value) -> String {
         match self {
             Self::Strategic(patch) => go_map(patch),
-            Self::Json(_) | Self::Merge(_) | Self::Apply(_) => object.to_string(),
+            _ => object.to_string(),
         }
     }
 
@@ -170,12 +160,7 @@ impl Patch {
     ) -> Result<(), Status> {
         match self {
             Self::Json(patch) => json::apply(object, patch).map_err(|error| match error {
-                // Kubernetes does not name the operation either.
-                json::ApplyError::Operation(_) => Status::generic(
-                    StatusCode::UNPROCESSABLE_ENTITY,
-                    "Invalid",
-                    "the server rejected our request due to an error in our request",
-                ),
+                json::ApplyError::Operation(_) => rejected_operation(),
                 error => Status::generic(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "Invalid",
@@ -195,6 +180,7 @@ impl Patch {
                 Ok(())
             }
             Self::Apply(_) => Ok(()),
+            Self::Inapplicable(status) => Err(status.clone()),
         }
     }
 }
@@ -227,17 +213,79 @@ fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// An object, and the messages about its duplicate fields.
-fn parse_object(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), Status> {
-    match Document::from_json(body) {
-        Ok(Document {
-            value: Value::Object(patch),
-            duplicates,
-        }) => Ok((patch, duplicates)),
-        Ok(_) => Err(Status::bad_request("a merge patch must be a JSON object")),
-        Err(error) => Err(Status::bad_request(format!(
-            "error decoding patch: {error}"
-        ))),
+/// Go's name of the type of a merge patch.
+const MAP: &str = "map[string]interface {}";
+
+/// Parses the operations of a JSON patch. The real server decodes their types first, and finds later
+/// that an operation is unknown or incomplete.
+fn operations(mut operations: Value) -> Result<Patch, Status> {
+    let items = match &mut operations {
+        Value::Array(items) => items,
+        Value::Null => return Ok(Patch::Json(json_patch::Patch(Vec::new()))),
+        other => return Err(undecodable(&mistyped(other, "[]handlers.jsonPatchOp"))),
+    };
+    for item in items.iter_mut() {
+        let members = match item {
+            Value::Object(members) => members,
+            Value::Null => continue,
+            other => return Err(undecodable(&mistyped(other, "handlers.jsonPatchOp"))),
+        };
+        for field in ["from", "op", "path"] {
+            let value = members.get(field).unwrap_or(&Value::Null);
+            if !value.is_null() && !value.is_string() {
+                return Err(undecodable(&format!(
+                    "json: cannot unmarshal {} into Go struct field jsonPatchOp.{field} of type \
+                     string",
+                    go_type(value)
+                )));
+            }
+        }
+        members.entry("value").or_insert(Value::Null);
+    }
+    if items.len() > MAX_OPERATIONS {
+        let count = items.len();
+        return Err(Status::failure(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is \
+                 {MAX_OPERATIONS}, got {count}"
+            ),
+        ));
+    }
+    let patch = serde_json::from_value(operations);
+    Ok(patch.map_or_else(|_| Patch::Inapplicable(rejected_operation()), Patch::Json))
+}
+
+/// The error of an operation that cannot be applied. Kubernetes does not name the operation either.
+fn rejected_operation() -> Status {
+    Status::generic(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "Invalid",
+        "the server rejected our request due to an error in our request",
+    )
+}
+
+/// 400: the body of a patch request cannot be decoded.
+fn undecodable(error: &dyn std::fmt::Display) -> Status {
+    Status::bad_request(format!("error decoding patch: {error}"))
+}
+
+/// The message of Go for a value that does not have the type `wanted`.
+fn mistyped(value: &Value, wanted: &str) -> String {
+    let found = go_type(value);
+    format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+}
+
+/// Go's name of the type of a JSON value.
+const fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 
@@ -157,6 +157,54 @@ fn a_rejected_manifest_is_named_in_the_error() -> TestResult {
     let wanted = format!("cannot apply ConfigMap A of {}: ", file.display());
     assert!(error.contains(&wanted), "{error}");
     assert!(error.contains("metadata.name: Invalid value"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn options_of_the_command_change_the_server() -> TestResult {
+    let folder = Folder::new("windlass-options")?;
+    let kubeconfig = folder.0.join("kubeconfig");
+    let path = kubeconfig.to_string_lossy().into_owned();
+    let (mut child, line) = start(&[
+        "--kubeconfig",
+        &path,
+        "--listen",
+        "127.0.0.1:0",
+        "--rbac",
+        "--namespace-contents",
+        "--without-garbage-collection",
+        "--stop-with-stdin",
+    ])?;
+    assert!(line.starts_with("ready http://127.0.0.1:"), "{line}");
+    let read = Kubeconfig::read_from(&kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+    let mut jane = config.clone();
+    jane.auth_info.impersonate = Some("jane".to_owned());
+    let maps: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, "default");
+
+    // With `--namespace-contents`.
+    maps.get("kube-root-ca.crt").await?;
+    // With `--without-garbage-collection`, an object stays although its owner does not exist.
+    let owner = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "none",
+    });
+    let orphan = serde_json::json!({ "metadata": { "name": "a", "ownerReferences": [owner] } });
+    maps.create(&PostParams::default(), &serde_json::from_value(orphan)?)
+        .await?;
+    maps.get("a").await?;
+    // With `--rbac`.
+    let hers: Api<ConfigMap> = Api::namespaced(Client::try_from(jane)?, "default");
+    let refused = hers.get("a").await.err().ok_or("jane has no role")?;
+    assert!(
+        refused.to_string().contains("User \"jane\" cannot get"),
+        "{refused}"
+    );
+    drop(child.stdin.take());
+    assert!(child.wait()?.success());
+
+    let (child, line) = start(&["--listen", "0.0.0.0:0", "--stop-with-stdin"])?;
+    assert_eq!(line, "", "only loopback addresses are allowed");
+    assert!(!child.wait_with_output()?.status.success());
     Ok(())
 }
 

@@ -251,6 +251,33 @@ on_both_servers! {
         assert_eq!(repeated, written);
     }
 
+    /// docs/apiserver.md: rows 81, 83.
+    async fn a_version_is_no_precondition_of_an_apply_that_creates(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+        let object = widget.object("a", &json!({}));
+        for (path, mut config) in [(format!("{}/a", raw.maps()), map), (widget.one("a"), object)] {
+            config["metadata"]["resourceVersion"] = "x".into();
+            let why = raw.apply(&path, "me", &config).await.refused(500, "");
+            assert_eq!(why, "strconv.ParseUint: parsing \"x\": invalid syntax");
+            config["metadata"]["resourceVersion"] = "1".into();
+            let created = raw.apply(&path, "me", &config).await;
+            assert_eq!(created.code, 201, "{}", created.text);
+            assert_ne!(created.ok()["metadata"]["resourceVersion"], "1");
+            raw.apply(&path, "me", &config).await.refused(409, "Conflict");
+            if config["kind"] == "Widget" {
+                config["metadata"]["resourceVersion"] = Value::Null;
+                let why = raw.apply(&path, "me", &config).await.refused(422, "Invalid");
+                assert!(why.ends_with("Invalid value: 0: must be specified for an update"), "{why}");
+            }
+            config["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+            config["metadata"]["uid"] = "other".into();
+            let why = raw.apply(&path, "me", &config).await.refused(422, "Invalid");
+            assert!(why.ends_with("metadata.uid: Invalid value: \"other\": field is immutable"), "{why}");
+        }
+    }
+
     /// docs/apiserver.md: rows 83, 96.
     async fn a_dry_run_apply_changes_nothing(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -93,6 +93,31 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 99.
+    async fn a_new_namespace_keeps_its_finalizers(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = "/api/v1/namespaces?dryRun=All";
+        let name = format!("{}-new", raw.namespace);
+        let namespace = |finalizers: &[&str]| json!({
+            "metadata": { "name": name }, "spec": { "finalizers": finalizers },
+        });
+        for (sent, stored) in [
+            (&[][..], &["kubernetes"][..]),
+            (&["ex.io/a"], &["ex.io/a", "kubernetes"]),
+            (&["kubernetes", "ex.io/a"], &["kubernetes", "ex.io/a"]),
+            (&["ex.io/a", "ex.io/a"], &["ex.io/a", "ex.io/a", "kubernetes"]),
+        ] {
+            let created = raw.post(path, &namespace(sent)).await.ok();
+            assert_eq!(created["spec"], json!({ "finalizers": stored }));
+        }
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        let message = raw.post(path, &namespace(&["x", "y"])).await.refused(422, "Invalid");
+        assert_eq!(message, format!(
+            "Namespace {name:?} is invalid: [spec.finalizers: Invalid value: \"x\": {why}, \
+             spec.finalizers: Invalid value: \"y\": {why}]"
+        ));
+    }
+
+    /// docs/apiserver.md: row 99.
     async fn the_initial_namespaces_cannot_be_deleted(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         for name in ["default", "kube-system", "kube-public"] {
@@ -156,6 +181,43 @@ on_both_servers! {
         let name = created["metadata"]["name"].as_str().expect("a name");
         assert_eq!(name.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
         raw.get(&format!("{path}/{name}")).await.ok();
+    }
+
+    /// As a job does that was read from a cluster and is created again.
+    ///
+    /// docs/apiserver.md: "built-in kinds".
+    async fn a_job_cannot_have_the_selector_of_another_job(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = raw.at("/apis/batch/v1", "jobs");
+        let job = json!({
+            "metadata": { "name": "a" },
+            "spec": { "template": { "spec": {
+                "restartPolicy": "Never", "containers": [{ "name": "a", "image": "x" }],
+            } } },
+        });
+        let created = raw.post(&path, &job).await.ok();
+        let uid = created["metadata"]["uid"].clone();
+        let spec = &created["spec"];
+        assert_eq!(spec["selector"], json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": uid } }));
+        let mut again = created.clone();
+        again["metadata"] = json!({ "name": "b" });
+        let refused = raw.post(&path, &again).await;
+        let causes = refused.body["details"]["causes"].as_array().expect("causes").iter();
+        let mut fields: Vec<_> = causes.map(|cause| cause["field"].as_str().expect("a field")).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, [
+            "spec.selector",
+            "spec.template.metadata.labels[batch.kubernetes.io/controller-uid]",
+            "spec.template.metadata.labels[batch.kubernetes.io/job-name]",
+            "spec.template.metadata.labels[controller-uid]",
+            "spec.template.metadata.labels[job-name]",
+        ]);
+        refused.refused(422, "Invalid");
+        let mut selected = job;
+        selected["metadata"]["name"] = "c".into();
+        selected["spec"]["selector"] = spec["selector"].clone();
+        let why = raw.post(&path, &selected).await.refused(422, "Invalid");
+        assert!(why.contains("`selector` not auto-generated"), "{why}");
     }
 
     /// docs/apiserver.md: "built-in kinds".

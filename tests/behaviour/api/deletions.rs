@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::raw::{Raw, named, names, version};
+use super::widget::Widget;
 
 on_both_servers! {
     /// docs/apiserver.md: row 88.
@@ -56,6 +57,65 @@ on_both_servers! {
         raw.delete_so(&path, &background).await.ok();
         raw.delete(&format!("{}/b?propagationPolicy=Background", raw.maps())).await.ok();
         assert_eq!(names(&raw.get(&raw.maps()).await.ok()), "");
+    }
+
+    /// docs/apiserver.md: rows 9, 89, 96.
+    async fn malformed_options_delete_nothing(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        widget.create("a", &json!({})).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let (map, maps, custom) = (format!("{}/a", raw.maps()), raw.maps(), widget.one("a"));
+        let field = |what: &str, field: &str, wanted: &str| format!(
+            "json: cannot unmarshal {what} into Go struct field {field} of type {wanted}"
+        );
+        for (options, why) in [
+            (json!({ "gracePeriodSeconds": "x" }), field("string", "DeleteOptions.gracePeriodSeconds", "int64")),
+            (json!({ "gracePeriodSeconds": 1.5 }), field("number 1.5", "DeleteOptions.gracePeriodSeconds", "int64")),
+            (json!({ "orphanDependents": 1 }), field("number", "DeleteOptions.orphanDependents", "bool")),
+            (json!({ "propagationPolicy": {} }), field("object", "DeleteOptions.propagationPolicy", "v1.DeletionPropagation")),
+            (json!({ "dryRun": "All" }), field("string", "DeleteOptions.dryRun", "[]string")),
+            (json!({ "dryRun": [1] }), field("number", "DeleteOptions.dryRun", "string")),
+            (json!({ "preconditions": [] }), field("array", "DeleteOptions.preconditions", "v1.Preconditions")),
+            (json!({ "preconditions": { "uid": 1 } }), field("number", "Preconditions.preconditions.uid", "types.UID")),
+        ] {
+            for path in [&map, &maps, &custom] {
+                let refusal = raw.delete_so(path, &options).await.refused(400, "BadRequest");
+                assert_eq!(refusal, why, "{options}");
+            }
+        }
+        // The real server adds where it looked for the kind.
+        let other = json!({ "apiVersion": "v1", "kind": "Pod" });
+        let refusal = raw.delete_so(&map, &other).await.refused(400, "BadRequest");
+        assert!(refusal.starts_with("no kind \"Pod\" is registered for version \"v1\""), "{refusal}");
+        raw.delete_so(&map, &json!([])).await.refused(400, "BadRequest");
+        let invalid = |field: &str, value: &str| format!(
+            "DeleteOptions.meta.k8s.io \"\" is invalid: {field}: Unsupported value: {value}: supported values: "
+        );
+        for (options, why) in [
+            (json!({ "dryRun": [""] }), invalid("dryRun", "[\"\"]")),
+            (json!({ "dryRun": ["All", "x"] }), invalid("dryRun", "[\"All\",\"x\"]")),
+            (json!({ "propagationPolicy": "nil" }), invalid("propagationPolicy", "\"nil\"")),
+        ] {
+            let refusal = raw.delete_so(&map, &options).await.refused(422, "Invalid");
+            assert!(refusal.starts_with(&why), "{refusal}");
+        }
+        for (query, code) in [
+            ("gracePeriodSeconds=x", 400),
+            ("gracePeriodSeconds=x&propagationPolicy=y", 400),
+            ("dryRun=", 422),
+            ("dryRun=All&dryRun=x", 422),
+        ] {
+            for path in [&map, &maps, &custom] {
+                assert_eq!(raw.delete(&format!("{path}?{query}")).await.code, code, "{path} {query}");
+            }
+        }
+        for path in [&map, &custom] {
+            raw.get(path).await.ok();
+        }
+        // Unknown fields and every version are accepted, and `null` is no option.
+        raw.delete_so(&map, &json!({ "kind": "DeleteOptions", "apiVersion": "x/v9", "x": 1 })).await.ok();
+        raw.delete_so(&custom, &Value::Null).await.ok();
     }
 
     /// docs/apiserver.md: row 90.

@@ -106,6 +106,15 @@ impl Pair {
         }
     }
 
+    /// Where objects of each kind are, and one or more objects of it.
+    async fn placed_objects(&mut self) -> Vec<(String, Value)> {
+        let mut placed = Vec::new();
+        for object in self.documents(KINDS) {
+            placed.push((self.place(&object).await, object));
+        }
+        placed
+    }
+
     /// The documents of a text.
     fn documents(&self, text: &str) -> Vec<Value> {
         let namespace = &self.theirs.namespace;
@@ -185,6 +194,11 @@ impl Pair {
             differences.join("\n")
         );
     }
+}
+
+/// The objects of every built-in kind with their places, for a test in another module.
+pub(super) async fn objects_of_every_kind(cluster: &Cluster) -> Vec<(String, Value)> {
+    Pair::new("created", cluster).await.placed_objects().await
 }
 
 /// An answer without what differs between two servers, in one order.

@@ -273,6 +273,22 @@ on_both_servers! {
         assert!(bare["rows"][0]["object"].is_null());
     }
 
+    /// docs/apiserver.md: row 53.
+    async fn the_objects_of_a_table_are_one_of_three(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        widget.create("a", &json!({})).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        for path in [raw.maps(), format!("{}/a", raw.maps()), widget.all(), widget.one("a")] {
+            let query = format!("{path}?includeObject=");
+            assert_eq!(raw.get_as(&format!("{query}Metadata"), TABLE).await.ok()["kind"], "Table");
+            let why = raw.get_as(&format!("{query}Foo"), TABLE).await.refused(400, "BadRequest");
+            assert_eq!(why, "Unable to convert to Table as requested: includeObject: Invalid value: \
+                \"Foo\": must be 'Metadata', 'Object', 'None', or empty");
+            raw.get(&format!("{query}Foo")).await.ok();
+        }
+    }
+
     /// docs/apiserver.md: rows 11, 52, 53.
     async fn tables_and_metadata_can_be_requested_in_their_older_version(cluster: Cluster) {
         let _history = cluster.remember_history().await;

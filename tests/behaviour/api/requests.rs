@@ -30,6 +30,31 @@ on_both_servers! {
         }
     }
 
+    /// docs/apiserver.md: rows 1, 5.
+    async fn an_impossible_path_below_a_built_in_group_is_not_found(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for path in [
+            "/api/v9", "/api/v9/pods", "/api/v1/pods/a/b/c", "/api/v1//pods", "/api//v1/pods",
+            "/api/v1/namespaces/default//pods", "/apis/apps/v9", "/apis/apps/v9/deployments",
+            "/apis/apps//v1", "/apis/apps/v1/a/b/c/d/e/f",
+        ] {
+            let message = raw.get(path).await.refused(404, "NotFound");
+            assert_eq!(message, "the server could not find the requested resource", "{path}");
+        }
+        for path in [
+            "//api/v1/pods", "/apis//apps/v1", "/apis/absent.windlass.dev/v1/a/b/c/d/e/f", "/healthz/",
+            "/readyz/", "/livez/ping/", "/openapi/v2/",
+        ] {
+            let answer = raw.get(path).await;
+            assert_eq!((answer.code, answer.text.as_str()), (404, "404 page not found\n"), "{path}");
+        }
+        for path in ["/api/", "/api/v1/", "/apis/", "/apis/apps/", "/apis/apps/v1/", "/version/", "/api/v1/pods/"] {
+            assert_eq!(raw.get(path).await.code, 200, "{path}");
+        }
+        let everywhere = raw.get("/api/v1/namespaces//pods").await.ok();
+        assert_eq!(everywhere["kind"], "PodList");
+    }
+
     /// docs/apiserver.md: rows 3, 4.
     async fn an_error_is_a_status_object(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -200,6 +200,48 @@ on_both_servers! {
         assert!(found.contains(&rules[0]), "{answer}");
     }
 
+    /// The namespaces, priority classes and service that every cluster has.
+    ///
+    /// docs/apiserver.md: row 100.
+    async fn the_initial_objects_are_those_of_the_embedded_server(cluster: Cluster) {
+        let theirs = Raw::new(&cluster).await;
+        let ours = ApiServer::new();
+        let ours = Raw::of(kube::Client::new(ours.service(), "default"), "default");
+        for path in [
+            "/api/v1/namespaces/default",
+            "/api/v1/namespaces/kube-node-lease",
+            "/api/v1/namespaces/kube-public",
+            "/api/v1/namespaces/kube-system",
+            "/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical",
+            "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+            "/api/v1/namespaces/default/services/kubernetes",
+        ] {
+            // The real server creates some of them after it is ready.
+            let left = theirs.until(path, |answer| answer.code == 200).await;
+            let [left, right] = [left, ours.get(path).await.ok()].map(|mut object| {
+                for field in ["uid", "resourceVersion", "creationTimestamp"] {
+                    let value = object["metadata"][field].take();
+                    assert!(value.is_string(), "{path}: {field}");
+                }
+                for entry in object["metadata"]["managedFields"].as_array_mut().expect("entries") {
+                    entry["time"].take();
+                }
+                if object["kind"] == "Service" {
+                    // The servers have other networks and ports.
+                    let address = object["spec"]["clusterIP"].take();
+                    assert_eq!(object["spec"]["clusterIPs"].take()[0], address);
+                    assert!(address.as_str().is_some_and(|it| it.ends_with(".0.1")), "{address}");
+                    object["spec"]["ports"][0]["targetPort"].take();
+                }
+                object
+            });
+            assert_eq!(left, right, "{path}");
+        }
+        let class = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
+        let why = theirs.delete(class).await.refused(403, "Forbidden");
+        assert!(why.ends_with("this is a system priority class and cannot be deleted"), "{why}");
+    }
+
     /// The roles and bindings that every cluster has.
     ///
     /// docs/apiserver.md: row 100.

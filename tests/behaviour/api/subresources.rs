@@ -155,6 +155,11 @@ on_both_servers! {
         let spent = raw.get(&budget).await.ok();
         assert_eq!(spent["status"]["disruptionsAllowed"], 0);
         assert!(spent["status"]["disruptedPods"]["a"].is_string(), "{spent}");
+        let mut malformed = evict.clone();
+        malformed["deleteOptions"] = json!({ "dryRun": "All" });
+        let why = raw.post(&eviction, &malformed).await.refused(400, "BadRequest");
+        assert_eq!(why, "Eviction in version \"v1\" cannot be handled as a Eviction: json: cannot unmarshal string \
+            into Go struct field DeleteOptions.deleteOptions.dryRun of type []string");
         let other = raw.post(&eviction, &named("b")).await.refused(400, "BadRequest");
         assert_eq!(other, "name in URL does not match name in Eviction object");
         raw.delete(&format!("{path}?gracePeriodSeconds=0")).await.ok();
@@ -248,6 +253,12 @@ on_both_servers! {
         let why = why.refused(422, "Invalid");
         assert!(why.ends_with("60: may not specify a duration less than 10 minutes"), "{why}");
         raw.post(&format!("{accounts}/none/token"), &json!({})).await.refused(404, "NotFound");
+        let other = json!({ "metadata": { "name": "other" } });
+        let why = raw.post(&tokens, &other).await.refused(422, "Invalid");
+        assert_eq!(why, "TokenRequest.authentication.k8s.io \"robot\" is invalid: metadata.name: Invalid value: \
+            \"other\": must match the service account name if specified");
+        let elsewhere = json!({ "metadata": { "namespace": "other" } });
+        raw.post(&tokens, &elsewhere).await.refused(400, "BadRequest");
 
         let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
         let review = raw.post(reviews, &json!({ "spec": { "token": token } })).await.ok();
@@ -306,6 +317,9 @@ on_both_servers! {
             "system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated",
         ]);
         assert_eq!(account["status"]["userInfo"]["groups"], groups);
+        let empty = [("impersonate-user", "")];
+        let own = post_as(&raw, selves, &empty, &json!({})).await.ok();
+        assert_eq!(own["status"], raw.post(selves, &json!({})).await.ok()["status"], "no impersonation");
         let nameless = post_as(&raw, selves, &[("impersonate-group", "a")], &json!({})).await;
         // Kubernetes 1.34 answers 500.
         if cluster.has_the_default_version() {
@@ -327,7 +341,39 @@ on_both_servers! {
         let spec = json!({ "user": "bob", "resourceAttributes": elsewhere });
         let why = raw.post(&local, &json!({ "spec": spec })).await.refused(422, "Invalid");
         assert!(why.ends_with("Invalid value: \"\": must match metadata.namespace"), "{why}");
+        let own = raw.at("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews");
+        let subject = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let wanted = json!({ "verb": "get", "resource": "pods" });
+        let other = json!({ "path": "/x", "verb": "get" });
+        let shown = "spec.nonResourceAttributes: Invalid value: {\"Path\":\"/x\",\"Verb\":\"get\"}";
+        let needs_one = "spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or \
+            resourceAttributes must be specified";
+        let needs_user = "spec.user: Invalid value: \"\": at least one of user or group must be specified";
+        for (path, spec, errors) in [
+            (subject, json!({}), format!("[{needs_one}, {needs_user}]")),
+            (access, json!({ "resourceAttributes": wanted, "nonResourceAttributes": other }), format!(
+                "{shown}: cannot be specified in combination with resourceAttributes"
+            )),
+            (&own, json!({ "user": "bob", "nonResourceAttributes": other }), format!(
+                "{shown}: disallowed on this kind of request"
+            )),
+        ] {
+            let why = raw.post(path, &json!({ "spec": spec })).await.refused(422, "Invalid");
+            assert_eq!(why, format!(".authorization.k8s.io \"\" is invalid: {errors}"));
+        }
+        let spec = json!({ "user": "bob", "resourceAttributes": attributes });
+        for (path, why) in [(access, "must be empty"), (subject, "must be empty"), (&own, "must be empty except for namespace")] {
+            let mut spec = spec.clone();
+            if path == access {
+                spec.as_object_mut().expect("a spec").remove("user");
+            }
+            let named = json!({ "metadata": { "name": "x" }, "spec": spec });
+            let refusal = raw.post(path, &named).await.refused(422, "Invalid");
+            assert!(refusal.contains("metadata: Invalid value: {\"") && refusal.ends_with(why), "{refusal}");
+        }
         let rules = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+        let why = raw.post(rules, &json!({ "spec": {} })).await.refused(400, "BadRequest");
+        assert_eq!(why, "no namespace on request");
         let rules = raw.post(rules, &json!({ "spec": { "namespace": raw.namespace } })).await.ok();
         let all = json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });
         let found = rules["status"]["resourceRules"].as_array().expect("a list");

@@ -130,6 +130,29 @@ on_both_servers! {
         assert_eq!(events.next_line().await, "ADDED b");
     }
 
+    /// docs/apiserver.md: rows 47, 64.
+    async fn a_watch_cannot_continue_a_list_and_a_negative_timeout_ends_it(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        let version = version(&raw.post(&raw.maps(), &named("a")).await.ok());
+        let watch = format!("{}?watch=1", raw.maps());
+        for query in ["continue=x", "continue=x&resourceVersion=0"] {
+            let why = raw.get(&format!("{watch}&{query}")).await.refused(422, "Invalid");
+            assert_eq!(why, "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: \
+                resourceVersionMatch is forbidden when continue is provided");
+        }
+        let query = format!("{watch}&continue=x&resourceVersion={version}&timeoutSeconds=1");
+        assert_eq!(raw.get(&query).await.code, 200, "the token is ignored");
+
+        let ended = raw.get(&format!("{watch}&timeoutSeconds=-1")).await;
+        assert_eq!((ended.code, ended.text.as_str()), (200, ""));
+        let list = raw.get(&format!("{}?timeoutSeconds=-1", raw.maps())).await.ok();
+        assert_eq!(list["items"][0]["metadata"]["name"], "a");
+        let why = raw.get(&format!("{}?timeoutSeconds=99999999999999999999", raw.maps())).await;
+        let why = why.refused(400, "BadRequest");
+        assert!(why.ends_with("value out of range"), "{why}");
+    }
+
     /// docs/apiserver.md: row 61.
     async fn a_watch_without_initial_events_sends_only_later_events(cluster: Cluster) {
         let _history = cluster.remember_history().await;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::raw::{Raw, named, names, version};
+use super::widget::Widget;
 
 on_both_servers! {
     /// docs/apiserver.md: row 74.
@@ -230,6 +231,145 @@ on_both_servers! {
         assert_eq!(raw.get(&format!("{maps}/a")).await.ok(), created);
         raw.post(&format!("{maps}?dryRun=All"), &named("a")).await.refused(409, "AlreadyExists");
         raw.post(&format!("{maps}?dryRun=Some"), &named("b")).await.refused(422, "Invalid");
+    }
+
+    /// docs/apiserver.md: row 81.
+    async fn a_dry_run_has_one_value_and_only_patches_can_be_forced(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let maps = raw.maps();
+        raw.post(&format!("{maps}?force=true"), &named("a")).await.ok();
+        raw.put(&format!("{maps}/a?force=true"), &named("a")).await.ok();
+        raw.merge(&format!("{maps}/a?force=true"), &json!({})).await.refused(422, "Invalid");
+        for (query, value) in [("dryRun=", "[\"\"]"), ("dryRun=All&dryRun=x", "[\"All\",\"x\"]")] {
+            let created = raw.post(&format!("{maps}?{query}"), &named("b")).await;
+            let updated = raw.put(&format!("{maps}/a?{query}"), &named("a")).await;
+            let patched = raw.merge(&format!("{maps}/a?{query}"), &json!({ "data": { "k": "v" } })).await;
+            for (answer, kind) in [(created, "Create"), (updated, "Update"), (patched, "Patch")] {
+                assert_eq!(answer.refused(422, "Invalid"), format!(
+                    "{kind}Options.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: {value}: \
+                     supported values: \"All\""
+                ));
+            }
+        }
+        raw.post(&format!("{maps}?dryRun=All&dryRun=All"), &named("b")).await.ok();
+        let list = raw.get(&maps).await.ok();
+        assert_eq!(names(&list), "a");
+        assert_eq!(list["items"][0].get("data"), None);
+    }
+
+    /// docs/apiserver.md: rows 74, 79.
+    async fn a_patch_cannot_remove_the_version_of_some_kinds(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        widget.create("a", &json!({})).await;
+        let lease = raw.at("/apis/coordination.k8s.io/v1", "leases");
+        raw.post(&lease, &named("a")).await.ok();
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let without = json!({ "metadata": { "resourceVersion": null, "labels": { "a": "b" } } });
+        for path in [format!("{lease}/a"), widget.one("a")] {
+            let remove = r#"[{"op":"remove","path":"/metadata/resourceVersion"}]"#;
+            for answer in [raw.merge(&path, &without).await, raw.patch(&path, "json", remove).await] {
+                let why = answer.refused(422, "Invalid");
+                let expected = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+                assert!(why.ends_with(expected), "{why}");
+            }
+        }
+        raw.merge(&format!("{}/a", raw.maps()), &without).await.ok();
+    }
+
+    /// docs/apiserver.md: rows 33, 34, 78, 79.
+    async fn a_patch_changes_neither_the_type_nor_the_uid(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        widget.create("a", &json!({})).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let (map, custom) = (format!("{}/a", raw.maps()), widget.one("a"));
+        for path in [&map, &custom] {
+            let why = raw.merge(path, &json!({ "metadata": { "uid": "other" } })).await;
+            let why = why.refused(422, "Invalid");
+            assert!(why.ends_with("metadata.uid: Invalid value: \"other\": field is immutable"), "{why}");
+        }
+        // A strategic merge patch is decoded as the type of the object.
+        for change in [json!({ "kind": "Secret" }), json!({ "apiVersion": "v2" })] {
+            let patched = raw.patch(&map, "strategic-merge", &change.to_string()).await.ok();
+            assert_eq!((&patched["apiVersion"], &patched["kind"]), (&json!("v1"), &json!("ConfigMap")));
+            let why = raw.merge(&map, &change).await.refused(422, "Invalid");
+            assert!(why.starts_with(" \"\" is invalid: patch: Invalid value: "), "{why}");
+        }
+        let group = &widget.group;
+        for (change, expected) in [
+            (json!({ "kind": "Foo" }), format!("Foo.{group} \"a\" is invalid: kind: Invalid value: \"Foo\": must be Widget")),
+            (json!({ "apiVersion": "v2" }), format!("Widget \"a\" is invalid: apiVersion: Invalid value: \"v2\": must be {group}/v1")),
+            (json!({ "apiVersion": "foo/v2" }), format!("Widget.foo \"a\" is invalid: apiVersion: Invalid value: \"foo/v2\": must be {group}/v1")),
+            (json!({ "apiVersion": "v2", "kind": "Foo" }), format!(
+                "Foo \"a\" is invalid: [kind: Invalid value: \"Foo\": must be Widget, apiVersion: Invalid value: \
+                 \"v2\": must be {group}/v1]"
+            )),
+        ] {
+            assert_eq!(raw.merge(&custom, &change).await.refused(422, "Invalid"), expected);
+        }
+        let why = raw.merge(&custom, &json!({ "kind": null })).await.refused(422, "Invalid");
+        assert!(why.contains("Object 'Kind' is missing"), "{why}");
+        raw.merge(&custom, &json!({ "apiVersion": null })).await.refused(500, "InternalError");
+        let labels = json!({ "metadata": { "labels": { "a": 1 } } });
+        for path in [&map, &custom] {
+            let why = raw.merge(path, &labels).await.refused(422, "Invalid");
+            assert!(why.starts_with(" \"\" is invalid: patch: Invalid value: "), "{why}");
+        }
+    }
+
+    /// docs/apiserver.md: rows 78, 79.
+    async fn the_operations_of_a_json_patch_are_decoded_before_they_are_applied(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        widget.create("a", &json!({})).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let (map, custom) = (format!("{}/a", raw.maps()), widget.one("a"));
+        let list = "Go value of type []handlers.jsonPatchOp";
+        let item = "Go value of type handlers.jsonPatchOp";
+        for path in [&map, &custom] {
+            for (patch, what) in [
+                ("{}", format!("object into {list}")),
+                ("1", format!("number into {list}")),
+                ("[[]]", format!("array into {item}")),
+                ("[\"x\"]", format!("string into {item}")),
+                ("[true]", format!("bool into {item}")),
+                (r#"[{"op":1}]"#, "number into Go struct field jsonPatchOp.op of type string".to_owned()),
+                (r#"[{"op":"test","path":1}]"#, "number into Go struct field jsonPatchOp.path of type string".to_owned()),
+                (r#"[{"from":{}}]"#, "object into Go struct field jsonPatchOp.from of type string".to_owned()),
+            ] {
+                let why = raw.patch(path, "json", patch).await.refused(400, "BadRequest");
+                assert_eq!(why, format!("error decoding patch: json: cannot unmarshal {what}"));
+            }
+            for patch in [
+                "[null]", "[{}]", r#"[{"op":"nope","path":"/a"}]"#, r#"[{"op":"add"}]"#,
+                r#"[{"op":null,"path":"/a"}]"#, r#"[{"op":"move","path":"/a"}]"#, r#"[{"op":"add","path":"x","value":1}]"#,
+            ] {
+                let why = raw.patch(path, "json", patch).await.refused(422, "Invalid");
+                assert_eq!(why, "the server rejected our request due to an error in our request", "{patch}");
+                let absent = raw.patch(&format!("{path}2"), "json", patch).await;
+                absent.refused(404, "NotFound");
+            }
+            let before = raw.get(path).await.ok();
+            assert_eq!(raw.patch(path, "json", "null").await.ok(), before);
+            let why = raw.patch(path, "merge", "null").await.refused(400, "BadRequest");
+            assert_eq!(why, "Invalid JSON Patch");
+            raw.patch(&format!("{path}2"), "merge", "null").await.refused(404, "NotFound");
+            let why = raw.patch(path, "merge", "[]").await.refused(400, "BadRequest");
+            assert_eq!(why, "error decoding patch: json: cannot unmarshal array into Go value of type \
+                map[string]interface {}");
+        }
+        // A value that is not there is `null`.
+        let data = json!({ "data": { "k": "v" } });
+        for operation in ["add", "replace"] {
+            raw.merge(&map, &data).await.ok();
+            let patch = format!(r#"[{{"op":"{operation}","path":"/data"}}]"#);
+            assert_eq!(raw.patch(&map, "json", &patch).await.ok().get("data"), None, "{operation}");
+        }
+        let before = raw.get(&map).await.ok();
+        assert_eq!(raw.patch(&map, "strategic-merge", "null").await.ok(), before);
+        let why = raw.patch(&map, "strategic-merge", "[]").await.refused(400, "BadRequest");
+        assert_eq!(why, "json: cannot unmarshal array into Go value of type map[string]interface {}");
     }
 
     /// docs/apiserver.md: row 81.

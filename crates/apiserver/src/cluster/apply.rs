@@ -82,6 +82,7 @@ impl Cluster {
         }
         check_name(key, &decoded.object)?;
         ownership::set_entries(&mut decoded.object, entries);
+        let version = sent_version(&decoded.object)?;
         let Some(old) = live else {
             let uid = metadata::text(&decoded.object, "uid");
             if !uid.is_empty() {
@@ -91,12 +92,21 @@ impl Cluster {
                 );
                 return Err(Status::conflict(&resource.about(&key.name), &detail));
             }
+            // The version is no precondition for the creation of a missing object.
+            metadata::of(&mut decoded.object).remove("resourceVersion");
             let added = self.add(resource, namespace, decoded, options, now)?;
             return Ok(Upsert::Created(added));
         };
-        let version = sent_version(&decoded.object)?;
-        if version.is_some_and(|version| version != 0 && version != old.revision()) {
-            return Err(Status::modified(&resource.about(&key.name)));
+        let about = resource.about(&key.name);
+        match version {
+            // Only a configuration with the value `null` has no version.
+            None | Some(0) if !resource.rules.unconditional_update => {
+                return Err(Status::version_missing(&about));
+            }
+            Some(version) if version != 0 && version != old.revision() => {
+                return Err(Status::modified(&about));
+            }
+            _ => {}
         }
         let written = self.replace(resource, key, part, &old, decoded, options, now)?;
         Ok(Upsert::Updated(written))

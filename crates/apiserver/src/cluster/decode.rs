@@ -255,10 +255,15 @@ fn place(resource: &Resource, namespace: Option<&str>, body: &mut Value) -> Resu
 
 /// The type error of a body of a built-in kind. `None` if `status` is another error.
 pub(super) fn type_error<'a>(resource: &Resource, status: &'a Status) -> Option<&'a str> {
-    let nothing = cannot_handle(resource, "");
-    let why = status.message().strip_prefix(nothing.message())?;
+    let why = unhandled(resource, status)?;
     // The fields of a custom resource are checked later, by its schema.
     (!resource.info.custom || why.starts_with(STRICT)).then_some(why)
+}
+
+/// The reason why a body cannot be decoded. `None` if `status` is another error.
+pub(super) fn unhandled<'a>(resource: &Resource, status: &'a Status) -> Option<&'a str> {
+    let nothing = cannot_handle(resource, "");
+    status.message().strip_prefix(nothing.message())
 }
 
 fn cannot_handle(resource: &Resource, error: &str) -> Status {

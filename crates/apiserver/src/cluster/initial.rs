@@ -43,6 +43,7 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Option<&'static str>
         "metadata": { "name": "kubernetes", "labels": labels },
         "spec": {
             "clusterIP": "10.96.0.1",
+            "ipFamilyPolicy": "SingleStack",
             "ports": [{ "name": "https", "port": 443, "targetPort": 6443 }],
         },
     });

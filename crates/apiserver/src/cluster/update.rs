@@ -111,6 +111,10 @@ impl Cluster {
             }
             Some(_) => {}
         }
+        let uid = metadata::text(&decoded.object, "uid");
+        if !uid.is_empty() && uid != old.uid() {
+            return Err(wrong_uid(resource, key, options.dry_run, [uid, old.uid()]));
+        }
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
         decoded.warnings.extend(duplicates);
         ownership::track(
@@ -148,7 +152,7 @@ impl Cluster {
         let decoded = decoded.map_err(|status| {
             // The patch is applied again for the error message, because this error is rare.
             let mut object = resource.present(old.value());
-            match decode::type_error(resource, &status) {
+            match decode::unhandled(resource, &status) {
                 Some(why) if patch.apply(&mut object, resource.typed()).is_ok() => {
                     Status::patch_invalid(&patch.shown(&object), &patch.type_fault(why))
                 }
@@ -157,10 +161,13 @@ impl Cluster {
         })?;
         check_name(key, &decoded.object)
             .map_err(|status| status.with_warnings(decoded.warnings.clone()))?;
-        let version = sent_version(&decoded.object)?;
-        if version.is_some_and(|version| version != 0 && version != old.revision()) {
-            let modified = Status::modified(&resource.about(&key.name));
-            return Err(modified.with_warnings(decoded.warnings));
+        let version = sent_version(&decoded.object)?.unwrap_or_default();
+        let about = resource.about(&key.name);
+        if version == 0 && !resource.rules.unconditional_update {
+            return Err(Status::version_missing(&about).with_warnings(decoded.warnings));
+        }
+        if version != 0 && version != old.revision() {
+            return Err(Status::modified(&about).with_warnings(decoded.warnings));
         }
         let mut decoded = decoded;
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, true);
@@ -211,10 +218,6 @@ impl Cluster {
             object,
             mut warnings,
         } = decoded;
-        let uid = metadata::text(&object, "uid");
-        if !uid.is_empty() && uid != old.uid() {
-            return Err(wrong_uid(resource, key, options.dry_run, [uid, old.uid()]));
-        }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
         let is_definition = &*resource.table == DEFINITIONS && part == Part::Main;

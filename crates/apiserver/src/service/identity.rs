@@ -90,6 +90,9 @@ fn impersonated(headers: &HeaderMap) -> Result<Option<User>, Status> {
             continue;
         };
         let value = value.to_owned();
+        if value.is_empty() && name == "impersonate-user" {
+            continue;
+        }
         match name.as_str() {
             "impersonate-user" => user.name = value,
             "impersonate-uid" => user.uid = value,

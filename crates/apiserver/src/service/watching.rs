@@ -60,8 +60,21 @@ pub(super) async fn respond(
         );
         return Err(Status::invalid_options("ListOptions", &[error]));
     }
+    let is_legacy = options.send_initial_events.is_none()
+        && matches!(options.resource_version.as_str(), "" | "0");
+    if has_watch_list && is_legacy && !options.continue_token.is_empty() {
+        // The server sets `resourceVersionMatch` for such a watch.
+        let error = FieldError::forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden when continue is provided",
+        );
+        return Err(Status::invalid_options("ListOptions", &[error]));
+    }
     let selector = selector(&resource, options)?;
     let start = Start::of(options, has_watch_list)?;
+    if options.timeout == Some(Duration::ZERO) {
+        return Ok(reply::stream(format.encoding, stream::empty()));
+    }
     // The timeout begins with the request, even if the watch waits for its first revision.
     let deadline = Instant::now() + options.timeout.unwrap_or_else(|| default_timeout(service));
     if let Start::State { at_least, .. } = start {

@@ -122,13 +122,13 @@ impl ListOptions {
     /// 400 if they cannot be parsed, 422 if their combination is invalid.
     pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
         let integer = |key: &str| query.integer(key).map_err(Status::bad_request);
-        // A limit or timeout that is negative has no effect, like zero.
+        // A negative limit has no effect, like zero. A negative timeout ends a watch at once.
         let limit = integer("limit")?.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or_default();
-        let timeout = integer("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
-        let timeout = timeout
-            .filter(|seconds| *seconds > 0)
-            .map(|seconds| Duration::from_secs(seconds).min(MAX_TIMEOUT));
+        let timeout = integer("timeoutSeconds")?.filter(|seconds| *seconds != 0);
+        let timeout = timeout.map(|seconds| {
+            Duration::from_secs(u64::try_from(seconds).unwrap_or_default()).min(MAX_TIMEOUT)
+        });
         let watch = query.flag("watch").unwrap_or(false);
         let resource_version = query.get("resourceVersion").to_owned();
         let send_initial_events = query.flag("sendInitialEvents");

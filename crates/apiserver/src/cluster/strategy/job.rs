@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::metadata;
 
 /// Generates the selector and the pod labels of a job from its uid, unless `manualSelector` is set.
+/// Those that the client has set stay: the validation rejects them if they are of another job.
 pub(super) fn select_own_pods(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
         return;
@@ -27,7 +28,7 @@ pub(super) fn select_own_pods(job: &mut Value) {
                 ("controller-uid", &uid),
                 ("job-name", &name),
             ] {
-                labels.insert(label.to_owned(), value.as_str().into());
+                labels.entry(label).or_insert_with(|| value.as_str().into());
             }
         }
         pod_labels.1 = template["metadata"]["labels"].clone();
@@ -36,7 +37,11 @@ pub(super) fn select_own_pods(job: &mut Value) {
     if selector.get("matchLabels").is_none() {
         selector["matchLabels"] = json!({});
     }
-    selector["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid.into();
+    if let Some(labels) = selector["matchLabels"].as_object_mut() {
+        labels
+            .entry("batch.kubernetes.io/controller-uid")
+            .or_insert_with(|| uid.into());
+    }
     // A job without labels gets those of its pods.
     let (before, after) = pod_labels;
     let metadata = metadata::of(job);

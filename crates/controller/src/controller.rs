@@ -41,9 +41,9 @@ pub use self::{
     builder::InformerControllerBuilder, dead_letters::DeadLetter, exhausted::ExhaustedCall,
     queued::Coalescing,
 };
-use self::{builder::Settings, feed::InformerFeed, shared::Shared};
+use self::{feed::InformerFeed, shared::Shared};
 use crate::{
-    AddError, BuildError, Fence, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
+    AddError, Fence, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
     metrics::Refreshed,
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
@@ -153,11 +153,6 @@ impl InformerController {
     /// Returns a builder.
     pub fn builder() -> InformerControllerBuilder {
         InformerControllerBuilder::new()
-    }
-
-    fn from_settings(settings: Settings) -> Result<Self, BuildError> {
-        let shared = Arc::new(Shared::new(settings)?);
-        Ok(Self { shared })
     }
 
     /// The name of the controller.

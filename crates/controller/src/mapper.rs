@@ -4,7 +4,6 @@ use windlass_informer::{DecodeError, LazyObject, ObjectKey};
 
 use crate::{Filtered, Predicate};
 
-mod filtered;
 mod owners;
 mod same_name;
 

@@ -5,7 +5,6 @@ use windlass_informer::Event;
 mod changed;
 mod filtered;
 
-pub(crate) use self::filtered::filtered_hooks;
 pub use self::{
     changed::{AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged},
     filtered::Filtered,

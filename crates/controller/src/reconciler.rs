@@ -5,7 +5,6 @@ use std::future::Future;
 use crate::{Filtered, Predicate};
 
 mod failure;
-mod filtered;
 mod outcome;
 mod request;
 mod state;

@@ -4,7 +4,6 @@ use std::{future::Future, sync::Arc};
 
 use crate::{Failure, Filtered, Predicate};
 
-mod filtered;
 mod simple;
 
 pub use self::simple::SimpleWatcher;

@@ -4,12 +4,15 @@ use std::{
     fmt,
     future::Future,
     num::NonZeroUsize,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use super::{
-    InformerController,
+    InformerController, Shared,
     exhausted::{self, ExhaustedCall},
     queued::Coalescing,
 };
@@ -115,7 +118,8 @@ impl InformerControllerBuilder {
                 others => format!("{name}-{}", others.saturating_add(1)),
             };
         }
-        InformerController::from_settings(self.settings)
+        let shared = Arc::new(Shared::new(self.settings)?);
+        Ok(InformerController { shared })
     }
 
     /// Sets the name: the label `controller` of the metrics. Controllers of one

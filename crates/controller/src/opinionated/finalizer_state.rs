@@ -113,7 +113,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Returns the newer one of `object` and the last state that the inner handler received, so
     /// that versions never decrease.
     pub(super) fn newest(&self, object: &Arc<K>) -> Arc<K> {
-        let given = self.with(object, |memory| memory.given.clone()).flatten();
+        let given = self.given(object);
         given
             .filter(|given| is_older_state(object, given))
             .unwrap_or_else(|| Arc::clone(object))

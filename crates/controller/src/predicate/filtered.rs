@@ -1,6 +1,11 @@
 //! `Filtered`: a handler or mapper with a predicate.
 
+use std::{future::Future, sync::Arc};
+
+use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
+
 use super::Predicate;
+use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 
 /// A watcher, a reconciler or a mapper that only receives events that pass a predicate. The method
 /// `filter` of these traits creates it.
@@ -36,8 +41,8 @@ use super::Predicate;
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a handler does nothing until it is added to a controller"]
 pub struct Filtered<H, P> {
-    pub(crate) handler: H,
-    pub(crate) predicate: P,
+    handler: H,
+    predicate: P,
 }
 
 // === impl Filtered ===
@@ -49,10 +54,7 @@ impl<H, P> Filtered<H, P> {
 
     /// Adds the predicate to the `inner` ones of the handler. The one that was added last is called
     /// first.
-    pub(crate) fn all<'p, K>(
-        &'p self,
-        mut inner: Vec<&'p dyn Predicate<K>>,
-    ) -> Vec<&'p dyn Predicate<K>>
+    fn all<'p, K>(&'p self, mut inner: Vec<&'p dyn Predicate<K>>) -> Vec<&'p dyn Predicate<K>>
     where
         P: Predicate<K>,
     {
@@ -90,4 +92,63 @@ macro_rules! filtered_hooks {
     };
 }
 
-pub(crate) use filtered_hooks;
+impl<K, W, P> Watcher<K> for Filtered<W, P>
+where
+    K: Send + Sync + 'static,
+    W: Watcher<K>,
+    P: Predicate<K>,
+{
+    type Error = W::Error;
+
+    fn add(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.handler.add(object)
+    }
+
+    fn update(
+        &self,
+        old: Arc<K>,
+        new: Arc<K>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.handler.update(old, new)
+    }
+
+    fn delete(&self, last: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.handler.delete(last)
+    }
+
+    fn resync(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.handler.resync(object)
+    }
+
+    filtered_hooks!();
+}
+
+impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
+    type Error = R::Error;
+
+    fn reconcile(
+        &self,
+        request: Request<K>,
+    ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send {
+        self.handler.reconcile(request)
+    }
+
+    filtered_hooks!();
+}
+
+impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {
+    fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
+        self.handler.keys(object)
+    }
+
+    fn keys_before(&self, old: &LazyObject<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    where
+        K: Send + Sync + 'static,
+    {
+        self.handler.keys_before(old)
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        self.all(self.handler.predicates())
+    }
+}

@@ -37,7 +37,7 @@ pub(crate) use self::serve::Serving;
 use self::{
     authorize::Authorizer,
     check::Check,
-    route::AnyRoute,
+    route::ErasedRoute,
     scrape::MetricsPage,
     serve::{Port, Served},
     tls::Tls,
@@ -70,10 +70,10 @@ pub use self::{
 /// that busy handlers do not delay probes, and its clients do not delay handlers. Ports with TLS
 /// have another such thread, so that TLS handshakes do not delay probes on a port without TLS. It
 /// closes the connection of a client that sends an incomplete request or does not read, after the
-/// timeouts of [`AdminLimits`]. It always accepts new connections; above the limits a new connection replaces
-/// an old one. Checks and the health functions of controllers run concurrently, each with a
-/// timeout. One that fails, panics or times out affects only its own line. A probe sends no request
-/// to the API server.
+/// timeouts of [`AdminLimits`]. It always accepts new connections; above the limits a new
+/// connection replaces an old one. Checks and the health functions of controllers run concurrently,
+/// each with a timeout. One that fails, panics or times out affects only its own line. A probe
+/// sends no request to the API server.
 ///
 /// *Required.* Only clients that may read the pages must be able to reach the port. Health pages
 /// have no authentication. Metrics have it with [`authorize_metrics`](Self::authorize_metrics), and
@@ -81,9 +81,9 @@ pub use self::{
 /// can reach, so not on loopback, and admit only them with a `NetworkPolicy`.
 /// [`metrics_on`](Self::metrics_on) serves the metrics on a separate port.
 ///
-/// A standby is ready, because it can take over. Otherwise a rolling update of a Deployment would
-/// wait for the standby before it stops the leader. A replica that cannot read the lease is not
-/// ready.
+/// A standby, a replica that does not lead, is ready, because it can take over. Otherwise a rolling
+/// update of a Deployment would wait for the standby before it stops the leader. A replica that
+/// cannot read the lease is not ready.
 ///
 /// Not supported: HTTP/2; use a proxy in front of it.
 ///
@@ -140,7 +140,7 @@ struct Pages {
     live: Vec<Check>,
     ready: Vec<Check>,
     check_timeout: Duration,
-    routes: BTreeMap<String, Arc<dyn AnyRoute>>,
+    routes: BTreeMap<String, Arc<dyn ErasedRoute>>,
 }
 
 /// Where an [`AdminServer`] listens.

@@ -37,11 +37,11 @@ pub use self::{
 /// replica's own clock. It never compares the times in the lease with a clock.
 ///
 /// The deadline of a leader is the time at which its last successful renewal was sent, plus the
-/// [renew deadline](LeaderElectionBuilder::renew_deadline) (10 s by default). A [`Fence`] enforces it: after the deadline no call of a handler begins and a
-/// [fenced client](Self::fence) sends no write, even if the process was frozen or the machine
-/// suspended meanwhile. A leader that could not renew in time, or whose lease another client took,
-/// emptied or deleted, aborts its controllers, and the operator ends with
-/// [`OperatorError::LeadershipLost`](crate::OperatorError).
+/// [renew deadline](LeaderElectionBuilder::renew_deadline) (10 s by default). A [`Fence`] enforces
+/// it: after the deadline no call of a handler begins and a [fenced client](Self::fence) sends no
+/// write, even if the process was frozen or the machine suspended meanwhile. A leader that could
+/// not renew in time, or whose lease another client took, emptied or deleted, aborts its
+/// controllers, and the operator ends with [`OperatorError::LeadershipLost`](crate::OperatorError).
 ///
 /// An operator that is stopped renews the lease until its controllers have ended, and then releases
 /// it. If calls are still in progress at the end of the drain timeout, or the API server does not
@@ -59,9 +59,9 @@ pub use self::{
 /// An operator that has lost its lease ends and does not become a candidate again. The restarted
 /// process then has no state from the time in which it led.
 ///
-/// A standby runs no informers; it lists when it begins to lead. To have its stores filled before,
-/// run an [`Informer`](windlass_informer::Informer) yourself and add it to a controller too: the
-/// controller then receives the objects that the informer already has.
+/// A standby, a replica that does not lead, runs no informers; it lists when it begins to lead. To
+/// have its stores filled before, run an [`Informer`](windlass_informer::Informer) yourself and add
+/// it to a controller too: the controller then receives the objects that the informer already has.
 ///
 /// Two replicas with the same [identity](LeaderElectionBuilder::identity) are still two candidates:
 /// each recognizes its own writes by their `renewTime`.

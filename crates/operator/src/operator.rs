@@ -309,7 +309,7 @@ impl Operator {
             elected = leadership.elected() => elected,
         };
         if !elected {
-            return Self::left(leadership.ended().await);
+            return Self::election_result(leadership.ended().await);
         }
         for controller in &controllers {
             controller.set_fence(&election.fence());
@@ -319,7 +319,7 @@ impl Operator {
             biased;
             end = leadership.ended() => {
                 controllers.abort(Instant::now() + ABORT_TIMEOUT).await;
-                return Self::left(end);
+                return Self::election_result(end);
             }
             outcome = controllers.run(self.shared.drain) => outcome,
         };
@@ -330,7 +330,7 @@ impl Operator {
     }
 
     /// Converts the end of an election to the result of the operator.
-    fn left(end: LeadershipEnd) -> Result<(), OperatorError> {
+    fn election_result(end: LeadershipEnd) -> Result<(), OperatorError> {
         match end {
             LeadershipEnd::Stopped => Ok(()),
             LeadershipEnd::Lost(source) => {

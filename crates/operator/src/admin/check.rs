@@ -55,11 +55,11 @@ pub trait HealthCheck: Send + Sync + 'static {
 /// A check and its name.
 pub(super) struct Check {
     name: String,
-    check: Arc<dyn AnyCheck>,
+    check: Arc<dyn ErasedCheck>,
 }
 
 /// A [`HealthCheck`] with its type erased.
-trait AnyCheck: Send + Sync {
+trait ErasedCheck: Send + Sync {
     fn check(self: Arc<Self>) -> BoxFuture<'static, Result<(), String>>;
 }
 
@@ -107,9 +107,9 @@ where
     }
 }
 
-// === impl AnyCheck ===
+// === impl ErasedCheck ===
 
-impl<C: HealthCheck> AnyCheck for C {
+impl<C: HealthCheck> ErasedCheck for C {
     fn check(self: Arc<Self>) -> BoxFuture<'static, Result<(), String>> {
         async move {
             HealthCheck::check(&*self)

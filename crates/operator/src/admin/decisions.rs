@@ -58,7 +58,7 @@ pub(super) struct Decisions {
     /// The addresses of clients that had an allowed token, with the last review of another token.
     clients: Cache<IpAddr, Option<Instant>>,
     /// The addresses of other clients, with the last review of each.
-    strangers: Cache<IpAddr, Instant>,
+    other_clients: Cache<IpAddr, Instant>,
     /// The last review for any of them.
     reviewed: Option<Instant>,
 }
@@ -92,7 +92,7 @@ impl Decisions {
             }
             match self.clients.get(&client) {
                 Some(last) => last,
-                None => return self.next_of_stranger(client, now),
+                None => return self.next_of_other_client(client, now),
             }
         };
         if last.is_some_and(|last| is_within(PACE, last, now)) {
@@ -103,14 +103,14 @@ impl Decisions {
     }
 
     /// Decides about an unknown token of an address that had no allowed token.
-    fn next_of_stranger(&mut self, client: IpAddr, now: Instant) -> Next {
-        let last = self.strangers.get(&client).copied();
+    fn next_of_other_client(&mut self, client: IpAddr, now: Instant) -> Next {
+        let last = self.other_clients.get(&client).copied();
         if last.is_some_and(|last| is_within(PACE_OF_ADDRESS, last, now))
             || self.reviewed.is_some_and(|last| is_within(PACE, last, now))
         {
             return Next::TooMany;
         }
-        self.strangers.insert(client, now);
+        self.other_clients.insert(client, now);
         self.reviewed = Some(now);
         Next::Review
     }

@@ -39,7 +39,7 @@ pub trait Route: Send + Sync + 'static {
 }
 
 /// A [`Route`] with its type erased.
-pub(super) trait AnyRoute: Send + Sync {
+pub(super) trait ErasedRoute: Send + Sync {
     fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Bytes>>;
 }
 
@@ -55,9 +55,9 @@ where
     }
 }
 
-// === impl AnyRoute ===
+// === impl ErasedRoute ===
 
-impl<R: Route> AnyRoute for R {
+impl<R: Route> ErasedRoute for R {
     fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> {
         async move { Route::answer(&*self, request).await }.boxed()
     }

@@ -38,7 +38,7 @@ use super::{
     connections::ConnectionTable,
     page::{self, Answer, Page},
     readiness::Readiness,
-    route::AnyRoute,
+    route::ErasedRoute,
     scrape::MetricsPage,
     tls::Tls,
 };
@@ -422,7 +422,7 @@ impl Shared {
     async fn route(
         &self,
         path: &str,
-        route: &Arc<dyn AnyRoute>,
+        route: &Arc<dyn ErasedRoute>,
         request: Request<Bytes>,
     ) -> Answer {
         let answer = self.users.spawn(Arc::clone(route).answer(request));

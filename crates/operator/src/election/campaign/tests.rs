@@ -2,8 +2,9 @@
 //! responses.
 //!
 //! A script is a list of steps. `12` advances the time to 12 s. Everything else is the response to
-//! the next request: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
-//! that NAME has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that arrives N seconds later.
+//! the next request: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease that NAME
+//! has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that arrives
+//! N seconds later.
 //!
 //! The timing is 15, 10 and 2 seconds, without jitter.
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_informer::ErasedObject;
 
 /// The fields of `metadata` that change although the content does not.
-pub(crate) const IGNORED_METADATA: [&str; 4] = [
+const IGNORED_METADATA: [&str; 4] = [
     "resourceVersion",
     "managedFields",
     "finalizers",
@@ -36,12 +36,17 @@ fn parse(json: &str) -> Option<Value> {
     let mut value: Value = serde_json::from_str(json).ok()?;
     let object = value.as_object_mut()?;
     object.remove("status");
+    remove_ignored(&mut value);
+    Some(value)
+}
+
+/// Removes the fields of the metadata of `object` that change although the content does not.
+pub(crate) fn remove_ignored(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in IGNORED_METADATA {
             metadata.remove(field);
         }
     }
-    Some(value)
 }
 
 #[cfg(test)]

@@ -41,9 +41,6 @@ pub(super) fn map(
     priority: Priority,
     parent: &Span,
 ) {
-    if mappers.is_empty() {
-        return;
-    }
     let _entered = parent.enter();
     let mut named: HashMap<KindId, HashSet<ObjectKey>> = HashMap::new();
     for mapper in mappers {

@@ -4,7 +4,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Finalizers, content::IGNORED_METADATA, finalizer::FinalizerPresence};
+use crate::{Finalizers, content::remove_ignored, finalizer::FinalizerPresence};
 
 /// Whether the spec or a finalizer of another writer has changed.
 ///
@@ -43,11 +43,7 @@ fn differ<K: Serialize>(old: &K, new: &K, strip: impl Fn(&mut Value)) -> bool {
     let stripped = |object: &K| {
         let mut object = serde_json::to_value(object).ok()?;
         strip(&mut object);
-        if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for field in IGNORED_METADATA {
-                meta.remove(field);
-            }
-        }
+        remove_ignored(&mut object);
         Some(object)
     };
     match (stripped(old), stripped(new)) {

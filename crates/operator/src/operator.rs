@@ -30,10 +30,7 @@ mod registry;
 mod run;
 
 pub use self::builder::OperatorBuilder;
-use self::{
-    controller_set::ControllerSet,
-    registry::{ControllerRegistry, Refused},
-};
+use self::{controller_set::ControllerSet, registry::ControllerRegistry};
 
 /// Runs controllers as one process, like a `Manager` of controller-runtime.
 ///
@@ -130,12 +127,7 @@ impl Operator {
     /// [`AddControllerError::NameTaken`] if a controller with this name was added before: metrics,
     /// logs and errors identify a controller by its name.
     pub fn add_controller(&self, controller: impl Controller) -> Result<(), AddControllerError> {
-        let name = controller.name().to_owned();
-        let added = self.shared.controllers.add(Arc::new(controller));
-        added.map_err(|refused| match refused {
-            Refused::Closed => AddControllerError::AlreadyRan { controller: name },
-            Refused::NameTaken => AddControllerError::NameTaken { controller: name },
-        })
+        self.shared.controllers.add(Arc::new(controller))
     }
 
     /// Creates a client from `config` that sends writes only while this replica leads: a fenced

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::erased_controller::ErasedController;
+use crate::{AddControllerError, erased_controller::ErasedController};
 
 /// The controllers, and whether more can be added.
 #[derive(Default)]
@@ -16,27 +16,21 @@ struct State {
     closed: bool,
 }
 
-/// Why a controller was not added.
-pub(super) enum Refused {
-    /// The registry was closed.
-    Closed,
-    /// A controller with the same name is in the registry already.
-    NameTaken,
-}
-
 // === impl ControllerRegistry ===
 
 impl ControllerRegistry {
-    pub(super) fn add(&self, controller: Arc<dyn ErasedController>) -> Result<(), Refused> {
+    /// Adds a controller, unless the registry was closed or has a controller with the same name.
+    pub(super) fn add(&self, added: Arc<dyn ErasedController>) -> Result<(), AddControllerError> {
+        let controller = added.name().to_owned();
         let mut state = self.lock();
         if state.closed {
-            return Err(Refused::Closed);
+            return Err(AddControllerError::AlreadyRan { controller });
         }
         let mut others = state.controllers.iter();
-        if others.any(|other| other.name() == controller.name()) {
-            return Err(Refused::NameTaken);
+        if others.any(|other| other.name() == controller) {
+            return Err(AddControllerError::NameTaken { controller });
         }
-        state.controllers.push(controller);
+        state.controllers.push(added);
         Ok(())
     }
 

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
+
 use super::{
     InformerController, Shared,
     exhausted::{self, ExhaustedCall},
@@ -234,7 +236,7 @@ impl InformerControllerBuilder {
         F: Fn(ExhaustedCall) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        self.settings.on_exhausted = Some(exhausted::boxed(hook));
+        self.settings.on_exhausted = Some(Box::new(move |exhausted| hook(exhausted).boxed()));
         self
     }
 
@@ -254,18 +256,10 @@ impl InformerControllerBuilder {
 
 impl fmt::Debug for InformerControllerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.settings.fmt(f)
-    }
-}
-
-// === impl Settings ===
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerControllerBuilder")
-            .field("name", &self.name)
-            .field("coalescing", &self.coalescing)
-            .field("concurrency", &self.concurrency)
+            .field("name", &self.settings.name)
+            .field("coalescing", &self.settings.coalescing)
+            .field("concurrency", &self.settings.concurrency)
             .finish_non_exhaustive()
     }
 }

@@ -180,9 +180,13 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// Waits until `due`.
-    pub(crate) async fn until(&self, due: Moment) {
-        self.clock.until(due).await;
+    /// Waits until `due`; for `None` forever.
+    pub(crate) async fn until(&self, due: Option<Moment>) {
+        match due {
+            Some(due) => self.clock.until(due).await,
+            // No timer, which would let a paused clock advance.
+            None => std::future::pending().await,
+        }
     }
 
     /// The number of ready lanes.

@@ -1,6 +1,6 @@
 //! `ExhaustedCall`, and the hook that receives it.
 
-use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use windlass_informer::{ErrorChain, panic_message};
@@ -45,15 +45,6 @@ pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Du
     }
     // Dropping the future runs user code again.
     call_user_code("on_exhausted", || drop(called));
-}
-
-/// Boxes the future of a hook.
-pub(super) fn boxed<F, Fut>(hook: F) -> Hook
-where
-    F: Fn(ExhaustedCall) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = ()> + Send + 'static,
-{
-    Box::new(move |exhausted| hook(exhausted).boxed())
 }
 
 // === impl ExhaustedCall ===

@@ -68,7 +68,7 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
             () = shared.feeds_changed.notified() => {}
             () = shared.synced.notified() => {}
             Some(ended) = tasks.join_next() => outcome = flatten(ended),
-            () = until(shared, deadline) => outcome = SyncGates::check(shared),
+            () = shared.engine.until(deadline) => outcome = SyncGates::check(shared),
         }
     }
 
@@ -197,14 +197,6 @@ impl Drop for InformerUsers {
         for entry in self.0.feeds.write().iter_mut() {
             entry.user = None;
         }
-    }
-}
-
-/// Waits until `due`; for `None` forever.
-async fn until(shared: &Shared, due: Option<Moment>) {
-    match due {
-        Some(due) => shared.engine.until(due).await,
-        None => std::future::pending().await,
     }
 }
 

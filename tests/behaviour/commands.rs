@@ -160,7 +160,7 @@ impl Script {
         let lines = self.text.lines().skip_while(|line| *line != header);
         let lines = lines.skip(1).take_while(|line| !line.starts_with('['));
         let lines: Vec<_> = lines
-            .filter(|line| !line.is_empty())
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
             .map(|line| self.line(line))
             .collect();
         assert!(!lines.is_empty(), "the script has no part {name}");

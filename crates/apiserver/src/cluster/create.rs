@@ -134,6 +134,9 @@ impl Cluster {
         if let Some(kind) = resource.stored_type() {
             errors.extend(typed::validate_new(kind.name, &object));
         }
+        if &*resource.table == NAMESPACES {
+            errors.extend(metadata::validate_namespace_finalizers(&object, true));
+        }
         let key = key_of(resource, &object);
         if &*resource.table == DEFINITIONS {
             errors.extend(Definition::validate(&object, &self.pattern_memory));

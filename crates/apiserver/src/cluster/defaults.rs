@@ -32,11 +32,22 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
 /// Sets the fields that a new object of `resource` gets from the server.
 pub(super) fn created(resource: &Resource, object: &mut Value) {
     if &*resource.table == NAMESPACES {
-        object["spec"] = json!({ "finalizers": ["kubernetes"] });
+        add_namespace_finalizer(object);
         object["status"] = json!({ "phase": "Active" });
         // The name can have been generated after the object was decoded.
         label_namespace(object);
     }
+}
+
+/// Adds the finalizer of the namespace controller to the spec of a namespace.
+fn add_namespace_finalizer(namespace: &mut Value) {
+    let own = Value::from("kubernetes");
+    let sent = namespace.pointer("/spec/finalizers");
+    let mut finalizers = sent.and_then(Value::as_array).cloned().unwrap_or_default();
+    if !finalizers.contains(&own) {
+        finalizers.push(own);
+    }
+    namespace["spec"] = json!({ "finalizers": finalizers });
 }
 
 /// Sets the label with the name of the namespace.

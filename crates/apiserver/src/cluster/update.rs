@@ -317,7 +317,7 @@ fn check_part(part: Part, resource: &Resource, before: &Value, object: &Value) -
     match part {
         Part::EphemeralContainers => pods::check_ephemeral(before, object),
         Part::Resize => pods::check_resize(before, object),
-        Part::Finalize => metadata::validate_namespace_finalizers(object),
+        Part::Finalize => metadata::validate_namespace_finalizers(object, false),
         Part::Approval => signing::check(before, object, true),
         Part::Status if &*resource.table == strategy::SIGNING_REQUESTS => {
             signing::check(before, object, false)
@@ -447,19 +447,28 @@ fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
 ///
 /// # Errors
 ///
-/// 422 if another patch has changed them.
+/// 422 if another patch has changed them, or has removed the kind of a custom resource; 500 if it
+/// has removed the version of one.
 fn check_kind(resource: &Resource, patch: &Patch, object: &mut Value) -> Result<(), Status> {
     let expected = &resource.info.kind;
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if resource.info.custom {
+        if kind.is_empty() {
+            let why = "Object 'Kind' is missing";
+            return Err(Status::patch_invalid(&patch.shown(object), why));
+        }
+        if api_version.is_empty() {
+            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(Status::internal(why));
+        }
         let mut errors = Vec::new();
         let fields = [
             ("kind", kind, expected.as_str()),
             ("apiVersion", api_version, resource.api_version()),
         ];
         for (field, value, expected) in fields {
-            if !value.is_empty() && value != expected {
+            if value != expected {
                 let why = format!("must be {expected}");
                 errors.push(FieldError::invalid(field, &value.into(), why));
             }

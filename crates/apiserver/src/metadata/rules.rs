@@ -167,11 +167,16 @@ fn contents(metadata: &Value, finalizers: Finalizers, errors: &mut Vec<FieldErro
     }
 }
 
-/// Checks the finalizers in the spec of a namespace.
-pub(crate) fn validate_namespace_finalizers(namespace: &Value) -> Vec<FieldError> {
+/// Checks the finalizers in the spec of a namespace. As in Kubernetes, the errors have the position
+/// of a finalizer only if the namespace exists.
+pub(crate) fn validate_namespace_finalizers(namespace: &Value, is_new: bool) -> Vec<FieldError> {
     let finalizers = strings(namespace.pointer("/spec/finalizers")).enumerate();
     let errors = finalizers.flat_map(|(at, finalizer)| {
-        let path = format!("spec.finalizers[{at}]");
+        let path = if is_new {
+            "spec.finalizers".to_owned()
+        } else {
+            format!("spec.finalizers[{at}]")
+        };
         let wrong = syntax::qualified_name(finalizer).into_iter();
         let mut errors: Vec<_> = wrong
             .map(|why| FieldError::invalid(path.as_str(), &finalizer.into(), why))

@@ -182,7 +182,12 @@ fn check(review: &Value, names_user: bool, namespace: Option<&str>) -> Result<()
     let mut sent = metadata.as_object().into_iter().flatten();
     let is_sent = |name: &str| !(ignored.contains(&name) || name == "namespace");
     if sent.any(|(name, value)| is_sent(name) && !value.is_null()) {
-        errors.push(FieldError::invalid("metadata", metadata, "must be empty"));
+        let why = if namespace.is_some() {
+            "must be empty except for namespace"
+        } else {
+            "must be empty"
+        };
+        errors.push(FieldError::invalid("metadata", metadata, why));
     }
     if let Some(namespace) = namespace {
         if let Some(wanted) = wanted

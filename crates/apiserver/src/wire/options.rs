@@ -254,7 +254,7 @@ impl WriteOptions {
             ));
         }
         errors.extend(metadata::field_manager(manager, "fieldManager"));
-        let dry_run = dry_run(query.find("dryRun"), &mut errors);
+        let dry_run = dry_run(query.all("dryRun"), &mut errors);
         let validation = query.get("fieldValidation");
         let known = ["", "Ignore", "Strict", "Warn"];
         if !known.contains(&validation) {
@@ -345,7 +345,7 @@ impl DeleteOptions {
             (Some("Background"), _) | (_, Some(false)) => Some(Propagation::Background),
             _ => None,
         };
-        let known = ["Foreground", "Background", "Orphan", "nil"];
+        let known = ["Foreground", "Background", "Orphan"];
         if let Some(policy) = policy {
             if orphan.is_some() {
                 errors.push(FieldError::invalid(
@@ -357,15 +357,20 @@ impl DeleteOptions {
                 errors.push(FieldError::not_supported(
                     "propagationPolicy",
                     &policy.into(),
-                    known,
+                    // As on the real server, which also names the absence of a policy.
+                    known.into_iter().chain(["nil"]),
                 ));
             }
         }
-        let dry = match body {
-            Some(body) => body.pointer("/dryRun/0").and_then(Value::as_str),
-            None => query.find("dryRun"),
+        let dry_run = match body {
+            Some(body) => {
+                let values = body.get("dryRun").and_then(Value::as_array);
+                let values = values.into_iter().flatten().filter_map(Value::as_str);
+                let values: Vec<_> = values.map(str::to_owned).collect();
+                dry_run(&values, &mut errors)
+            }
+            None => dry_run(query.all("dryRun"), &mut errors),
         };
-        let dry_run = dry_run(dry, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid_options("DeleteOptions", &errors));
         }
@@ -387,19 +392,13 @@ impl DeleteOptions {
     }
 }
 
-fn dry_run(value: Option<&str>, errors: &mut Vec<FieldError>) -> bool {
-    match value {
-        None => false,
-        Some("All") => true,
-        Some(other) => {
-            errors.push(FieldError::not_supported(
-                "dryRun",
-                &vec![other].into(),
-                ["All"],
-            ));
-            false
-        }
+/// Returns whether the values of `dryRun` request a dry run.
+fn dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
+    if values.iter().any(|value| value != "All") {
+        let error = FieldError::not_supported("dryRun", &values.into(), ["All"]);
+        errors.push(error);
     }
+    !values.is_empty()
 }
 
 /// Parses the resourceVersion of a get or list; `None` if it is empty.

@@ -72,7 +72,7 @@ impl Target {
     /// Parses the path of a URL.
     pub(crate) fn parse(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
-        // A path can end with a slash, except those of health checks.
+        // A path can end with a slash, except those of health checks and OpenAPI documents.
         let trimmed = path.strip_suffix('/').unwrap_or(path);
         let segments: Option<Vec<Cow<'_, str>>> = trimmed
             .split('/')
@@ -87,6 +87,14 @@ impl Target {
             ["apis", group, _, ..] if !group.is_empty() => Some(*group),
             _ => None,
         };
+        if let [root @ .., "namespaces", "", resource] = segments.as_slice()
+            && !resource.is_empty()
+            && let ["api", version] | ["apis", _, version] = root
+            && let Some(group) = group
+        {
+            // No namespace means all namespaces.
+            return Self::versioned(group, version, &[resource]);
+        }
         if segments.contains(&"") {
             return Self::unknown(group);
         }
@@ -102,6 +110,7 @@ impl Target {
             ["version"] => Self::Version,
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
+            ["openapi", ..] if trimmed != path => Self::unknown(None),
             ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApi,
             ["openapi", "v3", "api", version] => Self::OpenApiOf {
@@ -178,6 +187,7 @@ mod tests {
                 "/v1 namespaces - a finalize",
             ),
             ("/api/v1/namespaces/a/pods", "/v1 pods a - -"),
+            ("/api/v1/namespaces//pods", "/v1 pods - - -"),
             ("/api/v1/namespaces/a/pods/b", "/v1 pods a b -"),
             ("/api/v1/namespaces/a/pods/b/status", "/v1 pods a b status"),
             (

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::num::{IntErrorKind, ParseIntError};
 
-/// The parameters of a query. The first value of a repeated key is used, as in Go.
+/// The parameters of a query. The first value of a repeated key is used, as in Go, unless the
+/// parameter is a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
-    values: BTreeMap<String, String>,
+    values: BTreeMap<String, Vec<String>>,
 }
 
 // === impl Query ===
@@ -14,23 +15,27 @@ pub(crate) struct Query {
 impl Query {
     /// Parses the text after the `?`.
     pub(crate) fn parse(text: &str) -> Self {
-        let mut values = BTreeMap::new();
+        let mut values: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (key, value) in form_urlencoded::parse(text.as_bytes()) {
-            values
-                .entry(key.into_owned())
-                .or_insert_with(|| value.into_owned());
+            let values = values.entry(key.into_owned()).or_default();
+            values.push(value.into_owned());
         }
         Self { values }
     }
 
     /// Returns the value of `key`; empty if the query has no such key.
     pub(crate) fn get(&self, key: &str) -> &str {
-        self.values.get(key).map_or("", String::as_str)
+        self.find(key).unwrap_or_default()
     }
 
     /// Returns the value of `key`, which can be empty; `None` if the query has no such key.
     pub(crate) fn find(&self, key: &str) -> Option<&str> {
-        self.values.get(key).map(String::as_str)
+        self.all(key).first().map(String::as_str)
+    }
+
+    /// Returns all values of `key` in their order.
+    pub(crate) fn all(&self, key: &str) -> &[String] {
+        self.values.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the integer of `key`; `None` if the query has no such key.
@@ -55,7 +60,7 @@ impl Query {
     ///
     /// A key without a value is true: `?watch` requests a watch.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
-        let value = self.values.get(key)?;
+        let value = self.find(key)?;
         Some(!matches!(
             value.to_ascii_lowercase().as_str(),
             "false" | "0" | "f"
@@ -86,6 +91,7 @@ mod tests {
         let query = Query::parse("labelSelector=a%20in+(b%2Cc)&limit=1&limit=2");
         assert_eq!(query.get("labelSelector"), "a in (b,c)");
         assert_eq!(query.get("limit"), "1");
+        assert_eq!(query.all("limit"), ["1", "2"]);
         assert_eq!(query.get("continue"), "");
     }
 }

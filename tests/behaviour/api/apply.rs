@@ -596,6 +596,32 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: row 85.
+    async fn an_item_without_its_key_leaves_no_entries(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+        let name = &raw.namespace;
+        let one = format!("{path}/{name}");
+        let spec = json!({ "priorityLevelConfiguration": { "name": "global-default" } });
+        let status = json!({ "conditions": [{ "status": "True" }] });
+        let schema = json!({ "metadata": { "name": name }, "spec": spec });
+        let mut with_status = schema.clone();
+        with_status["status"] = status.clone();
+        let entries = |object: &Value| object["metadata"].get("managedFields").cloned();
+        let created = raw.post(&format!("{path}?dryRun=All"), &with_status).await.ok();
+        assert_eq!(entries(&created), None);
+        assert_ne!(entries(&raw.post(path, &schema).await.ok()), None);
+        let change = json!({ "status": status });
+        let changed = raw.merge(&format!("{one}?dryRun=All"), &change).await.ok();
+        assert_eq!(entries(&changed), None);
+        assert_ne!(entries(&raw.get(&one).await.ok()), None);
+        assert_eq!(entries(&raw.merge(&one, &change).await.ok()), None);
+        let labels = json!({ "metadata": { "labels": { "a": "b" } } });
+        assert_eq!(entries(&raw.merge(&one, &labels).await.ok()), None);
+        raw.merge(&format!("{one}/status"), &change).await.refused(422, "Invalid");
+        raw.delete(&one).await.ok();
+    }
+
+    /// docs/apiserver.md: row 85.
     async fn the_server_owns_the_status_that_it_writes(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widgets = Widget::served(&raw, &json!({ "type": "object" })).await;

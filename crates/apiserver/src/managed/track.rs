@@ -10,7 +10,7 @@ use super::created::{self, Excluded};
 use super::entries::{self, ManagerId, Managers, Operation, Ownership};
 use super::set::Set;
 use super::types::Shape;
-use super::{Versions, Write};
+use super::{Versions, Write, walk};
 
 /// The number of updaters with a separate entry. Above it, the oldest share one entry.
 const MAX_UPDATERS: usize = 10;
@@ -54,6 +54,15 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
     let Some(shape) = versions.shape(write.api_version) else {
         return;
     };
+    // An invalid item in a part that the write does not change is not refused. The real server can
+    // then not read the fields of the object, and drops the entries.
+    if !write
+        .ignored
+        .iter()
+        .all(|path| walk::has_steps_at(object, shape, path))
+    {
+        return;
+    }
     if is_new && managers.is_empty() && !shape.has_structs() {
         return put_creator(object, shape, write);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::path::PathElement;
+use super::path::{PathElement, members};
 use super::types::{List, ListKind, Map, Scalar, Shape};
 
 /// A value in the form that its type requires.
@@ -111,6 +111,32 @@ pub(super) fn item_step(list: &List, item: &Value) -> Result<PathElement, String
             }
             Ok(PathElement::key(found.into_iter()))
         }
+    }
+}
+
+/// Returns whether all items of the lists at `path` of an object, and below, have a step.
+pub(super) fn has_steps_at(object: &Value, shape: Shape<'_>, path: &[&str]) -> bool {
+    let Some((name, path)) = path.split_first() else {
+        return has_steps(object, shape);
+    };
+    match (object.get(name), shape.member(name)) {
+        (Some(value), Some(shape)) => has_steps_at(value, shape, path),
+        _ => true,
+    }
+}
+
+fn has_steps(value: &Value, shape: Shape<'_>) -> bool {
+    match Choice::of(shape, Some(value)).form(shape) {
+        Form::Map(map) if !map.is_atomic => members(Some(value)).is_none_or(|members| {
+            let mut fields = members.iter();
+            fields.all(|(name, field)| shape.member(name).is_none_or(|it| has_steps(field, it)))
+        }),
+        Form::List(list) if !matches!(list.kind, ListKind::Atomic) => {
+            let shape = shape.at(list.items);
+            let mut items = items(Some(value)).iter();
+            items.all(|item| item_step(list, item).is_ok() && has_steps(item, shape))
+        }
+        _ => true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The special rules of namespaces and events.
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::raw::{Raw, named, names};
 
@@ -90,6 +90,28 @@ on_both_servers! {
         let gone = raw.put(&finalize, &dying).await.ok();
         assert_eq!(gone["spec"], json!({}));
         raw.get(&path).await.refused(404, "NotFound");
+    }
+
+    /// docs/apiserver.md: row 9.
+    async fn a_list_of_numbers_is_decoded_as_bytes(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = format!("{}?dryRun=All", raw.at("/api/v1", "secrets"));
+        let secret = |value: Value| json!({ "metadata": { "name": "a" }, "data": { "k": value } });
+        for (list, stored) in [(json!([]), ""), (json!([1]), "AQ=="), (json!([97, null, 255]), "YQD/")] {
+            let created = raw.post(&path, &secret(list)).await.ok();
+            assert_eq!(created["data"]["k"], stored);
+        }
+        for (list, found) in [
+            (json!([1, 256]), "number 256"),
+            (json!([-1]), "number -1"),
+            (json!([1.5]), "number 1.5"),
+            (json!(["a"]), "string"),
+            (json!([[]]), "array"),
+        ] {
+            let why = raw.post(&path, &secret(list)).await.refused(400, "BadRequest");
+            let expected = format!("cannot unmarshal {found} into Go struct field Secret.data of type uint8");
+            assert!(why.ends_with(&expected), "{why}");
+        }
     }
 
     /// docs/apiserver.md: row 99.

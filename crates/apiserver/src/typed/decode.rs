@@ -165,14 +165,12 @@ impl Decoder {
                 }
             }
             (FieldType::Bytes, Value::String(text)) => {
-                // Go skips line ends.
-                let joined = text.replace(['\r', '\n'], "");
-                if let Ok(bytes) = BASE64.decode(joined) {
-                    *text = BASE64.encode(bytes);
-                } else {
-                    let at = first_bad_byte(text.as_bytes());
-                    self.remember(format!("illegal base64 data at input byte {at}"));
-                }
+                self.base64(text);
+                Ok(())
+            }
+            (FieldType::Bytes, Value::Array(items)) => {
+                let bytes = self.bytes(items);
+                *value = BASE64.encode(bytes).into();
                 Ok(())
             }
             (FieldType::Time | FieldType::MicroTime, Value::String(text)) => {
@@ -238,6 +236,35 @@ impl Decoder {
                 Err(self.mistyped(kind_of(value), wanted))
             }
         }
+    }
+
+    /// Checks base64, and removes line ends from it, as Go does.
+    fn base64(&mut self, text: &mut String) {
+        let joined = text.replace(['\r', '\n'], "");
+        if let Ok(bytes) = BASE64.decode(joined) {
+            *text = BASE64.encode(bytes);
+        } else {
+            let at = first_bad_byte(text.as_bytes());
+            self.remember(format!("illegal base64 data at input byte {at}"));
+        }
+    }
+
+    /// Decodes a list of numbers, which Go accepts for bytes too.
+    fn bytes(&mut self, items: &[Value]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(items.len());
+        for item in items {
+            let byte = item.as_u64().and_then(|number| u8::try_from(number).ok());
+            if byte.is_none() && !item.is_null() {
+                let found = match item {
+                    Value::Number(number) => format!("number {number}"),
+                    other => kind_of(other).to_owned(),
+                };
+                let error = self.mistyped(&found, "uint8");
+                self.remember(error);
+            }
+            bytes.push(byte.unwrap_or_default());
+        }
+        bytes
     }
 
     /// Stores the error of a field of a wrong type, unless there is an earlier one.

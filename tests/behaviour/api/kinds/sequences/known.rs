@@ -15,7 +15,7 @@ struct Rule {
     here: &'static str,
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         name: "CEL expressions are not compiled",
         kind: "MutatingAdmissionPolicy",
@@ -55,6 +55,12 @@ const RULES: [Rule; 15] = [
     Rule {
         name: "an update of `/status` does not create a service",
         kind: "Service",
+        refusal: "",
+        here: "\"reason\":\"NotFound\"",
+    },
+    Rule {
+        name: "an apply to `/status` does not create a policy",
+        kind: "ValidatingAdmissionPolicy",
         refusal: "",
         here: "\"reason\":\"NotFound\"",
     },

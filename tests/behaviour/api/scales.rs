@@ -201,7 +201,16 @@ on_both_servers! {
         let forced = format!("{path}?force=true");
         let why = raw.apply(&forced, "scaler", &scale(&json!(7))).await.refused(500, "");
         assert!(why.ends_with("request to convert CR to an invalid group/version: autoscaling/v1"), "{why}");
+        // The scale is not converted if the apply does not change it.
+        let applied = raw.apply(&path, "scaler", &scale(&json!(4))).await;
+        assert_eq!(replicas(applied).1, 4);
+        let version = format!("{}/v1", widget.group);
+        assert_eq!(owners(&raw, &widget.one("web")).await, [
+            format!("scaler Apply scale {version}"),
+            format!("unknown Update scale {version}"),
+        ]);
     }
+
     /// A manager with updates gets an entry for the number alone, without a time.
     ///
     /// docs/apiserver.md: rows 77, 85.

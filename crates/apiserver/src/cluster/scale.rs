@@ -151,8 +151,8 @@ fn applied_scale(
     };
     let merged = managed::apply(&live, &config, scale, &write, options.force)
         .map_err(|error| error.status(&words))?;
-    if resource.info.custom {
-        // The real server (v1.36.3) cannot apply a scale of a custom resource.
+    if resource.info.custom && merged["spec"] != live["spec"] {
+        // The real server (v1.36.3) cannot apply a changed scale of a custom resource.
         return Err(Status::untyped(format!(
             "failed to convert new object ({words}) to proper version: request to convert CR to \
              an invalid group/version: {version}"

@@ -15,11 +15,17 @@ struct Rule {
     here: &'static str,
 }
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 18] = [
     Rule {
         name: "CEL expressions are not compiled",
         kind: "MutatingAdmissionPolicy",
         refusal: "ERROR: <input>",
+        here: "",
+    },
+    Rule {
+        name: "CEL expressions are not compiled",
+        kind: "MutatingAdmissionPolicy",
+        refusal: "must evaluate to list(JSONPatch)",
         here: "",
     },
     Rule {
@@ -104,6 +110,12 @@ const RULES: [Rule; 16] = [
         name: "a strategic merge patch with a number that is too large",
         kind: "",
         refusal: "\"code\":200",
+        here: "cannot unmarshal number 4294967296",
+    },
+    Rule {
+        name: "a strategic merge patch with a number that is too large",
+        kind: "ReplicationController",
+        refusal: "cannot be greater than status.replicas",
         here: "cannot unmarshal number 4294967296",
     },
     Rule {

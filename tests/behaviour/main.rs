@@ -51,6 +51,7 @@ fn main() {
         api::kinds::trials(),
         api::kinds::sequences::trials(),
         api::kinds::statuses::trials(),
+        api::kinds::warnings::trials(),
         api::kinds::tables::trials(),
         api::lists::trials(),
         api::metadata::trials(),

@@ -28,5 +28,5 @@ pub(crate) use self::quantity::Quantity;
 pub(crate) use self::table::{Empty, Field, FieldType, ListKind, Struct, kind, kinds, named};
 pub(crate) use self::validate::{
     conversion_client, invalid_certificate, is_external, validate, validate_new, validate_status,
-    validate_update,
+    validate_update, warnings,
 };

@@ -19,6 +19,7 @@ use crate::cluster::{Cluster, number};
 pub(crate) mod sequences;
 pub(crate) mod statuses;
 pub(crate) mod tables;
+pub(crate) mod warnings;
 
 /// What stands before the uids in a message.
 const UIDS: &str = "UID in precondition: ";

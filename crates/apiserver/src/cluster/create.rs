@@ -152,6 +152,9 @@ impl Cluster {
                 &errors,
             ));
         }
+        if let Some(kind) = resource.stored_type() {
+            warnings.extend(typed::warnings(kind.name, &object, None));
+        }
         self.check_limits(resource, Part::Main, true, &object)?;
         if let Some(existing) = self.store.get(&resource.table, &key) {
             let about = resource.about(&key.name);

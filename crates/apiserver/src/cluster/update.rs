@@ -262,6 +262,9 @@ impl Cluster {
                 &errors,
             ));
         }
+        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
+            warnings.extend(typed::warnings(kind.name, &object, Some(before)));
+        }
         if !old.is_terminating() {
             self.check_limits(resource, part, false, &object)?;
         }

@@ -36,6 +36,7 @@ mod status;
 mod storage;
 mod update;
 mod volume;
+mod warnings;
 mod workload;
 
 pub(crate) use admission::conversion_client;
@@ -44,6 +45,7 @@ pub(crate) use service::is_external;
 pub(crate) use signing::invalid_certificate;
 pub(crate) use status::validate_status;
 pub(crate) use update::validate_update;
+pub(crate) use warnings::warnings;
 
 /// Returns the validation errors of an object of type `name`.
 pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {

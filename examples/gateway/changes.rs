@@ -4,21 +4,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass::ObjectKey;
 
 use crate::{
+    Setup,
     api::RouteKind,
     conditions::{ACCEPTED, RESOLVED_REFS, find},
     guides::Manifest,
-    load::{LoadError, Loader},
+    load::LoadError,
     snapshot::Snapshot,
-    status_writer::{StatusWriter, TimedOut},
+    status_writer::TimedOut,
 };
-
-/// Changes objects, and waits for the statuses.
-pub(crate) struct Changes<'l> {
-    pub(crate) loader: &'l Loader,
-    pub(crate) writer: &'l StatusWriter,
-    /// The loaded manifests, to restore objects.
-    pub(crate) manifests: &'l [Manifest],
-}
 
 /// Why a change failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,54 +32,27 @@ enum Subject {
     Listener(ObjectKey, &'static str),
 }
 
-// === impl Changes ===
+// === impl Setup ===
 
-impl Changes<'_> {
-    pub(crate) async fn show(&self) -> Result<(), ChangeError> {
-        self.service().await?;
-        self.grant().await?;
-        self.label().await
-    }
-
-    /// Deletes and restores the backend of a route.
-    async fn service(&self) -> Result<(), ChangeError> {
+impl Setup {
+    /// Deletes and restores the backend of a route, the grant for the certificate of a listener,
+    /// and the label by which a listener selects a namespace.
+    pub(crate) async fn change(&self) -> Result<(), ChangeError> {
         let route = Subject::Route(ObjectKey::new("foo-route").within("http-routing"));
         let service = self.manifest("Service", Some("http-routing"), "foo-svc")?;
+        self.delete(service, &route, "BackendNotFound").await?;
 
-        println!("  the Service http-routing/foo-svc is deleted");
-        self.loader.delete(service).await?;
-        self.wait_for(&route, RESOLVED_REFS, "BackendNotFound")
-            .await?;
-        println!("  ... and is created again");
-        self.loader.apply(service).await?;
-        self.wait_for(&route, RESOLVED_REFS, RESOLVED_REFS).await
-    }
-
-    /// Deletes and restores the grant for the certificate of a listener in another namespace.
-    async fn grant(&self) -> Result<(), ChangeError> {
-        let gateway = "cross-namespace-tls-gateway";
-        let gateway = ObjectKey::new(gateway).within("gateway-api-example-ns1");
+        let (one, two) = ("gateway-api-example-ns1", "gateway-api-example-ns2");
+        let gateway = ObjectKey::new("cross-namespace-tls-gateway").within(one);
         let listener = Subject::Listener(gateway, "https");
-        let namespace = "gateway-api-example-ns2";
         let name = "allow-ns1-gateways-to-ref-secrets";
-        let grant = self.manifest("ReferenceGrant", Some(namespace), name)?;
+        let grant = self.manifest("ReferenceGrant", Some(two), name)?;
+        self.delete(grant, &listener, "RefNotPermitted").await?;
 
-        println!("  the ReferenceGrant {namespace}/{name} is deleted");
-        self.loader.delete(grant).await?;
-        self.wait_for(&listener, RESOLVED_REFS, "RefNotPermitted")
-            .await?;
-        println!("  ... and is created again");
-        self.loader.apply(grant).await?;
-        self.wait_for(&listener, RESOLVED_REFS, RESOLVED_REFS).await
-    }
-
-    /// Removes and restores the label by which a listener selects a namespace.
-    async fn label(&self) -> Result<(), ChangeError> {
         let route = Subject::Route(ObjectKey::new("store").within("store-ns"));
         let namespace = self.manifest("Namespace", None, "store-ns")?;
         let mut unlabelled = namespace.clone();
         unlabelled.object.metadata.labels = None;
-
         println!("  the Namespace store-ns loses its label");
         self.loader.apply(&unlabelled).await?;
         self.wait_for(&route, ACCEPTED, "NotAllowedByListeners")
@@ -94,6 +60,27 @@ impl Changes<'_> {
         println!("  ... and gets it back");
         self.loader.apply(namespace).await?;
         self.wait_for(&route, ACCEPTED, ACCEPTED).await
+    }
+
+    /// Deletes and restores the object to which `subject` refers. Meanwhile the reference is
+    /// unresolved for `reason`.
+    async fn delete(
+        &self,
+        object: &Manifest,
+        subject: &Subject,
+        reason: &str,
+    ) -> Result<(), ChangeError> {
+        let namespace = object.namespace().unwrap_or_default();
+        println!(
+            "  the {} {namespace}/{} is deleted",
+            object.kind(),
+            object.name()
+        );
+        self.loader.delete(object).await?;
+        self.wait_for(subject, RESOLVED_REFS, reason).await?;
+        println!("  ... and is created again");
+        self.loader.apply(object).await?;
+        self.wait_for(subject, RESOLVED_REFS, RESOLVED_REFS).await
     }
 
     /// Waits until the condition `about` of `subject` has `reason`, and prints it.
@@ -104,12 +91,10 @@ impl Changes<'_> {
         reason: &str,
     ) -> Result<(), ChangeError> {
         let name = subject.to_string();
-        let matches = |condition: &Condition| condition.reason == reason;
         let what = format!("{name} has {about} with the reason {reason}");
         let has_reason = |snapshot: &Snapshot| {
-            subject
-                .condition(snapshot, about)
-                .is_some_and(|it| matches(&it))
+            let condition = subject.condition(snapshot, about);
+            condition.is_some_and(|it| it.reason == reason)
         };
         self.writer.until(&what, has_reason).await?;
         if let Some(condition) = subject.condition(&self.writer.snapshot(), about) {

@@ -31,7 +31,7 @@ use crate::{
 /// The conditions of all objects of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
-    pub(crate) classes: BTreeMap<String, Vec<Verdict>>,
+    pub(crate) classes: BTreeMap<ObjectKey, Vec<Verdict>>,
     pub(crate) gateways: BTreeMap<ObjectKey, GatewayJudgement>,
     pub(crate) routes: BTreeMap<RouteId, Vec<ParentJudgement>>,
 }
@@ -70,11 +70,9 @@ pub(crate) fn judge(snapshot: &Snapshot, controller: &str) -> Judgement {
         .map(|(name, _)| (name.clone(), vec![class_accepted()]))
         .collect();
 
-    let has_our_class = |gateway: &Gateway| classes.contains_key(&gateway.spec.gateway_class_name);
-    let gateways = snapshot
-        .gateways
-        .iter()
-        .filter(|(_, gateway)| has_our_class(gateway));
+    let has_our_class = |gateway: &Gateway| classes.contains_key(&gateway.class());
+    let gateways = snapshot.gateways.iter();
+    let gateways = gateways.filter(|(_, gateway)| has_our_class(gateway));
     let gateways: BTreeMap<_, _> = gateways.collect();
 
     let routes = snapshot.routes.iter().map(|((kind, key), route)| {

@@ -315,7 +315,7 @@ status:
             let key = write.key.clone();
             match &*write.resource.kind {
                 "GatewayClass" => {
-                    let class = world.classes.get_mut(key.name()).expect("the class");
+                    let class = world.classes.get_mut(&key).expect("the class");
                     Arc::make_mut(class).status = read(&write);
                 }
                 "Gateway" => {

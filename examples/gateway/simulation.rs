@@ -56,7 +56,7 @@ async fn run(process: Process) -> Result<(), BoxError> {
     informers.observe(&process);
     let writer = StatusWriter::new(client, informers.clone(), CONTROLLER);
     let writer = process.handler("statuses", writer);
-    Ok(operator(&informers, &writer)?
+    Ok(operator(&informers, writer)?
         .run_until(process.stop())
         .await?)
 }

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+use windlass::ObjectKey;
 
 use super::GROUP;
 use crate::conditions::ours;
@@ -44,7 +45,7 @@ pub(crate) struct GatewaySpec {
     pub(crate) gateway_class_name: String,
     #[serde(default)]
     pub(crate) listeners: Vec<Listener>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub(crate) addresses: Vec<Address>,
 }
 
@@ -55,9 +56,7 @@ pub(crate) struct Listener {
     pub(crate) name: String,
     pub(crate) port: i32,
     pub(crate) protocol: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hostname: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<ListenerTls>,
     #[serde(default)]
     pub(crate) allowed_routes: AllowedRoutes,
@@ -96,7 +95,6 @@ pub(crate) struct CertificateRef {
     #[serde(default = "secret")]
     pub(crate) kind: String,
     pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) namespace: Option<String>,
 }
 
@@ -118,7 +116,6 @@ pub(crate) struct AllowedRoutes {
 pub(crate) struct AllowedNamespaces {
     #[serde(default)]
     pub(crate) from: AllowedFrom,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) selector: Option<LabelSelector>,
 }
 
@@ -173,6 +170,15 @@ pub(crate) struct ListenerStatus {
     pub(crate) attached_routes: i32,
     #[serde(default, deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// The key of its class.
+    pub(crate) fn class(&self) -> ObjectKey {
+        ObjectKey::new(&*self.spec.gateway_class_name)
+    }
 }
 
 // === impl Listener ===

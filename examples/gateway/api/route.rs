@@ -77,9 +77,7 @@ pub(crate) struct BackendRef {
     #[serde(default = "service")]
     pub(crate) kind: String,
     pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) namespace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<i32>,
     #[serde(default)]
     pub(crate) filters: Vec<Filter>,
@@ -93,7 +91,6 @@ fn service() -> String {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Filter {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) request_mirror: Option<RequestMirror>,
 }
 

@@ -9,11 +9,11 @@ mod route;
 
 pub(crate) use self::{
     gateway::{
-        Address, AllowedFrom, CertificateRef, Gateway, GatewayClass, GatewayClassStatus,
-        GatewayStatus, Listener, ListenerStatus, Protocol, RouteGroupKind,
+        Address, AllowedFrom, Gateway, GatewayClass, GatewayClassStatus, GatewayStatus, Listener,
+        ListenerStatus, Protocol, RouteGroupKind,
     },
     grant::ReferenceGrant,
-    route::{BackendRef, ParentRef, ParentStatus, Route, RouteKind, RouteStatus},
+    route::{BackendRef, ParentRef, ParentStatus, Route, RouteKind, RouteStatus, Target},
 };
 
 /// The API group of all of it.

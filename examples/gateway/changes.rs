@@ -38,19 +38,22 @@ impl Setup {
     /// Deletes and restores the backend of a route, the grant for the certificate of a listener,
     /// and the label by which a listener selects a namespace.
     pub(crate) async fn change(&self) -> Result<(), ChangeError> {
-        let route = Subject::Route(ObjectKey::new("foo-route").within("http-routing"));
-        let service = self.manifest("Service", Some("http-routing"), "foo-svc")?;
+        let within = |namespace: &str, name: &str| ObjectKey::new(name).within(namespace);
+        let route = Subject::Route(within("http-routing", "foo-route"));
+        let service = self.manifest("Service", &within("http-routing", "foo-svc"))?;
         self.delete(service, &route, "BackendNotFound").await?;
 
-        let (one, two) = ("gateway-api-example-ns1", "gateway-api-example-ns2");
-        let gateway = ObjectKey::new("cross-namespace-tls-gateway").within(one);
+        let gateway = within("gateway-api-example-ns1", "cross-namespace-tls-gateway");
         let listener = Subject::Listener(gateway, "https");
-        let name = "allow-ns1-gateways-to-ref-secrets";
-        let grant = self.manifest("ReferenceGrant", Some(two), name)?;
+        let grant = within(
+            "gateway-api-example-ns2",
+            "allow-ns1-gateways-to-ref-secrets",
+        );
+        let grant = self.manifest("ReferenceGrant", &grant)?;
         self.delete(grant, &listener, "RefNotPermitted").await?;
 
-        let route = Subject::Route(ObjectKey::new("store").within("store-ns"));
-        let namespace = self.manifest("Namespace", None, "store-ns")?;
+        let route = Subject::Route(within("store-ns", "store"));
+        let namespace = self.manifest("Namespace", &ObjectKey::new("store-ns"))?;
         let mut unlabelled = namespace.clone();
         unlabelled.object.metadata.labels = None;
         println!("  the Namespace store-ns loses its label");
@@ -70,12 +73,8 @@ impl Setup {
         subject: &Subject,
         reason: &str,
     ) -> Result<(), ChangeError> {
-        let namespace = object.namespace().unwrap_or_default();
-        println!(
-            "  the {} {namespace}/{} is deleted",
-            object.kind(),
-            object.name()
-        );
+        let (kind, key) = (object.kind(), ObjectKey::of(&object.object));
+        println!("  the {kind} {key} is deleted");
         self.loader.delete(object).await?;
         self.wait_for(subject, RESOLVED_REFS, reason).await?;
         println!("  ... and is created again");
@@ -106,17 +105,10 @@ impl Setup {
         Ok(())
     }
 
-    fn manifest(
-        &self,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<&Manifest, ChangeError> {
+    fn manifest(&self, kind: &str, key: &ObjectKey) -> Result<&Manifest, ChangeError> {
         let mut manifests = self.manifests.iter();
-        let found = manifests.find(|manifest| {
-            manifest.kind() == kind && manifest.namespace() == namespace && manifest.name() == name
-        });
-        found.ok_or_else(|| ChangeError::NoManifest(format!("{kind} {name}")))
+        let found = manifests.find(|it| it.kind() == kind && ObjectKey::of(&it.object) == *key);
+        found.ok_or_else(|| ChangeError::NoManifest(format!("{kind} {key}")))
     }
 }
 

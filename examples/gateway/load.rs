@@ -16,6 +16,7 @@ use kube::{
     runtime::wait::{self, await_condition, conditions},
 };
 use tokio::time::timeout;
+use windlass::ObjectKey;
 
 use crate::{
     TIMEOUT,
@@ -137,7 +138,8 @@ impl Loader {
         let is_namespace = |manifest: &&Manifest| manifest.kind() == "Namespace";
         let (namespaces, others): (Vec<_>, Vec<_>) = manifests.iter().partition(is_namespace);
         for manifest in namespaces.into_iter().chain(others) {
-            let before = seen.insert(manifest.id(), &manifest.object);
+            let id = (manifest.kind(), ObjectKey::of(&manifest.object));
+            let before = seen.insert(id, &manifest.object);
             if before == Some(&manifest.object) {
                 continue;
             }

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use windlass::ObjectKey;
 
-use super::GROUP;
+use super::{GROUP, Target};
 use crate::conditions::ours;
 
 /// A class: it names the controller of its gateways.
@@ -73,12 +73,10 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct ListenerTls {
-    #[serde(default)]
     pub(crate) mode: TlsMode,
-    #[serde(default)]
-    pub(crate) certificate_refs: Vec<CertificateRef>,
+    pub(crate) certificate_refs: Vec<Target>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -88,33 +86,18 @@ pub(crate) enum TlsMode {
     Passthrough,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct CertificateRef {
-    #[serde(default)]
-    pub(crate) group: String,
-    #[serde(default = "secret")]
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) namespace: Option<String>,
-}
-
-fn secret() -> String {
-    "Secret".to_owned()
-}
-
 /// The routes that may attach to a listener.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct AllowedRoutes {
-    #[serde(default)]
     pub(crate) namespaces: AllowedNamespaces,
     /// Empty means all kinds of the protocol.
-    #[serde(default)]
     pub(crate) kinds: Vec<RouteGroupKind>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct AllowedNamespaces {
-    #[serde(default)]
     pub(crate) from: AllowedFrom,
     pub(crate) selector: Option<LabelSelector>,
 }
@@ -139,12 +122,11 @@ fn group() -> String {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(default)]
 pub(crate) struct GatewayStatus {
-    #[serde(default)]
     pub(crate) addresses: Vec<Address>,
-    #[serde(default, deserialize_with = "ours")]
+    #[serde(deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
-    #[serde(default)]
     pub(crate) listeners: Vec<ListenerStatus>,
 }
 
@@ -161,14 +143,12 @@ fn ip_address() -> String {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct ListenerStatus {
     pub(crate) name: String,
-    #[serde(default)]
     pub(crate) supported_kinds: Vec<RouteGroupKind>,
-    #[serde(default)]
     pub(crate) attached_routes: i32,
-    #[serde(default, deserialize_with = "ours")]
+    #[serde(deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -202,7 +182,7 @@ impl Listener {
     }
 
     /// The required certificates. Empty if TLS is passed through.
-    pub(crate) fn certificates(&self) -> &[CertificateRef] {
+    pub(crate) fn certificates(&self) -> &[Target] {
         match &self.tls {
             Some(tls) if tls.mode == TlsMode::Terminate => &tls.certificate_refs,
             _ => &[],

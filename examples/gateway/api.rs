@@ -18,3 +18,8 @@ pub(crate) use self::{
 
 /// The API group of all of it.
 pub(crate) const GROUP: &str = "gateway.networking.k8s.io";
+
+/// The default of the group in a reference.
+fn group() -> String {
+    GROUP.to_owned()
+}

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use windlass::ObjectKey;
 
-use super::{GROUP, Target};
+use super::{RouteKind, Target, group};
 use crate::conditions::ours;
 
 /// A class: it names the controller of its gateways.
@@ -117,8 +117,13 @@ pub(crate) struct RouteGroupKind {
     pub(crate) kind: String,
 }
 
-fn group() -> String {
-    GROUP.to_owned()
+impl From<&RouteKind> for RouteGroupKind {
+    fn from(kind: &RouteKind) -> Self {
+        Self {
+            group: group(),
+            kind: kind.name().to_owned(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]

@@ -8,7 +8,7 @@ use kube::api::{ApiResource, GroupVersionKind};
 use serde::{Deserialize, Serialize};
 use windlass::ObjectKey;
 
-use super::{GROUP, Protocol};
+use super::{GROUP, Protocol, group};
 
 /// A route of any kind.
 pub(crate) type Route = kube::core::Object<RouteSpec, RouteStatus>;
@@ -46,10 +46,6 @@ pub(crate) struct ParentRef {
     pub(crate) section_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<i32>,
-}
-
-fn group() -> String {
-    GROUP.to_owned()
 }
 
 fn gateway() -> String {

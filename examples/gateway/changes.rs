@@ -4,25 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass::ObjectKey;
 
 use crate::{
-    Setup,
+    BoxError, Setup,
     api::RouteKind,
     conditions::{ACCEPTED, RESOLVED_REFS, find},
     guides::Manifest,
-    load::LoadError,
     snapshot::Snapshot,
-    status_writer::TimedOut,
 };
-
-/// Why a change failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ChangeError {
-    #[error("the manifests contain no {0}")]
-    NoManifest(String),
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error(transparent)]
-    TimedOut(#[from] TimedOut),
-}
 
 /// The object whose condition is read.
 enum Subject {
@@ -37,7 +24,7 @@ enum Subject {
 impl Setup {
     /// Deletes and restores the backend of a route, the grant for the certificate of a listener,
     /// and the label by which a listener selects a namespace.
-    pub(crate) async fn change(&self) -> Result<(), ChangeError> {
+    pub(crate) async fn change(&self) -> Result<(), BoxError> {
         let within = |namespace: &str, name: &str| ObjectKey::new(name).within(namespace);
         let route = Subject::Route(within("http-routing", "foo-route"));
         let service = self.manifest("Service", &within("http-routing", "foo-svc"))?;
@@ -72,7 +59,7 @@ impl Setup {
         object: &Manifest,
         subject: &Subject,
         reason: &str,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<(), BoxError> {
         let (kind, key) = (object.kind(), ObjectKey::of(&object.object));
         println!("  the {kind} {key} is deleted");
         self.loader.delete(object).await?;
@@ -83,12 +70,7 @@ impl Setup {
     }
 
     /// Waits until the condition `about` of `subject` has `reason`, and prints it.
-    async fn wait_for(
-        &self,
-        subject: &Subject,
-        about: &str,
-        reason: &str,
-    ) -> Result<(), ChangeError> {
+    async fn wait_for(&self, subject: &Subject, about: &str, reason: &str) -> Result<(), BoxError> {
         let name = subject.to_string();
         let what = format!("{name} has {about} with the reason {reason}");
         let has_reason = |snapshot: &Snapshot| {
@@ -105,10 +87,10 @@ impl Setup {
         Ok(())
     }
 
-    fn manifest(&self, kind: &str, key: &ObjectKey) -> Result<&Manifest, ChangeError> {
+    fn manifest(&self, kind: &str, key: &ObjectKey) -> Result<&Manifest, BoxError> {
         let mut manifests = self.manifests.iter();
         let found = manifests.find(|it| it.kind() == kind && ObjectKey::of(&it.object) == *key);
-        found.ok_or_else(|| ChangeError::NoManifest(format!("{kind} {key}")))
+        found.ok_or_else(|| format!("the manifests contain no {kind} {key}").into())
     }
 }
 

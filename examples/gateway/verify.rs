@@ -78,7 +78,7 @@ impl Verification {
                 conditions: entry.map_or(&[], |entry| &entry.conditions),
                 generation: route.metadata.generation,
             };
-            if !find(object.conditions, ACCEPTED).is_some_and(|it| it.status == "True") {
+            if find(object.conditions, ACCEPTED).is_none_or(|it| it.status != "True") {
                 self.faults.push(format!("{} is not accepted", object.name));
             }
             self.faults.extend(object.missing(ACCEPTED));

@@ -9,12 +9,17 @@ mod route;
 
 pub(crate) use self::{
     gateway::{
-        Address, AllowedFrom, CertificateRef, Gateway, GatewayClass, GatewayClassStatus,
-        GatewayStatus, Listener, ListenerStatus, Protocol, RouteGroupKind,
+        Address, AllowedFrom, Gateway, GatewayClass, GatewayClassStatus, GatewayStatus, Listener,
+        ListenerStatus, Protocol, RouteGroupKind,
     },
     grant::ReferenceGrant,
-    route::{BackendRef, ParentRef, ParentStatus, Route, RouteKind, RouteStatus},
+    route::{BackendRef, ParentRef, ParentStatus, Route, RouteKind, RouteStatus, Target},
 };
 
 /// The API group of all of it.
 pub(crate) const GROUP: &str = "gateway.networking.k8s.io";
+
+/// The default of the group in a reference.
+fn group() -> String {
+    GROUP.to_owned()
+}

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use windlass::ObjectKey;
 
 use crate::{
     api::{GROUP, Gateway, Listener, Route},
@@ -30,13 +31,10 @@ pub(crate) fn assumed(manifests: &[Manifest], controller: &str) -> Vec<Manifest>
 struct Wanted {
     namespaces: BTreeSet<String>,
     classes: BTreeSet<String>,
-    secrets: BTreeSet<Place>,
+    secrets: BTreeSet<ObjectKey>,
     /// With their ports.
-    services: BTreeMap<Place, BTreeSet<i32>>,
+    services: BTreeMap<ObjectKey, BTreeSet<i32>>,
 }
-
-/// A namespace and a name.
-type Place = (String, String);
 
 // === impl Wanted ===
 
@@ -45,48 +43,29 @@ impl Wanted {
         self.namespaces
             .extend(manifest.namespace().map(str::to_owned));
         let namespace = manifest.namespace().unwrap_or_default();
-        let place = |other: &Option<String>, name: &str| {
-            (
-                other.as_deref().unwrap_or(namespace).to_owned(),
-                name.to_owned(),
-            )
-        };
         if let Some(gateway) = parse::<Gateway>(manifest, "Gateway") {
-            self.classes.insert(gateway.spec.gateway_class_name);
-            let certificates = gateway
-                .spec
-                .listeners
-                .iter()
-                .flat_map(Listener::certificates);
+            let certificates = gateway.spec.listeners.iter();
+            let certificates = certificates.flat_map(Listener::certificates);
             self.secrets
-                .extend(certificates.map(|one| place(&one.namespace, &one.name)));
+                .extend(certificates.map(|it| it.key(namespace)));
+            self.classes.insert(gateway.spec.gateway_class_name);
         }
         if let Some(route) = parse::<Route>(manifest, "Route") {
-            let is_service = |group: &str, kind: &str| group.is_empty() && kind == "Service";
-            for backend in route
-                .spec
-                .backends()
-                .filter(|it| is_service(&it.group, &it.kind))
-            {
-                let ports = self
-                    .services
-                    .entry(place(&backend.namespace, &backend.name))
-                    .or_default();
-                ports.extend(backend.port);
+            let backends = route.spec.backends();
+            for backend in backends.filter(|it| it.target.type_name("Service") == "Service") {
+                let key = backend.target.key(namespace);
+                self.services.entry(key).or_default().extend(backend.port);
             }
         }
     }
 
     fn found(&mut self, manifest: &Manifest) {
-        let place = || {
-            let namespace = manifest.namespace().unwrap_or_default();
-            (namespace.to_owned(), manifest.name().to_owned())
-        };
+        let key = || ObjectKey::of(&manifest.object);
         match manifest.kind() {
             "Namespace" => _ = self.namespaces.remove(manifest.name()),
             "GatewayClass" => _ = self.classes.remove(manifest.name()),
-            "Service" => _ = self.services.remove(&place()),
-            "Secret" => _ = self.secrets.remove(&place()),
+            "Service" => _ = self.services.remove(&key()),
+            "Secret" => _ = self.secrets.remove(&key()),
             _ => {}
         }
     }
@@ -108,22 +87,21 @@ impl Wanted {
                 "spec": { "controllerName": controller },
             })
         });
-        let services = self.services.into_iter().map(|((namespace, name), ports)| {
-            let ports = ports
-                .into_iter()
-                .map(|port| json!({ "name": format!("p{port}"), "port": port }));
+        let services = self.services.into_iter().map(|(key, ports)| {
+            let port = |port| json!({ "name": format!("p{port}"), "port": port });
+            let ports: Vec<_> = ports.into_iter().map(port).collect();
             json!({
                 "apiVersion": "v1",
                 "kind": "Service",
-                "metadata": { "name": name, "namespace": namespace },
-                "spec": { "ports": ports.collect::<Vec<_>>() },
+                "metadata": { "name": key.name(), "namespace": key.namespace() },
+                "spec": { "ports": ports },
             })
         });
-        let secrets = self.secrets.into_iter().map(|(namespace, name)| {
+        let secrets = self.secrets.into_iter().map(|key| {
             json!({
                 "apiVersion": "v1",
                 "kind": "Secret",
-                "metadata": { "name": name, "namespace": namespace },
+                "metadata": { "name": key.name(), "namespace": key.namespace() },
                 "type": "kubernetes.io/tls",
                 "data": { "tls.crt": "bm9uZQ==", "tls.key": "bm9uZQ==" },
             })
@@ -168,19 +146,10 @@ mod tests {
 ";
         let manifests = Manifest::read("a.yaml", manifests).expect("manifests");
         let assumed = assumed(&manifests, "example.io/ours");
-        let shown: Vec<_> = (assumed.iter())
-            .map(|it| {
-                format!(
-                    "{} {}/{}",
-                    it.kind(),
-                    it.namespace().unwrap_or("-"),
-                    it.name()
-                )
-            })
-            .collect();
+        let shown: Vec<_> = assumed.iter().map(Manifest::to_string).collect();
         let expected = [
-            "Namespace -/a",
-            "GatewayClass -/c",
+            "Namespace a",
+            "GatewayClass c",
             "Service a/app",
             "Service b/app",
             "Secret a/mine",

@@ -4,32 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass::ObjectKey;
 
 use crate::{
+    BoxError, Setup,
     api::RouteKind,
     conditions::{ACCEPTED, RESOLVED_REFS, find},
     guides::Manifest,
-    load::{LoadError, Loader},
     snapshot::Snapshot,
-    status_writer::{StatusWriter, TimedOut},
 };
-
-/// Changes objects, and waits for the statuses.
-pub(crate) struct Changes<'l> {
-    pub(crate) loader: &'l Loader,
-    pub(crate) writer: &'l StatusWriter,
-    /// The loaded manifests, to restore objects.
-    pub(crate) manifests: &'l [Manifest],
-}
-
-/// Why a change failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ChangeError {
-    #[error("the manifests contain no {0}")]
-    NoManifest(String),
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error(transparent)]
-    TimedOut(#[from] TimedOut),
-}
 
 /// The object whose condition is read.
 enum Subject {
@@ -39,54 +19,30 @@ enum Subject {
     Listener(ObjectKey, &'static str),
 }
 
-// === impl Changes ===
+// === impl Setup ===
 
-impl Changes<'_> {
-    pub(crate) async fn show(&self) -> Result<(), ChangeError> {
-        self.service().await?;
-        self.grant().await?;
-        self.label().await
-    }
+impl Setup {
+    /// Deletes and restores the backend of a route, the grant for the certificate of a listener,
+    /// and the label by which a listener selects a namespace.
+    pub(crate) async fn change(&self) -> Result<(), BoxError> {
+        let within = |namespace: &str, name: &str| ObjectKey::new(name).within(namespace);
+        let route = Subject::Route(within("http-routing", "foo-route"));
+        let service = self.manifest("Service", &within("http-routing", "foo-svc"))?;
+        self.delete(service, &route, "BackendNotFound").await?;
 
-    /// Deletes and restores the backend of a route.
-    async fn service(&self) -> Result<(), ChangeError> {
-        let route = Subject::Route(ObjectKey::new("foo-route").within("http-routing"));
-        let service = self.manifest("Service", Some("http-routing"), "foo-svc")?;
-
-        println!("  the Service http-routing/foo-svc is deleted");
-        self.loader.delete(service).await?;
-        self.wait_for(&route, RESOLVED_REFS, "BackendNotFound")
-            .await?;
-        println!("  ... and is created again");
-        self.loader.apply(service).await?;
-        self.wait_for(&route, RESOLVED_REFS, RESOLVED_REFS).await
-    }
-
-    /// Deletes and restores the grant for the certificate of a listener in another namespace.
-    async fn grant(&self) -> Result<(), ChangeError> {
-        let gateway = "cross-namespace-tls-gateway";
-        let gateway = ObjectKey::new(gateway).within("gateway-api-example-ns1");
+        let gateway = within("gateway-api-example-ns1", "cross-namespace-tls-gateway");
         let listener = Subject::Listener(gateway, "https");
-        let namespace = "gateway-api-example-ns2";
-        let name = "allow-ns1-gateways-to-ref-secrets";
-        let grant = self.manifest("ReferenceGrant", Some(namespace), name)?;
+        let grant = within(
+            "gateway-api-example-ns2",
+            "allow-ns1-gateways-to-ref-secrets",
+        );
+        let grant = self.manifest("ReferenceGrant", &grant)?;
+        self.delete(grant, &listener, "RefNotPermitted").await?;
 
-        println!("  the ReferenceGrant {namespace}/{name} is deleted");
-        self.loader.delete(grant).await?;
-        self.wait_for(&listener, RESOLVED_REFS, "RefNotPermitted")
-            .await?;
-        println!("  ... and is created again");
-        self.loader.apply(grant).await?;
-        self.wait_for(&listener, RESOLVED_REFS, RESOLVED_REFS).await
-    }
-
-    /// Removes and restores the label by which a listener selects a namespace.
-    async fn label(&self) -> Result<(), ChangeError> {
-        let route = Subject::Route(ObjectKey::new("store").within("store-ns"));
-        let namespace = self.manifest("Namespace", None, "store-ns")?;
+        let route = Subject::Route(within("store-ns", "store"));
+        let namespace = self.manifest("Namespace", &ObjectKey::new("store-ns"))?;
         let mut unlabelled = namespace.clone();
         unlabelled.object.metadata.labels = None;
-
         println!("  the Namespace store-ns loses its label");
         self.loader.apply(&unlabelled).await?;
         self.wait_for(&route, ACCEPTED, "NotAllowedByListeners")
@@ -96,20 +52,30 @@ impl Changes<'_> {
         self.wait_for(&route, ACCEPTED, ACCEPTED).await
     }
 
-    /// Waits until the condition `about` of `subject` has `reason`, and prints it.
-    async fn wait_for(
+    /// Deletes and restores the object to which `subject` refers. Meanwhile the reference is
+    /// unresolved for `reason`.
+    async fn delete(
         &self,
+        object: &Manifest,
         subject: &Subject,
-        about: &str,
         reason: &str,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<(), BoxError> {
+        let (kind, key) = (object.kind(), ObjectKey::of(&object.object));
+        println!("  the {kind} {key} is deleted");
+        self.loader.delete(object).await?;
+        self.wait_for(subject, RESOLVED_REFS, reason).await?;
+        println!("  ... and is created again");
+        self.loader.apply(object).await?;
+        self.wait_for(subject, RESOLVED_REFS, RESOLVED_REFS).await
+    }
+
+    /// Waits until the condition `about` of `subject` has `reason`, and prints it.
+    async fn wait_for(&self, subject: &Subject, about: &str, reason: &str) -> Result<(), BoxError> {
         let name = subject.to_string();
-        let matches = |condition: &Condition| condition.reason == reason;
         let what = format!("{name} has {about} with the reason {reason}");
         let has_reason = |snapshot: &Snapshot| {
-            subject
-                .condition(snapshot, about)
-                .is_some_and(|it| matches(&it))
+            let condition = subject.condition(snapshot, about);
+            condition.is_some_and(|it| it.reason == reason)
         };
         self.writer.until(&what, has_reason).await?;
         if let Some(condition) = subject.condition(&self.writer.snapshot(), about) {
@@ -121,17 +87,10 @@ impl Changes<'_> {
         Ok(())
     }
 
-    fn manifest(
-        &self,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<&Manifest, ChangeError> {
+    fn manifest(&self, kind: &str, key: &ObjectKey) -> Result<&Manifest, BoxError> {
         let mut manifests = self.manifests.iter();
-        let found = manifests.find(|manifest| {
-            manifest.kind() == kind && manifest.namespace() == namespace && manifest.name() == name
-        });
-        found.ok_or_else(|| ChangeError::NoManifest(format!("{kind} {name}")))
+        let found = manifests.find(|it| it.kind() == kind && ObjectKey::of(&it.object) == *key);
+        found.ok_or_else(|| format!("the manifests contain no {kind} {key}").into())
     }
 }
 

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, fmt};
 
 use kube::api::DynamicObject;
 use serde::Deserialize as _;
+use windlass::ObjectKey;
 
 /// A manifest and its origin.
 #[derive(Clone, Debug)]
@@ -74,12 +75,6 @@ impl Manifest {
         self.object.metadata.namespace.as_deref()
     }
 
-    /// The unique identity: kind, namespace and name.
-    pub(crate) fn id(&self) -> (String, Option<String>, String) {
-        let namespace = self.namespace().map(str::to_owned);
-        (self.kind().to_owned(), namespace, self.name().to_owned())
-    }
-
     fn is_route(&self) -> bool {
         self.kind().ends_with("Route")
     }
@@ -102,7 +97,7 @@ impl Manifest {
 
 impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind(), self.name())?;
+        write!(f, "{} {}", self.kind(), ObjectKey::of(&self.object))?;
         match &self.origin {
             Origin::File(file) => write!(f, " of {file}"),
             Origin::Assumed => Ok(()),
@@ -112,17 +107,14 @@ impl fmt::Display for Manifest {
 
 /// Sets the namespace of each namespaced manifest without one.
 pub(crate) fn place(manifests: Vec<Manifest>) -> Vec<Manifest> {
-    let mut placed = Vec::new();
+    let is_placed = |manifest: &Manifest| {
+        manifest.namespace().is_some() || CLUSTER_WIDE.contains(&manifest.kind())
+    };
+    let (mut placed, others): (Vec<_>, Vec<_>) = manifests.into_iter().partition(is_placed);
     let mut guides: BTreeMap<String, Vec<Manifest>> = BTreeMap::new();
-    for manifest in manifests {
-        if manifest.namespace().is_some() || CLUSTER_WIDE.contains(&manifest.kind()) {
-            placed.push(manifest);
-        } else {
-            guides
-                .entry(manifest.guide().to_owned())
-                .or_default()
-                .push(manifest);
-        }
+    for manifest in others {
+        let guide = manifest.guide().to_owned();
+        guides.entry(guide).or_default().push(manifest);
     }
     for (guide, manifests) in guides {
         placed.extend(place_guide(&guide, &manifests));
@@ -163,7 +155,11 @@ mod tests {
     fn a_guide_is_a_folder_or_a_file_and_has_a_namespace() {
         check(
             "a/web.yaml Gateway web, a/routes.yaml HTTPRoute r, b.yaml Gateway web",
-            &["a Gateway/web", "a HTTPRoute/r", "b Gateway/web"],
+            &[
+                "Gateway a/web of a/web.yaml",
+                "HTTPRoute a/r of a/routes.yaml",
+                "Gateway b/web of b.yaml",
+            ],
         );
     }
 
@@ -171,7 +167,11 @@ mod tests {
     fn an_explicit_namespace_is_kept_and_some_kinds_need_none() {
         check(
             "a/web.yaml Gateway web infra, a/web.yaml GatewayClass c, a/ns.yaml Namespace n",
-            &["infra Gateway/web", "- GatewayClass/c", "- Namespace/n"],
+            &[
+                "Gateway infra/web of a/web.yaml",
+                "GatewayClass c of a/web.yaml",
+                "Namespace n of a/ns.yaml",
+            ],
         );
     }
 
@@ -180,11 +180,11 @@ mod tests {
         check(
             "a/w.yaml Gateway web, a/1.yaml HTTPRoute r, a/2.yaml HTTPRoute r, a/2.yaml HTTPRoute s",
             &[
-                "a Gateway/web",
-                "a HTTPRoute/r",
-                "a-2 HTTPRoute/r",
-                "a HTTPRoute/s",
-                "a-2 Gateway/web",
+                "Gateway a/web of a/w.yaml",
+                "HTTPRoute a/r of a/1.yaml",
+                "HTTPRoute a-2/r of a/2.yaml",
+                "HTTPRoute a/s of a/2.yaml",
+                "Gateway a-2/web of a/w.yaml",
             ],
         );
     }
@@ -214,16 +214,7 @@ mod tests {
             Manifest::read(file, &text).expect("a manifest")
         });
         let placed = place(manifests.collect());
-        let mut placed: Vec<_> = (placed.iter())
-            .map(|it| {
-                format!(
-                    "{} {}/{}",
-                    it.namespace().unwrap_or("-"),
-                    it.kind(),
-                    it.name()
-                )
-            })
-            .collect();
+        let mut placed: Vec<_> = placed.iter().map(Manifest::to_string).collect();
         let mut expected = expected.to_vec();
         placed.sort();
         expected.sort_unstable();

@@ -1,5 +1,7 @@
 //! The informers of all kinds that affect a status.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kube::{
     Api, Client, ResourceExt as _,
@@ -25,30 +27,8 @@ pub(crate) struct Informers {
     namespaces: Informer<PartialObjectMeta<Namespace>>,
 }
 
-/// A reconciler of every kind that affects a status.
-pub(crate) trait StatusReconciler:
-    Clone
-    + Reconciler<GatewayClass>
-    + Reconciler<Gateway>
-    + Reconciler<Route>
-    + Reconciler<ReferenceGrant>
-    + Reconciler<Service>
-    + Reconciler<PartialObjectMeta<Secret>>
-    + Reconciler<PartialObjectMeta<Namespace>>
-{
-}
-
-impl<R> StatusReconciler for R where
-    R: Clone
-        + Reconciler<GatewayClass>
-        + Reconciler<Gateway>
-        + Reconciler<Route>
-        + Reconciler<ReferenceGrant>
-        + Reconciler<Service>
-        + Reconciler<PartialObjectMeta<Secret>>
-        + Reconciler<PartialObjectMeta<Namespace>>
-{
-}
+/// The name of the kind to which all events are mapped.
+const CLASSES: &str = "GatewayClass";
 
 // === impl Informers ===
 
@@ -71,36 +51,46 @@ impl Informers {
         }
     }
 
-    /// Adds all informers, and `reconciler` for every kind: each kind can affect the status of a
+    /// Adds all informers, and `reconciler` for all events: each kind can affect the status of a
     /// route.
-    pub(crate) fn add_to<R: StatusReconciler>(
+    ///
+    /// All events are mapped to one class. Its lane serializes the calls, and coalesces the events
+    /// that arrive during a call.
+    pub(crate) fn add_to(
         &self,
         controller: &InformerController,
-        reconciler: &R,
+        reconciler: impl Reconciler<GatewayClass>,
     ) -> Result<(), AddError> {
-        add(controller, "GatewayClass", &self.classes, reconciler)?;
-        add(controller, "Gateway", &self.gateways, reconciler)?;
+        self.add(controller, CLASSES, &self.classes)?;
+        self.add(controller, "Gateway", &self.gateways)?;
         for (kind, informer) in &self.routes {
-            add(controller, kind.name(), informer, reconciler)?;
+            self.add(controller, kind.name(), informer)?;
         }
-        add(controller, "ReferenceGrant", &self.grants, reconciler)?;
-        add(controller, "Service", &self.services, reconciler)?;
-        add(controller, "Secret", &self.secrets, reconciler)?;
-        add(controller, "Namespace", &self.namespaces, reconciler)
+        self.add(controller, "ReferenceGrant", &self.grants)?;
+        self.add(controller, "Service", &self.services)?;
+        self.add(controller, "Secret", &self.secrets)?;
+        self.add(controller, "Namespace", &self.namespaces)?;
+        controller.add_reconciler(CLASSES, reconciler).map(|_| ())
     }
 
-    /// Whether all informers have synced. Before that, missing objects may still be listed.
-    pub(crate) fn has_synced(&self) -> bool {
-        self.classes.has_synced()
-            && self.gateways.has_synced()
-            && self
-                .routes
-                .iter()
-                .all(|(_, informer)| informer.has_synced())
-            && self.grants.has_synced()
-            && self.services.has_synced()
-            && self.secrets.has_synced()
-            && self.namespaces.has_synced()
+    fn add<K>(
+        &self,
+        controller: &InformerController,
+        kind: &str,
+        informer: &Informer<K>,
+    ) -> Result<(), AddError>
+    where
+        K: kube::Resource + Send + Sync + 'static,
+    {
+        controller.add_informer(kind, informer)?;
+        let informers = self.clone();
+        let to_first = move |_: &K| informers.first_class();
+        controller.add_mapper(kind, CLASSES, to_first).map(|_| ())
+    }
+
+    /// The class to which all events are mapped. Without a class, no object has a status.
+    pub(crate) fn first_class(&self) -> Option<ObjectKey> {
+        self.classes.store().keys().into_iter().min()
     }
 
     /// Has a simulation compare each store with the API server.
@@ -120,43 +110,28 @@ impl Informers {
     /// A snapshot of all objects as last seen. It copies no object.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let routes = self.routes.iter().flat_map(|(kind, informer)| {
-            let routes = informer.store().list().into_iter();
-            routes.map(|route| ((*kind, ObjectKey::of(&*route)), route))
+            let routes = keyed(informer);
+            routes.map(|(key, route)| ((*kind, key), route))
         });
-        let classes = self.classes.store().list().into_iter();
-        let gateways = self.gateways.store().list().into_iter();
-        let services = self.services.store().list().into_iter();
-        let namespaces = self.namespaces.store().list().into_iter();
+        let namespaces = keyed(&self.namespaces);
+        let labels = namespaces.map(|(key, one)| (key.name().to_owned(), one.labels().clone()));
         Snapshot {
-            classes: classes.map(|class| (class.name_any(), class)).collect(),
-            gateways: gateways
-                .map(|gateway| (ObjectKey::of(&*gateway), gateway))
-                .collect(),
+            classes: keyed(&self.classes).collect(),
+            gateways: keyed(&self.gateways).collect(),
             routes: routes.collect(),
             grants: self.grants.store().list(),
-            services: services
-                .map(|service| (ObjectKey::of(&*service), service))
-                .collect(),
+            services: keyed(&self.services).collect(),
             secrets: self.secrets.store().keys().into_iter().collect(),
-            namespaces: namespaces
-                .map(|one| (one.name_any(), one.labels().clone()))
-                .collect(),
+            namespaces: labels.collect(),
         }
     }
 }
 
-fn add<K, R>(
-    controller: &InformerController,
-    kind: &str,
-    informer: &Informer<K>,
-    reconciler: &R,
-) -> Result<(), AddError>
+/// The objects in the store of `informer`, with their keys.
+fn keyed<K>(informer: &Informer<K>) -> impl Iterator<Item = (ObjectKey, Arc<K>)>
 where
     K: kube::Resource + Send + Sync + 'static,
-    R: Reconciler<K> + Clone,
 {
-    controller.add_informer(kind, informer)?;
-    controller
-        .add_reconciler(kind, reconciler.clone())
-        .map(|_| ())
+    let objects = informer.store().list().into_iter();
+    objects.map(|object| (ObjectKey::of(&*object), object))
 }

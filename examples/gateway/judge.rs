@@ -16,7 +16,7 @@ mod hostname;
 mod listener;
 mod reference;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use windlass::ObjectKey;
 
@@ -31,7 +31,7 @@ use crate::{
 /// The conditions of all objects of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
-    pub(crate) classes: BTreeMap<String, Vec<Verdict>>,
+    pub(crate) classes: BTreeMap<ObjectKey, Vec<Verdict>>,
     pub(crate) gateways: BTreeMap<ObjectKey, GatewayJudgement>,
     pub(crate) routes: BTreeMap<RouteId, Vec<ParentJudgement>>,
 }
@@ -56,6 +56,7 @@ pub(crate) struct ListenerJudgement {
 #[derive(Debug)]
 pub(crate) struct ParentJudgement {
     pub(crate) parent: ParentRef,
+    gateway: ObjectKey,
     /// The listeners to which it is attached. Empty if it is not accepted.
     pub(crate) bindings: Vec<Binding>,
     pub(crate) verdicts: Vec<Verdict>,
@@ -70,16 +71,14 @@ pub(crate) fn judge(snapshot: &Snapshot, controller: &str) -> Judgement {
         .map(|(name, _)| (name.clone(), vec![class_accepted()]))
         .collect();
 
-    let has_our_class = |gateway: &Gateway| classes.contains_key(&gateway.spec.gateway_class_name);
-    let gateways = snapshot
-        .gateways
-        .iter()
-        .filter(|(_, gateway)| has_our_class(gateway));
+    let has_our_class = |gateway: &Gateway| classes.contains_key(&gateway.class());
+    let gateways = snapshot.gateways.iter();
+    let gateways = gateways.filter(|(_, gateway)| has_our_class(gateway));
     let gateways: BTreeMap<_, _> = gateways.collect();
 
     let routes = snapshot.routes.iter().map(|((kind, key), route)| {
         let parents = route.spec.parent_refs.iter().filter_map(|parent| {
-            let gateway = gateways.get(&gateway_key(parent, route)?)?;
+            let gateway = gateways.get_key_value(&gateway_key(parent, route)?)?;
             Some(judge_parent((*kind, route), parent, gateway, snapshot))
         });
         ((*kind, key.clone()), parents.collect())
@@ -87,7 +86,7 @@ pub(crate) fn judge(snapshot: &Snapshot, controller: &str) -> Judgement {
     let routes: BTreeMap<RouteId, Vec<ParentJudgement>> = routes.collect();
 
     let gateways = gateways.into_iter().map(|(key, gateway)| {
-        let attached = |listener: &str| attached(&routes, snapshot, key, listener);
+        let attached = |listener: &str| attached(&routes, key, listener);
         (key.clone(), judge_gateway(gateway, snapshot, attached))
     });
     Judgement {
@@ -117,7 +116,7 @@ fn class_accepted() -> Verdict {
 fn judge_parent(
     (kind, route): (RouteKind, &Route),
     parent: &ParentRef,
-    gateway: &Gateway,
+    (key, gateway): (&&ObjectKey, &&Arc<Gateway>),
     snapshot: &Snapshot,
 ) -> ParentJudgement {
     let (bindings, accepted) = match attach((kind, route), parent, gateway, snapshot) {
@@ -136,6 +135,7 @@ fn judge_parent(
     let resolved = || Verdict::yes(RESOLVED_REFS, RESOLVED_REFS, "all references exist");
     ParentJudgement {
         parent: parent.clone(),
+        gateway: (*key).clone(),
         bindings,
         verdicts: vec![accepted, unresolved.unwrap_or_else(resolved)],
     }
@@ -144,20 +144,14 @@ fn judge_parent(
 /// The number of routes attached to `listener` of `gateway`. Each route counts once.
 fn attached(
     routes: &BTreeMap<RouteId, Vec<ParentJudgement>>,
-    snapshot: &Snapshot,
     gateway: &ObjectKey,
     listener: &str,
 ) -> usize {
-    let attached = routes.iter().filter(|(id, parents)| {
-        let route = &snapshot.routes[id];
-        parents.iter().any(|judged| {
-            gateway_key(&judged.parent, route).as_ref() == Some(gateway)
-                && judged
-                    .bindings
-                    .iter()
-                    .any(|binding| binding.listener == listener)
-        })
-    });
+    let is_attached = |judged: &ParentJudgement| {
+        let mut bindings = judged.bindings.iter();
+        judged.gateway == *gateway && bindings.any(|binding| binding.listener == listener)
+    };
+    let attached = routes.values().filter(|it| it.iter().any(is_attached));
     attached.count()
 }
 
@@ -191,12 +185,8 @@ fn judge_gateway(
 
 fn gateway_accepted(gateway: &Gateway, listeners: &[ListenerJudgement]) -> Verdict {
     let known = |address: &Address| matches!(address.kind.as_str(), "IPAddress" | "Hostname");
-    if let Some(unknown) = gateway
-        .spec
-        .addresses
-        .iter()
-        .find(|address| !known(address))
-    {
+    let mut addresses = gateway.spec.addresses.iter();
+    if let Some(unknown) = addresses.find(|address| !known(address)) {
         let message = format!(
             "this controller does not support addresses of the type {}",
             unknown.kind

@@ -4,17 +4,24 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
-    api::{DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+    },
     discovery::{Discovery, Scope},
+    runtime::wait::{self, await_condition, conditions},
 };
+use tokio::time::timeout;
+use windlass::ObjectKey;
 
-use crate::guides::{Manifest, NotManifests, Origin};
+use crate::{
+    TIMEOUT,
+    guides::{Manifest, NotManifests, Origin},
+};
 
 /// Loads manifests into an API server.
 pub(crate) struct Loader {
@@ -48,6 +55,8 @@ pub(crate) enum LoadError {
     Refused { object: String, why: String },
     #[error("timed out waiting for the CRD {0} to be established")]
     NotEstablished(String),
+    #[error("cannot watch a CRD until it is established")]
+    NotWatched(#[from] wait::Error),
     #[error("cannot discover the kinds of the API server")]
     Discovery { source: Box<kube::Error> },
 }
@@ -98,12 +107,21 @@ impl Loader {
     ) -> Result<(Self, Vec<Manifest>), LoadError> {
         let is_crd = |manifest: &Manifest| manifest.kind() == "CustomResourceDefinition";
         let (crds, others): (Vec<_>, Vec<_>) = manifests.into_iter().partition(is_crd);
-        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+        let created: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
         for crd in &crds {
-            create_or_skip(&api, crd).await?;
+            match created.create(&PostParams::default(), &crd.object).await {
+                // An existing one may be newer and in use.
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                result => _ = result.map_err(refused(crd))?,
+            }
         }
+        let installed: Api<CustomResourceDefinition> = Api::all(client.clone());
         for crd in &crds {
-            established(&api, crd).await?;
+            let established = conditions::is_crd_established();
+            let waited = await_condition(installed.clone(), crd.name(), established);
+            let not_established = |_| LoadError::NotEstablished(crd.name().to_owned());
+            timeout(TIMEOUT, waited).await.map_err(not_established)??;
         }
         let discovery = Discovery::new(client.clone()).run().await;
         let discovery = discovery.map_err(|source| LoadError::Discovery {
@@ -120,7 +138,8 @@ impl Loader {
         let is_namespace = |manifest: &&Manifest| manifest.kind() == "Namespace";
         let (namespaces, others): (Vec<_>, Vec<_>) = manifests.iter().partition(is_namespace);
         for manifest in namespaces.into_iter().chain(others) {
-            let before = seen.insert(manifest.id(), &manifest.object);
+            let id = (manifest.kind(), ObjectKey::of(&manifest.object));
+            let before = seen.insert(id, &manifest.object);
             if before == Some(&manifest.object) {
                 continue;
             }
@@ -173,47 +192,6 @@ impl Loader {
             _ => Api::all_with(client, &resource),
         })
     }
-}
-
-/// Creates the CRD of `manifest` if it does not exist. An existing one may be newer and in use.
-async fn create_or_skip(
-    api: &Api<CustomResourceDefinition>,
-    manifest: &Manifest,
-) -> Result<(), LoadError> {
-    let there = api
-        .get_opt(manifest.name())
-        .await
-        .map_err(refused(manifest))?;
-    if there.is_some() {
-        return Ok(());
-    }
-    let crd = serde_json::to_value(&manifest.object).and_then(serde_json::from_value);
-    let crd = crd
-        .map_err(kube::Error::SerdeError)
-        .map_err(refused(manifest))?;
-    let created = api.create(&PostParams::default(), &crd).await;
-    created.map(|_| ()).map_err(refused(manifest))
-}
-
-/// Waits until the API server serves the kind of the CRD of `manifest`.
-async fn established(
-    api: &Api<CustomResourceDefinition>,
-    manifest: &Manifest,
-) -> Result<(), LoadError> {
-    const PAUSE: Duration = Duration::from_millis(100);
-    const PAUSES: usize = 300;
-    for _ in 0..PAUSES {
-        let crd = api.get(manifest.name()).await.map_err(refused(manifest))?;
-        let mut conditions = crd
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten());
-        if conditions.any(|one| one.type_ == "Established" && one.status == "True") {
-            return Ok(());
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    Err(LoadError::NotEstablished(manifest.name().to_owned()))
 }
 
 fn refused(manifest: &Manifest) -> impl FnOnce(kube::Error) -> LoadError {

@@ -44,7 +44,7 @@ mod verify;
 #[cfg(test)]
 mod simulation;
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use kube::{
@@ -52,16 +52,16 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tokio_util::sync::CancellationToken;
-use windlass::{InformerController, Operator};
+use windlass::{InformerController, Operator, Reconciler};
 use windlass_apiserver::{ApiServer, Listening};
 
 use crate::{
-    api::RouteKind,
+    api::{GatewayClass, RouteKind},
     assumed::assumed,
-    changes::Changes,
     guides::{Manifest, place},
-    informers::{Informers, StatusReconciler},
+    informers::Informers,
     load::{Inventory, Loader, chain, read},
+    snapshot::Snapshot,
     status_writer::StatusWriter,
     verify::Verification,
 };
@@ -85,9 +85,13 @@ struct Args {
 struct Setup {
     loader: Loader,
     writer: StatusWriter,
+    /// The loaded manifests, to restore objects.
     manifests: Vec<Manifest>,
     inventory: Inventory,
 }
+
+/// The timeout of each wait; enough for a slow cluster.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -118,23 +122,15 @@ async fn run(args: Args) -> Result<(), BoxError> {
         }
     };
 
-    let (loader, manifests, inventory) = load(client.clone()).await?;
     let informers = Informers::new(&client);
-    let writer = StatusWriter::new(client, informers.clone(), CONTROLLER);
-    let operator = operator(&informers, &writer)?;
-
-    let setup = Setup {
-        loader,
-        writer,
-        manifests,
-        inventory,
-    };
+    let setup = Setup::load(client, &informers).await?;
+    let operator = operator(&informers, setup.writer.clone())?;
     let stop = CancellationToken::new();
     let mut running = Box::pin(operator.run_until(stop.clone()));
     tokio::select! {
         // The operator was not stopped, so it ends only after an error.
         ended = &mut running => ended?,
-        shown = show(&setup) => shown?,
+        shown = setup.show() => shown?,
     }
     if args.serve {
         let listening = serve(&server).await?;
@@ -149,10 +145,10 @@ async fn run(args: Args) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Builds the operator: `reconciler` is called for each event of each informer.
-fn operator<R: StatusReconciler>(
+/// Builds the operator: `reconciler` is called for the events of all informers.
+fn operator(
     informers: &Informers,
-    reconciler: &R,
+    reconciler: impl Reconciler<GatewayClass>,
 ) -> Result<Operator, BoxError> {
     let controller = InformerController::builder().name("gateway").build()?;
     informers.add_to(&controller, reconciler)?;
@@ -161,74 +157,14 @@ fn operator<R: StatusReconciler>(
     Ok(operator)
 }
 
-/// Loads the CRDs, the objects that the examples assume, and the examples.
-async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Inventory), BoxError> {
-    let folder = folder();
-    let (loader, others) = Loader::install(client, read(&folder.join("crds"))?).await?;
-    let examples = place(read(&folder.join("examples"))?);
-    let assumed = assumed(&examples, CONTROLLER);
-
-    let manifests = [others, assumed, examples].concat();
-    let inventory = loader.load(&manifests).await;
-    Ok((loader, manifests, inventory))
-}
-
 /// The folder of the upstream manifests.
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/data/gateway-api")
 }
 
-/// Prints the written statuses, changes some objects, and verifies the result.
-async fn show(setup: &Setup) -> Result<(), BoxError> {
-    let Setup {
-        loader,
-        writer,
-        manifests,
-        inventory,
-    } = setup;
-    println!("{}", report::inventory(inventory));
-
-    writer.wait_until_written().await?;
-    let snapshot = writer.snapshot();
-    println!("HTTPRoutes with an existing gateway:");
-    println!(
-        "{}",
-        report::routes(&snapshot, CONTROLLER, |kind| kind == RouteKind::Http)
-    );
-    println!("Routes of other kinds:");
-    println!(
-        "{}",
-        report::routes(&snapshot, CONTROLLER, |kind| kind != RouteKind::Http)
-    );
-    println!("Gateways:");
-    println!("{}", report::gateways(&snapshot));
-
-    verify(writer)?;
-
-    println!("Status changes after a change of another kind:");
-    let changes = Changes {
-        loader,
-        writer,
-        manifests,
-    };
-    changes.show().await?;
-    finish(writer).await
-}
-
-/// Prints the number of writes and the result of the verification.
-async fn finish(writer: &StatusWriter) -> Result<(), BoxError> {
-    writer.wait_until_written().await?;
-    let applied = writer.written().writes;
-    _ = writer.write_all().await?;
-    let more = writer.written().writes - applied;
-    println!("\n{applied} statuses and services were applied; one more reconcile applies {more}.");
-    println!("{}", verify(writer)?);
-    Ok(())
-}
-
 /// Checks the statuses against the rules of the Gateway API.
-fn verify(writer: &StatusWriter) -> Result<Verification, BoxError> {
-    let verification = Verification::of(&writer.snapshot(), CONTROLLER);
+fn verify(snapshot: &Snapshot) -> Result<Verification, BoxError> {
+    let verification = Verification::of(snapshot, CONTROLLER);
     if verification.faults.is_empty() {
         return Ok(verification);
     }
@@ -244,4 +180,54 @@ async fn serve(server: &ApiServer) -> Result<Listening, BoxError> {
     println!("  export KUBECONFIG={}", path.display());
     println!("  kubectl get gateways,httproutes --all-namespaces");
     Ok(listening)
+}
+
+// === impl Setup ===
+
+impl Setup {
+    /// Loads the CRDs, the objects that the examples assume, and the examples.
+    async fn load(client: Client, informers: &Informers) -> Result<Self, BoxError> {
+        let folder = folder();
+        let (loader, others) = Loader::install(client.clone(), read(&folder.join("crds"))?).await?;
+        let examples = place(read(&folder.join("examples"))?);
+        let assumed = assumed(&examples, CONTROLLER);
+
+        let manifests = [others, assumed, examples].concat();
+        Ok(Self {
+            inventory: loader.load(&manifests).await,
+            writer: StatusWriter::new(client, informers.clone(), CONTROLLER),
+            loader,
+            manifests,
+        })
+    }
+
+    /// Prints the written statuses, changes some objects, and verifies the result.
+    async fn show(&self) -> Result<(), BoxError> {
+        println!("{}", report::inventory(&self.inventory));
+
+        self.writer.wait_until_written().await?;
+        let snapshot = self.writer.snapshot();
+        let is_http = |kind| kind == RouteKind::Http;
+        println!("HTTPRoutes with an existing gateway:");
+        println!("{}", report::routes(&snapshot, CONTROLLER, is_http));
+        println!("Routes of other kinds:");
+        let others = report::routes(&snapshot, CONTROLLER, |kind| !is_http(kind));
+        println!("{others}");
+        println!("Gateways:");
+        println!("{}", report::gateways(&snapshot));
+        verify(&snapshot)?;
+
+        println!("Status changes after a change of another kind:");
+        self.change().await?;
+
+        self.writer.wait_until_written().await?;
+        let applied = self.writer.written().writes;
+        _ = self.writer.write_all().await?;
+        let more = self.writer.written().writes - applied;
+        println!(
+            "\n{applied} statuses and services were applied; one more reconcile applies {more}."
+        );
+        println!("{}", verify(&self.writer.snapshot())?);
+        Ok(())
+    }
 }

@@ -10,8 +10,8 @@ use windlass::ObjectKey;
 
 use crate::{
     api::{
-        GROUP, Gateway, GatewayClass, GatewayClassStatus, GatewayStatus, ListenerStatus,
-        ParentStatus, Protocol, Route, RouteGroupKind, RouteKind, RouteStatus,
+        Gateway, GatewayClass, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus,
+        Protocol, RouteGroupKind, RouteStatus,
     },
     conditions::conditions,
     judge::{GatewayJudgement, ListenerJudgement, ParentJudgement, judge},
@@ -40,30 +40,25 @@ impl Write {
 pub(crate) fn plan(snapshot: &Snapshot, controller: &str, now: &Time) -> Vec<Write> {
     let judgement = judge(snapshot, controller);
 
-    let classes = judgement.classes.iter().filter_map(|(name, verdicts)| {
-        let class = &snapshot.classes[name];
-        let old = class.status.clone().unwrap_or_default();
-        let new = GatewayClassStatus {
-            conditions: conditions(&old.conditions, verdicts, class.metadata.generation, now),
-        };
-        write(
-            ApiResource::erase::<GatewayClass>(&()),
-            &**class,
-            &old,
-            &new,
-        )
+    let classes = judgement.classes.iter().filter_map(|(key, verdicts)| {
+        let class = &**snapshot.classes.get(key)?;
+        let resource = ApiResource::erase::<GatewayClass>(&());
+        write(resource, class, class.status.as_ref(), |old, generation| {
+            GatewayClassStatus {
+                conditions: conditions(&old.conditions, verdicts, generation, now),
+            }
+        })
     });
     let gateways = judgement.gateways.iter().filter_map(|(key, judged)| {
-        let gateway = &snapshot.gateways[key];
-        let old = gateway.status.clone().unwrap_or_default();
-        let new = gateway_status(&old, judged, gateway, now);
-        write(ApiResource::erase::<Gateway>(&()), &**gateway, &old, &new)
+        let gateway = &**snapshot.gateways.get(key)?;
+        let resource = ApiResource::erase::<Gateway>(&());
+        let new = |old: &_, generation| gateway_status(old, judged, generation, now);
+        write(resource, gateway, gateway.status.as_ref(), new)
     });
     let routes = judgement.routes.iter().filter_map(|(id, judged)| {
-        let route = &snapshot.routes[id];
-        let old = route.status.clone().unwrap_or_default();
-        let new = route_status(&old, judged, route, controller, now);
-        write(id.0.resource(), &**route, &old, &new)
+        let route = &**snapshot.routes.get(id)?;
+        let new = |old: &_, generation| route_status(old, judged, generation, controller, now);
+        write(id.0.resource(), route, route.status.as_ref(), new)
     });
     let services = judgement.gateways.keys();
     let services = services.filter_map(|key| service(&snapshot.gateways[key], snapshot));
@@ -88,14 +83,13 @@ fn service(gateway: &Gateway, snapshot: &Snapshot) -> Option<Write> {
     let key = ObjectKey::new(&*name).within(gateway.namespace()?);
     let there = snapshot.services.get(&key);
     let is_done = there.is_some_and(|there| {
-        let spec = there.spec.as_ref();
-        let old = spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+        let old = there
+            .spec
+            .iter()
+            .flat_map(|spec| spec.ports.iter().flatten());
         let old = old.map(|port| (port.port, port.protocol.as_deref().unwrap_or("TCP")));
-        old.collect::<BTreeSet<_>>() == ports
-            || !there
-                .owner_references()
-                .iter()
-                .any(|it| it.uid == owner.uid)
+        let mut owners = there.owner_references().iter();
+        old.collect::<BTreeSet<_>>() == ports || !owners.any(|it| it.uid == owner.uid)
     });
     // A deleted gateway would wait for a new service as it does for its other dependents.
     if is_done || ports.is_empty() || gateway.metadata.deletion_timestamp.is_some() {
@@ -109,9 +103,8 @@ fn service(gateway: &Gateway, snapshot: &Snapshot) -> Option<Write> {
         "metadata": { "name": name, "ownerReferences": [owner] },
         "spec": { "ports": ports, "selector": { "gateway.networking.k8s.io/gateway-name": gateway.name_any() } },
     });
-    let resource = ApiResource::erase::<Service>(&());
     Some(Write {
-        resource,
+        resource: ApiResource::erase::<Service>(&()),
         key,
         config,
     })
@@ -120,19 +113,16 @@ fn service(gateway: &Gateway, snapshot: &Snapshot) -> Option<Write> {
 fn gateway_status(
     old: &GatewayStatus,
     judged: &GatewayJudgement,
-    gateway: &Gateway,
+    generation: Option<i64>,
     now: &Time,
 ) -> GatewayStatus {
-    let generation = gateway.metadata.generation;
     let listener = |listener: &ListenerJudgement| {
-        let before = old
-            .listeners
-            .iter()
-            .find(|before| before.name == listener.name);
+        let mut before = old.listeners.iter();
+        let before = before.find(|before| before.name == listener.name);
         let before = before.map_or(&[][..], |before| &before.conditions);
         ListenerStatus {
             name: listener.name.clone(),
-            supported_kinds: listener.kinds.iter().copied().map(supported).collect(),
+            supported_kinds: listener.kinds.iter().map(RouteGroupKind::from).collect(),
             attached_routes: listener.attached.try_into().unwrap_or(i32::MAX),
             conditions: conditions(before, &listener.verdicts, generation, now),
         }
@@ -144,33 +134,24 @@ fn gateway_status(
     }
 }
 
-fn supported(kind: RouteKind) -> RouteGroupKind {
-    RouteGroupKind {
-        group: GROUP.to_owned(),
-        kind: kind.name().to_owned(),
-    }
-}
-
 /// The unchanged entries of other controllers, followed by ours. Our entries of former parents are
 /// removed.
 fn route_status(
     old: &RouteStatus,
     judged: &[ParentJudgement],
-    route: &Route,
+    generation: Option<i64>,
     controller: &str,
     now: &Time,
 ) -> RouteStatus {
-    let others = old
-        .parents
-        .iter()
-        .filter(|entry| entry.controller_name != controller);
+    let others = old.parents.iter();
+    let others = others.filter(|entry| entry.controller_name != controller);
     let ours = judged.iter().map(|judged| {
         let before = old.entry(&judged.parent, controller);
         let before = before.map_or(&[][..], |before| &before.conditions);
         ParentStatus {
             parent_ref: judged.parent.clone(),
             controller_name: controller.to_owned(),
-            conditions: conditions(before, &judged.verdicts, route.metadata.generation, now),
+            conditions: conditions(before, &judged.verdicts, generation, now),
         }
     });
     RouteStatus {
@@ -178,23 +159,24 @@ fn route_status(
     }
 }
 
-/// The write that changes `old` to `new`, if they differ.
+/// The write of the `new` status of `object`, unless it equals the `old` one.
 ///
 /// It contains the `resourceVersion` of the snapshot. If the object has changed since then, the API
 /// server rejects the write, and the event of the change causes another reconcile.
-fn write<K: Resource, S: PartialEq + Serialize>(
+fn write<K: Resource, S: Clone + Default + PartialEq + Serialize>(
     resource: ApiResource,
     object: &K,
-    old: &S,
-    new: &S,
+    old: Option<&S>,
+    new: impl FnOnce(&S, Option<i64>) -> S,
 ) -> Option<Write> {
-    let version = &object.meta().resource_version;
+    let old = old.cloned().unwrap_or_default();
+    let new = new(&old, object.meta().generation);
     (old != new).then(|| Write {
         key: ObjectKey::of(object),
         config: json!({
             "apiVersion": resource.api_version,
             "kind": resource.kind,
-            "metadata": { "resourceVersion": version },
+            "metadata": { "resourceVersion": object.meta().resource_version },
             "status": new,
         }),
         resource,
@@ -209,7 +191,7 @@ mod tests {
     use serde::de::DeserializeOwned;
 
     use super::*;
-    use crate::snapshot::tests::snapshot;
+    use crate::{api::RouteKind, snapshot::tests::snapshot};
 
     const CONTROLLER: &str = "example.io/ours";
 
@@ -251,23 +233,10 @@ status:
     #[test]
     fn entries_of_others_are_kept_and_ours_of_former_parents_are_removed() {
         let plan = plan(&snapshot(WORLD), CONTROLLER, &at(10));
-        let parents = plan[2].config["status"]["parents"]
-            .as_array()
-            .expect("parents");
-        let entry = |entry: &Value| {
-            format!(
-                "{}: {}",
-                entry["controllerName"], entry["parentRef"]["name"]
-            )
-        };
-        let parents: Vec<_> = parents.iter().map(entry).collect();
-        assert_eq!(
-            parents,
-            [
-                r#""example.io/theirs": "web""#,
-                r#""example.io/ours": "web""#
-            ]
-        );
+        let parents: RouteStatus = read(&plan[2]);
+        let parents = parents.parents.iter();
+        let parents = parents.map(|it| (&*it.controller_name, &*it.parent_ref.name));
+        assert!(parents.eq([("example.io/theirs", "web"), ("example.io/ours", "web")]));
     }
 
     #[test]
@@ -315,7 +284,7 @@ status:
             let key = write.key.clone();
             match &*write.resource.kind {
                 "GatewayClass" => {
-                    let class = world.classes.get_mut(key.name()).expect("the class");
+                    let class = world.classes.get_mut(&key).expect("the class");
                     Arc::make_mut(class).status = read(&write);
                 }
                 "Gateway" => {

@@ -7,9 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::{
     api::RouteKind,
     conditions::{ACCEPTED, PROGRAMMED, RESOLVED_REFS, find},
-    judge::{ParentJudgement, judge},
+    judge::judge,
     load::{Inventory, chain},
-    snapshot::{RouteId, Snapshot},
+    snapshot::Snapshot,
 };
 
 /// A table: rows of cells, the first row is the heading.
@@ -21,18 +21,34 @@ pub(crate) fn routes(
     controller: &str,
     of: impl Fn(RouteKind) -> bool,
 ) -> String {
-    let judgement = judge(snapshot, controller);
-    let mut table = Table::new(&[
+    let heading = [
         "route",
         "parent",
         "listener",
         "hostnames",
         ACCEPTED,
         RESOLVED_REFS,
-    ]);
+    ];
+    let mut table = Table::new(&heading);
+    let judgement = judge(snapshot, controller);
     for (id, parents) in judgement.routes.iter().filter(|(id, _)| of(id.0)) {
+        let status = snapshot.routes[id].status.as_ref();
         for judged in parents {
-            table.route(id, judged, snapshot, controller);
+            let entry = status.and_then(|status| status.entry(&judged.parent, controller));
+            let column = |about| describe(entry.and_then(|entry| find(&entry.conditions, about)));
+            let bindings = judged.bindings.iter();
+            let listeners: Vec<_> = bindings.map(|binding| &*binding.listener).collect();
+            let hostnames = judged.bindings.iter().flat_map(|it| &it.hostnames);
+            let mut hostnames: Vec<_> = hostnames.map(String::as_str).collect();
+            hostnames.dedup();
+            table.0.push(vec![
+                id.1.to_string(),
+                judged.parent.name.clone(),
+                listeners.join(" "),
+                hostnames.join(" "),
+                column(ACCEPTED),
+                column(RESOLVED_REFS),
+            ]);
         }
     }
     table.print()
@@ -71,14 +87,15 @@ pub(crate) fn gateways(snapshot: &Snapshot) -> String {
 /// The loaded objects by kind, and the rejected ones.
 pub(crate) fn inventory(inventory: &Inventory) -> String {
     let counts = |objects: &BTreeMap<String, usize>| {
-        let objects = objects
+        let counts = objects
             .iter()
             .map(|(kind, count)| format!("{count} {kind}"));
-        objects.collect::<Vec<_>>().join(", ")
+        counts.collect::<Vec<_>>().join(", ")
     };
     let refused = inventory.refused.iter();
-    let refused = refused.map(|(manifest, why)| format!("{manifest}: {}", chain(why)));
-    let refused: Vec<_> = refused.collect();
+    let refused: Vec<_> = refused
+        .map(|(manifest, why)| format!("{manifest}: {}", chain(why)))
+        .collect();
     let list = |entries: &[String]| match entries {
         [] => "none".to_owned(),
         entries => entries.join("\n  "),
@@ -110,37 +127,6 @@ impl Table {
         Self(vec![heading.iter().map(|&word| word.to_owned()).collect()])
     }
 
-    fn route(
-        &mut self,
-        id: &RouteId,
-        judged: &ParentJudgement,
-        snapshot: &Snapshot,
-        controller: &str,
-    ) {
-        let status = snapshot.routes[id].status.as_ref();
-        let entry = status.and_then(|status| status.entry(&judged.parent, controller));
-        let column = |about| describe(entry.and_then(|entry| find(&entry.conditions, about)));
-        let listeners = judged
-            .bindings
-            .iter()
-            .map(|binding| binding.listener.as_str());
-        let mut hostnames: Vec<_> = judged
-            .bindings
-            .iter()
-            .flat_map(|one| &one.hostnames)
-            .collect();
-        hostnames.dedup();
-        let hostnames: Vec<_> = hostnames.into_iter().map(String::as_str).collect();
-        self.0.push(vec![
-            id.1.to_string(),
-            judged.parent.name.clone(),
-            listeners.collect::<Vec<_>>().join(" "),
-            hostnames.join(" "),
-            column(ACCEPTED),
-            column(RESOLVED_REFS),
-        ]);
-    }
-
     /// The table as text, with each column as wide as its widest cell.
     fn print(&self) -> String {
         let mut widths = vec![0; self.0[0].len()];
@@ -150,10 +136,8 @@ impl Table {
             }
         }
         let line = |row: &Vec<String>| {
-            let words = row
-                .iter()
-                .zip(&widths)
-                .map(|(word, width)| format!("{word:width$}"));
+            let words = row.iter().zip(&widths);
+            let words = words.map(|(word, width)| format!("{word:width$}"));
             let line = words.collect::<Vec<_>>().join("  ");
             format!("  {}\n", line.trim_end())
         };

@@ -8,7 +8,7 @@ use windlass::simulate::{EndState, Process, Simulation, Step};
 
 use crate::{
     BoxError, CONTROLLER,
-    api::{GROUP, Gateway, RouteKind},
+    api::{GROUP, Gateway},
     conditions::RESOLVED_REFS,
     folder,
     guides::Manifest,
@@ -56,7 +56,7 @@ async fn run(process: Process) -> Result<(), BoxError> {
     informers.observe(&process);
     let writer = StatusWriter::new(client, informers.clone(), CONTROLLER);
     let writer = process.handler("statuses", writer);
-    Ok(operator(&informers, &writer)?
+    Ok(operator(&informers, writer)?
         .run_until(process.stop())
         .await?)
 }
@@ -76,30 +76,22 @@ fn placed(manifest: &Manifest) -> (String, Value) {
     (format!("/{base}/{version}{namespace}/{plural}"), object)
 }
 
-fn creates(manifests: &str) -> Vec<Step> {
-    let manifests = Manifest::read("simulation", manifests).expect("manifests");
+fn creates(manifests: &[Manifest]) -> Vec<Step> {
     let placed = manifests.iter().map(placed);
     placed
         .map(|(collection, object)| Step::create_at(collection, object))
         .collect()
 }
 
-/// The definitions of the kinds that the controller watches.
-fn definitions() -> Vec<Step> {
-    let watched = |manifest: &Manifest| {
-        let kind = &manifest.object.data["spec"]["names"]["kind"];
-        let routes = RouteKind::ALL.map(RouteKind::name);
-        kind.as_str().is_some_and(|kind| {
-            ["GatewayClass", "Gateway", "ReferenceGrant"].contains(&kind) || routes.contains(&kind)
-        })
-    };
-    let crds = read(&folder().join("crds")).expect("the upstream CRDs");
-    let crds = crds.iter().filter(|it| watched(it)).map(placed);
-    let create = |(_, crd): (String, Value)| {
-        let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        Step::create_at(collection, crd)
-    };
-    crds.map(create).collect()
+fn manifests(text: &str) -> Vec<Manifest> {
+    Manifest::read("simulation", text).expect("manifests")
+}
+
+/// The upstream definitions of kinds.
+fn definitions() -> Vec<Manifest> {
+    let mut crds = read(&folder().join("crds")).expect("the upstream CRDs");
+    crds.retain(|manifest| manifest.kind() == "CustomResourceDefinition");
+    crds
 }
 
 /// The references of both listeners are resolved, and the route is attached to the first one.
@@ -109,13 +101,11 @@ fn is_programmed(end: &EndState) -> Result<(), String> {
     let listeners = gateway["status"]["listeners"].as_array();
     let listeners = listeners.ok_or("the gateway has no status")?;
     let attached: Vec<_> = listeners.iter().map(|it| &it["attachedRoutes"]).collect();
-    if attached != [&json!(1), &json!(0)] {
+    if attached != [1, 0] {
         return Err(format!("the listeners have {attached:?} routes"));
     }
-    let conditions = listeners
-        .iter()
-        .filter_map(|it| it["conditions"].as_array());
-    let mut conditions = conditions.flatten();
+    let conditions = listeners.iter().map(|it| &it["conditions"]);
+    let mut conditions = conditions.filter_map(Value::as_array).flatten();
     match conditions.find(|it| it["type"] == RESOLVED_REFS && it["status"] != "True") {
         Some(condition) => Err(condition.to_string()),
         None => Ok(()),
@@ -140,20 +130,19 @@ fn the_controller_survives_every_fault() {
     let labels = |value: Value| json!({ "metadata": { "labels": { "routes": value } } });
     let shop = "/api/v1/namespaces/shop";
     let ports = json!({ "spec": { "ports": [{ "name": "web", "port": 80 }, { "name": "more", "port": 81 }] } });
-    let simulation = definitions()
+    let objects = manifests(OBJECTS);
+    let initial = [definitions(), objects.clone()].concat();
+    let simulation = Simulation::new("example gateway", run);
+    let simulation = creates(&initial)
         .into_iter()
-        .chain(creates(OBJECTS))
-        .fold(
-            Simulation::new("example gateway", run),
-            Simulation::initial_step,
-        )
-        .steps(creates(CREATED))
+        .fold(simulation, Simulation::initial_step)
+        .steps(creates(&manifests(CREATED)))
         .step(Step::merge_at(shop, labels(Value::Null)))
         .step(Step::delete::<Secret>("certificates", "edge"))
         .step(Step::merge::<Service>("shop", "cart", ports))
         .step(Step::delete::<Gateway>("web", "spare"))
         .step(Step::merge_at(shop, labels("allowed".into())))
-        .steps(creates(OBJECTS).split_off(3))
+        .steps(creates(&objects[3..]))
         .oracle("the_gateway_is_programmed", is_programmed)
         .oracle("a_service_goes_with_its_gateway", has_its_services)
         .single_faults(40)

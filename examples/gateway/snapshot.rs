@@ -5,10 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::{
-    api::core::v1::Service,
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
-};
+use k8s_openapi::api::core::v1::Service;
 use windlass::ObjectKey;
 
 use crate::api::{Gateway, GatewayClass, ReferenceGrant, Route, RouteKind};
@@ -16,7 +13,7 @@ use crate::api::{Gateway, GatewayClass, ReferenceGrant, Route, RouteKind};
 /// The objects of all kinds that decide a status.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
-    pub(crate) classes: BTreeMap<String, Arc<GatewayClass>>,
+    pub(crate) classes: BTreeMap<ObjectKey, Arc<GatewayClass>>,
     pub(crate) gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
     pub(crate) routes: BTreeMap<RouteId, Arc<Route>>,
     pub(crate) grants: Vec<Arc<ReferenceGrant>>,
@@ -32,27 +29,6 @@ pub(crate) type Labels = BTreeMap<String, String>;
 /// The identity of a route: routes of different kinds can have the same name.
 pub(crate) type RouteId = (RouteKind, ObjectKey);
 
-/// Whether an object with `labels` is selected.
-pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
-    let mut pairs = selector.match_labels.iter().flatten();
-    let mut terms = selector.match_expressions.iter().flatten();
-    pairs.all(|(key, value)| labels.get(key) == Some(value))
-        && terms.all(|term| holds(term, labels))
-}
-
-fn holds(term: &LabelSelectorRequirement, labels: &Labels) -> bool {
-    let value = labels.get(&term.key);
-    let listed = || value.is_some_and(|value| term.values.iter().flatten().any(|one| one == value));
-    match term.operator.as_str() {
-        "In" => listed(),
-        "NotIn" => !listed(),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        // An unknown operator selects nothing.
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use kube::ResourceExt as _;
@@ -60,37 +36,6 @@ pub(crate) mod tests {
     use serde_yaml_ng::{Deserializer, Value};
 
     use super::*;
-
-    #[test]
-    fn a_selector_matches_labels_and_expressions() {
-        for (selector, expected) in [
-            ("{}", true),
-            ("{matchLabels: {team: red}}", true),
-            ("{matchLabels: {team: blue}}", false),
-            (
-                "{matchExpressions: [{key: team, operator: In, values: [red, blue]}]}",
-                true,
-            ),
-            (
-                "{matchExpressions: [{key: team, operator: NotIn, values: [red]}]}",
-                false,
-            ),
-            (
-                "{matchExpressions: [{key: tier, operator: NotIn, values: [front]}]}",
-                true,
-            ),
-            ("{matchExpressions: [{key: team, operator: Exists}]}", true),
-            (
-                "{matchExpressions: [{key: team, operator: DoesNotExist}]}",
-                false,
-            ),
-            ("{matchExpressions: [{key: team, operator: Like}]}", false),
-        ] {
-            let labels = [("team".to_owned(), "red".to_owned())].into();
-            let parsed = serde_yaml_ng::from_str(selector).expect("a selector");
-            assert_eq!(selects(&parsed, &labels), expected, "{selector}");
-        }
-    }
 
     /// A snapshot of these manifests. Without a namespace they are in `default`.
     pub(crate) fn snapshot(manifests: &str) -> Snapshot {
@@ -109,7 +54,7 @@ pub(crate) mod tests {
             match manifest["kind"].as_str().expect("a kind") {
                 "GatewayClass" => {
                     let class: GatewayClass = read(manifest);
-                    self.classes.insert(class.name_any(), Arc::new(class));
+                    self.classes.insert(ObjectKey::of(&class), Arc::new(class));
                 }
                 "Gateway" => {
                     let gateway: Gateway = placed(manifest);

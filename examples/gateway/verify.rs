@@ -5,9 +5,10 @@
 use std::{collections::BTreeSet, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use windlass::ObjectKey;
 
 use crate::{
-    api::{ParentRef, Route, RouteKind},
+    api::{Gateway, Route, RouteKind},
     conditions::{ACCEPTED, PROGRAMMED, RESOLVED_REFS, find},
     judge::gateway_key,
     snapshot::Snapshot,
@@ -36,22 +37,17 @@ impl Verification {
     /// Gateways of another controller's class are ignored.
     pub(crate) fn of(snapshot: &Snapshot, controller: &str) -> Self {
         let mut verification = Self::default();
-        let routes = snapshot
-            .routes
-            .iter()
-            .filter(|((kind, _), _)| *kind == RouteKind::Http);
-        for (_, route) in routes {
-            verification.route(route, snapshot, controller);
+        for ((kind, key), route) in &snapshot.routes {
+            if *kind == RouteKind::Http {
+                verification.route(key, route, snapshot, controller);
+            }
         }
         for (key, gateway) in &snapshot.gateways {
-            if !is_elsewhere(&gateway.spec.gateway_class_name, snapshot, controller) {
-                let conditions = gateway
-                    .status
-                    .as_ref()
-                    .map_or(&[][..], |status| &status.conditions);
+            if !is_elsewhere(gateway, snapshot, controller) {
+                let status = gateway.status.as_ref();
                 let object = VerifiedObject {
-                    of: format!("the Gateway {key}"),
-                    conditions,
+                    name: format!("the Gateway {key}"),
+                    conditions: status.map_or(&[], |status| &status.conditions),
                     generation: gateway.metadata.generation,
                 };
                 verification.faults.extend(object.missing(ACCEPTED));
@@ -61,33 +57,30 @@ impl Verification {
         verification
     }
 
-    fn route(&mut self, route: &Route, snapshot: &Snapshot, controller: &str) {
+    fn route(&mut self, key: &ObjectKey, route: &Route, snapshot: &Snapshot, controller: &str) {
         let parents = &route.spec.parent_refs;
-        let gateway = |parent: &ParentRef| snapshot.gateways.get(&gateway_key(parent, route)?);
         let mut attached = false;
         for parent in parents {
-            let Some(gateway) = gateway(parent) else {
+            let gateway = gateway_key(parent, route).and_then(|key| snapshot.gateways.get(&key));
+            let Some(gateway) = gateway else {
                 self.absent
                     .insert(format!("{} {}", parent.kind, parent.name));
                 continue;
             };
-            if is_elsewhere(&gateway.spec.gateway_class_name, snapshot, controller) {
+            if is_elsewhere(gateway, snapshot, controller) {
                 continue;
             }
             attached = true;
             let status = route.status.as_ref();
             let entry = status.and_then(|status| status.entry(parent, controller));
             let object = VerifiedObject {
-                of: format!(
-                    "the HTTPRoute {}/{} at {}",
-                    route.metadata.namespace.as_deref().unwrap_or_default(),
-                    route.metadata.name.as_deref().unwrap_or_default(),
-                    parent.name,
-                ),
-                conditions: entry.map_or(&[][..], |entry| &entry.conditions),
+                name: format!("the HTTPRoute {key} at {}", parent.name),
+                conditions: entry.map_or(&[], |entry| &entry.conditions),
                 generation: route.metadata.generation,
             };
-            self.faults.extend(object.not_accepted());
+            if find(object.conditions, ACCEPTED).is_none_or(|it| it.status != "True") {
+                self.faults.push(format!("{} is not accepted", object.name));
+            }
             self.faults.extend(object.missing(ACCEPTED));
             self.faults.extend(object.missing(RESOLVED_REFS));
         }
@@ -125,7 +118,7 @@ impl fmt::Display for Verification {
 
 /// The conditions of an object.
 struct VerifiedObject<'s> {
-    of: String,
+    name: String,
     conditions: &'s [Condition],
     generation: Option<i64>,
 }
@@ -133,11 +126,6 @@ struct VerifiedObject<'s> {
 // === impl VerifiedObject ===
 
 impl VerifiedObject<'_> {
-    fn not_accepted(&self) -> Option<String> {
-        let accepted = find(self.conditions, ACCEPTED).is_some_and(|it| it.status == "True");
-        (!accepted).then(|| format!("{} is not accepted", self.of))
-    }
-
     /// The violation if the condition `about` is missing, or of an older generation.
     fn missing(&self, about: &str) -> Option<String> {
         let is_now = |it: &Condition| it.observed_generation == self.generation;
@@ -145,15 +133,15 @@ impl VerifiedObject<'_> {
         (!is_current).then(|| {
             format!(
                 "{} has no condition {about} for its current generation",
-                self.of
+                self.name
             )
         })
     }
 }
 
-/// Whether `class` belongs to another controller.
-fn is_elsewhere(class: &str, snapshot: &Snapshot, controller: &str) -> bool {
-    let class = snapshot.classes.get(class);
+/// Whether the class of `gateway` belongs to another controller.
+fn is_elsewhere(gateway: &Gateway, snapshot: &Snapshot, controller: &str) -> bool {
+    let class = snapshot.classes.get(&gateway.class());
     class.is_some_and(|class| class.spec.controller_name != controller)
 }
 

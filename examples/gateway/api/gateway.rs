@@ -3,8 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+use windlass::ObjectKey;
 
-use super::GROUP;
+use super::{RouteKind, Target, group};
 use crate::conditions::ours;
 
 /// A class: it names the controller of its gateways.
@@ -44,7 +45,7 @@ pub(crate) struct GatewaySpec {
     pub(crate) gateway_class_name: String,
     #[serde(default)]
     pub(crate) listeners: Vec<Listener>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub(crate) addresses: Vec<Address>,
 }
 
@@ -55,9 +56,7 @@ pub(crate) struct Listener {
     pub(crate) name: String,
     pub(crate) port: i32,
     pub(crate) protocol: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hostname: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<ListenerTls>,
     #[serde(default)]
     pub(crate) allowed_routes: AllowedRoutes,
@@ -74,12 +73,10 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct ListenerTls {
-    #[serde(default)]
     pub(crate) mode: TlsMode,
-    #[serde(default)]
-    pub(crate) certificate_refs: Vec<CertificateRef>,
+    pub(crate) certificate_refs: Vec<Target>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -89,36 +86,19 @@ pub(crate) enum TlsMode {
     Passthrough,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct CertificateRef {
-    #[serde(default)]
-    pub(crate) group: String,
-    #[serde(default = "secret")]
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) namespace: Option<String>,
-}
-
-fn secret() -> String {
-    "Secret".to_owned()
-}
-
 /// The routes that may attach to a listener.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct AllowedRoutes {
-    #[serde(default)]
     pub(crate) namespaces: AllowedNamespaces,
     /// Empty means all kinds of the protocol.
-    #[serde(default)]
     pub(crate) kinds: Vec<RouteGroupKind>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct AllowedNamespaces {
-    #[serde(default)]
     pub(crate) from: AllowedFrom,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) selector: Option<LabelSelector>,
 }
 
@@ -137,17 +117,21 @@ pub(crate) struct RouteGroupKind {
     pub(crate) kind: String,
 }
 
-fn group() -> String {
-    GROUP.to_owned()
+impl From<&RouteKind> for RouteGroupKind {
+    fn from(kind: &RouteKind) -> Self {
+        Self {
+            group: group(),
+            kind: kind.name().to_owned(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(default)]
 pub(crate) struct GatewayStatus {
-    #[serde(default)]
     pub(crate) addresses: Vec<Address>,
-    #[serde(default, deserialize_with = "ours")]
+    #[serde(deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
-    #[serde(default)]
     pub(crate) listeners: Vec<ListenerStatus>,
 }
 
@@ -164,15 +148,22 @@ fn ip_address() -> String {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct ListenerStatus {
     pub(crate) name: String,
-    #[serde(default)]
     pub(crate) supported_kinds: Vec<RouteGroupKind>,
-    #[serde(default)]
     pub(crate) attached_routes: i32,
-    #[serde(default, deserialize_with = "ours")]
+    #[serde(deserialize_with = "ours")]
     pub(crate) conditions: Vec<Condition>,
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// The key of its class.
+    pub(crate) fn class(&self) -> ObjectKey {
+        ObjectKey::new(&*self.spec.gateway_class_name)
+    }
 }
 
 // === impl Listener ===
@@ -196,7 +187,7 @@ impl Listener {
     }
 
     /// The required certificates. Empty if TLS is passed through.
-    pub(crate) fn certificates(&self) -> &[CertificateRef] {
+    pub(crate) fn certificates(&self) -> &[Target] {
         match &self.tls {
             Some(tls) if tls.mode == TlsMode::Terminate => &tls.certificate_refs,
             _ => &[],

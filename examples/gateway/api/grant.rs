@@ -30,6 +30,5 @@ pub(crate) struct GrantTo {
     pub(crate) group: String,
     pub(crate) kind: String,
     /// None means all objects of the kind.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
 }

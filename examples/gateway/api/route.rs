@@ -3,13 +3,12 @@
 //! The five kinds of routes differ only in their match rules, which do not affect the status. So one
 //! type is enough for all of them.
 
-use std::fmt;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ApiResource, GroupVersionKind};
 use serde::{Deserialize, Serialize};
+use windlass::ObjectKey;
 
-use super::{GROUP, Protocol};
+use super::{GROUP, Protocol, group};
 
 /// A route of any kind.
 pub(crate) type Route = kube::core::Object<RouteSpec, RouteStatus>;
@@ -25,13 +24,10 @@ pub(crate) enum RouteKind {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct RouteSpec {
-    #[serde(default)]
     pub(crate) parent_refs: Vec<ParentRef>,
-    #[serde(default)]
     pub(crate) hostnames: Vec<String>,
-    #[serde(default)]
     pub(crate) rules: Vec<Rule>,
 }
 
@@ -52,48 +48,42 @@ pub(crate) struct ParentRef {
     pub(crate) port: Option<i32>,
 }
 
-fn group() -> String {
-    GROUP.to_owned()
-}
-
 fn gateway() -> String {
     "Gateway".to_owned()
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct Rule {
-    #[serde(default)]
     pub(crate) backend_refs: Vec<BackendRef>,
-    #[serde(default)]
     pub(crate) filters: Vec<Filter>,
+}
+
+/// The target of a reference. Without a namespace it is in that of the referrer.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Target {
+    #[serde(default)]
+    group: String,
+    /// The default depends on the reference.
+    kind: Option<String>,
+    name: String,
+    namespace: Option<String>,
 }
 
 /// A backend: the target of requests.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct BackendRef {
-    #[serde(default)]
-    pub(crate) group: String,
-    #[serde(default = "service")]
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) namespace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
+    pub(crate) target: Target,
     pub(crate) port: Option<i32>,
     #[serde(default)]
     pub(crate) filters: Vec<Filter>,
-}
-
-fn service() -> String {
-    "Service".to_owned()
 }
 
 /// A filter of requests. Only the filter with a backend is relevant here.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Filter {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) request_mirror: Option<RequestMirror>,
 }
 
@@ -152,12 +142,6 @@ impl RouteKind {
     }
 }
 
-impl fmt::Display for RouteKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 // === impl ParentRef ===
 
 impl ParentRef {
@@ -165,6 +149,24 @@ impl ParentRef {
     /// that care for them.
     pub(crate) fn is_gateway(&self) -> bool {
         self.group == GROUP && self.kind == "Gateway"
+    }
+}
+
+// === impl Target ===
+
+impl Target {
+    /// The kind, with the group if it has one.
+    pub(crate) fn type_name(&self, default: &str) -> String {
+        let kind = self.kind.as_deref().unwrap_or(default);
+        match &*self.group {
+            "" => kind.to_owned(),
+            group => format!("{kind} of {group}"),
+        }
+    }
+
+    /// The key, for a referrer in `namespace`.
+    pub(crate) fn key(&self, namespace: &str) -> ObjectKey {
+        ObjectKey::new(&*self.name).within(self.namespace.as_deref().unwrap_or(namespace))
     }
 }
 

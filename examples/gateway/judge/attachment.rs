@@ -1,10 +1,12 @@
 //! Attachment of routes to listeners. *(pure)*
 
+use kube::core::{Selector, SelectorExt as _};
+
 use super::{hostname, listener::kinds};
 use crate::{
     api::{AllowedFrom, Gateway, Listener, ParentRef, Route, RouteKind},
     conditions::{ACCEPTED, Verdict},
-    snapshot::{Snapshot, selects},
+    snapshot::Snapshot,
 };
 
 /// The attachment of a route to a listener.
@@ -84,10 +86,11 @@ fn allows_namespace(
         AllowedFrom::Same => gateway.metadata.namespace.as_deref() == Some(namespace),
         AllowedFrom::Selector => {
             let labels = snapshot.namespaces.get(namespace);
-            let selector = allowed.selector.as_ref();
+            // An invalid selector selects nothing.
+            let selector = allowed.selector.clone().map(Selector::try_from);
             labels
                 .zip(selector)
-                .is_some_and(|(labels, selector)| selects(selector, labels))
+                .is_some_and(|(labels, selector)| selector.is_ok_and(|it| it.matches(labels)))
         }
     }
 }

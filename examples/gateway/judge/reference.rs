@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use windlass::ObjectKey;
 
 use crate::{
-    api::{BackendRef, CertificateRef, GROUP},
+    api::{BackendRef, GROUP, ReferenceGrant, Target},
     conditions::{RESOLVED_REFS, Verdict},
     snapshot::Snapshot,
 };
@@ -16,115 +16,70 @@ pub(super) struct Referrer<'r> {
     pub(super) namespace: &'r str,
 }
 
-/// The target of a reference.
-struct Referent<'r> {
-    group: &'r str,
-    kind: &'r str,
-    namespace: &'r str,
-    name: &'r str,
-}
-
 // === impl Referrer ===
 
 impl Referrer<'_> {
     /// Why `backend` cannot be used. None if it can.
     pub(super) fn backend(self, backend: &BackendRef, snapshot: &Snapshot) -> Option<Verdict> {
-        let namespace = backend.namespace.as_deref().unwrap_or(self.namespace);
-        let referent = Referent {
-            group: &backend.group,
-            kind: &backend.kind,
-            namespace,
-            name: &backend.name,
-        };
-        if !(referent.group.is_empty() && referent.kind == "Service") {
-            let message = format!(
-                "this controller does not support backends of the kind {}",
-                referent.type_name()
-            );
-            return Some(Verdict::no(RESOLVED_REFS, "InvalidKind", message));
+        let no = |reason, why| Some(Verdict::no(RESOLVED_REFS, reason, why));
+        let kind = backend.target.type_name("Service");
+        if kind != "Service" {
+            let message = format!("this controller does not support backends of the kind {kind}");
+            return no("InvalidKind", message);
         }
-        if let Some(refusal) = self.not_permitted(&referent, snapshot) {
+        let key = backend.target.key(self.namespace);
+        if let Some(refusal) = self.not_permitted(&kind, &key, snapshot) {
             return Some(refusal);
         }
-        let key = ObjectKey::new(&*backend.name).within(namespace);
-        let missing = match snapshot.services.get(&key) {
-            None => format!("the Service {key} does not exist"),
-            Some(service) => match backend.port {
-                Some(port) if !has_port(service, port) => {
-                    format!("the Service {key} has no port {port}")
-                }
-                _ => return None,
-            },
+        let missing = match (snapshot.services.get(&key), backend.port) {
+            (None, _) => format!("the Service {key} does not exist"),
+            (Some(service), Some(port)) if !has_port(service, port) => {
+                format!("the Service {key} has no port {port}")
+            }
+            _ => return None,
         };
-        Some(Verdict::no(RESOLVED_REFS, "BackendNotFound", missing))
+        no("BackendNotFound", missing)
     }
 
     /// Why `certificate` cannot be used. None if it can.
-    pub(super) fn certificate(
-        self,
-        certificate: &CertificateRef,
-        snapshot: &Snapshot,
-    ) -> Option<Verdict> {
-        let namespace = certificate.namespace.as_deref().unwrap_or(self.namespace);
-        let referent = Referent {
-            group: &certificate.group,
-            kind: &certificate.kind,
-            namespace,
-            name: &certificate.name,
-        };
+    pub(super) fn certificate(self, certificate: &Target, snapshot: &Snapshot) -> Option<Verdict> {
         let invalid = |why| Some(Verdict::no(RESOLVED_REFS, "InvalidCertificateRef", why));
-        if !(referent.group.is_empty() && referent.kind == "Secret") {
-            return invalid(format!("a {} is not a certificate", referent.type_name()));
+        let kind = certificate.type_name("Secret");
+        if kind != "Secret" {
+            return invalid(format!("a {kind} is not a certificate"));
         }
-        if let Some(refusal) = self.not_permitted(&referent, snapshot) {
+        let key = certificate.key(self.namespace);
+        if let Some(refusal) = self.not_permitted(&kind, &key, snapshot) {
             return Some(refusal);
         }
-        let key = ObjectKey::new(&*certificate.name).within(namespace);
         if snapshot.secrets.contains(&key) {
             return None;
         }
         invalid(format!("the Secret {key} does not exist"))
     }
 
-    /// The refusal, unless `referent` is in the same namespace or a grant permits the reference.
+    /// The refusal, unless the target is in the same namespace or a grant permits the reference.
     ///
     /// This is checked first, so that a refused reference does not reveal whether its target exists.
-    fn not_permitted(self, referent: &Referent<'_>, snapshot: &Snapshot) -> Option<Verdict> {
-        let permitted = referent.namespace == self.namespace
-            || snapshot.grants.iter().any(|grant| {
-                grant.metadata.namespace.as_deref() == Some(referent.namespace)
-                    && grant.spec.from.iter().any(|from| {
-                        from.group == GROUP
-                            && from.kind == self.kind
-                            && from.namespace == self.namespace
-                    })
-                    && grant.spec.to.iter().any(|to| {
-                        to.group == referent.group
-                            && to.kind == referent.kind
-                            && to.name.as_deref().is_none_or(|name| name == referent.name)
-                    })
-            });
-        (!permitted).then(|| {
-            let Referent {
-                kind,
-                namespace,
-                name,
-                ..
-            } = referent;
-            let message = format!("no ReferenceGrant permits the {kind} {namespace}/{name}");
-            Verdict::no(RESOLVED_REFS, "RefNotPermitted", message)
-        })
-    }
-}
-
-// === impl Referent ===
-
-impl Referent<'_> {
-    fn type_name(&self) -> String {
-        match self.group {
-            "" => self.kind.to_owned(),
-            group => format!("{} of {group}", self.kind),
+    fn not_permitted(self, kind: &str, key: &ObjectKey, snapshot: &Snapshot) -> Option<Verdict> {
+        let permits = |grant: &ReferenceGrant| {
+            grant.metadata.namespace.as_deref() == key.namespace()
+                && grant.spec.from.iter().any(|from| {
+                    from.group == GROUP
+                        && from.kind == self.kind
+                        && from.namespace == self.namespace
+                })
+                && grant.spec.to.iter().any(|to| {
+                    to.group.is_empty()
+                        && to.kind == kind
+                        && to.name.as_deref().is_none_or(|name| name == key.name())
+                })
+        };
+        if key.namespace() == Some(self.namespace) || snapshot.grants.iter().any(|it| permits(it)) {
+            return None;
         }
+        let message = format!("no ReferenceGrant permits the {kind} {key}");
+        Some(Verdict::no(RESOLVED_REFS, "RefNotPermitted", message))
     }
 }
 

@@ -212,6 +212,18 @@ pub(super) fn prepare_update(
                 }
             }
         }
+        ("persistentvolumes", Part::Status) => {
+            const TIME: &str = "lastPhaseTransitionTime";
+            let [old, status] = [before, &*object].map(|it| &it["status"]);
+            if status["phase"] != old["phase"] {
+                // A time that the writer has not set is that of the former phase.
+                if status[TIME].is_null() || status[TIME] == old[TIME] {
+                    object["status"][TIME] = now.into();
+                }
+            } else if status[TIME].is_null() && !old[TIME].is_null() {
+                object["status"][TIME] = old[TIME].clone();
+            }
+        }
         (SIGNING_REQUESTS, Part::Status | Part::Approval) => {
             signing::prepare(before, object, part == Part::Approval, now);
         }

@@ -126,6 +126,20 @@ pub(crate) fn label_1035(text: &str) -> Option<String> {
     }
 }
 
+/// Checks an identifier of C: the name of an attribute of a device.
+pub(crate) fn identifier(text: &str) -> Option<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_identifier = !text.is_empty()
+        && text.chars().all(is_part)
+        && !text.starts_with(|c: char| c.is_ascii_digit());
+    (!is_identifier).then(|| {
+        "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+         alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used \
+         for validation is '[A-Za-z_][A-Za-z0-9_]*')"
+            .to_owned()
+    })
+}
+
 /// Checks the name of an environment variable.
 pub(crate) fn variable(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();

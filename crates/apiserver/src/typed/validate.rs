@@ -32,6 +32,7 @@ mod security;
 mod selector;
 mod service;
 mod signing;
+mod slice;
 mod status;
 mod storage;
 mod update;
@@ -113,7 +114,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "rbac.v1.Role" => cluster::role(root, true, &mut faults),
         "rbac.v1.RoleBinding" => cluster::binding(root, true, &mut faults),
         "scheduling.v1.PriorityClass" => cluster::priority_class(root, &mut faults),
-        "resource.v1.ResourceSlice" => claim::slice(root, &mut faults),
+        "resource.v1.ResourceSlice" => slice::slice(root, &mut faults),
         "resource.v1.ResourceClaimTemplate" => {
             root.inner("spec", |at| claim::resource_claim(at, &mut faults));
         }

@@ -134,8 +134,44 @@ fn rule(at: At<'_>, faults: &mut Faults) {
             }
         }
     }
+    for (field, all, others) in [
+        ("apiGroups", "*", "API groups"),
+        ("apiVersions", "*", "API versions"),
+        ("resources", "*/*", "resources"),
+        ("operations", "*", "operations"),
+    ] {
+        let items = at.list(field);
+        if items.len() > 1 && items.iter().any(|item| item == all) {
+            let why = format!("if '{all}' is present, must not specify other {others}");
+            faults.invalid(at.path(field), &items.into(), why);
+        }
+    }
+    resources(at, faults);
     let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     known_items(at, "operations", &known, faults);
+}
+
+/// Resources that a wildcard before them includes.
+fn resources(at: At<'_>, faults: &mut Faults) {
+    let resources = at.list("resources");
+    let texts: Vec<_> = resources.iter().filter_map(Value::as_str).collect();
+    for (number, text) in texts.iter().enumerate() {
+        let Some((resource, subresource)) = text.split_once('/') else {
+            continue;
+        };
+        for wildcard in [format!("{resource}/*"), format!("*/{subresource}")] {
+            if texts[..number].contains(&wildcard.as_str()) {
+                let path = format!("{}[{number}]", at.path("resources"));
+                let why = format!("if '{wildcard}' is present, must not specify {text}");
+                faults.invalid(path, &(*text).into(), why);
+            }
+        }
+    }
+    let is_named = |text: &&str| !text.contains('/') && !text.is_empty() && *text != "*";
+    if texts.contains(&"*") && texts.iter().any(is_named) {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        faults.invalid(at.path("resources"), &resources.into(), why);
+    }
 }
 
 /// The URL of a webhook. The error messages show its parts.
@@ -211,6 +247,20 @@ fn constraints(at: At<'_>, faults: &mut Faults) {
 pub(super) fn mutating_policy(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         constraints(at, faults);
+        at.inner("matchConstraints", |at| {
+            // The path in the error of the real server has no number.
+            let path = at.path("resourceRules.operations");
+            let rules = at.list("resourceRules").iter();
+            let operations = rules
+                .filter_map(|rule| rule["operations"].as_array())
+                .flatten();
+            let known = ["*", "CONNECT", "CREATE", "UPDATE"];
+            for operation in
+                operations.filter(|it| !it.as_str().is_some_and(|it| known.contains(&it)))
+            {
+                faults.add(FieldError::not_supported(path.as_str(), operation, known));
+            }
+        });
         if at.list("mutations").is_empty() {
             let why = "mutations must contain at least one item";
             faults.required(at.path("mutations"), why);

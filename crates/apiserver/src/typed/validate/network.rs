@@ -207,6 +207,28 @@ pub(super) fn cidr(text: &str) -> Option<String> {
     network_of(text).is_none().then(|| why.to_owned())
 }
 
+/// The error of an invalid address of an interface, with the length of its network.
+pub(super) fn interface(text: &str) -> Option<String> {
+    // Zeros before a number are read, but are not canonical.
+    let without_zeros = |part: &str| match part.trim_start_matches('0') {
+        "" => "0".to_owned(),
+        number => number.to_owned(),
+    };
+    let read = match text.split_once('/') {
+        Some((address, bits)) if !address.contains(':') => {
+            let parts: Vec<_> = address.split('.').map(without_zeros).collect();
+            network_of(&format!("{}/{bits}", parts.join(".")))
+        }
+        _ => network_of(text),
+    };
+    let Some((address, bits)) = read else {
+        let why = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        return Some(why.to_owned());
+    };
+    let canonical = format!("{address}/{bits}");
+    (canonical != text).then(|| format!("must be in canonical form ({canonical:?})"))
+}
+
 /// An address, and the length of its prefix in bits.
 fn network_of(text: &str) -> Option<(IpAddr, u8)> {
     let (address, bits) = text.split_once('/')?;

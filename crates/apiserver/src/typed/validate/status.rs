@@ -121,6 +121,37 @@ fn node(at: At<'_>, faults: &mut Faults) {
             });
         }
     }
+    declared_features(at, faults);
+}
+
+/// The features of a node, which are sorted.
+fn declared_features(at: At<'_>, faults: &mut Faults) {
+    let is_word = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let mut before = None;
+    for (number, feature) in at.list("declaredFeatures").iter().enumerate() {
+        let path = format!("{}[{number}]", at.path("declaredFeatures"));
+        let name = feature.as_str().unwrap_or_default();
+        let is_upper = name.starts_with(|c: char| c.is_ascii_uppercase());
+        if !is_upper || !name.split('/').all(is_word) {
+            let why = format!(
+                "invalid feature name {name:?}: must start with an UpperCamelCase segment, with \
+                 subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), \
+                 and contain only alphanumeric characters and slashes"
+            );
+            faults.invalid(path.as_str(), feature, why);
+        }
+        match before {
+            Some(before) if before == name => faults.add(FieldError::duplicate(path, feature)),
+            Some(before) if before > name => {
+                faults.invalid(path, feature, "list must be sorted alphabetically");
+            }
+            _ => {}
+        }
+        before = Some(name);
+    }
 }
 
 /// The amounts of a claim of a volume, and the states of its expansion.

@@ -2,9 +2,24 @@
 
 use serde_json::Value;
 
+use super::super::affinity::node_selector;
+use super::super::claim::{MAX_ITEMS, at_most, configuration, driver, names, pool, reference};
+use super::super::network::interface;
 use super::super::{At, Faults};
+use super::conditions;
 use crate::metadata::syntax;
 use crate::status::{FieldError, FieldErrorKind};
+
+/// The most objects that use a claim.
+const MAX_USERS: usize = 256;
+
+/// The most conditions of a device, and addresses of its network interface.
+const MAX_CONDITIONS: usize = 8;
+const MAX_ADDRESSES: usize = 16;
+
+/// The most bytes of the name and of the hardware address of a network interface.
+const MAX_INTERFACE: usize = 256;
+const MAX_HARDWARE_ADDRESS: usize = 128;
 
 pub(super) fn status(claim: &Value, old: At<'_>, at: At<'_>, faults: &mut Faults) {
     users(at, faults);
@@ -30,11 +45,21 @@ pub(super) fn status(claim: &Value, old: At<'_>, at: At<'_>, faults: &mut Faults
             faults.invalid(at.path("allocation"), found, "field is immutable");
         }
         (None, Some(_)) => {
-            let names = requests(claim);
+            let names = names(&claim["spec"]["devices"]);
             at.inner("allocation", |at| {
                 at.inner("devices", |at| {
+                    at_most(at, "results", MAX_ITEMS, faults);
                     at.each("results", |at| result(at, &names, faults));
+                    // A configuration of the claim, and one of its class, for each request.
+                    at_most(at, "config", 2 * MAX_ITEMS, faults);
+                    at.each("config", |at| {
+                        if faults.needs(at, "source") {
+                            faults.one_of(at, "source", &["FromClaim", "FromClass"]);
+                        }
+                        configuration(at, &names, faults);
+                    });
                 });
+                at.inner("nodeSelector", |at| node_selector(at, faults));
             });
         }
         _ => {}
@@ -43,6 +68,7 @@ pub(super) fn status(claim: &Value, old: At<'_>, at: At<'_>, faults: &mut Faults
 
 /// The objects that use the claim.
 fn users(at: At<'_>, faults: &mut Faults) {
+    at_most(at, "reservedFor", MAX_USERS, faults);
     let mut seen: Vec<String> = Vec::new();
     at.each("reservedFor", |at| {
         for field in ["resource", "name", "uid"] {
@@ -81,7 +107,31 @@ fn devices(at: At<'_>, faults: &mut Faults) {
             at_value(at.path, FieldErrorKind::Invalid { value: shown }, why, faults);
         }
         seen.push(own);
+        at_most(at, "conditions", MAX_CONDITIONS, faults);
+        conditions::check(at, faults);
+        at.inner("networkData", |at| network(at, faults));
     });
+}
+
+/// The network interface of a device.
+fn network(at: At<'_>, faults: &mut Faults) {
+    for (field, most) in [
+        ("interfaceName", MAX_INTERFACE),
+        ("hardwareAddress", MAX_HARDWARE_ADDRESS),
+    ] {
+        if at.text(field).len() > most {
+            faults.add(FieldError::too_long(at.path(field), most));
+        }
+    }
+    at_most(at, "ips", MAX_ADDRESSES, faults);
+    faults.items(at, "ips", interface);
+    let addresses = at.list("ips");
+    for (number, address) in addresses.iter().enumerate() {
+        if addresses[..number].contains(address) {
+            let path = format!("{}[{number}]", at.path("ips"));
+            faults.add(FieldError::duplicate(path, address));
+        }
+    }
 }
 
 /// An error that shows a value in the form of the real server.
@@ -93,43 +143,15 @@ fn at_value(path: &str, kind: FieldErrorKind, why: &str, faults: &mut Faults) {
     });
 }
 
-/// The names by which a result can refer to a request.
-fn requests(claim: &Value) -> Vec<String> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
-    let mut names = Vec::new();
-    for request in list(&claim["spec"]["devices"]["requests"]) {
-        let inner = list(&request["firstAvailable"]);
-        let inner = inner
-            .iter()
-            .map(|it| format!("{}/{}", name(&request), name(it)));
-        names.extend(inner);
-        names.push(name(&request));
-    }
-    names
-}
-
 /// An allocated device.
 fn result(at: At<'_>, names: &[String], faults: &mut Faults) {
-    let request = at.text("request");
-    for part in request.split('/') {
-        faults.wrong(at.path("request"), &part.into(), syntax::label(part));
-    }
-    if !names.iter().any(|name| name == request) {
-        let why = "must be the name of a request in the claim or the name of a request and a \
-                   subrequest separated by '/'";
-        faults.invalid(at.path("request"), &request.into(), why);
-    }
+    reference(&at.path("request"), at.text("request"), names, faults);
     device(at, faults);
 }
 
 /// The name of a device, with its driver and its pool.
 fn device(at: At<'_>, faults: &mut Faults) {
-    faults.needs_valid(at, "driver", |name| syntax::subdomain(&name.to_lowercase()));
-    if faults.needs(at, "pool") {
-        for part in at.text("pool").split('/') {
-            faults.wrong(at.path("pool"), &part.into(), syntax::subdomain(part));
-        }
-    }
+    driver(at, faults);
+    pool(at, "pool", faults);
     faults.must_follow(at, "device", syntax::label);
 }

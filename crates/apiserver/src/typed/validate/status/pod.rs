@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::{At, Faults};
 use super::{addresses, not_above_most, within_most};
 use crate::metadata::syntax;
+use crate::status::FieldError;
 
 const LISTS: [&str; 3] = [
     "containerStatuses",
@@ -36,6 +37,87 @@ pub(super) fn status(pod: &Value, old: At<'_>, at: At<'_>, faults: &mut Faults) 
     for list in LISTS {
         at.each(list, |at| user(pod, at, faults));
     }
+    at.each(LISTS[0], |at| allocated(pod, at, faults));
+    at.inner("extendedResourceClaimStatus", |at| {
+        extended(pod, at, faults);
+    });
+}
+
+/// The health of the resources that are allocated to a container.
+fn allocated(pod: &Value, at: At<'_>, faults: &mut Faults) {
+    let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let Some(container) = containers.find(|it| it["name"] == at.text("name")) else {
+        return;
+    };
+    let resources = &container["resources"];
+    let claims = resources["claims"].as_array().into_iter().flatten();
+    let claims = claims.map(|claim| {
+        let text = |field: &str| claim[field].as_str().unwrap_or_default();
+        match text("request") {
+            "" => format!("claim:{}", text("name")),
+            request => format!("claim:{}/{request}", text("name")),
+        }
+    });
+    let claims: Vec<_> = claims.collect();
+    at.each("allocatedResourcesStatus", |at| {
+        let name = at.text("name");
+        let (is_known, why) = if name.starts_with("claim:") {
+            let why = "must match one of the container's resource claims in a format \
+                       'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
+            (claims.iter().any(|claim| claim == name), why)
+        } else {
+            let why = "must match one of the container's resource requests";
+            (resources["requests"].get(name).is_some(), why)
+        };
+        if !is_known {
+            faults.invalid(at.path("name"), &name.into(), why);
+        }
+        let mut seen = Vec::new();
+        at.each("resources", |at| {
+            let (health, known) = (at.text("health"), ["Healthy", "Unhealthy", "Unknown"]);
+            if !known.contains(&health) {
+                let path = at.path("health");
+                faults.add(FieldError::not_supported(path, &health.into(), known));
+            }
+            let id = at.text("resourceID").to_owned();
+            if seen.contains(&id) {
+                let path = at.path("resourceID");
+                faults.add(FieldError::duplicate(path, &id.as_str().into()));
+            }
+            seen.push(id);
+        });
+    });
+}
+
+/// The claim for the extended resources of the pod, and its requests for the containers.
+fn extended(pod: &Value, at: At<'_>, faults: &mut Faults) {
+    let lists = ["initContainers", "containers"].map(|list| pod["spec"][list].as_array());
+    let containers: Vec<_> = lists.into_iter().flatten().flatten().collect();
+    if at.list("requestMappings").is_empty() {
+        let why = "at least one request mapping is required";
+        faults.required(at.path("requestMappings"), why);
+    }
+    let fields = ["containerName", "resourceName", "requestName"];
+    let mut seen = Vec::new();
+    at.each("requestMappings", |mapping| {
+        let own = fields.map(|field| mapping.text(field).to_owned());
+        if !containers.iter().any(|it| it["name"] == own[0]) {
+            let why = "must match the name of an entry in spec.initContainers.name or \
+                       spec.containers.name";
+            faults.invalid(mapping.path(fields[0]), &own[0].as_str().into(), why);
+        }
+        if seen.contains(&own) {
+            for (field, value) in fields.into_iter().zip(&own) {
+                let value = value.as_str().into();
+                faults.add(FieldError::duplicate(mapping.path(field), &value));
+            }
+        }
+        // The path in the error of the real server lacks the mapping.
+        let name = own[2].as_str();
+        faults.wrong(at.path(fields[2]), &name.into(), syntax::label(name));
+        seen.push(own);
+    });
+    faults.must_follow(at, "resourceClaimName", syntax::subdomain);
 }
 
 fn generation(at: At<'_>, faults: &mut Faults) {

@@ -117,6 +117,15 @@ impl FieldSelector {
         })
     }
 
+    /// Checks the syntax of a field selector of any resource.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError`] if the syntax is invalid.
+    pub(crate) fn check(text: &str) -> Result<(), SelectorError> {
+        parse_terms(text).map(|_| ())
+    }
+
     /// Returns the name that the selector requires, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         let mut terms = self.terms.iter();

@@ -101,11 +101,7 @@ impl Cluster {
         } = decoded;
         let sent_name = metadata::text(&object, "name").to_owned();
         self.admit(resource, namespace, &sent_name)?;
-        if !metadata::text(&object, "resourceVersion").is_empty() {
-            return Err(Status::untyped(
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
+        let sent_version = metadata::text(&object, "resourceVersion").parse::<u64>();
         let base = metadata::text(&object, "generateName").to_owned();
         if sent_name.is_empty() && !base.is_empty() {
             self.generate_name(resource, &mut object, &base)?;
@@ -150,6 +146,12 @@ impl Cluster {
             ));
         }
         self.check_limits(resource, Part::Main, true, &object)?;
+        // As in Kubernetes, a text that is not a number is ignored.
+        if !options.dry_run && sent_version.is_ok_and(|version| version != 0) {
+            return Err(Status::untyped(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
         if let Some(existing) = self.store.get(&resource.table, &key) {
             let about = resource.about(&key.name);
             return Err(Status::already_exists(&about, existing.is_terminating()));

@@ -14,6 +14,9 @@ use crate::wire::{UnknownFields, WriteOptions, yaml};
 /// How the error about unknown and duplicate fields begins.
 const STRICT: &str = "strict decoding error: ";
 
+/// The place of the types in the code of Kubernetes, which ends the error about a kind without one.
+const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
+
 /// An object in the form in which it is stored.
 #[derive(Debug)]
 pub(crate) struct Decoded {
@@ -183,6 +186,16 @@ fn decode_typed(
 }
 
 fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
+    for field in ["apiVersion", "kind"] {
+        let value = body.get(field).unwrap_or(&Value::Null);
+        if !(value.is_null() || value.is_string()) {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get \
+                 version/kind; json parse error: the field {field:?} is not a string",
+                resource.info.kind
+            )));
+        }
+    }
     let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let expected = resource.api_version();
@@ -214,22 +227,26 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
             &about,
             &[FieldError::invalid("kind", &kind.into(), detail)],
         ))
-    } else if strange_version {
-        Err(cannot_handle(
-            resource,
-            &format!(
-                "no kind {:?} is registered for version {api_version:?}",
-                if kind.is_empty() {
-                    &resource.info.kind
-                } else {
-                    kind
-                }
-            ),
-        ))
-    } else if strange_kind {
+    } else if strange_version || strange_kind {
+        let or = |sent, expected| if sent == "" { expected } else { sent };
+        let expected_kind = resource.info.kind.as_str();
+        let (kind, api_version) = (or(kind, expected_kind), or(api_version, expected));
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        // These kinds are in every version, and have no row in the table of types.
+        let is_common = ["DeleteOptions", "List", "Status"].contains(&kind);
+        let why = if is_common || typed::kind(api_version, kind).is_some() {
+            let package = match resource.info.group.split('.').next().unwrap_or_default() {
+                "" | "events" => "core",
+                package => package,
+            };
+            format!(
+                "converting ({version}.{kind}) to ({package}.{expected_kind}): unknown conversion"
+            )
+        } else {
+            format!("no kind {kind:?} is registered for version {api_version:?} {SCHEME}")
+        };
         Err(Status::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}",
-            resource.info.version, resource.info.kind
+            "{kind} in version {version:?} cannot be handled as a {expected_kind}: {why}"
         )))
     } else {
         Ok(())

@@ -10,7 +10,7 @@ use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
 use crate::cluster::{
-    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, expires,
+    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, expires, selector,
 };
 use crate::encode;
 use crate::patch::Patch;
@@ -185,8 +185,14 @@ impl ResourceRequest<'_> {
 
     async fn get(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
+        if self.query.flag("export") == Some(true) {
+            return Err(Status::bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported",
+            ));
+        }
         self.wait_for(read_version(self.query.get("resourceVersion"))?)
             .await?;
+        self.check_name()?;
         let key = self.key();
         let object = self
             .service
@@ -198,6 +204,7 @@ impl ResourceRequest<'_> {
     async fn list(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(true)?;
         let options = ListOptions::parse(&self.query)?;
+        selector(&self.resource, &options)?;
         self.wait_for(read_version(&options.resource_version)?)
             .await?;
         let namespace = self.path.namespace.as_deref();
@@ -223,6 +230,7 @@ impl ResourceRequest<'_> {
 
     fn create(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
+        body::supported(self.content_type(), &Expected::object_of(&self.resource))?;
         let mut options = self.write_options(WriteKind::Create)?;
         let body = self.body(&mut options)?;
         let namespace = self.path.namespace.as_deref();
@@ -310,15 +318,13 @@ impl ResourceRequest<'_> {
     }
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
+        let custom = self.resource.info.custom;
+        Patch::check_media_type(self.content_type(), custom)?;
         let format = self.format(false)?;
-        let (patch, duplicates) = Patch::parse(
-            self.content_type(),
-            &self.call.body,
-            self.resource.info.custom,
-        )?;
+        let (patch, options) = self.parse_patch(custom)?;
+        self.check_name()?;
         let (key, part) = (self.key(), self.part());
         if let Patch::Apply(config) = patch {
-            let options = self.apply_options(duplicates)?;
             let written = self.upsert(
                 config,
                 &options,
@@ -328,8 +334,6 @@ impl ResourceRequest<'_> {
             )?;
             return self.upserted(&written, format);
         }
-        let mut options = self.write_options(WriteKind::Patch)?;
-        options.duplicates = duplicates;
         let written = self.write(|cluster, resource, now| {
             cluster.patch(resource, &key, part, &patch, &options, now)
         })?;
@@ -339,6 +343,9 @@ impl ResourceRequest<'_> {
     /// Reads or changes the scale of an object.
     fn scale(&self, verb: Verb) -> Result<Response<ResponseBody>, Status> {
         let scale = registry::scale();
+        if verb == Verb::Patch {
+            Patch::check_media_type(self.content_type(), self.resource.info.custom)?;
+        }
         let typed = encode::has_protobuf(scale);
         let format = self.call.accept.format(&self.query, false, typed)?;
         let (key, shared) = (self.key(), &self.service.shared);
@@ -355,18 +362,13 @@ impl ResourceRequest<'_> {
                 (written.object, written.warnings)
             }
             Verb::Patch => {
-                let parsed = Patch::parse(self.content_type(), &self.call.body, false)?;
-                let (change, options) = match parsed {
-                    (Patch::Apply(config), duplicates) => {
-                        let options = self.apply_options(duplicates)?;
+                let (patch, options) = self.parse_patch(false)?;
+                let change = match patch {
+                    Patch::Apply(config) => {
                         options.check_duplicates()?;
-                        (ScaleChange::Apply(config), options)
+                        ScaleChange::Apply(config)
                     }
-                    (patch, duplicates) => {
-                        let mut options = self.write_options(WriteKind::Patch)?;
-                        options.duplicates = duplicates;
-                        (ScaleChange::Patch(patch), options)
-                    }
+                    patch => ScaleChange::Patch(patch),
                 };
                 let written = self.write(|cluster, resource, now| {
                     cluster.change_scale(resource, &key, change, &options, now)
@@ -394,16 +396,31 @@ impl ResourceRequest<'_> {
         Ok(options)
     }
 
-    /// Parses the options of an apply. `duplicates` are the messages about duplicate fields.
-    fn apply_options(&self, duplicates: Vec<String>) -> Result<WriteOptions, Status> {
-        let mut options = self.write_options(WriteKind::Apply)?;
-        options.duplicates = duplicates;
-        Ok(options)
+    /// Parses the options and then the body of a patch.
+    fn parse_patch(&self, custom: bool) -> Result<(Patch, WriteOptions), Status> {
+        let content_type = self.content_type();
+        let is_apply = Patch::is_apply(content_type);
+        let kind = if is_apply {
+            WriteKind::Apply
+        } else {
+            WriteKind::Patch
+        };
+        let mut options = self.write_options(kind)?;
+        match Patch::parse(content_type, &self.call.body, custom) {
+            Ok((patch, duplicates)) => {
+                options.duplicates = duplicates;
+                Ok((patch, options))
+            }
+            // A missing object is reported first, except by an apply, which can create it.
+            Err(status) if !is_apply => Ok((Patch::Inapplicable(status), options)),
+            Err(status) => Err(status),
+        }
     }
 
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
         let options = self.delete_options()?;
+        self.check_name()?;
         let key = self.key();
         let warnings = self.deletion_warnings(&options);
         let deleted = self
@@ -489,6 +506,20 @@ impl ResourceRequest<'_> {
     pub(super) fn key(&self) -> Key {
         let namespace = self.path.namespace.as_deref().unwrap_or_default();
         Key::new(namespace, self.path.name.as_deref().unwrap_or_default())
+    }
+
+    /// Rejects a name in the URL that no object can have.
+    fn check_name(&self) -> Result<(), Status> {
+        let name = self.path.name.as_deref().unwrap_or_default();
+        let why = match name {
+            "." => "may not be '.'",
+            ".." => "may not be '..'",
+            name if name.contains('%') => "may not contain '%'",
+            _ => return Ok(()),
+        };
+        Err(Status::bad_request(format!(
+            "Name parameter invalid: {name:?}: {why}"
+        )))
     }
 
     fn part(&self) -> Part {

@@ -62,7 +62,8 @@ impl Accept {
                     .map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned()))
                     .collect();
                 Some(MediaRange {
-                    essence: essence.to_ascii_lowercase(),
+                    // As in Kubernetes, uppercase letters make another media type.
+                    essence: essence.to_owned(),
                     parameters,
                 })
             })

@@ -550,7 +550,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CSINode",
         "csinodes",
         &[],
-        &[Cluster, ReturnsDeleted],
+        &[Cluster, Conditional, ReturnsDeleted],
         &[],
     ),
     row(

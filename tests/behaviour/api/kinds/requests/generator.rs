@@ -350,8 +350,6 @@ const DOCUMENTS: &[&str] = &[
     "/apis/events.k8s.io",
     "/.well-known/openid-configuration",
     "/openid/v1/jwks",
-    "/api/v1/watch",
-    "/api/v1/watch/unknown",
     "/api/v1/proxy",
     "/apis/@GROUP@",
     "/apis/@GROUP@/",
@@ -618,7 +616,6 @@ impl Generator<'_> {
                     format!("{collection}/a%20b"),
                     format!("{collection}/a%2Fb"),
                     format!("{collection}/%25"),
-                    format!("{root}/watch/{plural}"),
                 ];
                 // The path of the namespaces themselves is that of another kind.
                 let choices: Vec<_> = choices

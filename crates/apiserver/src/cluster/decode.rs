@@ -199,6 +199,13 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
     let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let expected = resource.api_version();
+    if api_version.matches('/').count() > 1 {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
+             unexpected GroupVersion string: {api_version}",
+            resource.info.kind
+        )));
+    }
     if resource.info.custom && (kind.is_empty() || api_version.is_empty()) {
         let missing = if kind.is_empty() {
             "Kind"

@@ -210,6 +210,15 @@ impl Continue {
 
     /// The last key of the previous page.
     fn last_key(&self) -> Result<Key, Status> {
+        // As in Kubernetes, the key of a token is a clean path.
+        let is_clean = |part: &str| !matches!(part, "" | "." | "..");
+        let start = self.start.trim_start_matches('/');
+        if start.is_empty() || !start.split('/').all(is_clean) {
+            return Err(Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {}",
+                self.start
+            )));
+        }
         let key = self
             .start
             .strip_suffix('\u{0}')

@@ -101,6 +101,10 @@ impl Cluster {
             Err(status) => return Err(status.with_warnings(decoded.warnings)),
         };
         let about = resource.about(&key.name);
+        let uid = metadata::text(&decoded.object, "uid");
+        if !uid.is_empty() && uid != old.uid() {
+            return Err(wrong_uid(resource, key, options.dry_run, [uid, old.uid()]));
+        }
         match sent_version(&decoded.object)? {
             None | Some(0) if resource.rules.unconditional_update => {}
             None | Some(0) => {
@@ -110,10 +114,6 @@ impl Cluster {
                 return Err(Status::modified(&about));
             }
             Some(_) => {}
-        }
-        let uid = metadata::text(&decoded.object, "uid");
-        if !uid.is_empty() && uid != old.uid() {
-            return Err(wrong_uid(resource, key, options.dry_run, [uid, old.uid()]));
         }
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
         decoded.warnings.extend(duplicates);

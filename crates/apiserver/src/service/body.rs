@@ -176,9 +176,16 @@ pub(super) fn delete_options(content_type: &str, body: &[u8]) -> Result<Value, S
             "" => "meta.k8s.io/v1",
             version => version,
         };
-        return Err(Status::bad_request(format!(
-            "no kind {kind:?} is registered for version {api_version:?}"
-        )));
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let is_common = ["List", "Status"].contains(&kind);
+        return Err(Status::bad_request(if is_common {
+            format!("converting ({version}.{kind}) to (v1.DeleteOptions): unknown conversion")
+        } else {
+            format!(
+                "no kind {kind:?} is registered for version {api_version:?} in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            )
+        }));
     }
     if let Some(kind) = typed::named("meta.v1.DeleteOptions") {
         typed::decode(kind, &mut options).map_err(Status::bad_request)?;

@@ -107,9 +107,20 @@ fn no_such_verb(
     let is_custom = custom.is_some();
     let is_write = [Method::PUT, Method::PATCH].contains(&call.parts.method);
     if is_custom && is_write && path.name.is_none() {
+        if call.parts.method == Method::PATCH {
+            Patch::check_media_type(content_type(call), true)?;
+        }
         return Err(Status::bad_request("name must be provided"));
     }
     Ok(reply::no_such_method())
+}
+
+/// Returns the media type of the body; empty if the request has none.
+fn content_type(call: &Call) -> &str {
+    let header = call.parts.headers.get(CONTENT_TYPE);
+    header
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 /// Returns whether the URL matches the scope and the subresources of the resource.
@@ -455,8 +466,8 @@ impl ResourceRequest<'_> {
 
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(true)?;
-        let options = self.delete_options()?;
         let list = ListOptions::parse(&self.query)?;
+        let options = self.delete_options()?;
         let namespace = self.path.namespace.as_deref();
         let warnings = self.deletion_warnings(&options);
         let page = self
@@ -534,10 +545,7 @@ impl ResourceRequest<'_> {
     }
 
     pub(super) fn content_type(&self) -> &str {
-        let header = self.call.parts.headers.get(CONTENT_TYPE);
-        header
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        content_type(self.call)
     }
 
     /// Decodes the body of a create or update, and adds its duplicate fields to `options`.

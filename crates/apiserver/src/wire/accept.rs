@@ -170,6 +170,18 @@ impl Format {
         presentation: Presentation::Object,
         encoding: Encoding::Json,
     };
+
+    /// Returns this format for a response that has no table.
+    ///
+    /// # Errors
+    ///
+    /// 406 for a table.
+    pub(crate) fn without_table(self) -> Result<Self, Status> {
+        match self.presentation {
+            Presentation::Table(..) => Err(Status::not_acceptable()),
+            Presentation::Object | Presentation::Metadata(_) => Ok(self),
+        }
+    }
 }
 
 // === impl MediaRange ===

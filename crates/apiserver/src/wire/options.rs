@@ -352,6 +352,7 @@ impl DeleteOptions {
             (Some("Background"), _) | (_, Some(false)) => Some(Propagation::Background),
             _ => None,
         };
+        // The message of Kubernetes names the absent policy too, which is no value of the option.
         let known = ["Foreground", "Background", "Orphan", "nil"];
         if let Some(policy) = policy {
             if orphan.is_some() {
@@ -360,7 +361,7 @@ impl DeleteOptions {
                     &policy.into(),
                     "orphanDependents and deletionPropagation cannot be both set",
                 ));
-            } else if !known.contains(&policy) {
+            } else if !["Foreground", "Background", "Orphan"].contains(&policy) {
                 errors.push(FieldError::not_supported(
                     "propagationPolicy",
                     &policy.into(),

@@ -244,13 +244,14 @@ fn hide_cell(cell: &mut Value) {
 }
 
 /// The beginnings of messages whose rest is that of a parser.
-const PARSERS: [&str; 6] = [
+const PARSERS: [&str; 7] = [
     "the object provided is unrecognized (must be of type ",
     "couldn't get version/kind; json parse error: ",
-    "error decoding patch: ",
     "error decoding YAML: ",
     "unexpected end of JSON input",
     "EOF while parsing ",
+    "error decoding patch: ",
+    "Invalid JSON Patch",
 ];
 
 /// What is compared of an answer.
@@ -277,6 +278,14 @@ fn summary(answer: &Answer, request: &Request, name: &str) -> Value {
         let lines = answer.text.lines();
         let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events.extend(lines);
+        for bookmark in events
+            .iter_mut()
+            .filter(|event| event["type"] == "BOOKMARK")
+        {
+            // The real server adds the fields that Go cannot omit.
+            let metadata = bookmark["object"]["metadata"].take();
+            bookmark["object"] = json!({ "metadata": metadata });
+        }
         parsed.body = json!({ "events": events });
     }
     let is_own = |item: &Value| {
@@ -299,7 +308,7 @@ fn summary(answer: &Answer, request: &Request, name: &str) -> Value {
     {
         let end = message.find("): ").unwrap_or(start.len());
         message.truncate(end);
-        if PARSERS[4..].contains(start) {
+        if PARSERS[3..].contains(start) {
             "*".clone_into(message);
         }
     }
@@ -308,7 +317,7 @@ fn summary(answer: &Answer, request: &Request, name: &str) -> Value {
     if !answer.retry_after.is_empty() {
         masked["retry"] = answer.retry_after.as_str().into();
     }
-    let causes = answer.body["details"]["causes"].as_array();
+    let causes = masked["body"]["details"]["causes"].as_array();
     if answer.body["reason"] == "Invalid" && causes.is_none_or(|causes| causes.len() < 2) {
         let mut message = json!({ "message": answer.body["message"] });
         super::mask(&mut message);

@@ -558,7 +558,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CSIStorageCapacity",
         "csistoragecapacities",
         &[],
-        &[],
+        &[Conditional],
         &[],
     ),
     row(

@@ -661,7 +661,7 @@ impl Generator<'_> {
                 value = self.token();
             }
             query.push((key, value));
-            if self.chance(0.05) {
+            if self.chance(0.05) && key != "dryRun" {
                 query.push((key, self.pick(values).replace("@TOKEN@", "x")));
             }
         }

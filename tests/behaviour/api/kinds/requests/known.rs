@@ -14,7 +14,7 @@ struct Rule {
     applies: fn(&Request, &Value, &Value) -> bool,
 }
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 14] = [
     Rule {
         name: "the message of 406",
         applies: |_, theirs, ours| theirs["code"] == 406 && ours["code"] == 406,
@@ -54,10 +54,55 @@ const RULES: [Rule; 7] = [
         },
     },
     Rule {
-        name: "a write whose response is not acceptable",
+        name: "406 for a form that does not fit, before other errors",
         applies: |request, theirs, ours| {
-            request.method != Method::GET && ours["code"] == 406 && theirs["code"] != 406
+            let asks = |header: &(&str, &str)| header.0 == "accept" && header.1.contains("as=");
+            ours["code"] == 406 && theirs["code"] != 406 && request.headers.iter().any(asks)
         },
+    },
+    Rule {
+        name: "methods and media types of documents",
+        applies: |request, theirs, _| {
+            let is_protobuf = theirs["type"] == "application/vnd.kubernetes.protobuf";
+            request.is_document
+                && (request.method != Method::GET || theirs["code"] == 406 || is_protobuf)
+        },
+    },
+    Rule {
+        name: "a path with an empty namespace",
+        applies: |request, _, _| request.path.contains("namespaces//"),
+    },
+    Rule {
+        name: "a path below a subresource of a custom resource",
+        applies: |request, theirs, ours| {
+            let is_below = ["/x/y/z", "/status/x"]
+                .iter()
+                .any(|it| request.path.ends_with(it));
+            request.target.custom && is_below && ours["code"] == 404 && theirs["code"] != 200
+        },
+    },
+    Rule {
+        name: "finalizers that protect claims, volumes and attributes classes",
+        applies: |request, _, _| {
+            let kinds = [
+                "PersistentVolume",
+                "PersistentVolumeClaim",
+                "VolumeAttributesClass",
+            ];
+            kinds.contains(&request.target.kind()) && request.method == Method::DELETE
+        },
+    },
+    Rule {
+        name: "`managedFields` of a token",
+        applies: |request, theirs, _| request.path.ends_with("/token") && theirs["code"] == 201,
+    },
+    Rule {
+        name: "a service gets an address before it is validated",
+        applies: |_, theirs, _| theirs.to_string().contains("failed to allocate IP"),
+    },
+    Rule {
+        name: "the timeout of a watch that ends at once",
+        applies: |_, theirs, _| theirs.to_string().contains("context deadline exceeded"),
     },
 ];
 

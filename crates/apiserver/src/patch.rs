@@ -168,7 +168,7 @@ impl Patch {
     ) -> Result<(), Status> {
         match self {
             Self::Json(patch) => json::apply(object, patch).map_err(|error| match error {
-                json::ApplyError::Operation(_) => rejected_operation(),
+                json::ApplyError::Operation(_) | json::ApplyError::Root => rejected_operation(),
                 error => Status::generic(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "Invalid",

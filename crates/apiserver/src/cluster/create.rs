@@ -45,6 +45,10 @@ pub(super) fn own_new(
     now: &str,
 ) {
     let Decoded { object, warnings } = decoded;
+    // A client cannot create an object that is being deleted, nor own these fields.
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata::of(object).remove(field);
+    }
     warnings.extend(metadata::drop_duplicate_owners(object, false));
     ownership::track(resource, Part::Main, &Value::Null, object, options, now);
 }

@@ -286,8 +286,15 @@ pub(super) fn type_error<'a>(resource: &Resource, status: &'a Status) -> Option<
 
 /// The reason why a body cannot be decoded. `None` if `status` is another error.
 pub(super) fn unhandled<'a>(resource: &Resource, status: &'a Status) -> Option<&'a str> {
-    let nothing = cannot_handle(resource, "");
-    status.message().strip_prefix(nothing.message())
+    let kind = &resource.info.kind;
+    let unrecognized = format!("the object provided is unrecognized (must be of type {kind}): ");
+    if let Some(why) = status.message().strip_prefix(&unrecognized) {
+        return (!resource.info.custom).then_some(why);
+    }
+    // The error begins with the kind and the version of the body.
+    let ends = format!(" cannot be handled as a {kind}: ");
+    let (start, why) = status.message().split_once(&ends)?;
+    start.contains(" in version ").then_some(why)
 }
 
 fn cannot_handle(resource: &Resource, error: &str) -> Status {

@@ -113,7 +113,7 @@ pub(super) fn supported(content_type: &str, expected: &Expected<'_>) -> Result<S
     let essence = content_type.split(';').next().unwrap_or_default();
     let essence = essence.trim().to_ascii_lowercase();
     match essence.as_str() {
-        "" | "application/json" | "*/*" | "application/yaml" => Ok(essence),
+        "" | "application/json" | "application/yaml" => Ok(essence),
         windlass_protobuf::MEDIA_TYPE if expected.has_protobuf => Ok(essence),
         // The real server names protobuf for custom resources too, but cannot decode it.
         other => Err(Status::unsupported_media_type(

@@ -80,7 +80,11 @@ pub(super) async fn respond(
         Ok(response) => response,
         Err(status) => reply::refusal(&status),
     };
-    reply::warn_first(&mut response, deprecation.as_slice());
+    // The router of Kubernetes rejects the format of a patch, before the handler that warns.
+    let is_routed = verb != Verb::Patch || response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    if is_routed {
+        reply::warn_first(&mut response, deprecation.as_slice());
+    }
     Ok(response)
 }
 
@@ -159,7 +163,7 @@ impl ResourceRequest<'_> {
             Verb::List => self.list().await,
             Verb::Watch => {
                 let typed = encode::has_protobuf(&self.resource);
-                let format = self.call.accept.watch_format(&self.query, typed)?;
+                let format = self.call.accept.format(&self.query, false, typed)?;
                 let options = ListOptions::parse(&self.query)?;
                 let ResourceRequest {
                     service,
@@ -216,8 +220,10 @@ impl ResourceRequest<'_> {
         let format = self.format(true)?;
         let options = ListOptions::parse(&self.query)?;
         selector(&self.resource, &options)?;
-        self.wait_for(read_version(&options.resource_version)?)
-            .await?;
+        if options.continue_token.is_empty() {
+            self.wait_for(read_version(&options.resource_version)?)
+                .await?;
+        }
         let namespace = self.path.namespace.as_deref();
         let page = self
             .service
@@ -467,6 +473,7 @@ impl ResourceRequest<'_> {
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(true)?;
         let list = ListOptions::parse(&self.query)?;
+        selector(&self.resource, &list)?;
         let options = self.delete_options()?;
         let namespace = self.path.namespace.as_deref();
         let warnings = self.deletion_warnings(&options);

@@ -122,20 +122,6 @@ impl Accept {
         Err(Status::not_acceptable())
     }
 
-    /// Selects the format of the events of a watch, like [`format`](Self::format) but without YAML.
-    ///
-    /// # Errors
-    ///
-    /// 406 if the server supports none of the accepted media types, or if the client prefers YAML,
-    /// as in kube-apiserver.
-    pub(crate) fn watch_format(&self, query: &Query, typed: bool) -> Result<Format, Status> {
-        let format = self.format(query, false, typed)?;
-        if format.encoding == Encoding::Yaml {
-            return Err(Status::not_acceptable());
-        }
-        Ok(format)
-    }
-
     /// Selects the encoding of a `Status`.
     pub(crate) fn encoding_of_status(&self) -> Encoding {
         let mut plain = self

@@ -361,7 +361,8 @@ impl DeleteOptions {
                     &policy.into(),
                     "orphanDependents and deletionPropagation cannot be both set",
                 ));
-            } else if !["Foreground", "Background", "Orphan"].contains(&policy) {
+            }
+            if !["Foreground", "Background", "Orphan"].contains(&policy) {
                 errors.push(FieldError::not_supported(
                     "propagationPolicy",
                     &policy.into(),

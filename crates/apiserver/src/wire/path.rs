@@ -78,7 +78,8 @@ impl Target {
         let trimmed = path.trim_end_matches('/');
         let segments: Vec<&str> = trimmed.split('/').collect();
         let group = match segments.as_slice() {
-            ["api", _, ..] => Some(""),
+            // Kubernetes answers below the path of the version as below that of a group.
+            ["api" | "version", _, ..] => Some(""),
             ["apis", group, _, ..] if !group.is_empty() => Some(*group),
             _ => None,
         };

@@ -566,7 +566,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "VolumeAttachment",
         "volumeattachments",
         &[],
-        &[Cluster, Status, ReturnsDeleted, StatusAlone],
+        &[Cluster, Status, Conditional, ReturnsDeleted, StatusAlone],
         &[],
     ),
     row(

@@ -14,7 +14,7 @@ struct Rule {
     applies: fn(&Request, &Value, &Value) -> bool,
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 17] = [
     Rule {
         name: "the message of 406",
         applies: |_, theirs, ours| theirs["code"] == 406 && ours["code"] == 406,
@@ -103,6 +103,31 @@ const RULES: [Rule; 14] = [
     Rule {
         name: "the timeout of a watch that ends at once",
         applies: |_, theirs, _| theirs.to_string().contains("context deadline exceeded"),
+    },
+    Rule {
+        name: "the message about a custom resource without `kind` or `apiVersion`",
+        applies: |_, theirs, ours| {
+            let is_missing = |it: &Value| {
+                it["body"]["message"]
+                    .as_str()
+                    .is_some_and(|it| it.starts_with("Object '"))
+            };
+            (is_missing(theirs) || is_missing(ours)) && theirs["code"] == ours["code"]
+        },
+    },
+    Rule {
+        name: "the message about a strategic merge patch of the wrong type",
+        applies: |_, theirs, ours| {
+            theirs.to_string().contains("cannot restore ") && ours["code"] == theirs["code"]
+        },
+    },
+    Rule {
+        name: "the message about a malformed scale of a custom resource",
+        applies: |request, theirs, ours| {
+            request.path.ends_with("/scale")
+                && request.target.custom
+                && ours["code"] == theirs["code"]
+        },
     },
 ];
 

@@ -14,6 +14,9 @@ use crate::wire::{UnknownFields, WriteOptions, yaml};
 /// How the error about unknown and duplicate fields begins.
 const STRICT: &str = "strict decoding error: ";
 
+/// How the error about a custom resource without its type begins.
+const MISSING: &str = "Object '";
+
 /// The place of the types in the code of Kubernetes, which ends the error about a kind without one.
 const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
 
@@ -185,7 +188,7 @@ fn decode_typed(
     Ok(unknown)
 }
 
-fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
+pub(super) fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
     for field in ["apiVersion", "kind"] {
         let value = body.get(field).unwrap_or(&Value::Null);
         if !(value.is_null() || value.is_string()) {
@@ -214,7 +217,7 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
         };
         // The error does not quote the body, which can contain secrets.
         return Err(Status::bad_request(format!(
-            "Object '{missing}' is missing"
+            "{MISSING}{missing}' is missing"
         )));
     }
     let strange_version = !api_version.is_empty() && api_version != expected;
@@ -290,6 +293,9 @@ pub(super) fn unhandled<'a>(resource: &Resource, status: &'a Status) -> Option<&
     let unrecognized = format!("the object provided is unrecognized (must be of type {kind}): ");
     if let Some(why) = status.message().strip_prefix(&unrecognized) {
         return (!resource.info.custom).then_some(why);
+    }
+    if status.message().starts_with(MISSING) {
+        return Some(status.message());
     }
     // The error begins with the kind and the version of the body.
     let ends = format!(" cannot be handled as a {kind}: ");

@@ -28,7 +28,8 @@ pub(crate) struct Page {
 }
 
 /// The content of a continue token: where a list continues.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
 struct Continue {
     v: String,
     /// -1 for the newest state.
@@ -200,13 +201,27 @@ impl Continue {
                  byte {at}"
             ))
         })?;
-        let decoded: Option<Self> = serde_json::from_slice(&bytes).ok();
-        match decoded {
-            Some(decoded) if decoded.v == TOKEN_VERSION => Ok(decoded),
-            _ => Err(Status::bad_request(
-                "invalid continue token: the token is not one of ours",
-            )),
+        let invalid = |why: &str| {
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let decoded: Self = serde_json::from_slice(&bytes).map_err(|error| {
+            // The error does not name the position in the decoded text, which clients cannot read.
+            invalid(&error.to_string())
+        })?;
+        if decoded.v != TOKEN_VERSION {
+            let version = &decoded.v;
+            return Err(invalid(&format!(
+                "server does not recognize this encoded version {version}"
+            )));
         }
+        if decoded.rv == 0 {
+            return Err(invalid(&format!(
+                "incorrect encoded start resourceVersion (version {TOKEN_VERSION})"
+            )));
+        }
+        Ok(decoded)
     }
 
     /// The last key of the previous page.

@@ -257,7 +257,12 @@ impl Builtin {
         }
         Rules {
             names,
-            finalizers: Finalizers::Qualified,
+            // The validation of the metadata of these kinds has no list of standard finalizers.
+            finalizers: if self.group == rows::ADMISSION.0 {
+                Finalizers::Any
+            } else {
+                Finalizers::Qualified
+            },
             generation: if self.is(Trait::Generation) {
                 Generation::Spec
             } else if self.is(Trait::ContentGeneration) {

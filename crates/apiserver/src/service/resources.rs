@@ -18,7 +18,8 @@ use crate::registry::{self, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{
-    DeleteOptions, Format, ListOptions, Query, ResourcePath, WriteKind, WriteOptions, read_version,
+    DeleteOptions, Format, ListOptions, Query, ResourcePath, WriteKind, WriteOptions,
+    check_include_object, read_version,
 };
 
 /// A request to a resource that is served.
@@ -133,6 +134,8 @@ fn is_there(resource: &Resource, path: &ResourcePath) -> bool {
         (Some(_), _) => resource.info.namespaced,
         // A request for one object of a namespaced resource needs a namespace.
         (None, Some(_)) => !resource.info.namespaced,
+        // Reviews in a namespace cannot be listed, so they have no path without one.
+        (None, None) if !resource.info.is_stored() => !resource.info.namespaced,
         (None, None) => true,
     };
     let is_named = path.name.is_some();
@@ -165,6 +168,7 @@ impl ResourceRequest<'_> {
                 let typed = encode::has_protobuf(&self.resource);
                 let format = self.call.accept.format(&self.query, false, typed)?;
                 let options = ListOptions::parse(&self.query)?;
+                check_include_object(format, &self.query)?;
                 let ResourceRequest {
                     service,
                     resource,
@@ -200,11 +204,7 @@ impl ResourceRequest<'_> {
 
     async fn get(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
-        if self.query.flag("export") == Some(true) {
-            return Err(Status::bad_request(
-                "the export parameter, deprecated since v1.14, is no longer supported",
-            ));
-        }
+        self.check_export()?;
         self.wait_for(read_version(self.query.get("resourceVersion"))?)
             .await?;
         self.check_name()?;
@@ -393,10 +393,12 @@ impl ResourceRequest<'_> {
                 (written.object, written.warnings)
             }
             _ => {
+                self.check_export()?;
                 let object = shared.read(|cluster| cluster.scale(&self.resource, &key))?;
                 (Arc::new(object), Vec::new())
             }
         };
+        check_include_object(format, &self.query)?;
         let encoded = encode::object(scale, &object, format, shared.now())?;
         let mut response = reply::encoded(StatusCode::OK, encoded);
         reply::warn(&mut response, &warnings);
@@ -504,12 +506,14 @@ impl ResourceRequest<'_> {
         object: &Stored,
         format: Format,
     ) -> Result<Response<ResponseBody>, Status> {
+        check_include_object(format, &self.query)?;
         let now = self.service.shared.now();
         let encoded = encode::object(&self.resource, object, format, now)?;
         Ok(reply::encoded(code, encoded))
     }
 
     fn page(&self, page: &Page, format: Format) -> Result<Response<ResponseBody>, Status> {
+        check_include_object(format, &self.query)?;
         let now = self.service.shared.now();
         let encoded = encode::list(&self.resource, page, format, now)?;
         Ok(reply::encoded(StatusCode::OK, encoded))
@@ -524,6 +528,16 @@ impl ResourceRequest<'_> {
     pub(super) fn key(&self) -> Key {
         let namespace = self.path.namespace.as_deref().unwrap_or_default();
         Key::new(namespace, self.path.name.as_deref().unwrap_or_default())
+    }
+
+    /// Rejects an option of older servers.
+    fn check_export(&self) -> Result<(), Status> {
+        if self.query.flag("export") == Some(true) {
+            return Err(Status::bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported",
+            ));
+        }
+        Ok(())
     }
 
     /// Rejects a name in the URL that no object can have.

@@ -89,9 +89,6 @@ impl Accept {
             let Some(presentation) = range.presentation(query, list) else {
                 continue;
             };
-            if matches!(presentation, Presentation::Table(..)) {
-                check_include_object(query)?;
-            }
             let text = if range.is_json() {
                 Some(Encoding::Json)
             } else {
@@ -226,7 +223,15 @@ impl MediaRange {
     }
 }
 
-fn check_include_object(query: &Query) -> Result<(), Status> {
+/// Checks the option `includeObject` of a table. Kubernetes does so after it has executed the request.
+///
+/// # Errors
+///
+/// 400 for an unknown value.
+pub(crate) fn check_include_object(format: Format, query: &Query) -> Result<(), Status> {
+    if !matches!(format.presentation, Presentation::Table(..)) {
+        return Ok(());
+    }
     match query.get("includeObject") {
         "" | "Metadata" | "Object" | "None" => Ok(()),
         other => Err(Status::bad_request(format!(

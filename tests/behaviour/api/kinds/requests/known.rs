@@ -14,7 +14,7 @@ struct Rule {
     applies: fn(&Request, &Value, &Value) -> bool,
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 20] = [
     Rule {
         name: "the message of 406",
         applies: |_, theirs, ours| theirs["code"] == 406 && ours["code"] == 406,
@@ -74,11 +74,11 @@ const RULES: [Rule; 17] = [
     },
     Rule {
         name: "a path below a subresource of a custom resource",
-        applies: |request, theirs, ours| {
+        applies: |request, _, ours| {
             let is_below = ["/x/y/z", "/status/x"]
                 .iter()
                 .any(|it| request.path.ends_with(it));
-            request.target.custom && is_below && ours["code"] == 404 && theirs["code"] != 200
+            request.target.custom && is_below && ours["code"] == 404
         },
     },
     Rule {
@@ -118,7 +118,7 @@ const RULES: [Rule; 17] = [
     Rule {
         name: "the message about a strategic merge patch of the wrong type",
         applies: |_, theirs, ours| {
-            theirs.to_string().contains("cannot restore ") && ours["code"] == theirs["code"]
+            theirs.to_string().contains(": cannot ") && ours["code"] == theirs["code"]
         },
     },
     Rule {
@@ -127,6 +127,31 @@ const RULES: [Rule; 17] = [
             request.path.ends_with("/scale")
                 && request.target.custom
                 && ours["code"] == theirs["code"]
+        },
+    },
+    Rule {
+        name: "a deletion with a `Status` as metadata",
+        applies: |request, theirs, _| {
+            let is_protobuf = theirs["type"] == "application/vnd.kubernetes.protobuf";
+            let asks = |header: &(&str, &str)| header.0 == "accept" && header.1.contains("as=");
+            request.method == Method::DELETE && is_protobuf && request.headers.iter().any(asks)
+        },
+    },
+    Rule {
+        name: "entries of another version in a new custom resource",
+        applies: |request, theirs, _| {
+            let has_entries = request
+                .body
+                .contains("\"managedFields\":[{\"apiVersion\":\"v1\"");
+            request.target.custom && has_entries && theirs["code"] == 201
+        },
+    },
+    Rule {
+        name: "a dry run of a create keeps a version that is not a number",
+        applies: |request, theirs, _| {
+            request.body.contains("\"resourceVersion\"")
+                && theirs["code"] == 201
+                && request.method == Method::POST
         },
     },
 ];

@@ -18,7 +18,7 @@ const STRICT: &str = "strict decoding error: ";
 const MISSING: &str = "Object '";
 
 /// The place of the types in the code of Kubernetes, which ends the error about a kind without one.
-const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
+pub(super) const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
 
 /// An object in the form in which it is stored.
 #[derive(Debug)]
@@ -189,6 +189,12 @@ fn decode_typed(
 }
 
 pub(super) fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
+    if !(body.is_object() || body.is_null()) {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): not a JSON object",
+            resource.info.kind
+        )));
+    }
     for field in ["apiVersion", "kind"] {
         let value = body.get(field).unwrap_or(&Value::Null);
         if !(value.is_null() || value.is_string()) {

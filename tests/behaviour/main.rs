@@ -49,6 +49,7 @@ fn main() {
         api::garbage::random::trials(),
         api::impersonation::trials(),
         api::kinds::trials(),
+        api::kinds::requests::trials(),
         api::kinds::sequences::trials(),
         api::kinds::statuses::trials(),
         api::kinds::warnings::trials(),

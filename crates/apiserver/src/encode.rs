@@ -96,7 +96,8 @@ pub(crate) fn list(
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
     // As in Kubernetes, complete lists of custom resources have an empty `continue`, and other
     // complete lists have none.
-    if !page.continue_token.is_empty() || resource.info.custom {
+    let is_metadata = matches!(presentation, Presentation::Metadata(_));
+    if !page.continue_token.is_empty() || resource.info.custom && !is_metadata {
         metadata["continue"] = page.continue_token.as_str().into();
     }
     if let Some(remaining) = page.remaining {

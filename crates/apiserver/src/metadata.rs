@@ -104,13 +104,18 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, Stri
     let metadata = of(object);
     let mut unknown = Vec::new();
     keep_known(metadata, FIELDS, "metadata", &mut unknown);
-    metadata.retain(|field, value| match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        // An empty list is kept, because it requests the removal of all entries.
-        Value::Array(list) => !list.is_empty() || field == "managedFields",
-        Value::Object(map) => !map.is_empty(),
-        Value::Bool(_) | Value::Number(_) => true,
+    // An empty value of another type is kept, because it is an error.
+    metadata.retain(|field, value| {
+        let is_map = matches!(field.as_str(), "labels" | "annotations");
+        let is_list = matches!(field.as_str(), "finalizers" | "ownerReferences");
+        match value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty() || is_map || is_list,
+            // An empty list is kept, because it requests the removal of all entries.
+            Value::Array(list) => !(list.is_empty() && is_list),
+            Value::Object(map) => !(map.is_empty() && is_map),
+            Value::Bool(_) | Value::Number(_) => true,
+        }
     });
     for (field, value) in metadata.iter_mut() {
         let mistyped =

@@ -60,6 +60,24 @@ fn drop_nulls_in_lists(patch: &mut Value, is_in_list: bool) {
 // === impl Patch ===
 
 impl Patch {
+    /// Checks the format of a patch.
+    ///
+    /// # Errors
+    ///
+    /// 415 if it is not supported.
+    pub(crate) fn check_media_type(content_type: &str, custom: bool) -> Result<(), Status> {
+        match essence(content_type) {
+            JSON_PATCH | MERGE_PATCH | APPLY_PATCH => Ok(()),
+            STRATEGIC_PATCH if !custom => Ok(()),
+            _ => Err(unsupported(custom)),
+        }
+    }
+
+    /// Returns whether a body of this type is a configuration to apply.
+    pub(crate) fn is_apply(content_type: &str) -> bool {
+        essence(content_type) == APPLY_PATCH
+    }
+
     /// Parses the body of a patch request. Returns the patch, and the messages about its duplicate
     /// fields.
     ///
@@ -114,17 +132,7 @@ impl Patch {
                     "error decoding YAML: error converting YAML to JSON: {error}"
                 ))),
             },
-            _ if custom => Err(Status::unsupported_media_type(&[
-                JSON_PATCH,
-                MERGE_PATCH,
-                APPLY_PATCH,
-            ])),
-            // The router of Kubernetes rejects it, before its handler of patches.
-            _ => Err(Status::generic(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "UnsupportedMediaType",
-                "415: Unsupported Media Type",
-            )),
+            _ => Err(unsupported(custom)),
         }
     }
 
@@ -160,7 +168,7 @@ impl Patch {
     ) -> Result<(), Status> {
         match self {
             Self::Json(patch) => json::apply(object, patch).map_err(|error| match error {
-                json::ApplyError::Operation(_) => rejected_operation(),
+                json::ApplyError::Operation(_) | json::ApplyError::Root => rejected_operation(),
                 error => Status::generic(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "Invalid",
@@ -263,6 +271,19 @@ fn rejected_operation() -> Status {
         StatusCode::UNPROCESSABLE_ENTITY,
         "Invalid",
         "the server rejected our request due to an error in our request",
+    )
+}
+
+/// 415: the format of the patch is not supported.
+fn unsupported(custom: bool) -> Status {
+    if custom {
+        return Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]);
+    }
+    // The router of Kubernetes rejects it, before its handler of patches.
+    Status::generic(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "UnsupportedMediaType",
+        "415: Unsupported Media Type",
     )
 }
 

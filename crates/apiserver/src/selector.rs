@@ -103,7 +103,11 @@ impl FieldSelector {
     pub(crate) fn parse(text: &str, known: &[SelectableField]) -> Result<Self, SelectorError> {
         let terms = parse_terms(text)?;
         // As in Kubernetes, the syntax of the whole selector is checked first.
-        let terms = terms.into_iter().map(|(label, equal, value)| {
+        // As in Kubernetes, a term without a label and a value selects everything.
+        let is_empty =
+            |(label, _, value): &(String, bool, String)| label.is_empty() && value.is_empty();
+        let terms = terms.into_iter().filter(|term| !is_empty(term));
+        let terms = terms.map(|(label, equal, value)| {
             let field = known.iter().find(|field| field.label == label);
             let field = field.ok_or_else(|| unsupported(&label, known))?.clone();
             Ok(Term {
@@ -115,6 +119,15 @@ impl FieldSelector {
         Ok(Self {
             terms: terms.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Checks the syntax of a field selector of any resource.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError`] if the syntax is invalid.
+    pub(crate) fn check(text: &str) -> Result<(), SelectorError> {
+        parse_terms(text).map(|_| ())
     }
 
     /// Returns the name that the selector requires, if there is one.

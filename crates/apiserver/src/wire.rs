@@ -9,7 +9,7 @@ mod path;
 mod query;
 pub(crate) mod yaml;
 
-pub(crate) use accept::{Accept, Encoding, Format, Presentation};
+pub(crate) use accept::{Accept, Encoding, Format, Presentation, check_include_object};
 pub(crate) use document::Document;
 pub(crate) use duration::parse as parse_duration;
 pub(crate) use log::LogOptions;

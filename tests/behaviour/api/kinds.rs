@@ -16,6 +16,7 @@ use super::{
 };
 use crate::cluster::{Cluster, number};
 
+pub(crate) mod requests;
 pub(crate) mod sequences;
 pub(crate) mod statuses;
 pub(crate) mod tables;

@@ -171,13 +171,25 @@ impl Raw {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
+        let answer = self.try_ask(method, path, headers, body).await;
+        answer.expect("an answer")
+    }
+
+    /// Sends a request as it is said; an error if the server closes the connection.
+    pub(super) async fn try_ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<Answer, kube::Error> {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::from(body.as_bytes().to_vec()));
-        let response = self.client.send(request.expect("a request")).await;
-        Answer::read(response.expect("an answer")).await
+        let response = self.client.send(request.expect("a request")).await?;
+        Ok(Answer::read(response).await)
     }
 
     /// Starts a watch; `path` has its query.

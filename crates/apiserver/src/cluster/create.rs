@@ -45,6 +45,10 @@ pub(super) fn own_new(
     now: &str,
 ) {
     let Decoded { object, warnings } = decoded;
+    // A client cannot create an object that is being deleted, nor own these fields.
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata::of(object).remove(field);
+    }
     warnings.extend(metadata::drop_duplicate_owners(object, false));
     ownership::track(resource, Part::Main, &Value::Null, object, options, now);
 }
@@ -101,11 +105,7 @@ impl Cluster {
         } = decoded;
         let sent_name = metadata::text(&object, "name").to_owned();
         self.admit(resource, namespace, &sent_name)?;
-        if !metadata::text(&object, "resourceVersion").is_empty() {
-            return Err(Status::untyped(
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
+        let sent_version = metadata::text(&object, "resourceVersion").parse::<u64>();
         let base = metadata::text(&object, "generateName").to_owned();
         if sent_name.is_empty() && !base.is_empty() {
             self.generate_name(resource, &mut object, &base)?;
@@ -156,6 +156,12 @@ impl Cluster {
             warnings.extend(typed::warnings(kind.name, &object, None));
         }
         self.check_limits(resource, Part::Main, true, &object)?;
+        // As in Kubernetes, a text that is not a number is ignored.
+        if !options.dry_run && sent_version.is_ok_and(|version| version != 0) {
+            return Err(Status::untyped(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
         if let Some(existing) = self.store.get(&resource.table, &key) {
             let about = resource.about(&key.name);
             return Err(Status::already_exists(&about, existing.is_terminating()));

@@ -14,6 +14,12 @@ use crate::wire::{UnknownFields, WriteOptions, yaml};
 /// How the error about unknown and duplicate fields begins.
 const STRICT: &str = "strict decoding error: ";
 
+/// How the error about a custom resource without its type begins.
+const MISSING: &str = "Object '";
+
+/// The place of the types in the code of Kubernetes, which ends the error about a kind without one.
+pub(super) const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
+
 /// An object in the form in which it is stored.
 #[derive(Debug)]
 pub(crate) struct Decoded {
@@ -182,10 +188,33 @@ fn decode_typed(
     Ok(unknown)
 }
 
-fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
+pub(super) fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
+    if !(body.is_object() || body.is_null()) {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): not a JSON object",
+            resource.info.kind
+        )));
+    }
+    for field in ["apiVersion", "kind"] {
+        let value = body.get(field).unwrap_or(&Value::Null);
+        if !(value.is_null() || value.is_string()) {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get \
+                 version/kind; json parse error: the field {field:?} is not a string",
+                resource.info.kind
+            )));
+        }
+    }
     let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let expected = resource.api_version();
+    if api_version.matches('/').count() > 1 {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
+             unexpected GroupVersion string: {api_version}",
+            resource.info.kind
+        )));
+    }
     if resource.info.custom && (kind.is_empty() || api_version.is_empty()) {
         let missing = if kind.is_empty() {
             "Kind"
@@ -194,7 +223,7 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
         };
         // The error does not quote the body, which can contain secrets.
         return Err(Status::bad_request(format!(
-            "Object '{missing}' is missing"
+            "{MISSING}{missing}' is missing"
         )));
     }
     let strange_version = !api_version.is_empty() && api_version != expected;
@@ -214,22 +243,26 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
             &about,
             &[FieldError::invalid("kind", &kind.into(), detail)],
         ))
-    } else if strange_version {
-        Err(cannot_handle(
-            resource,
-            &format!(
-                "no kind {:?} is registered for version {api_version:?}",
-                if kind.is_empty() {
-                    &resource.info.kind
-                } else {
-                    kind
-                }
-            ),
-        ))
-    } else if strange_kind {
+    } else if strange_version || strange_kind {
+        let or = |sent, expected| if sent == "" { expected } else { sent };
+        let expected_kind = resource.info.kind.as_str();
+        let (kind, api_version) = (or(kind, expected_kind), or(api_version, expected));
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        // These kinds are in every version, and have no row in the table of types.
+        let is_common = ["DeleteOptions", "List", "Status"].contains(&kind);
+        let why = if is_common || typed::kind(api_version, kind).is_some() {
+            let package = match resource.info.group.split('.').next().unwrap_or_default() {
+                "" | "events" => "core",
+                package => package,
+            };
+            format!(
+                "converting ({version}.{kind}) to ({package}.{expected_kind}): unknown conversion"
+            )
+        } else {
+            format!("no kind {kind:?} is registered for version {api_version:?} {SCHEME}")
+        };
         Err(Status::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}",
-            resource.info.version, resource.info.kind
+            "{kind} in version {version:?} cannot be handled as a {expected_kind}: {why}"
         )))
     } else {
         Ok(())
@@ -262,8 +295,18 @@ pub(super) fn type_error<'a>(resource: &Resource, status: &'a Status) -> Option<
 
 /// The reason why a body cannot be decoded. `None` if `status` is another error.
 pub(super) fn unhandled<'a>(resource: &Resource, status: &'a Status) -> Option<&'a str> {
-    let nothing = cannot_handle(resource, "");
-    status.message().strip_prefix(nothing.message())
+    let kind = &resource.info.kind;
+    let unrecognized = format!("the object provided is unrecognized (must be of type {kind}): ");
+    if let Some(why) = status.message().strip_prefix(&unrecognized) {
+        return (!resource.info.custom).then_some(why);
+    }
+    if status.message().starts_with(MISSING) {
+        return Some(status.message());
+    }
+    // The error begins with the kind and the version of the body.
+    let ends = format!(" cannot be handled as a {kind}: ");
+    let (start, why) = status.message().split_once(&ends)?;
+    start.contains(" in version ").then_some(why)
 }
 
 fn cannot_handle(resource: &Resource, error: &str) -> Status {

@@ -28,7 +28,8 @@ pub(crate) struct Page {
 }
 
 /// The content of a continue token: where a list continues.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
 struct Continue {
     v: String,
     /// -1 for the newest state.
@@ -57,6 +58,15 @@ impl Cluster {
         options: &ListOptions,
     ) -> Result<Page, Status> {
         let selector = selector(resource, options)?;
+        if !options.continue_token.is_empty() {
+            let token = Continue::decode(&options.continue_token)?;
+            if !matches!(options.resource_version.as_str(), "" | "0") {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            return self.list_on(resource, namespace, &selector, options, token);
+        }
         let wanted = read_version(&options.resource_version)?;
         let limit = if selector.fields.name().is_some() {
             // A list of one object has one page.
@@ -65,14 +75,6 @@ impl Cluster {
             options.limit
         };
         let current = self.store.revision();
-        if !options.continue_token.is_empty() {
-            if wanted.is_some_and(|wanted| wanted != 0) {
-                return Err(Status::bad_request(
-                    "specifying resource version is not allowed when using continue",
-                ));
-            }
-            return self.list_on(resource, namespace, &selector, options);
-        }
         match (wanted, options.version_match) {
             (Some(wanted), _) if wanted > current => {
                 Err(Status::too_large_resource_version(wanted, current))
@@ -96,8 +98,9 @@ impl Cluster {
         namespace: Option<&str>,
         selector: &Selector,
         options: &ListOptions,
+        token: Continue,
     ) -> Result<Page, Status> {
-        let token = Continue::decode(&options.continue_token)?;
+        let after = token.last_key(namespace)?;
         let current = self.store.revision();
         let revision = match token.rv {
             rv if rv < 0 => current,
@@ -110,7 +113,6 @@ impl Cluster {
             let fresh = Continue { rv: -1, ..token };
             return Err(Status::continue_expired(fresh.encode()));
         }
-        let after = token.last_key()?;
         self.page(
             resource,
             namespace,
@@ -199,22 +201,51 @@ impl Continue {
                  byte {at}"
             ))
         })?;
-        let decoded: Option<Self> = serde_json::from_slice(&bytes).ok();
-        match decoded {
-            Some(decoded) if decoded.v == TOKEN_VERSION => Ok(decoded),
-            _ => Err(Status::bad_request(
-                "invalid continue token: the token is not one of ours",
-            )),
+        let invalid = |why: &str| {
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let decoded: Self = serde_json::from_slice(&bytes).map_err(|error| {
+            // The error does not name the position in the decoded text, which clients cannot read.
+            invalid(&error.to_string())
+        })?;
+        if decoded.v != TOKEN_VERSION {
+            let version = &decoded.v;
+            return Err(invalid(&format!(
+                "server does not recognize this encoded version {version}"
+            )));
         }
+        if decoded.rv == 0 {
+            return Err(invalid(&format!(
+                "incorrect encoded start resourceVersion (version {TOKEN_VERSION})"
+            )));
+        }
+        Ok(decoded)
     }
 
     /// The last key of the previous page.
-    fn last_key(&self) -> Result<Key, Status> {
-        let key = self
-            .start
-            .strip_suffix('\u{0}')
-            .and_then(|start| start.split_once('/'));
-        key.map(|(namespace, name)| Key::new(namespace, name))
-            .ok_or_else(|| Status::bad_request("invalid continue token: it has no start"))
+    fn last_key(&self, namespace: Option<&str>) -> Result<Key, Status> {
+        if self.start.is_empty() {
+            return Err(Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: encoded start key empty \
+                 (version {TOKEN_VERSION})"
+            )));
+        }
+        // As in Kubernetes, the key of a token is a clean path.
+        let is_clean = |part: &str| !matches!(part, "" | "." | "..");
+        let start = self.start.trim_start_matches('/');
+        if start.is_empty() || !start.split('/').all(is_clean) {
+            return Err(Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {}",
+                self.start
+            )));
+        }
+        let start = self.start.strip_suffix('\u{0}').unwrap_or(&self.start);
+        // The tokens of this server have both parts.
+        let (namespace, name) = start
+            .split_once('/')
+            .unwrap_or((namespace.unwrap_or_default(), start));
+        Ok(Key::new(namespace, name))
     }
 }

@@ -57,11 +57,6 @@ pub(super) fn track(
     if resource.info.custom && list == Some(&Value::Array(Vec::new())) {
         metadata::of(object).remove("managedFields");
     }
-    // Measured on kube-apiserver v1.36.3: these are not tracked before the first apply.
-    if &*resource.table == SIGNING_REQUESTS && live.is_null() {
-        set_entries(object, None);
-        return;
-    }
     let write = write(resource, part, options, now);
     let empty = Value::Object(Map::new());
     let live = if live.is_null() { &empty } else { live };

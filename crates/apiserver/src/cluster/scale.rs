@@ -59,6 +59,7 @@ impl Cluster {
     ) -> Result<Written, Status> {
         let scale = registry::scale();
         if let ScaleChange::Update(body) = &change {
+            decode::check_type(scale, body)?;
             check_name(key, body)?;
         }
         let old = self.current(resource, key)?;

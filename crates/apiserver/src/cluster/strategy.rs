@@ -197,9 +197,22 @@ pub(super) fn prepare_update(
             let has_changed = template(before) != template(object);
             set_template_generation(object, generation + i64::from(has_changed));
         }
+        ("daemonsets.apps", Part::Status) => {
+            // The annotation is a part of the spec, which a write to the status keeps.
+            set_template_generation(object, template_generation(before));
+        }
         ("pods", Part::Main) => {
             if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                 pod::tolerate_failing_nodes(spec);
+                // A client that sends the pod as it was created does not know its priority.
+                for field in ["priority", "preemptionPolicy"] {
+                    let old = before["spec"].get(field).filter(|old| !old.is_null());
+                    if let Some(old) = old
+                        && spec.get(field).is_none_or(Value::is_null)
+                    {
+                        spec.insert(field.to_owned(), old.clone());
+                    }
+                }
             }
         }
         ("pods", Part::Status) => {

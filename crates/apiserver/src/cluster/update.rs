@@ -101,6 +101,10 @@ impl Cluster {
             Err(status) => return Err(status.with_warnings(decoded.warnings)),
         };
         let about = resource.about(&key.name);
+        let uid = metadata::text(&decoded.object, "uid");
+        if !uid.is_empty() && uid != old.uid() {
+            return Err(wrong_uid(resource, key, options.dry_run, [uid, old.uid()]));
+        }
         match sent_version(&decoded.object)? {
             None | Some(0) if resource.rules.unconditional_update => {}
             None | Some(0) => {
@@ -110,10 +114,6 @@ impl Cluster {
                 return Err(Status::modified(&about));
             }
             Some(_) => {}
-        }
-        let uid = metadata::text(&decoded.object, "uid");
-        if !uid.is_empty() && uid != old.uid() {
-            return Err(wrong_uid(resource, key, options.dry_run, [uid, old.uid()]));
         }
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
         decoded.warnings.extend(duplicates);
@@ -358,7 +358,14 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
                     copy(&object, &mut whole, "status");
                     copy(&object, &mut whole, "metadata");
                 }
-                Part::Status => copy(&object, &mut whole, "status"),
+                Part::Status => {
+                    copy(&object, &mut whole, "status");
+                    // It is checked although the other metadata is ignored.
+                    let uid = metadata::text(&object, "uid");
+                    if !uid.is_empty() {
+                        metadata::of(&mut whole).insert("uid".to_owned(), uid.into());
+                    }
+                }
                 Part::Resize => pods::copy_resources(&object, &mut whole["spec"]),
                 Part::Approval => {
                     copy(&object["status"], &mut whole["status"], "conditions");
@@ -497,7 +504,10 @@ fn check_kind(resource: &Resource, patch: &Patch, object: &mut Value) -> Result<
         let why = if typed::kind(api_version, kind).is_some() {
             format!("{kind} in version {api_version:?} cannot be handled as a {expected}")
         } else {
-            format!("no kind {kind:?} is registered for version {api_version:?}")
+            format!(
+                "no kind {kind:?} is registered for version {api_version:?} {}",
+                decode::SCHEME
+            )
         };
         return Err(Status::patch_invalid(&patch.shown(object), &why));
     }

@@ -38,6 +38,9 @@ pub(super) enum ApplyError {
     /// The path of an operation does not exist, or a test failed.
     #[error(transparent)]
     Operation(#[from] PatchError),
+    /// An operation would change the whole document, which Kubernetes does not support.
+    #[error("an operation of a JSON patch has no path")]
+    Root,
     /// The `copy` operations exceed the maximum size.
     #[error(
         "Unable to complete the copy, the accumulated size increase of copy is {size}, exceeding \
@@ -84,6 +87,16 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
             if deepest > MAX_DEPTH {
                 return Err(ApplyError::Depth);
             }
+        }
+        let whole = match operation {
+            PatchOperation::Add(add) => Some(&add.path),
+            PatchOperation::Remove(remove) => Some(&remove.path),
+            PatchOperation::Replace(replace) => Some(&replace.path),
+            _ => None,
+        };
+        if whole.is_some_and(|path| path.is_root()) {
+            // In contrast to RFC 6902, an operation cannot change the whole document.
+            return Err(ApplyError::Root);
         }
         match operation {
             PatchOperation::Replace(replace) if lacks(&changed, replace.path.as_str()) => {

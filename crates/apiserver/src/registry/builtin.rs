@@ -257,7 +257,13 @@ impl Builtin {
         }
         Rules {
             names,
-            finalizers: Finalizers::Qualified,
+            // The validation of these kinds has no list of standard finalizers.
+            finalizers: match (self.group, self.kind) {
+                (group, _) if group == rows::ADMISSION.0 => Finalizers::Any,
+                ("", "Event") => Finalizers::Any,
+                (_, "Lease" | "PodDisruptionBudget" | "RuntimeClass") => Finalizers::Any,
+                _ => Finalizers::Qualified,
+            },
             generation: if self.is(Trait::Generation) {
                 Generation::Spec
             } else if self.is(Trait::ContentGeneration) {

@@ -55,26 +55,16 @@ pub(super) fn read(
     body: &[u8],
     expected: &Expected<'_>,
 ) -> Result<Document, Status> {
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let essence = supported(content_type, expected)?;
     let unreadable = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error}",
             expected.kind
         ))
     };
-    match essence {
-        "" | "application/json" | "*/*" => {
-            let mut document = Document::from_json(body).map_err(|error| unreadable(&error))?;
-            if !document.duplicates.is_empty()
-                && let Some(kind) = expected.typed
-                && let Some(merged) = typed::merge_duplicates(kind, body)
-            {
-                document.value = merged;
-            }
-            Ok(document)
-        }
+    match essence.as_str() {
         "application/yaml" => yaml::from_slice(body).map_err(|error| unreadable(&error)),
-        windlass_protobuf::MEDIA_TYPE if expected.has_protobuf => {
+        windlass_protobuf::MEDIA_TYPE => {
             if body.is_empty() {
                 return Err(unreadable(&"empty data (<empty>)"));
             }
@@ -101,6 +91,30 @@ pub(super) fn read(
                 duplicates: Vec::new(),
             })
         }
+        _ => {
+            let mut document = Document::from_json(body).map_err(|error| unreadable(&error))?;
+            if !document.duplicates.is_empty()
+                && let Some(kind) = expected.typed
+                && let Some(merged) = typed::merge_duplicates(kind, body)
+            {
+                document.value = merged;
+            }
+            Ok(document)
+        }
+    }
+}
+
+/// Returns the media type of a body, without its parameters.
+///
+/// # Errors
+///
+/// 415 if it is not supported.
+pub(super) fn supported(content_type: &str, expected: &Expected<'_>) -> Result<String, Status> {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    match essence.as_str() {
+        "" | "application/json" | "application/yaml" => Ok(essence),
+        windlass_protobuf::MEDIA_TYPE if expected.has_protobuf => Ok(essence),
         // The real server names protobuf for custom resources too, but cannot decode it.
         other => Err(Status::unsupported_media_type(
             if expected.has_protobuf || other != windlass_protobuf::MEDIA_TYPE {
@@ -123,22 +137,55 @@ pub(super) fn read(
 /// 415 if the media type is not supported, 400 if the body is malformed, if it is another kind, or
 /// if an option has the wrong type.
 pub(super) fn delete_options(content_type: &str, body: &[u8]) -> Result<Value, Status> {
-    let mut options = read(content_type, body, &Expected::DELETE_OPTIONS)?.value;
+    let essence = supported(content_type, &Expected::DELETE_OPTIONS)?;
+    let malformed = |error: &dyn std::fmt::Display| {
+        Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: {error}"
+        ))
+    };
+    let mut options = match essence.as_str() {
+        windlass_protobuf::MEDIA_TYPE => read(content_type, body, &Expected::DELETE_OPTIONS)?.value,
+        "application/yaml" => {
+            let document = yaml::from_slice(body);
+            document.map_err(|error| malformed(&error))?.value
+        }
+        _ => {
+            let document = Document::from_json(body);
+            document.map_err(|error| malformed(&error))?.value
+        }
+    };
     if !(options.is_object() || options.is_null()) {
-        return Err(Status::bad_request(
-            "couldn't get version/kind; json parse error: not a JSON object",
-        ));
+        return Err(malformed(&"not a JSON object"));
+    }
+    for field in ["apiVersion", "kind"] {
+        let value = &options[field];
+        if !(value.is_null() || value.is_string()) {
+            return Err(malformed(&format!("the field {field:?} is not a string")));
+        }
     }
     let text = |field: &str| options[field].as_str().unwrap_or_default();
     let kind = text("kind");
+    let version = text("apiVersion");
+    if version.matches('/').count() > 1 {
+        return Err(Status::bad_request(format!(
+            "unexpected GroupVersion string: {version}"
+        )));
+    }
     if !(kind.is_empty() || kind == "DeleteOptions") {
         let api_version = match text("apiVersion") {
             "" => "meta.k8s.io/v1",
             version => version,
         };
-        return Err(Status::bad_request(format!(
-            "no kind {kind:?} is registered for version {api_version:?}"
-        )));
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let is_common = ["List", "Status"].contains(&kind);
+        return Err(Status::bad_request(if is_common {
+            format!("converting ({version}.{kind}) to (v1.DeleteOptions): unknown conversion")
+        } else {
+            format!(
+                "no kind {kind:?} is registered for version {api_version:?} in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            )
+        }));
     }
     if let Some(kind) = typed::named("meta.v1.DeleteOptions") {
         typed::decode(kind, &mut options).map_err(Status::bad_request)?;

@@ -108,8 +108,35 @@ fn impersonated(headers: &HeaderMap) -> Result<Option<User>, Status> {
         is_named = true;
     }
     if is_named && user.name.is_empty() {
-        let message = "the request impersonates a uid, groups or extra fields without a user name";
-        return Err(Status::bad_request(message));
+        return Err(Status::bad_request(format!(
+            "requested {} without impersonating a user name",
+            go_user(&user)
+        )));
     }
     Ok(is_named.then_some(user))
+}
+
+/// Formats a user as Go does with `%#v`.
+fn go_user(user: &User) -> String {
+    let list = |texts: &[String]| {
+        let texts: Vec<_> = texts.iter().map(|text| format!("{text:?}")).collect();
+        format!("[]string{{{}}}", texts.join(", "))
+    };
+    let groups = match user.groups.as_slice() {
+        [] => "[]string(nil)".to_owned(),
+        groups => list(groups),
+    };
+    let extra: Vec<_> = user
+        .extra
+        .iter()
+        .map(|(key, values)| format!("{key:?}:{}", list(values)))
+        .collect();
+    let extra = match extra.as_slice() {
+        [] => "map[string][]string(nil)".to_owned(),
+        extra => format!("map[string][]string{{{}}}", extra.join(", ")),
+    };
+    format!(
+        "&user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:{groups}, Extra:{extra}}}",
+        user.uid
+    )
 }

@@ -10,7 +10,7 @@ use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
 use crate::cluster::{
-    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, expires,
+    Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, decode_new, expires, selector,
 };
 use crate::encode;
 use crate::patch::Patch;
@@ -18,7 +18,8 @@ use crate::registry::{self, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{
-    DeleteOptions, Format, ListOptions, Query, ResourcePath, WriteKind, WriteOptions, read_version,
+    DeleteOptions, Format, ListOptions, Query, ResourcePath, WriteKind, WriteOptions,
+    check_include_object, read_version,
 };
 
 /// A request to a resource that is served.
@@ -53,6 +54,9 @@ pub(super) async fn respond(
     if !is_there(&resource, &path) {
         return match path.name.as_deref().filter(|_| path.subresource.is_some()) {
             _ if !resource.info.custom => Ok(reply::no_such_resource()),
+            Some(_) if resource.info.namespaced != path.namespace.is_some() => {
+                Ok(reply::not_found())
+            }
             Some(name) => Err(Status::not_found(&resource.about(name))),
             None => Ok(reply::not_found()),
         };
@@ -80,7 +84,11 @@ pub(super) async fn respond(
         Ok(response) => response,
         Err(status) => reply::refusal(&status),
     };
-    reply::warn_first(&mut response, deprecation.as_slice());
+    // The router of Kubernetes rejects the format of a patch, before the handler that warns.
+    let is_routed = verb != Verb::Patch || response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    if is_routed {
+        reply::warn_first(&mut response, deprecation.as_slice());
+    }
     Ok(response)
 }
 
@@ -107,9 +115,20 @@ fn no_such_verb(
     let is_custom = custom.is_some();
     let is_write = [Method::PUT, Method::PATCH].contains(&call.parts.method);
     if is_custom && is_write && path.name.is_none() {
+        if call.parts.method == Method::PATCH {
+            Patch::check_media_type(content_type(call), true)?;
+        }
         return Err(Status::bad_request("name must be provided"));
     }
     Ok(reply::no_such_method())
+}
+
+/// Returns the media type of the body; empty if the request has none.
+fn content_type(call: &Call) -> &str {
+    let header = call.parts.headers.get(CONTENT_TYPE);
+    header
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 /// Returns whether the URL matches the scope and the subresources of the resource.
@@ -118,6 +137,8 @@ fn is_there(resource: &Resource, path: &ResourcePath) -> bool {
         (Some(_), _) => resource.info.namespaced,
         // A request for one object of a namespaced resource needs a namespace.
         (None, Some(_)) => !resource.info.namespaced,
+        // Reviews in a namespace cannot be listed, so they have no path without one.
+        (None, None) if !resource.info.is_stored() => !resource.info.namespaced,
         (None, None) => true,
     };
     let is_named = path.name.is_some();
@@ -148,8 +169,9 @@ impl ResourceRequest<'_> {
             Verb::List => self.list().await,
             Verb::Watch => {
                 let typed = encode::has_protobuf(&self.resource);
-                let format = self.call.accept.watch_format(&self.query, typed)?;
+                let format = self.call.accept.format(&self.query, false, typed)?;
                 let options = ListOptions::parse(&self.query)?;
+                check_include_object(format, &self.query)?;
                 let ResourceRequest {
                     service,
                     resource,
@@ -185,8 +207,10 @@ impl ResourceRequest<'_> {
 
     async fn get(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
+        self.check_export()?;
         self.wait_for(read_version(self.query.get("resourceVersion"))?)
             .await?;
+        self.check_name()?;
         let key = self.key();
         let object = self
             .service
@@ -198,8 +222,11 @@ impl ResourceRequest<'_> {
     async fn list(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(true)?;
         let options = ListOptions::parse(&self.query)?;
-        self.wait_for(read_version(&options.resource_version)?)
-            .await?;
+        selector(&self.resource, &options)?;
+        if options.continue_token.is_empty() {
+            self.wait_for(read_version(&options.resource_version)?)
+                .await?;
+        }
         let namespace = self.path.namespace.as_deref();
         let page = self
             .service
@@ -223,6 +250,7 @@ impl ResourceRequest<'_> {
 
     fn create(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
+        body::supported(self.content_type(), &Expected::object_of(&self.resource))?;
         let mut options = self.write_options(WriteKind::Create)?;
         let body = self.body(&mut options)?;
         let namespace = self.path.namespace.as_deref();
@@ -310,15 +338,13 @@ impl ResourceRequest<'_> {
     }
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
+        let custom = self.resource.info.custom;
+        Patch::check_media_type(self.content_type(), custom)?;
         let format = self.format(false)?;
-        let (patch, duplicates) = Patch::parse(
-            self.content_type(),
-            &self.call.body,
-            self.resource.info.custom,
-        )?;
+        let (patch, options) = self.parse_patch(custom)?;
+        self.check_name()?;
         let (key, part) = (self.key(), self.part());
         if let Patch::Apply(config) = patch {
-            let options = self.apply_options(duplicates)?;
             let written = self.upsert(
                 config,
                 &options,
@@ -328,8 +354,6 @@ impl ResourceRequest<'_> {
             )?;
             return self.upserted(&written, format);
         }
-        let mut options = self.write_options(WriteKind::Patch)?;
-        options.duplicates = duplicates;
         let written = self.write(|cluster, resource, now| {
             cluster.patch(resource, &key, part, &patch, &options, now)
         })?;
@@ -339,6 +363,9 @@ impl ResourceRequest<'_> {
     /// Reads or changes the scale of an object.
     fn scale(&self, verb: Verb) -> Result<Response<ResponseBody>, Status> {
         let scale = registry::scale();
+        if verb == Verb::Patch {
+            Patch::check_media_type(self.content_type(), self.resource.info.custom)?;
+        }
         let typed = encode::has_protobuf(scale);
         let format = self.call.accept.format(&self.query, false, typed)?;
         let (key, shared) = (self.key(), &self.service.shared);
@@ -355,18 +382,13 @@ impl ResourceRequest<'_> {
                 (written.object, written.warnings)
             }
             Verb::Patch => {
-                let parsed = Patch::parse(self.content_type(), &self.call.body, false)?;
-                let (change, options) = match parsed {
-                    (Patch::Apply(config), duplicates) => {
-                        let options = self.apply_options(duplicates)?;
+                let (patch, options) = self.parse_patch(false)?;
+                let change = match patch {
+                    Patch::Apply(config) => {
                         options.check_duplicates()?;
-                        (ScaleChange::Apply(config), options)
+                        ScaleChange::Apply(config)
                     }
-                    (patch, duplicates) => {
-                        let mut options = self.write_options(WriteKind::Patch)?;
-                        options.duplicates = duplicates;
-                        (ScaleChange::Patch(patch), options)
-                    }
+                    patch => ScaleChange::Patch(patch),
                 };
                 let written = self.write(|cluster, resource, now| {
                     cluster.change_scale(resource, &key, change, &options, now)
@@ -374,10 +396,12 @@ impl ResourceRequest<'_> {
                 (written.object, written.warnings)
             }
             _ => {
+                self.check_export()?;
                 let object = shared.read(|cluster| cluster.scale(&self.resource, &key))?;
                 (Arc::new(object), Vec::new())
             }
         };
+        check_include_object(format, &self.query)?;
         let encoded = encode::object(scale, &object, format, shared.now())?;
         let mut response = reply::encoded(StatusCode::OK, encoded);
         reply::warn(&mut response, &warnings);
@@ -394,11 +418,25 @@ impl ResourceRequest<'_> {
         Ok(options)
     }
 
-    /// Parses the options of an apply. `duplicates` are the messages about duplicate fields.
-    fn apply_options(&self, duplicates: Vec<String>) -> Result<WriteOptions, Status> {
-        let mut options = self.write_options(WriteKind::Apply)?;
-        options.duplicates = duplicates;
-        Ok(options)
+    /// Parses the options and then the body of a patch.
+    fn parse_patch(&self, custom: bool) -> Result<(Patch, WriteOptions), Status> {
+        let content_type = self.content_type();
+        let is_apply = Patch::is_apply(content_type);
+        let kind = if is_apply {
+            WriteKind::Apply
+        } else {
+            WriteKind::Patch
+        };
+        let mut options = self.write_options(kind)?;
+        match Patch::parse(content_type, &self.call.body, custom) {
+            Ok((patch, duplicates)) => {
+                options.duplicates = duplicates;
+                Ok((patch, options))
+            }
+            // A missing object is reported first, except by an apply, which can create it.
+            Err(status) if !is_apply => Ok((Patch::Inapplicable(status), options)),
+            Err(status) => Err(status),
+        }
     }
 
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {
@@ -406,6 +444,8 @@ impl ResourceRequest<'_> {
         let options = self.delete_options()?;
         let key = self.key();
         let warnings = self.deletion_warnings(&options);
+        self.check_name()
+            .map_err(|status| status.with_warnings(warnings.clone()))?;
         let deleted = self
             .write(|cluster, resource, now| cluster.delete(resource, &key, &options, now))
             .map_err(|status| status.with_warnings(warnings.clone()))?;
@@ -438,8 +478,9 @@ impl ResourceRequest<'_> {
 
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(true)?;
-        let options = self.delete_options()?;
         let list = ListOptions::parse(&self.query)?;
+        selector(&self.resource, &list)?;
+        let options = self.delete_options()?;
         let namespace = self.path.namespace.as_deref();
         let warnings = self.deletion_warnings(&options);
         let page = self
@@ -469,12 +510,14 @@ impl ResourceRequest<'_> {
         object: &Stored,
         format: Format,
     ) -> Result<Response<ResponseBody>, Status> {
+        check_include_object(format, &self.query)?;
         let now = self.service.shared.now();
         let encoded = encode::object(&self.resource, object, format, now)?;
         Ok(reply::encoded(code, encoded))
     }
 
     fn page(&self, page: &Page, format: Format) -> Result<Response<ResponseBody>, Status> {
+        check_include_object(format, &self.query)?;
         let now = self.service.shared.now();
         let encoded = encode::list(&self.resource, page, format, now)?;
         Ok(reply::encoded(StatusCode::OK, encoded))
@@ -491,6 +534,30 @@ impl ResourceRequest<'_> {
         Key::new(namespace, self.path.name.as_deref().unwrap_or_default())
     }
 
+    /// Rejects an option of older servers.
+    fn check_export(&self) -> Result<(), Status> {
+        if self.query.flag("export") == Some(true) {
+            return Err(Status::bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Rejects a name in the URL that no object can have.
+    fn check_name(&self) -> Result<(), Status> {
+        let name = self.path.name.as_deref().unwrap_or_default();
+        let why = match name {
+            "." => "may not be '.'",
+            ".." => "may not be '..'",
+            name if name.contains('%') => "may not contain '%'",
+            _ => return Ok(()),
+        };
+        Err(Status::bad_request(format!(
+            "Name parameter invalid: {name:?}: {why}"
+        )))
+    }
+
     fn part(&self) -> Part {
         match self.path.subresource.as_deref() {
             Some("status") => Part::Status,
@@ -503,10 +570,7 @@ impl ResourceRequest<'_> {
     }
 
     pub(super) fn content_type(&self) -> &str {
-        let header = self.call.parts.headers.get(CONTENT_TYPE);
-        header
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        content_type(self.call)
     }
 
     /// Decodes the body of a create or update, and adds its duplicate fields to `options`.

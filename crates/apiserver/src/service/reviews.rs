@@ -4,6 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::ResponseBody;
+use super::body::{self, Expected};
 use super::resources::ResourceRequest;
 use crate::authorize::Attributes;
 use crate::encode;
@@ -19,7 +20,8 @@ use super::reply;
 impl ResourceRequest<'_> {
     /// Executes a review.
     pub(super) fn review(&self) -> Result<Response<ResponseBody>, Status> {
-        let format = self.format(false)?;
+        let format = self.format(false)?.without_table()?;
+        body::supported(self.content_type(), &Expected::object_of(&self.resource))?;
         let mut options = self.write_options(WriteKind::Create)?;
         let body = self.body(&mut options)?;
         let namespace = self.path.namespace.as_deref();

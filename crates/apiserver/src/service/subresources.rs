@@ -24,8 +24,10 @@ impl ResourceRequest<'_> {
         };
         let typed = encode::has_protobuf(sent);
         let format = self.call.accept.format(&self.query, false, typed)?;
-        let mut options = self.write_options(WriteKind::Create)?;
+        let format = format.without_table()?;
         let expected = Expected::object_of(sent);
+        body::supported(self.content_type(), &expected)?;
+        let mut options = self.write_options(WriteKind::Create)?;
         let body = body::read(self.content_type(), &self.call.body, &expected)?;
         options.duplicates = body.duplicates;
         let mut body = body.value;

@@ -15,7 +15,7 @@ use crate::registry::Resource;
 use crate::status::{FieldError, Status};
 use crate::store::{Expired, Key};
 use crate::watch::{self, Subscription};
-use crate::wire::{Format, ListOptions, resource_version};
+use crate::wire::{Encoding, Format, ListOptions, resource_version};
 
 /// The minimum duration of a watch without a timeout in the request. The maximum is twice that.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -72,6 +72,9 @@ pub(super) async fn respond(
     }
     let selector = selector(&resource, options)?;
     let start = Start::of(options, has_watch_list)?;
+    if format.encoding == Encoding::Yaml {
+        return Err(Status::not_acceptable());
+    }
     if options.timeout == Some(Duration::ZERO) {
         return Ok(reply::stream(format.encoding, stream::empty()));
     }

@@ -62,7 +62,8 @@ impl Accept {
                     .map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned()))
                     .collect();
                 Some(MediaRange {
-                    essence: essence.to_ascii_lowercase(),
+                    // As in Kubernetes, uppercase letters make another media type.
+                    essence: essence.to_owned(),
                     parameters,
                 })
             })
@@ -88,9 +89,6 @@ impl Accept {
             let Some(presentation) = range.presentation(query, list) else {
                 continue;
             };
-            if matches!(presentation, Presentation::Table(..)) {
-                check_include_object(query)?;
-            }
             let text = if range.is_json() {
                 Some(Encoding::Json)
             } else {
@@ -119,20 +117,6 @@ impl Accept {
             }
         }
         Err(Status::not_acceptable())
-    }
-
-    /// Selects the format of the events of a watch, like [`format`](Self::format) but without YAML.
-    ///
-    /// # Errors
-    ///
-    /// 406 if the server supports none of the accepted media types, or if the client prefers YAML,
-    /// as in kube-apiserver.
-    pub(crate) fn watch_format(&self, query: &Query, typed: bool) -> Result<Format, Status> {
-        let format = self.format(query, false, typed)?;
-        if format.encoding == Encoding::Yaml {
-            return Err(Status::not_acceptable());
-        }
-        Ok(format)
     }
 
     /// Selects the encoding of a `Status`.
@@ -169,6 +153,18 @@ impl Format {
         presentation: Presentation::Object,
         encoding: Encoding::Json,
     };
+
+    /// Returns this format for a response that has no table.
+    ///
+    /// # Errors
+    ///
+    /// 406 for a table.
+    pub(crate) fn without_table(self) -> Result<Self, Status> {
+        match self.presentation {
+            Presentation::Table(..) => Err(Status::not_acceptable()),
+            Presentation::Object | Presentation::Metadata(_) => Ok(self),
+        }
+    }
 }
 
 // === impl MediaRange ===
@@ -227,7 +223,15 @@ impl MediaRange {
     }
 }
 
-fn check_include_object(query: &Query) -> Result<(), Status> {
+/// Checks the option `includeObject` of a table. Kubernetes does so after it has executed the request.
+///
+/// # Errors
+///
+/// 400 for an unknown value.
+pub(crate) fn check_include_object(format: Format, query: &Query) -> Result<(), Status> {
+    if !matches!(format.presentation, Presentation::Table(..)) {
+        return Ok(());
+    }
     match query.get("includeObject") {
         "" | "Metadata" | "Object" | "None" => Ok(()),
         other => Err(Status::bad_request(format!(

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Query;
 use crate::metadata::{self, MAX_MANAGER};
+use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{FieldError, Status};
 
 #[cfg(test)]
@@ -123,12 +124,18 @@ impl ListOptions {
     pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
         let integer = |key: &str| query.integer(key).map_err(Status::bad_request);
         // A negative limit has no effect, like zero. A negative timeout ends a watch at once.
-        let limit = integer("limit")?.and_then(|limit| usize::try_from(limit).ok());
-        let limit = limit.unwrap_or_default();
+        // They are decoded in the order of the fields in Go.
         let timeout = integer("timeoutSeconds")?.filter(|seconds| *seconds != 0);
         let timeout = timeout.map(|seconds| {
             Duration::from_secs(u64::try_from(seconds).unwrap_or_default()).min(MAX_TIMEOUT)
         });
+        let limit = integer("limit")?.and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.unwrap_or_default();
+        // The syntax of selectors is checked before the other options.
+        LabelSelector::parse(query.get("labelSelector"))
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        FieldSelector::check(query.get("fieldSelector"))
+            .map_err(|error| Status::bad_request(error.to_string()))?;
         let watch = query.flag("watch").unwrap_or(false);
         let resource_version = query.get("resourceVersion").to_owned();
         let send_initial_events = query.flag("sendInitialEvents");
@@ -353,7 +360,8 @@ impl DeleteOptions {
                     &policy.into(),
                     "orphanDependents and deletionPropagation cannot be both set",
                 ));
-            } else if !known.contains(&policy) {
+            }
+            if !known.contains(&policy) {
                 errors.push(FieldError::not_supported(
                     "propagationPolicy",
                     &policy.into(),
@@ -422,9 +430,15 @@ pub(crate) fn read_version(text: &str) -> Result<Option<u64>, Status> {
 pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, String> {
     match text {
         "" => Ok(None),
-        text => text
-            .parse()
-            .map(Some)
-            .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: invalid syntax")),
+        text => {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            let version = digits.then(|| text.parse().ok());
+            let why = match version {
+                Some(Some(version)) => return Ok(Some(version)),
+                Some(None) => "value out of range",
+                None => "invalid syntax",
+            };
+            Err(format!("strconv.ParseUint: parsing {text:?}: {why}"))
+        }
     }
 }

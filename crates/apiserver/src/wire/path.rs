@@ -1,7 +1,5 @@
 //! Parses the path of a URL. *(pure)*
 
-use std::borrow::Cow;
-
 use percent_encoding::percent_decode_str;
 
 /// The document or resource that the path of a URL addresses.
@@ -72,18 +70,16 @@ impl Target {
     /// Parses the path of a URL.
     pub(crate) fn parse(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
-        // A path can end with a slash, except those of health checks and OpenAPI documents.
-        let trimmed = path.strip_suffix('/').unwrap_or(path);
-        let segments: Option<Vec<Cow<'_, str>>> = trimmed
-            .split('/')
-            .map(|segment| percent_decode_str(segment).decode_utf8().ok())
-            .collect();
-        let Some(segments) = segments else {
+        // As in Kubernetes, an encoded slash separates segments too.
+        let Ok(path) = percent_decode_str(path).decode_utf8() else {
             return Self::unknown(None);
         };
-        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        // A path can end with slashes, except those of health checks and OpenAPI documents.
+        let trimmed = path.trim_end_matches('/');
+        let segments: Vec<&str> = trimmed.split('/').collect();
         let group = match segments.as_slice() {
-            ["api", _, ..] => Some(""),
+            // Kubernetes answers below the path of the version as below that of a group.
+            ["api" | "version", _, ..] => Some(""),
             ["apis", group, _, ..] if !group.is_empty() => Some(*group),
             _ => None,
         };
@@ -100,7 +96,7 @@ impl Target {
         }
         match segments.as_slice() {
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..]
-                if check.len() <= 1 && trimmed == path =>
+                if check.len() <= 1 && trimmed == &*path =>
             {
                 Self::Health {
                     endpoint: (*endpoint).to_owned(),

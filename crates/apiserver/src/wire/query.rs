@@ -63,7 +63,7 @@ impl Query {
         let value = self.find(key)?;
         Some(!matches!(
             value.to_ascii_lowercase().as_str(),
-            "false" | "0" | "f"
+            "false" | "0"
         ))
     }
 }
@@ -80,7 +80,8 @@ mod tests {
             ("watch=true", Some(true)),
             ("watch=1", Some(true)),
             ("watch=0", Some(false)),
-            ("watch=false", Some(false)),
+            ("watch=False", Some(false)),
+            ("watch=f", Some(true)),
         ] {
             assert_eq!(Query::parse(text).flag("watch"), set, "{text}");
         }

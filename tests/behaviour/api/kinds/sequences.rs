@@ -5,6 +5,8 @@
 use rand::{SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
 
+pub(super) use self::known::hide_objects;
+pub(super) use self::replay::masked_answer;
 use self::replay::{Sequence, replay};
 use self::shrinking::shortest;
 use self::steps::Generator;
@@ -77,7 +79,7 @@ fn schema() -> Value {
 }
 
 /// Defines the custom kind, with a status and a scale.
-async fn serve(raw: &Raw) {
+pub(super) async fn serve(raw: &Raw) {
     let widget = Widget::new(raw);
     let mut definition = widget.definition(&schema());
     let version = &mut definition["spec"]["versions"][0];
@@ -104,7 +106,7 @@ fn statuses(with_status: &Value, object: &Value) -> Vec<Value> {
 }
 
 /// A custom object that fits the [`schema`].
-fn custom(widget: &Widget<'_>) -> Value {
+pub(super) fn custom(widget: &Widget<'_>) -> Value {
     widget.object(
         "a",
         &json!({

@@ -8,7 +8,7 @@ use super::Trait::{
 use super::{Builtin, Trait};
 
 const CORE: (&str, &str) = ("", "v1");
-const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
+pub(super) const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
 const API_REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
@@ -92,7 +92,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Event",
         "events",
         &["ev"],
-        &[CreateOnUpdate],
+        &[CreateOnUpdate, NamedAsSegment],
         EVENT_FIELDS,
     ),
     row(
@@ -285,7 +285,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "StatefulSet",
         "statefulsets",
         &["sts"],
-        &[Scale, Status, G, All],
+        &[Scale, Status, G, All, NamedAsLabel],
         &[],
     ),
     row(
@@ -366,7 +366,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CertificateSigningRequest",
         "certificatesigningrequests",
         &["csr"],
-        &[Cluster, Status],
+        &[Cluster, Status, NamedAsSegment],
         &[("spec.signerName", "")],
     ),
     row(
@@ -398,7 +398,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "FlowSchema",
         "flowschemas",
         &[],
-        &[Cluster, Status, G, Conditional, StatusAlone],
+        &[Cluster, Status, G, StatusAlone],
         &[],
     ),
     row(
@@ -406,7 +406,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "PriorityLevelConfiguration",
         "prioritylevelconfigurations",
         &[],
-        &[Cluster, Status, G, Conditional, StatusAlone],
+        &[Cluster, Status, G, StatusAlone],
         &[],
     ),
     row(
@@ -462,7 +462,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "PodDisruptionBudget",
         "poddisruptionbudgets",
         &["pdb"],
-        &[Status, G, Conditional],
+        &[Status, G, Conditional, NamedAsSegment],
         &[],
     ),
     row(
@@ -542,7 +542,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CSIDriver",
         "csidrivers",
         &[],
-        &[Cluster, ReturnsDeleted],
+        &[Cluster, Conditional, ReturnsDeleted],
         &[],
     ),
     row(
@@ -550,7 +550,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CSINode",
         "csinodes",
         &[],
-        &[Cluster, ReturnsDeleted],
+        &[Cluster, Conditional, ReturnsDeleted],
         &[],
     ),
     row(
@@ -558,7 +558,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CSIStorageCapacity",
         "csistoragecapacities",
         &[],
-        &[],
+        &[Conditional],
         &[],
     ),
     row(
@@ -566,7 +566,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "VolumeAttachment",
         "volumeattachments",
         &[],
-        &[Cluster, Status, ReturnsDeleted, StatusAlone],
+        &[Cluster, Status, Conditional, ReturnsDeleted, StatusAlone],
         &[],
     ),
     row(

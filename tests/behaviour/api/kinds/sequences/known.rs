@@ -139,7 +139,7 @@ pub(super) fn rule(object: &Value, theirs: &Value, ours: &Value) -> Option<&'sta
 
 /// Takes the objects out of a message: their members stand in another order, and they have other
 /// uids and times.
-pub(super) fn hide_objects(status: &mut Value) {
+pub(in super::super) fn hide_objects(status: &mut Value) {
     let Some(Value::String(message)) = status.get_mut("message") else {
         return;
     };

@@ -408,7 +408,7 @@ fn sorted(mut answer: Value) -> Value {
 
 /// An answer without what differs between two servers or does not matter: a fault that is found
 /// twice is reported once, and an object in a message stands in another order.
-fn masked_answer(answer: &Answer) -> Value {
+pub(in super::super) fn masked_answer(answer: &Answer) -> Value {
     let mut answer = sorted(masked(answer));
     let causes = answer.pointer_mut("/body/details/causes");
     if let Some(causes) = causes.and_then(Value::as_array_mut) {

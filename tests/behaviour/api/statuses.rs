@@ -78,15 +78,15 @@ on_both_servers! {
         assert_eq!(metadata["generation"], created["metadata"]["generation"]);
         raw.put(&own, &written).await.refused(409, "Conflict");
 
-        let patch = json!({
+        let change = json!({
             "spec": { "minAvailable": 5 }, "metadata": { "annotations": null, "finalizers": null },
             "status": status(3),
         });
         for (number, kind) in ["merge", "strategic-merge"].into_iter().enumerate() {
-            let mut patch = patch.clone();
-            patch["status"]["observedGeneration"] = (number + 1).into();
-            let patched = raw.patch(&own, kind, &patch.to_string()).await.ok();
-            assert_eq!((&patched["status"], &patched["spec"]), (&patch["status"], &created["spec"]), "{kind}");
+            let mut change = change.clone();
+            change["status"]["observedGeneration"] = (number + 1).into();
+            let patched = raw.patch(&own, kind, &change.to_string()).await.ok();
+            assert_eq!((&patched["status"], &patched["spec"]), (&change["status"], &created["spec"]), "{kind}");
             let metadata = &patched["metadata"];
             assert_eq!((metadata.get("annotations"), metadata.get("finalizers")), (None, None), "{kind}");
         }

@@ -50,7 +50,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 69.
     async fn the_events_of_the_last_seconds_are_kept(cluster: Cluster) {
-        /// More than the 100 events for which the watch cache of the real server has room at first.
+        /// More than the 100 events that the watch cache of the real server can hold at first.
         const CHANGES: u64 = 250;
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;

@@ -509,6 +509,46 @@ on_both_servers! {
         }));
     }
 
+    /// docs/apiserver.md: row 86.
+    async fn atomic_parts_of_built_in_kinds_have_one_owner(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = format!("{}/s", raw.at("/api/v1", "services"));
+        let config = |spec: Value| json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" }, "spec": spec,
+        });
+        let port = |port: u64, protocol: &str, name: &str| json!({ "port": port, "protocol": protocol, "name": name });
+        let mine = config(json!({
+            "selector": { "a": "1" }, "externalIPs": ["192.0.2.1"],
+            "ports": [port(53, "TCP", "t"), port(53, "UDP", "u")],
+        }));
+        let first = raw.apply(&path, "me", &mine).await.ok();
+        assert_eq!(owners(&first), [
+            r#"me Apply -: {"f:spec":{"f:externalIPs":{},"f:ports":{"k:{\"port\":53,\"protocol\":\"TCP\"}":{".":{},"f:name":{},"f:port":{},"f:protocol":{}},"k:{\"port\":53,\"protocol\":\"UDP\"}":{".":{},"f:name":{},"f:port":{},"f:protocol":{}}},"f:selector":{}}}"#,
+        ]);
+        let yours = config(json!({ "selector": { "b": "2" }, "externalIPs": ["192.0.2.2"] }));
+        let answer = raw.apply(&path, "you", &yours).await;
+        assert_eq!(conflicts(&answer), ["conflict with me .spec.externalIPs", "conflict with me .spec.selector"]);
+        let forced = raw.apply(&format!("{path}?force=true"), "you", &yours).await.ok();
+        assert_eq!(forced["spec"]["selector"], json!({ "b": "2" }), "an atomic map is replaced");
+        assert_eq!(forced["spec"]["externalIPs"], json!(["192.0.2.2"]));
+
+        // Ports are identified by number and protocol.
+        let other = config(json!({ "ports": [port(53, "UDP", "u"), port(80, "TCP", "h")] }));
+        let merged = raw.apply(&path, "third", &other).await.ok();
+        let names: Vec<_> = merged["spec"]["ports"].as_array().expect("ports").iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["t", "u", "h"]);
+        let left = raw.apply(&path, "me", &config(json!({ "ports": [port(53, "TCP", "t")] }))).await.ok();
+        let names: Vec<_> = left["spec"]["ports"].as_array().expect("ports").iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["t", "u", "h"], "third still owns the second one");
+        let twice = config(json!({ "ports": [port(53, "TCP", "t"), port(53, "TCP", "u")] }));
+        let message = raw.apply(&path, "me", &twice).await.refused(500, "");
+        assert_eq!(
+            message,
+            "failed to create typed patch object (/s; /v1, Kind=Service): .spec.ports: duplicate entries \
+             for key [port=53,protocol=\"TCP\"]"
+        );
+    }
+
     /// docs/apiserver.md: rows 76, 83.
     async fn the_status_is_applied_separately(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -259,6 +259,35 @@ on_both_servers! {
         assert_eq!(message, "Request entity too large: limit is 3145728");
     }
 
+    /// docs/apiserver.md: row 12.
+    async fn the_limit_on_bodies_is_that_of_every_verb(cluster: Cluster) {
+        const LIMIT: usize = 3 << 20;
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let path = format!("{}/a", raw.maps());
+        // Spaces between the tokens count too.
+        let padded = |length: usize| format!("{{{}}}", " ".repeat(length - 2));
+        let kind = |patch: &str| format!("application/{patch}");
+        let requests = [
+            (Method::POST, raw.maps(), kind("json")),
+            (Method::PUT, path.clone(), kind("json")),
+            (Method::PATCH, path.clone(), kind("merge-patch+json")),
+            (Method::PATCH, path.clone(), kind("strategic-merge-patch+json")),
+            (Method::PATCH, path.clone(), kind("json-patch+json")),
+            (Method::PATCH, format!("{path}?fieldManager=me"), kind("apply-patch+yaml")),
+            (Method::DELETE, path.clone(), kind("json")),
+        ];
+        for (method, path, content_type) in requests {
+            let headers = [("content-type", content_type.as_str())];
+            let answer = raw.ask(method.clone(), &path, &headers, &padded(LIMIT + 1)).await;
+            let message = answer.refused(413, "RequestEntityTooLarge");
+            assert_eq!(message, "Request entity too large: limit is 3145728", "{method} {content_type}");
+        }
+        let headers = [("content-type", "application/merge-patch+json")];
+        let answer = raw.ask(Method::PATCH, &path, &headers, &padded(LIMIT)).await;
+        assert_eq!(answer.ok(), created, "a body of exactly this size is read");
+    }
+
     /// docs/apiserver.md: row 22.
     async fn a_body_may_be_yaml(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -165,6 +165,62 @@ on_both_servers! {
         }
     }
 
+    /// docs/apiserver.md: row 112.
+    async fn items_of_sets_and_maps_are_unique(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let set = |items: Value| json!({ "type": "array", "x-kubernetes-list-type": "set", "items": items });
+        let pair = json!({ "type": "object", "x-kubernetes-map-type": "atomic", "properties": {
+            "a": { "type": "string" }, "b": { "type": "integer" },
+        } });
+        let port = json!({ "type": "object", "required": ["port"], "properties": {
+            "port": { "type": "integer" },
+            "protocol": { "type": "string", "default": "TCP" },
+            "tags": set(json!({ "type": "string" })),
+        } });
+        let spec = json!({ "type": "object", "properties": {
+            "numbers": set(json!({ "type": "integer" })),
+            "flags": set(json!({ "type": "boolean" })),
+            "pairs": set(pair),
+            "lists": set(json!({ "type": "array", "x-kubernetes-list-type": "atomic", "items": { "type": "integer" } })),
+            "ports": {
+                "type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["port", "protocol"], "items": port,
+            },
+            "free": { "type": "array", "items": { "type": "integer" } },
+        } });
+        let widget = Widget::served(&raw, &spec).await;
+        let created = widget.create("w", &json!({ "free": [1, 1], "numbers": [1, 2] })).await;
+        assert_eq!(created["spec"]["free"], json!([1, 1]), "other lists may repeat items");
+        for (spec, expected) in [
+            (json!({ "numbers": [1, 2, 1, 1] }), "spec.numbers[2] Duplicate value: 1"),
+            (json!({ "flags": [true, false, true] }), "spec.flags[2] Duplicate value: true"),
+            (json!({ "pairs": [{ "a": "x", "b": 1 }, { "a": "x" }, { "b": 1, "a": "x" }] }), r#"spec.pairs[2] Duplicate value: {"a":"x","b":1}"#),
+            (json!({ "lists": [[1, 2], [2, 1], [1, 2]] }), "spec.lists[2] Duplicate value: [1,2]"),
+            (json!({ "ports": [{ "port": 1 }, { "port": 1, "protocol": "UDP" }, { "port": 1, "protocol": "TCP" }] }), r#"spec.ports[2] Duplicate value: {"port":1,"protocol":"TCP"}"#),
+            (json!({ "ports": [{ "port": 1, "tags": ["a", "a"] }] }), r#"spec.ports[0].tags[1] Duplicate value: "a""#),
+        ] {
+            let path = widget.one("w");
+            let mut object = raw.get(&path).await.ok();
+            object["spec"] = spec.clone();
+            let change = json!({ "spec": spec });
+            let answers = [
+                raw.post(&widget.all(), &widget.object("v", &spec)).await,
+                raw.put(&path, &object).await,
+                raw.merge(&path, &change).await,
+            ];
+            for answer in answers {
+                let causes = answer.body["details"]["causes"].as_array().into_iter().flatten();
+                let causes = causes.map(|cause| {
+                    assert_eq!(cause["reason"], "FieldValueDuplicate", "{spec}");
+                    let word = |field: &str| cause[field].as_str().unwrap_or_default();
+                    format!("{} {}", word("field"), word("message"))
+                });
+                assert_eq!(causes.collect::<Vec<_>>().join("; "), expected, "{spec}");
+                answer.refused(422, "Invalid");
+            }
+        }
+    }
+
     /// docs/apiserver.md: rows 3, 8, 108.
     async fn every_fault_is_a_cause_with_its_field(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

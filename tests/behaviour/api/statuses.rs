@@ -49,4 +49,55 @@ on_both_servers! {
             { "hostname": "a.b" },
         ]));
     }
+
+    /// docs/apiserver.md: row 76.
+    async fn the_status_of_a_built_in_kind_is_written_only_by_its_subresource(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let budgets = raw.at("/apis/policy/v1", "poddisruptionbudgets");
+        let (path, own) = (format!("{budgets}/a"), format!("{budgets}/a/status"));
+        let created = raw.post(&budgets, &json!({
+            "metadata": { "name": "a" },
+            "spec": { "minAvailable": 1 },
+            "status": { "currentHealthy": 7, "desiredHealthy": 7, "disruptionsAllowed": 7, "expectedPods": 7 },
+        })).await.ok();
+        assert_eq!(created["status"]["currentHealthy"], 0, "a create drops the status");
+
+        let status = |number: u64| json!({
+            "currentHealthy": number, "desiredHealthy": 1, "disruptionsAllowed": 0, "expectedPods": 1,
+        });
+        let mut written = created.clone();
+        written["status"] = status(2);
+        written["spec"]["minAvailable"] = 5.into();
+        written["metadata"]["annotations"] = json!({ "a": "b" });
+        written["metadata"]["finalizers"] = json!(["ex.io/a"]);
+        let ready = raw.put(&own, &written).await.ok();
+        assert_eq!((&ready["status"], &ready["spec"]), (&status(2), &created["spec"]));
+        let metadata = &ready["metadata"];
+        assert_eq!(metadata["annotations"], json!({ "a": "b" }), "unlike of a custom resource");
+        assert_eq!(metadata["finalizers"], json!(["ex.io/a"]));
+        assert_eq!(metadata["generation"], created["metadata"]["generation"]);
+        raw.put(&own, &written).await.refused(409, "Conflict");
+
+        let change = json!({
+            "spec": { "minAvailable": 5 }, "metadata": { "annotations": null, "finalizers": null },
+            "status": status(3),
+        });
+        for (number, kind) in ["merge", "strategic-merge"].into_iter().enumerate() {
+            let mut change = change.clone();
+            change["status"]["observedGeneration"] = (number + 1).into();
+            let patched = raw.patch(&own, kind, &change.to_string()).await.ok();
+            assert_eq!((&patched["status"], &patched["spec"]), (&change["status"], &created["spec"]), "{kind}");
+            let metadata = &patched["metadata"];
+            assert_eq!((metadata.get("annotations"), metadata.get("finalizers")), (None, None), "{kind}");
+        }
+
+        let mut current = raw.get(&path).await.ok();
+        let before = current["status"].clone();
+        current["status"] = status(4);
+        current["spec"]["minAvailable"] = 2.into();
+        let updated = raw.put(&path, &current).await.ok();
+        assert_eq!((&updated["status"], &updated["spec"]["minAvailable"]), (&before, &json!(2)));
+        let patched = raw.merge(&path, &json!({ "status": status(4) })).await.ok();
+        assert_eq!(patched, updated, "a patch of the status alone changes nothing");
+    }
 }

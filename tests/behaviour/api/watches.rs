@@ -48,6 +48,26 @@ on_both_servers! {
         assert_eq!(events.next_line().await, "end");
     }
 
+    /// docs/apiserver.md: row 69.
+    async fn the_events_of_the_last_seconds_are_kept(cluster: Cluster) {
+        /// More than the 100 events that the watch cache of the real server can hold at first.
+        const CHANGES: u64 = 250;
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        let path = format!("{}/a", raw.maps());
+        let from = version(&raw.post(&raw.maps(), &named("a")).await.ok());
+        let mut versions = Vec::new();
+        for change in 0..CHANGES {
+            let changed = raw.merge(&path, &json!({ "data": { "k": change.to_string() } })).await.ok();
+            versions.push(version(&changed));
+        }
+        let mut events = raw.watch(&format!("{}?watch=1&resourceVersion={from}", raw.maps())).await;
+        for expected in versions {
+            let event = events.event().await;
+            assert_eq!((&event["type"], version(&event["object"])), (&json!("MODIFIED"), expected));
+        }
+    }
+
     /// docs/apiserver.md: row 58.
     async fn a_watch_without_a_version_begins_with_the_current_objects(cluster: Cluster) {
         let _history = cluster.remember_history().await;

@@ -47,6 +47,48 @@ on_both_servers! {
         assert_eq!(raw.get(&path).await.ok()["spec"]["holderIdentity"], "b");
     }
 
+    /// docs/apiserver.md: rows 3, 7.
+    async fn a_conflict_names_the_object_and_its_resource(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
+        let group = widget.group.as_str();
+        for (all, resource, object) in [
+            (widget.all(), format!("widgets.{group}"), widget.object("a", &json!({}))),
+            (raw.maps(), "configmaps".to_owned(), named("a")),
+            (raw.at("/apis/apps/v1", "controllerrevisions"), "controllerrevisions.apps".to_owned(), json!({
+                "metadata": { "name": "a" }, "revision": 1, "data": { "a": 1 },
+            })),
+        ] {
+            let path = format!("{all}/a");
+            let mut stale = raw.post(&all, &object).await.ok();
+            let label = |value: &str| json!({ "metadata": { "labels": { "a": value } } });
+            let current = raw.merge(&path, &label("b")).await.ok();
+            stale["metadata"]["labels"] = json!({ "a": "c" });
+            let mut change = label("c");
+            change["metadata"]["resourceVersion"] = stale["metadata"]["resourceVersion"].clone();
+            let mut config = stale.clone();
+            config["metadata"].as_object_mut().expect("metadata").remove("managedFields");
+            let answers = [
+                raw.put(&path, &stale).await,
+                raw.merge(&path, &change).await,
+                raw.apply(&format!("{path}?force=true"), "me", &config).await,
+            ];
+            let kind = resource.split('.').next();
+            let mut details = json!({ "name": "a", "kind": kind });
+            if let Some((_, group)) = resource.split_once('.') {
+                details["group"] = group.into();
+            }
+            for answer in answers {
+                assert_eq!(answer.body["details"], details);
+                assert_eq!(answer.refused(409, "Conflict"), format!(
+                    "Operation cannot be fulfilled on {resource} \"a\": the object has been modified; \
+                     please apply your changes to the latest version and try again"
+                ));
+            }
+            assert_eq!(raw.get(&path).await.ok(), current);
+        }
+    }
+
     /// docs/apiserver.md: row 75.
     async fn a_missing_object_is_not_updated(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -311,6 +311,10 @@ fn summary(answer: &Answer, request: &Request, name: &str) -> Value {
         events.extend(lines);
         for event in &mut events {
             // A table of another object is empty then.
+            // Only the first event has columns, and it can be about another object.
+            if let Some(columns) = event.pointer_mut("/object/columnDefinitions") {
+                *columns = Value::Null;
+            }
             if let Some(rows) = event
                 .pointer_mut("/object/rows")
                 .and_then(Value::as_array_mut)

@@ -304,7 +304,7 @@ on_both_servers! {
         assert_eq!(raw.get(&one).await.ok(), created);
     }
 
-    /// docs/apiserver.md: rows 74, "Admission".
+    /// docs/apiserver.md: "Admission", row 74.
     async fn a_pod_can_be_updated_with_the_manifest_of_its_creation(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let mut pod = named("p");

@@ -18,9 +18,13 @@ use super::sequences::{custom, masked_answer, serve};
 use super::{KINDS, NAMED_BY_CONTENT, Pair};
 use crate::cluster::number;
 
-mod generator;
-mod known;
 mod target;
+
+mod bodies;
+mod generator;
+mod options;
+
+mod known;
 
 /// How many requests are sent without `WINDLASS_REQUESTS`.
 const COUNT: u64 = 400;
@@ -234,9 +238,9 @@ fn hide(value: &mut Value) {
                 let is_cells = name == "cells";
                 match value {
                     Value::Array(columns) if name == "columnDefinitions" => {
-                        columns
-                            .iter_mut()
-                            .for_each(|it| it["description"] = Value::Null);
+                        for column in columns {
+                            column["description"] = Value::Null;
+                        }
                     }
                     Value::Array(cells) if is_cells => cells.iter_mut().for_each(hide_cell),
                     value => hide(value),

@@ -65,7 +65,11 @@ pub(crate) fn object(
     let json = match format.presentation {
         Presentation::Table(include, version) => {
             let object = row_object(resource, stored, include);
-            let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
+            // A dry run stores no object, which then has no version.
+            let list_meta = match stored.revision() {
+                0 => json!({}),
+                version => json!({ "resourceVersion": version.to_string() }),
+            };
             resource
                 .columns
                 .table(&[&object], &list_meta, include, version, now)

@@ -262,4 +262,90 @@ on_both_servers! {
             raw.get(&format!("{log}?{query}")).await.refused(400, "BadRequest");
         }
     }
+
+    /// docs/apiserver.md: rows 81, 89, 94.
+    async fn an_option_that_is_neither_false_nor_zero_is_true(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for (number, (value, orphans)) in [("f", true), ("no", true), ("", true), ("False", false), ("0", false)]
+            .into_iter()
+            .enumerate()
+        {
+            let name = format!("a{number}");
+            raw.post(&raw.maps(), &named(&name)).await.ok();
+            let path = format!("{}/{name}", raw.maps());
+            raw.delete(&format!("{path}?orphanDependents={value}")).await.ok();
+            let after = raw.get(&path).await;
+            let is_orphaning = after.body["metadata"]["finalizers"] == json!(["orphan"]);
+            assert_eq!(is_orphaning, orphans, "{value:?}: {after:?}");
+        }
+    }
+
+    /// docs/apiserver.md: rows 9, 11, 89, 95.
+    async fn a_deletion_with_a_malformed_part_deletes_nothing(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let one = format!("{}/a", raw.maps());
+        for path in [&one, &raw.maps()] {
+            let policy = format!("{path}?propagationPolicy=nil");
+            let message = raw.delete(&policy).await.refused(422, "Invalid");
+            assert!(message.contains("propagationPolicy: Unsupported value: \"nil\""), "{message}");
+            let options = json!({ "apiVersion": "x/y/z" });
+            let message = raw.delete_so(path, &options).await.refused(400, "BadRequest");
+            assert_eq!(message, "unexpected GroupVersion string: x/y/z");
+            let headers = [("content-type", "*/*")];
+            raw.ask(Method::DELETE, path, &headers, "{}").await.refused(415, "UnsupportedMediaType");
+            let headers = [("accept", "APPLICATION/JSON")];
+            raw.ask(Method::DELETE, path, &headers, "").await.refused(406, "NotAcceptable");
+        }
+        // The options of the list are checked before those of the deletion.
+        let list = format!("{}?labelSelector=a%3Ex", raw.maps());
+        let message = raw.delete_so(&list, &json!("x")).await.refused(400, "BadRequest");
+        assert!(message.starts_with("unable to parse requirement"), "{message}");
+        assert_eq!(raw.get(&one).await.ok(), created);
+    }
+
+    /// docs/apiserver.md: "Admission", row 74.
+    async fn a_pod_can_be_updated_with_the_manifest_of_its_creation(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let mut pod = named("p");
+        pod["spec"] = json!({ "containers": [{ "name": "main", "image": "registry.example/web:1" }] });
+        let pods = raw.at("/api/v1", "pods");
+        let created = raw.post(&pods, &pod).await.ok();
+        let updated = raw.put(&format!("{pods}/p"), &pod).await.ok();
+        assert_eq!(updated["spec"], created["spec"]);
+    }
+
+    /// docs/apiserver.md: rows 24, 28, 96.
+    async fn a_create_ignores_a_version_that_is_not_a_number(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for (version, is_accepted) in [("0", true), ("x", true), ("1", false)] {
+            let mut object = named(&format!("v{version}"));
+            object["metadata"]["resourceVersion"] = version.into();
+            let answer = raw.post(&raw.maps(), &object).await;
+            assert_eq!(answer.code, if is_accepted { 201 } else { 500 }, "{version}: {answer:?}");
+        }
+        let mut object = named("l");
+        object["metadata"]["labels"] = json!([]);
+        let message = raw.post(&raw.maps(), &object).await.refused(400, "BadRequest");
+        assert!(message.contains("labels"), "{message}");
+    }
+
+    /// docs/apiserver.md: rows 5, 6, 78.
+    async fn a_missing_object_is_reported_before_a_malformed_patch(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let one = format!("{}/a", raw.maps());
+        for kind in ["merge", "json", "strategic-merge"] {
+            raw.patch(&format!("{}/absent", raw.maps()), kind, "{").await.refused(404, "NotFound");
+            raw.patch(&one, kind, "{").await.refused(400, "BadRequest");
+        }
+        let whole = r#"[{"op":"add","path":"","value":{}}]"#;
+        raw.patch(&one, "json", whole).await.refused(422, "Invalid");
+        assert_eq!(raw.get(&one).await.ok(), created);
+        let message = raw.get(&format!("{}/%25", raw.maps())).await.refused(400, "BadRequest");
+        assert_eq!(message, "Name parameter invalid: \"%\": may not contain '%'");
+        assert_eq!(raw.get(&format!("{}/a///", raw.maps())).await.ok(), created);
+        let message = raw.get(&format!("{one}?export=true")).await.refused(400, "BadRequest");
+        assert_eq!(message, "the export parameter, deprecated since v1.14, is no longer supported");
+    }
 }

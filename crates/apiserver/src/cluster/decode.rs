@@ -244,9 +244,13 @@ pub(super) fn check_type(resource: &Resource, body: &Value) -> Result<(), Status
             &[FieldError::invalid("kind", &kind.into(), detail)],
         ))
     } else if strange_version || strange_kind {
-        let or = |sent, expected| if sent == "" { expected } else { sent };
         let expected_kind = resource.info.kind.as_str();
-        let (kind, api_version) = (or(kind, expected_kind), or(api_version, expected));
+        let kind = if kind.is_empty() { expected_kind } else { kind };
+        let api_version = if api_version.is_empty() {
+            expected
+        } else {
+            api_version
+        };
         let version = api_version.rsplit('/').next().unwrap_or_default();
         // These kinds are in every version, and have no row in the table of types.
         let is_common = ["DeleteOptions", "List", "Status"].contains(&kind);

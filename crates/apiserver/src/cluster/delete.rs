@@ -206,6 +206,26 @@ fn check_preconditions(
         .metadata("name")
         .and_then(|name| name.as_str())
         .unwrap_or_default();
+    let current = object.revision().to_string();
+    if &*resource.table == NAMESPACES {
+        // Namespaces have a check of their own.
+        for (field, wanted, found) in [
+            ("UID", options.uid.as_deref(), object.uid()),
+            (
+                "ResourceVersion",
+                options.resource_version.as_deref(),
+                &current,
+            ),
+        ] {
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+                let detail = format!(
+                    "Precondition failed: {field} in precondition: {wanted}, {field} in object \
+                     meta: {found}"
+                );
+                return Err(Status::conflict(&resource.about(name), &detail));
+            }
+        }
+    }
     // In this error, Kubernetes shows the kind instead of the resource.
     let about = About {
         resource: &resource.info.kind,
@@ -219,7 +239,6 @@ fn check_preconditions(
         );
         return Err(Status::conflict(&about, &detail));
     }
-    let current = object.revision().to_string();
     if let Some(version) = options
         .resource_version
         .as_deref()

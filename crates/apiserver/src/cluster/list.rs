@@ -60,12 +60,13 @@ impl Cluster {
         let selector = selector(resource, options)?;
         if !options.continue_token.is_empty() {
             let token = Continue::decode(&options.continue_token)?;
+            let after = token.last_key(namespace)?;
             if !matches!(options.resource_version.as_str(), "" | "0") {
                 return Err(Status::bad_request(
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            return self.list_on(resource, namespace, &selector, options, token);
+            return self.list_on(resource, namespace, &selector, options, (token, after));
         }
         let wanted = read_version(&options.resource_version)?;
         let limit = if selector.fields.name().is_some() {
@@ -98,9 +99,8 @@ impl Cluster {
         namespace: Option<&str>,
         selector: &Selector,
         options: &ListOptions,
-        token: Continue,
+        (token, after): (Continue, Key),
     ) -> Result<Page, Status> {
-        let after = token.last_key(namespace)?;
         let current = self.store.revision();
         let revision = match token.rv {
             rv if rv < 0 => current,

@@ -43,12 +43,32 @@ impl Cluster {
         request: &Value,
         now: Timestamp,
     ) -> Result<Value, Status> {
+        let (name, uid) = (
+            metadata::text(request, "name"),
+            metadata::text(request, "uid"),
+        );
+        // The name is checked before the account.
+        check_request(&key.name, name, DEFAULT_SECONDS)?;
         let account = self.get(resource, key)?.clone();
         let spec = &request["spec"];
         let seconds = spec["expirationSeconds"]
             .as_i64()
             .unwrap_or(DEFAULT_SECONDS);
-        check_request(&key.name, metadata::text(request, "name"), seconds)?;
+        check_request(&key.name, name, seconds)?;
+        if !uid.is_empty() && uid != account.uid() {
+            let about = About {
+                group: "authentication.k8s.io",
+                resource: "TokenRequest",
+                kind: "TokenRequest",
+                name: &key.name,
+            };
+            let detail = format!(
+                "the UID in the token request ({uid}) does not match the UID of the service \
+                 account ({})",
+                account.uid()
+            );
+            return Err(Status::conflict(&about, &detail));
+        }
         let audiences = match spec["audiences"].as_array() {
             Some(audiences) if !audiences.is_empty() => audiences.clone(),
             _ => vec![ISSUER.into()],

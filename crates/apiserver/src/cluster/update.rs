@@ -443,6 +443,8 @@ fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
     let resource = match &*resource.table {
         "services" => "services/specs",
         "endpoints" => "services/endpoints",
+        "nodes" => "minions",
+        "replicationcontrollers" => "controllers",
         _ => &resource.info.plural,
     };
     // A dry run does not reach the storage layer, which adds the prefix.

@@ -259,9 +259,10 @@ impl Builtin {
             names,
             // The validation of these kinds has no list of standard finalizers.
             finalizers: match (self.group, self.kind) {
+                ("", "Event") | (_, "Lease" | "PodDisruptionBudget" | "RuntimeClass") => {
+                    Finalizers::Any
+                }
                 (group, _) if group == rows::ADMISSION.0 => Finalizers::Any,
-                ("", "Event") => Finalizers::Any,
-                (_, "Lease" | "PodDisruptionBudget" | "RuntimeClass") => Finalizers::Any,
                 _ => Finalizers::Qualified,
             },
             generation: if self.is(Trait::Generation) {

@@ -397,6 +397,7 @@ impl ResourceRequest<'_> {
             }
             _ => {
                 self.check_export()?;
+                read_version(self.query.get("resourceVersion"))?;
                 let object = shared.read(|cluster| cluster.scale(&self.resource, &key))?;
                 (Arc::new(object), Vec::new())
             }

@@ -133,7 +133,10 @@ fn template_labels(object: &Members) -> Option<Value> {
 fn job_labels(job: &mut Members) {
     if let Some(labels) = template_labels(job)
         && let Some(metadata) = inner(job, "metadata")
-        && metadata.get("labels").is_none_or(is_zero)
+        // An empty list is an error, which the decoder of the metadata finds later.
+        && metadata
+            .get("labels")
+            .is_none_or(|sent| is_zero(sent) && !sent.is_array() && !sent.is_string())
     {
         metadata.insert("labels".to_owned(), labels);
     }

@@ -18,9 +18,13 @@ use super::sequences::{custom, masked_answer, serve};
 use super::{KINDS, NAMED_BY_CONTENT, Pair};
 use crate::cluster::number;
 
-mod generator;
-mod known;
 mod target;
+
+mod bodies;
+mod generator;
+mod options;
+
+mod known;
 
 /// How many requests are sent without `WINDLASS_REQUESTS`.
 const COUNT: u64 = 400;
@@ -234,9 +238,9 @@ fn hide(value: &mut Value) {
                 let is_cells = name == "cells";
                 match value {
                     Value::Array(columns) if name == "columnDefinitions" => {
-                        columns
-                            .iter_mut()
-                            .for_each(|it| it["description"] = Value::Null);
+                        for column in columns {
+                            column["description"] = Value::Null;
+                        }
                     }
                     Value::Array(cells) if is_cells => cells.iter_mut().for_each(hide_cell),
                     value => hide(value),
@@ -311,6 +315,10 @@ fn summary(answer: &Answer, request: &Request, name: &str) -> Value {
         events.extend(lines);
         for event in &mut events {
             // A table of another object is empty then.
+            // Only the first event has columns, and it can be about another object.
+            if let Some(columns) = event.pointer_mut("/object/columnDefinitions") {
+                *columns = Value::Null;
+            }
             if let Some(rows) = event
                 .pointer_mut("/object/rows")
                 .and_then(Value::as_array_mut)

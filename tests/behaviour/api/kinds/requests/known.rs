@@ -14,7 +14,7 @@ struct Rule {
     applies: fn(&Request, &Value, &Value) -> bool,
 }
 
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 24] = [
     Rule {
         name: "the message of 406",
         applies: |_, theirs, ours| theirs["code"] == 406 && ours["code"] == 406,
@@ -36,8 +36,10 @@ const RULES: [Rule; 23] = [
         },
     },
     Rule {
-        name: "the media type of an empty log",
-        applies: |request, theirs, _| request.path.ends_with("/log") && theirs["code"] == 204,
+        name: "the media type of a log",
+        applies: |request, theirs, _| {
+            request.path.ends_with("/log") && (theirs["code"] == 204 || theirs["code"] == 406)
+        },
     },
     Rule {
         name: "the rules of a user",
@@ -177,6 +179,14 @@ const RULES: [Rule; 23] = [
             let is_theirs =
                 request.target.kind() == "DaemonSet" || request.path.ends_with("/scale");
             is_theirs && theirs["code"] == ours["code"] && request.headers.iter().any(asks)
+        },
+    },
+    Rule {
+        name: "the uid of a job in its labels",
+        applies: |request, theirs, ours| {
+            request.target.kind() == "Job"
+                && request.body.contains("uid")
+                && theirs["code"] == ours["code"]
         },
     },
 ];

@@ -88,6 +88,7 @@ pub struct Informer<K: Stored> {
 
 /// The identity of an informer. Equal for clones, and different for all other informers of the
 /// process.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InformerId(u64);
 

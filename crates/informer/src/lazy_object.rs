@@ -45,6 +45,7 @@ pub struct LazyObject<K: ?Sized> {
 /// subscribers.
 ///
 /// A source that has only the decoded object creates it with `From`.
+#[doc(hidden)]
 pub struct IncomingObject<K> {
     pub(crate) lazy: LazyObject<K>,
 

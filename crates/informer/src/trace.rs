@@ -86,6 +86,7 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
 
 /// Whether no subscriber enables spans. `tracing` alone is not enough: if no subscriber is set and
 /// its feature `log` is enabled, as kube does, it computes all fields and logs each poll.
+#[doc(hidden)]
 #[must_use]
 pub fn is_unseen() -> bool {
     LevelFilter::current() < LevelFilter::INFO

@@ -20,6 +20,7 @@ struct UserCounts {
 
 /// A registration from [`Informer::share`](super::Informer::share) or
 /// [`Informer::claim`](super::Informer::claim). Dropping it ends the registration.
+#[doc(hidden)]
 #[must_use = "dropping this ends the registration"]
 pub struct InformerUser(Arc<Users>);
 

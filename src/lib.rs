@@ -61,9 +61,8 @@ pub mod controller {
     //! Controllers: they call watchers and reconcilers for the events of informers.
 
     pub use windlass_controller::{
-        AddError, BuildError, Coalescing, Controller, DeadLetter, ErrorReport, ExhaustedCall,
-        HandlerError, HandlerId, InformerController, InformerControllerBuilder, InformerHealth,
-        Role, RunError,
+        AddError, BuildError, Coalescing, Controller, DeadLetter, ErrorReport, HandlerError,
+        HandlerId, InformerController, InformerControllerBuilder, InformerHealth, Role, RunError,
     };
 }
 
@@ -98,8 +97,8 @@ pub mod retry {
     //! event drops a pending call.
 
     pub use windlass_controller::{
-        AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
-        OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
+        DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
+        OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
     };
 }
 
@@ -109,7 +108,7 @@ pub mod finalizer {
     pub use windlass_controller::{
         DefaultFinalizerSupplier, DeleteOrder, FinalizerError, FinalizerName, FinalizerPatch,
         FinalizerSupplier, Finalizers, InvalidFinalizer, OnSelectorExit, OpinionatedReconciler,
-        OpinionatedWatcher, Orphan, PatchClient, QualifiedFinalizerSupplier,
+        OpinionatedWatcher, PatchClient, QualifiedFinalizerSupplier, UnwatchedObject,
     };
 }
 

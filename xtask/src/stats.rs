@@ -110,9 +110,7 @@ fn public_items(text: &str) -> impl Iterator<Item = PublicItem<'_>> {
     let (mut is_next_hidden, mut is_impl_hidden) = (false, false);
     text.lines().filter_map(move |whole| {
         let line = whole.trim_start();
-        let is_declaration = ["pub", "impl", "fn "]
-            .iter()
-            .any(|it| line.starts_with(it));
+        let is_declaration = ["pub", "impl", "fn "].iter().any(|it| line.starts_with(it));
         let is_hidden = is_declaration && std::mem::take(&mut is_next_hidden);
         match whole {
             "}" => is_impl_hidden = false,
@@ -158,9 +156,16 @@ mod tests {
 
     #[test]
     fn an_item_is_hidden_with_its_impl_block_and_its_file() {
-        check("#[doc(hidden)]\n#[must_use]\npub fn a() {\n}\npub fn b() {", "pub fn b() {");
-        let block = "#[doc(hidden)]\nimpl A {\n    pub fn a() {\n    }\n    pub fn b() {\n    }\n}\n";
-        check(&format!("{block}impl B {{\n    pub fn c() {{"), "pub fn c() {");
+        check(
+            "#[doc(hidden)]\n#[must_use]\npub fn a() {\n}\npub fn b() {",
+            "pub fn b() {",
+        );
+        let block =
+            "#[doc(hidden)]\nimpl A {\n    pub fn a() {\n    }\n    pub fn b() {\n    }\n}\n";
+        check(
+            &format!("{block}impl B {{\n    pub fn c() {{"),
+            "pub fn c() {",
+        );
         check("#![doc(hidden)]\npub fn a() {", "");
     }
 

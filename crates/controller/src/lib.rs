@@ -89,14 +89,13 @@ pub use windlass_informer::ErasedObject;
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
-        Coalescing, DeadLetter, ExhaustedCall, InformerController, InformerControllerBuilder,
-        InformerHealth,
+        Coalescing, DeadLetter, InformerController, InformerControllerBuilder, InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced, is_time_simulated},
     finalizer::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
-        Finalizers, InvalidFinalizer, Orphan, PatchClient, QualifiedFinalizerSupplier,
+        Finalizers, InvalidFinalizer, PatchClient, QualifiedFinalizerSupplier, UnwatchedObject,
     },
     handler::{HandlerId, Role},
     mapper::{Mapper, Owners, SameName},
@@ -108,8 +107,8 @@ pub use crate::{
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
     report::ErrorReport,
     retry::{
-        AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
-        OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
+        DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
+        OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
     },
     runnable::Controller,
     watcher::{SimpleWatcher, Watcher},

@@ -57,6 +57,7 @@ pub struct IncomingObject<K> {
 
 impl<K: ?Sized> LazyObject<K> {
     /// Wraps a type-erased object, which must be a `K` or decode to a `K`.
+    #[doc(hidden)]
     #[must_use]
     pub fn from_erased(object: Arc<dyn ErasedObject>) -> Self {
         Self {
@@ -66,12 +67,14 @@ impl<K: ?Sized> LazyObject<K> {
     }
 
     /// The type-erased object.
+    #[doc(hidden)]
     #[must_use]
     pub const fn as_erased(&self) -> &Arc<dyn ErasedObject> {
         &self.object
     }
 
     /// The type-erased object.
+    #[doc(hidden)]
     #[must_use]
     pub fn into_erased(self) -> Arc<dyn ErasedObject> {
         self.object

@@ -72,6 +72,7 @@ pub use crate::{
 };
 
 // For the other crates of the workspace, not for users.
+#[doc(hidden)]
 pub mod api_request;
 #[doc(hidden)]
 pub use crate::{

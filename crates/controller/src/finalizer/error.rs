@@ -84,6 +84,7 @@ impl FinalizerError {
     /// The least time to wait before the next attempt, at most 5 minutes, if the API server named
     /// one: in the `Retry-After` header, or as `retryAfterSeconds`. The engine waits at least as
     /// long before it repeats the call.
+    #[doc(hidden)]
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let (Self::Write { source, .. }

@@ -26,6 +26,7 @@ pub struct InformerUser(Arc<Users>);
 
 /// A user was refused because the informer has another, exclusive user, or because the refused user
 /// is exclusive.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the informer of {resource} is shared, and a user that may delay its watch must be its \

@@ -12,6 +12,9 @@ use crate::{
     wire::Wire,
 };
 
+/// The default of [`ListWatch::silence`].
+const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
+
 #[tokio::test(start_paused = true)]
 async fn immediate_disconnects_cause_no_busy_loop() {
     let mut answers = vec![Answer::lines([END.to_owned()])];
@@ -36,14 +39,8 @@ async fn a_silent_watch_is_aborted_and_resumed() {
     ]);
     assert_eq!(wire.receive(2).await, ["synced", "added a"]);
     let silence = wire.waits()[0];
-    assert!(
-        silence >= ListWatch::<ConfigMap>::DEFAULT_SILENCE,
-        "{silence:?}"
-    );
-    assert!(
-        silence < ListWatch::<ConfigMap>::DEFAULT_SILENCE * 2,
-        "{silence:?}"
-    );
+    assert!(silence >= DEFAULT_SILENCE, "{silence:?}");
+    assert!(silence < DEFAULT_SILENCE * 2, "{silence:?}");
     assert!(
         wire.asked(2).contains("resourceVersion=10"),
         "{}",

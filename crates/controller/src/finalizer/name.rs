@@ -264,6 +264,22 @@ impl TryFrom<&str> for FinalizerName {
 
 // === impl InvalidFinalizer ===
 
+#[cfg(test)]
+impl InvalidFinalizer {
+    /// The short name of the error in the tables of tests.
+    pub(super) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Slashes { .. } => "slashes",
+            Self::Domain { .. } => "domain",
+            Self::DomainTooLong { .. } => "domain_too_long",
+            Self::Name { .. } => "name",
+            Self::NameTooLong { .. } => "name_too_long",
+            Self::NotQualified { .. } => "not_qualified",
+        }
+    }
+}
+
 impl From<Infallible> for InvalidFinalizer {
     fn from(never: Infallible) -> Self {
         match never {}

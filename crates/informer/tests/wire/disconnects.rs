@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use windlass_informer::{HealthState, ListWatch};
+use windlass_informer::HealthState;
 
 use crate::{
     server::{Answer, Server},
@@ -12,7 +11,7 @@ use crate::{
     wire::Wire,
 };
 
-/// The default of [`ListWatch::silence`].
+/// The default of `ListWatch::silence`.
 const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
 
 #[tokio::test(start_paused = true)]

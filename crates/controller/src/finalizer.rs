@@ -28,7 +28,7 @@ pub use self::{
     error::FinalizerError,
     name::{FinalizerName, InvalidFinalizer},
     plan::FinalizerPatch,
-    supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
+    supplier::{DefaultFinalizerSupplier, FinalizerSupplier},
     unwatched::UnwatchedObject,
 };
 

@@ -95,7 +95,7 @@ pub use crate::{
     fence::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced, is_time_simulated},
     finalizer::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
-        Finalizers, InvalidFinalizer, PatchClient, QualifiedFinalizerSupplier, UnwatchedObject,
+        Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,
     },
     handler::{HandlerId, Role},
     mapper::{Mapper, Owners, SameName},

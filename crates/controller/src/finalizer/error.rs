@@ -100,9 +100,9 @@ impl FinalizerError {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// A stable identifier of the error.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    /// The short name of the error in the tables of tests.
+    #[cfg(test)]
+    pub(super) const fn reason(&self) -> &'static str {
         match self {
             Self::Write { .. } => "finalizer_write",
             Self::Read { .. } => "finalizer_read",

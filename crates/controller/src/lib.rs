@@ -86,13 +86,17 @@ mod tracer;
 pub use crate::tracer::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
 pub use windlass_informer::ErasedObject;
 
+// For the other crates of the workspace, not for users.
+#[doc(hidden)]
+pub use crate::fence::{Fenced, is_time_simulated};
+
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
         Coalescing, DeadLetter, InformerController, InformerControllerBuilder, InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
-    fence::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced, is_time_simulated},
+    fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
         Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,

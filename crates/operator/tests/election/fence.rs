@@ -61,7 +61,10 @@ async fn a_leader_past_its_deadline_sends_no_write_and_ends() {
 
     match replica.end().await {
         Err(OperatorError::LeadershipLost { source }) => {
-            assert!(matches!(source, LeadershipLost::NotRenewed { .. }))
+            assert!(
+                matches!(source, LeadershipLost::NotRenewed { .. }),
+                "{source}"
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -52,8 +52,7 @@ pub mod informer {
 
     pub use windlass_informer::{
         ErrorChain, Event, EventEnvelope, Health, HealthState, Informer, InformerBuilder,
-        InformerError, InformerMetrics, ObjectKey, Problem, SharedInformerError, Subscription,
-        SyncError, Uid,
+        InformerError, InformerMetrics, ObjectKey, Problem, Subscription, SyncError, Uid,
     };
 }
 
@@ -61,9 +60,8 @@ pub mod controller {
     //! Controllers: they call watchers and reconcilers for the events of informers.
 
     pub use windlass_controller::{
-        AddError, BuildError, Coalescing, Controller, DeadLetter, ErrorReport, ExhaustedCall,
-        HandlerError, HandlerId, InformerController, InformerControllerBuilder, InformerHealth,
-        Role, RunError,
+        AddError, BuildError, Coalescing, Controller, DeadLetter, ErrorReport, HandlerError,
+        HandlerId, InformerController, InformerControllerBuilder, InformerHealth, Role, RunError,
     };
 }
 
@@ -98,8 +96,8 @@ pub mod retry {
     //! event drops a pending call.
 
     pub use windlass_controller::{
-        AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
-        OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
+        DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
+        OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
     };
 }
 
@@ -109,15 +107,15 @@ pub mod finalizer {
     pub use windlass_controller::{
         DefaultFinalizerSupplier, DeleteOrder, FinalizerError, FinalizerName, FinalizerPatch,
         FinalizerSupplier, Finalizers, InvalidFinalizer, OnSelectorExit, OpinionatedReconciler,
-        OpinionatedWatcher, Orphan, PatchClient, QualifiedFinalizerSupplier,
+        OpinionatedWatcher, PatchClient, UnwatchedObject,
     };
 }
 
 pub mod operator {
     //! The operator process: runs controllers and stops them gracefully. Time and randomness come
-    //! from the operating system, or in tests from a [`SimulatedHost`].
+    //! from the operating system, or in tests from a simulation (feature `simulate`).
 
-    pub use windlass_informer::{SimulatedHost, random_seed, wall_clock};
+    pub use windlass_informer::{random_seed, wall_clock};
     pub use windlass_operator::{
         AddControllerError, Operator, OperatorBuilder, OperatorError, RequestBudget,
     };
@@ -127,7 +125,7 @@ pub mod leader {
     //! Leader election by a lease, and fences: after the deadline of the lease they prevent calls of
     //! handlers, and writes of fenced clients.
 
-    pub use windlass_controller::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced};
+    pub use windlass_controller::{Fence, FenceClosed, FenceLayer, FencePermit};
     pub use windlass_operator::{
         InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseClient,
         LeaseError,

@@ -156,7 +156,7 @@ async fn run_scenario(
     output.print(Actor::You, "take book back");
     parcels.delete("book", &DeleteParams::default()).await?;
     output.until("fetches book back").await?;
-    match controller.pending_retries() {
+    match controller.pending_calls() {
         0 => Ok(()),
         pending => Err(format!("{pending} calls are still pending").into()),
     }

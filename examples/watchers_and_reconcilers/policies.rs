@@ -9,8 +9,8 @@ use std::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass::{
     Action,
-    controller::{ErrorReport, ExhaustedCall},
-    retry::{NewEvent, PendingRetry},
+    controller::{DeadLetter, ErrorReport},
+    retry::{NewEvent, PendingCall},
     store::ErasedObject,
 };
 
@@ -34,9 +34,7 @@ pub(crate) fn retry(output: &Output) -> impl Fn(&ErrorReport<'_>) -> Option<Dura
 }
 
 /// Keeps a retry unless the address has changed or the parcel is deleted.
-pub(crate) fn dequeue(
-    output: &Output,
-) -> impl Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool + use<> {
+pub(crate) fn dequeue(output: &Output) -> impl Fn(&NewEvent<'_>, &PendingCall<'_>) -> bool + use<> {
     fn address(object: &Arc<dyn ErasedObject>) -> Option<String> {
         let config = object.typed::<ConfigMap>().ok()??;
         Some(parcel::to(&config).to_owned())
@@ -60,13 +58,13 @@ pub(crate) fn dequeue(
 }
 
 /// Prints the call that the retry policy does not repeat any more.
-pub(crate) fn exhausted(output: &Output) -> impl Fn(ExhaustedCall) -> Ready<()> + use<> {
+pub(crate) fn exhausted(output: &Output) -> impl Fn(DeadLetter) -> Ready<()> + use<> {
     let output = output.clone();
-    move |exhausted| {
-        let name = exhausted.call().key.name();
+    move |letter| {
+        let name = letter.key.name();
         output.print(
             Actor::Office,
-            format_args!("no more retries: {name}: {exhausted}"),
+            format_args!("no more retries: {name}: {letter}"),
         );
         ready(())
     }

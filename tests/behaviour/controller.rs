@@ -88,7 +88,7 @@ on_both_servers! {
             ]
         );
         running.stop().await.expect("nothing went wrong for good");
-        assert_eq!(controller.pending_retries(), 0);
+        assert_eq!(controller.pending_calls(), 0);
     }
 
     /// Rows: GA-28

@@ -107,7 +107,7 @@ on_both_servers! {
 
     /// An object that left the selector while no operator ran is found, and released if its uid
     /// is still the same.
-    async fn an_orphan_is_found_by_its_finalizer(cluster: Cluster) {
+    async fn an_unwatched_object_is_found_by_its_finalizer(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let name = FinalizerName::new(FINALIZER).expect("a good name");
         let guard = name.in_progress().as_str().to_owned();
@@ -123,9 +123,9 @@ on_both_servers! {
         }
         configs.delete("held", &DeleteParams::default()).await.expect("there");
 
-        let orphans = finalizers.orphans(&configs, |key| key.name() == "shown").await;
-        let orphans = orphans.expect("a list");
-        let names = orphans.iter().map(|it| (it.key.name(), it.terminating));
+        let found = finalizers.unwatched(&configs, |key| key.name() == "shown").await;
+        let found = found.expect("a list");
+        let names = found.iter().map(|it| (it.key.name(), it.terminating));
         assert_eq!(
             names.collect::<Vec<_>>(),
             [("guarded", false), ("held", true), ("reborn", false)]
@@ -136,8 +136,8 @@ on_both_servers! {
         configs.delete("reborn", &DeleteParams::default()).await.expect("there");
         create(&configs, "reborn", &[FINALIZER]).await;
         let mut released = Vec::new();
-        for orphan in &orphans {
-            released.push(finalizers.release_orphan(orphan).await.expect("answered"));
+        for object in &found {
+            released.push(finalizers.release_unwatched(object).await.expect("answered"));
         }
         assert_eq!(released, [true, true, false]);
         assert!(configs.get_opt("held").await.expect("answered").is_none(), "it could go");

@@ -18,7 +18,7 @@ use windlass::{
     ExponentialBackoff, Informer, InformerController, Operator, Outcome, Request,
     controller::{Controller, ErrorReport, RunError},
     operator::OperatorError,
-    retry::{NewEvent, PendingRetry},
+    retry::{NewEvent, PendingCall},
     source::Scripted,
 };
 
@@ -111,7 +111,7 @@ async fn use_the_controller() {
         let (controller, used) = (Arc::clone(&controller), Arc::clone(&used));
         move || {
             let it = controller.get().expect("set before it runs");
-            _ = (it.pending_retries(), it.has_synced(), it.health());
+            _ = (it.pending_calls(), it.has_synced(), it.health());
             _ = it.prometheus_collectors().iter().map(|it| it.collect());
             let added = it.add_reconciler(KIND, |_: Request<ConfigMap>| async {
                 Ok::<_, Refused>(Outcome::done())
@@ -128,7 +128,7 @@ async fn use_the_controller() {
                 retry();
                 (failed.attempt < 1).then_some(secs(1))
             })
-            .retry_dequeue_policy(move |_: &NewEvent<'_>, _: &PendingRetry<'_>| {
+            .retry_dequeue_policy(move |_: &NewEvent<'_>, _: &PendingCall<'_>| {
                 dequeue();
                 true
             })
@@ -194,7 +194,7 @@ async fn w22_a_panic_in_user_code_fails_only_one_call() {
     let mut rig = Rig::new(
         InformerController::builder()
             .retry_policy(|_: &ErrorReport<'_>| -> Option<Duration> { panic!("the policy") })
-            .retry_dequeue_policy(|_: &NewEvent<'_>, _: &PendingRetry<'_>| panic!("the dequeue"))
+            .retry_dequeue_policy(|_: &NewEvent<'_>, _: &PendingCall<'_>| panic!("the dequeue"))
             .on_error(|_| panic!("the hook")),
     );
     let log = rig.log.clone();

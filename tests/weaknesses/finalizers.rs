@@ -16,7 +16,7 @@ use windlass::{
     OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request, SimpleWatcher,
     Watcher,
     controller::RunError,
-    finalizer::{FinalizerSupplier, InvalidFinalizer, QualifiedFinalizerSupplier},
+    finalizer::{FinalizerSupplier, InvalidFinalizer},
 };
 use windlass_apiserver::ApiServer;
 
@@ -333,7 +333,9 @@ fn w41_finalizer_names_follow_kubernetes_limits_and_the_default_has_a_domain() {
     assert!(guard != name && FinalizerName::new(guard.as_str()).is_ok());
 
     let kind = GroupVersionKind::gvk("weaknesses.example.io", "v1alpha1", "VeryLongKindOfThing");
-    let name = QualifiedFinalizerSupplier.finalizer(&kind);
+    let qualified =
+        |kind: &GroupVersionKind| format!("{}/operator.{}.{}", kind.group, kind.version, kind.kind);
+    let name = qualified.finalizer(&kind);
     assert_eq!(
         name.expect("it fits").as_str(),
         "weaknesses.example.io/operator.v1alpha1.VeryLongKindOfThing"

@@ -26,7 +26,7 @@ use windlass::{
     Event, Informer, Outcome, Request,
     controller::Coalescing,
     listmap::ListMap,
-    retry::{NewEvent, PendingRetry},
+    retry::{NewEvent, PendingCall},
 };
 use windlass_apiserver::ApiServer;
 
@@ -89,7 +89,7 @@ fn slow(rig: &Rig) {
 async fn w31_an_event_checks_only_the_retries_of_its_own_object() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let record = Arc::clone(&asked);
-    let policy = move |_: &NewEvent<'_>, pending: &PendingRetry<'_>| {
+    let policy = move |_: &NewEvent<'_>, pending: &PendingCall<'_>| {
         let mut record = record.lock().expect("not poisoned");
         record.push(pending.object.key().to_string());
         true

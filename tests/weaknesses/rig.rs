@@ -119,7 +119,7 @@ impl Rig {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.controller.pending_retries()
+        self.controller.pending_calls()
     }
 
     /// One series of the controller's metrics, by its name and some of its labels.

@@ -18,8 +18,16 @@ pub enum Action {
     Updated,
     /// A deleted object.
     Deleted,
-    /// An unchanged object, dispatched again: by the resync period, by a mapper, or at the start for
-    /// an object that already has the finalizer of a wrapper.
+    /// An object that has not changed since its last call, dispatched again. A resync has one of
+    /// these causes:
+    ///
+    /// - periodic: the resync period of the informer
+    ///   ([`InformerBuilder::resync`](windlass_informer::InformerBuilder::resync)) has passed;
+    /// - requested: a [`Mapper`](crate::Mapper) returned the key of the object;
+    /// - resumed: at the start, for an object that already has the finalizer of a wrapper.
+    ///
+    /// A handler cannot tell them apart: each means that the object may have to be reconciled
+    /// although it has not changed.
     Resynced,
 }
 
@@ -51,7 +59,7 @@ impl Action {
 
     /// The action of `event`. `None` for [`Event::Synced`], which has no object.
     #[must_use]
-    pub fn of<K: ?Sized>(event: &Event<K>) -> Option<Self> {
+    pub(crate) fn of<K: ?Sized>(event: &Event<K>) -> Option<Self> {
         match event {
             Event::Added(_) => Some(Self::Created),
             Event::Updated { .. } => Some(Self::Updated),

@@ -37,10 +37,7 @@ mod shared;
 #[cfg(test)]
 mod model;
 
-pub use self::{
-    builder::InformerControllerBuilder, dead_letters::DeadLetter, exhausted::ExhaustedCall,
-    queued::Coalescing,
-};
+pub use self::{builder::InformerControllerBuilder, dead_letters::DeadLetter, queued::Coalescing};
 use self::{feed::InformerFeed, shared::Shared};
 use crate::{
     AddError, Fence, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
@@ -311,7 +308,7 @@ impl InformerController {
 
     /// The number of pending calls: retries and requeues that are not due yet.
     #[must_use]
-    pub fn pending_retries(&self) -> usize {
+    pub fn pending_calls(&self) -> usize {
         self.shared.engine.pending()
     }
 
@@ -326,7 +323,7 @@ impl InformerController {
     /// letter any more.
     #[expect(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn redrive(&self, call: &DeadLetter) -> bool {
-        self.shared.redrive(call.number)
+        self.shared.redrive(call.number())
     }
 
     /// The collectors of the controller and its informers, for a registry. All metrics have the

@@ -240,21 +240,3 @@ impl HandlerError {
         self.downcast_ref::<FinalizerError>()?.retry_after()
     }
 }
-
-// === impl AddError ===
-
-impl AddError {
-    /// A stable identifier of the error.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::InformerAlreadyAdded { .. } => "informer_already_added",
-            Self::SharedInformer { .. } => "shared_informer",
-            Self::EmptyKind => "empty_kind",
-            Self::UnknownKind { .. } => "unknown_kind",
-            Self::NoInformer { .. } => "no_informer",
-            Self::FinalizerTaken { .. } => "finalizer_taken",
-            Self::OtherType { .. } => "other_type",
-        }
-    }
-}

@@ -118,6 +118,7 @@ impl Fence {
     /// Creates a closed fence that reads the time from `clock`: a duration since any fixed point.
     ///
     /// For tests that freeze or jump the clock. `clock` must not go back.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_clock(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self::from_clock(FenceClock::custom(clock))
@@ -200,12 +201,14 @@ impl Fence {
     }
 
     /// The number of permits in use: calls and writes in progress.
+    #[doc(hidden)]
     #[must_use]
     pub fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst)
     }
 
     /// Waits until no permit is in use. Close the fence first, so that no new permit is issued.
+    #[doc(hidden)]
     pub async fn idle(&self) {
         loop {
             let idle = self.shared.idle.notified();

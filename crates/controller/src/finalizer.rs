@@ -14,9 +14,9 @@ use crate::fence;
 mod client;
 mod error;
 mod name;
-mod orphan;
 mod plan;
 mod supplier;
+mod unwatched;
 
 pub(crate) use self::plan::{FinalizerGoal, FinalizerPresence};
 use self::{
@@ -27,9 +27,9 @@ pub use self::{
     client::PatchClient,
     error::FinalizerError,
     name::{FinalizerName, InvalidFinalizer},
-    orphan::Orphan,
     plan::FinalizerPatch,
-    supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
+    supplier::{DefaultFinalizerSupplier, FinalizerSupplier},
+    unwatched::UnwatchedObject,
 };
 
 /// One operator's finalizer on the objects of a kind, with the client that writes it.

@@ -86,6 +86,7 @@ impl fmt::Display for HandlerId {
 
 impl Role {
     /// A stable identifier of the role.
+    #[doc(hidden)]
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

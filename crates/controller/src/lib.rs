@@ -86,17 +86,20 @@ mod tracer;
 pub use crate::tracer::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
 pub use windlass_informer::ErasedObject;
 
+// For the other crates of the workspace, not for users.
+#[doc(hidden)]
+pub use crate::fence::{Fenced, is_time_simulated};
+
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
-        Coalescing, DeadLetter, ExhaustedCall, InformerController, InformerControllerBuilder,
-        InformerHealth,
+        Coalescing, DeadLetter, InformerController, InformerControllerBuilder, InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
-    fence::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced, is_time_simulated},
+    fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
-        Finalizers, InvalidFinalizer, Orphan, PatchClient, QualifiedFinalizerSupplier,
+        Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,
     },
     handler::{HandlerId, Role},
     mapper::{Mapper, Owners, SameName},
@@ -108,8 +111,8 @@ pub use crate::{
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
     report::ErrorReport,
     retry::{
-        AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
-        OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
+        DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
+        OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
     },
     runnable::Controller,
     watcher::{SimpleWatcher, Watcher},

@@ -214,7 +214,7 @@ impl EventMetrics {
             )?,
             pending: IntGauge::with_opts(opts(
                 "pending_retries",
-                "Retries and requeues that are not due yet.",
+                "Pending calls: retries and requeues that are not due yet.",
             ))?,
         })
     }

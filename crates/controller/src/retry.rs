@@ -7,8 +7,7 @@ mod policy;
 pub use self::{
     backoff::ExponentialBackoff,
     dequeue::{
-        AlwaysDequeue, NeverDequeue, NewEvent, OpinionatedRetryDequeuePolicy, PendingRetry,
-        RetryDequeuePolicy,
+        NeverDequeue, NewEvent, OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy,
     },
     policy::{NeverRetry, RetryPolicy},
 };

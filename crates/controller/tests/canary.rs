@@ -96,9 +96,10 @@ async fn responses_to_finalizer_writes_are_logged_without_contents_of_objects() 
     }
 }
 
-/// The list of orphans is read in pages of metadata; a release reads the object and patches it.
+/// The list of unwatched objects is read in pages of metadata; a release reads the object and
+/// patches it.
 #[tokio::test(start_paused = true)]
-async fn responses_to_orphan_requests_are_logged_without_contents_of_objects() {
+async fn responses_to_requests_for_unwatched_objects_are_logged_without_contents_of_objects() {
     let mut held = object();
     held["metadata"]["finalizers"] = json!(["example.io/publisher"]);
     held["metadata"]["annotations"] = json!({ "password": CANARY });
@@ -134,17 +135,17 @@ async fn responses_to_orphan_requests_are_logged_without_contents_of_objects() {
             .collect::<Vec<_>>()
     };
     for bad in failed(&list.body) {
-        check_orphans([bad, get.clone(), get.clone()], "list").await;
+        check_unwatched([bad, get.clone(), get.clone()], "list").await;
     }
     for bad in failed(&get.body) {
-        check_orphans([list.clone(), bad.clone(), get.clone()], "release").await;
-        check_orphans([list.clone(), get.clone(), bad], "release").await;
+        check_unwatched([list.clone(), bad.clone(), get.clone()], "release").await;
+        check_unwatched([list.clone(), get.clone(), bad], "release").await;
     }
 }
 
-/// Lists orphans and releases them, where the list, the requests for an object, and the patches have
-/// these `answers`. Logs the error, which must be one of `step`.
-async fn check_orphans(answers: [Answer; 3], step: &str) {
+/// Lists unwatched objects and releases them, where the list, the requests for an object, and the
+/// patches have these `answers`. Logs the error, which must be one of `step`.
+async fn check_unwatched(answers: [Answer; 3], step: &str) {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let status = answers.each_ref().map(|it| it.status);
@@ -164,19 +165,22 @@ async fn check_orphans(answers: [Answer; 3], step: &str) {
     let name = FinalizerName::new("example.io/publisher").expect("a name");
     let finalizers = Finalizers::<ConfigMap>::new(client.clone(), name).expect("valid");
     let failed: (&str, Box<dyn std::error::Error>) =
-        match finalizers.orphans(&Api::all(client), |_| false).await {
+        match finalizers.unwatched(&Api::all(client), |_| false).await {
             Err(error) => ("list", Box::new(error)),
-            Ok(orphans) => {
-                assert_eq!(orphans.len(), 1);
-                let released = finalizers.release_orphan(&orphans[0]).await;
+            Ok(found) => {
+                assert_eq!(found.len(), 1);
+                let released = finalizers.release_unwatched(&found[0]).await;
                 ("release", Box::new(released.expect_err("it fails")))
             }
         };
     let (at, error) = failed;
     assert_eq!(at, step, "{status:?}: {error}");
-    tracing::error!(error = %ErrorChain::new(&*error), "cannot release orphans");
+    tracing::error!(error = %ErrorChain::new(&*error), "cannot release unwatched objects");
     let logged = log.0.lock().expect("no panic").clone();
-    assert!(logged.contains("cannot release orphans"), "{logged}");
+    assert!(
+        logged.contains("cannot release unwatched objects"),
+        "{logged}"
+    );
     assert!(!logged.contains(CANARY), "{status:?}: {logged}");
     let longest = logged.lines().map(str::len).max();
     assert!(longest < Some(2500), "{longest:?}: {logged}");

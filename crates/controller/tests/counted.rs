@@ -91,7 +91,7 @@ async fn a_pending_call_costs_275_bytes() {
         .add_informer("maps", &counted.informer)
         .expect("added once");
     idle().await;
-    assert_eq!(controller.pending_retries(), MANY);
+    assert_eq!(controller.pending_calls(), MANY);
     let each = (ALLOCATOR.allocated() - before) / MANY;
     assert!(
         (200..=275 + 2 * TRACE).contains(&each),
@@ -123,7 +123,7 @@ async fn an_event_costs_one_allocation_whatever_is_pending() {
             .add_informer("maps", &counted.informer)
             .expect("added once");
         idle().await;
-        assert_eq!(controller.pending_retries(), pending);
+        assert_eq!(controller.pending_calls(), pending);
         let each = counted.allocations().await - listened;
         assert!(
             each <= 1,

@@ -129,7 +129,7 @@ fn a_finalizer_name_is_a_string() {
 
 /// Whether the object exists is in the response to the patch.
 #[tokio::test]
-async fn the_release_of_an_orphan_shows_whether_it_still_existed() {
+async fn the_release_of_an_unwatched_object_shows_whether_it_still_existed() {
     for (code, reason, existed) in [(200, "", true), (404, "NotFound", false)] {
         let metadata = json!({
             "name": "web",
@@ -154,10 +154,10 @@ async fn the_release_of_an_orphan_shows_whether_it_still_existed() {
         });
         let name = FinalizerName::new(OWN).expect("a name");
         let finalizers = Finalizers::<ConfigMap>::new(client.clone(), name).expect("a finalizer");
-        let orphans = finalizers.orphans(&Api::all(client), |_| false).await;
-        let orphans = orphans.expect("a list");
-        assert_eq!(orphans.len(), 1);
-        let released = finalizers.release_orphan(&orphans[0]).await;
+        let found = finalizers.unwatched(&Api::all(client), |_| false).await;
+        let found = found.expect("a list");
+        assert_eq!(found.len(), 1);
+        let released = finalizers.release_unwatched(&found[0]).await;
         assert_eq!(released.expect("it is processed"), existed);
         let asked = asked.lock().expect("no panic");
         assert_eq!(

@@ -5,6 +5,8 @@
 //! log the complete body of a response that does not decode. Here a request is sent once, a body is
 //! limited, and no part of a successful response is in an error.
 
+#![doc(hidden)]
+
 use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;

@@ -44,6 +44,7 @@ pub(crate) use self::{
 use crate::panics;
 
 /// Decodes the objects of one kind. Each [`ListWatch`](crate::ListWatch) has one.
+#[doc(hidden)]
 pub struct Decoder<K> {
     types: TypeMeta,
     trim: Trim,

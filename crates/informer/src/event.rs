@@ -64,6 +64,7 @@ impl<K: ?Sized> Event<K> {
     }
 
     /// The value of the metric label `event_type`. It never changes.
+    #[doc(hidden)]
     #[must_use]
     pub const fn action(&self) -> &'static str {
         match self {

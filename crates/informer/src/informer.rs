@@ -88,6 +88,7 @@ pub struct Informer<K: Stored> {
 
 /// The identity of an informer. Equal for clones, and different for all other informers of the
 /// process.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InformerId(u64);
 
@@ -144,6 +145,7 @@ impl<K: Stored> Informer<K> {
     }
 
     /// Whether the informer has at least one subscription.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_subscribed(&self) -> bool {
         self.shared.new_subscribers.count().any()
@@ -275,7 +277,7 @@ impl<K: Stored> Informer<K> {
 
     /// Waits until [`has_synced`](Self::has_synced).
     ///
-    /// Waits at most 10 s of tokio time ([`RUN_GRACE`](Self::RUN_GRACE)) for a call of
+    /// Waits at most 10 s of tokio time for a call of
     /// [`run`](Self::run), so that a task that was just spawned can make the call.
     ///
     /// # Errors
@@ -294,7 +296,7 @@ impl<K: Stored> Informer<K> {
     /// How long [`synced`](Self::synced) waits for a caller of [`run`](Self::run): longer than a
     /// busy process needs to start a spawned task, and short enough that a missing call is noticed
     /// at the first start.
-    pub const RUN_GRACE: Duration = Duration::from_secs(10);
+    pub(crate) const RUN_GRACE: Duration = Duration::from_secs(10);
 
     /// The newest version up to which no change was missed. `None` before the first list. Stays
     /// when the informer stops.
@@ -305,6 +307,7 @@ impl<K: Stored> Informer<K> {
 
     /// The version of the newest complete list. `None` before the first list, and for sources that
     /// do not know it.
+    #[doc(hidden)]
     #[must_use]
     pub fn list_version(&self) -> Option<String> {
         self.shared.status.borrow().list_version.clone()
@@ -313,6 +316,7 @@ impl<K: Stored> Informer<K> {
     /// When a list last received more objects than any earlier list of the same run. `None` before
     /// the first list. A list of unchanged objects also makes progress, although it causes no
     /// event. The cache sync timeout of a controller is measured from this time.
+    #[doc(hidden)]
     #[must_use]
     pub fn last_list_progress(&self) -> Option<Instant> {
         self.shared.progress.last()
@@ -394,6 +398,7 @@ impl<K: Stored> Informer<K> {
 
     /// Stops counting in `metrics`. The objects of this informer are subtracted from the number of
     /// objects of its kind. The other counts stay.
+    #[doc(hidden)]
     pub fn uninstrument(&self, metrics: &InformerMetrics) {
         self.shared.instruments.remove(metrics);
     }

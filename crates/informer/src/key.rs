@@ -132,6 +132,7 @@ impl ObjectKey {
     /// let (namespace, name) = ObjectKey::new("web").within("shop").into_parts();
     /// assert_eq!((namespace.as_deref(), &*name), (Some("shop"), "web"));
     /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn into_parts(self) -> (Option<Arc<str>>, Arc<str>) {
         (self.namespace, self.name)

@@ -45,6 +45,7 @@ pub struct LazyObject<K: ?Sized> {
 /// subscribers.
 ///
 /// A source that has only the decoded object creates it with `From`.
+#[doc(hidden)]
 pub struct IncomingObject<K> {
     pub(crate) lazy: LazyObject<K>,
 
@@ -56,6 +57,7 @@ pub struct IncomingObject<K> {
 
 impl<K: ?Sized> LazyObject<K> {
     /// Wraps a type-erased object, which must be a `K` or decode to a `K`.
+    #[doc(hidden)]
     #[must_use]
     pub fn from_erased(object: Arc<dyn ErasedObject>) -> Self {
         Self {
@@ -65,12 +67,14 @@ impl<K: ?Sized> LazyObject<K> {
     }
 
     /// The type-erased object.
+    #[doc(hidden)]
     #[must_use]
     pub const fn as_erased(&self) -> &Arc<dyn ErasedObject> {
         &self.object
     }
 
     /// The type-erased object.
+    #[doc(hidden)]
     #[must_use]
     pub fn into_erased(self) -> Arc<dyn ErasedObject> {
         self.object

@@ -3,6 +3,22 @@
 //! An [`Informer`] lists and watches through a [`Source`], keeps the objects in a
 //! [`Store`], and delivers every change to every [`Subscription`], in order.
 //!
+//! # The forms of an object
+//!
+//! By default a store keeps each object as JSON without the trimmed fields, because a decoded object
+//! takes several times the memory. A handler gets a decoded object. These types and traits connect
+//! the two:
+//!
+//! | type | is | you meet it |
+//! |--|--|--|
+//! | `Arc<K>` | a decoded object, for example an `Arc<Pod>` | in events, in [`Store::get`] and [`Store::list`] |
+//! | [`LazyObject<K>`](LazyObject) | an object of a store, decoded at the first read | as the old state in [`Event::Updated`], in [`Store::get_lazy`] |
+//! | [`RawObject<K>`](RawObject) | JSON that may not decode, with the identity of its object | only after [`ListWatch::raw`]: then it is the `K` of the informer |
+//! | [`dyn ErasedObject`](ErasedObject) | an object of any kind | in retry and dequeue policies |
+//! | [`ObjectIdentity`] | the trait of everything that has a name, namespace, uid and version | in bounds |
+//! | [`Stored`] | the trait of everything that a store can keep: each `K` and each [`RawObject`] | in bounds |
+//! | [`Identity`] | key, uid and version of an object without the object | in a [`Source`] of your own |
+//!
 //! # Not supported
 //!
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
@@ -56,14 +72,14 @@ pub use crate::{
     error_chain::ErrorChain,
     event::Event,
     health::{Health, HealthState},
-    informer::{Informer, InformerBuilder, InformerError, SharedInformerError, SyncError},
+    informer::{Informer, InformerBuilder, InformerError, SyncError},
     key::{ObjectIdentity, ObjectKey, Uid},
     lazy_object::LazyObject,
     metrics::InformerMetrics,
     object::ErasedObject,
     problem::Problem,
     raw_object::RawObject,
-    simulated::{SimulatedHost, random_seed, wall_clock},
+    simulated::{random_seed, wall_clock},
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
     stored::Stored,
@@ -77,10 +93,11 @@ pub mod api_request;
 #[doc(hidden)]
 pub use crate::{
     decode::{Decoder, StoredForm},
-    informer::{InformerId, InformerUser},
+    informer::{InformerId, InformerUser, SharedInformerError},
     lazy_object::IncomingObject,
     message::one_line,
     panics::panic_message,
+    simulated::SimulatedHost,
     source::resource_name,
     subscription::ResyncHandle,
     trace::is_unseen,

@@ -10,6 +10,7 @@ pub(crate) const LONGEST: usize = 300;
 ///
 /// Control characters and line breaks become spaces, so that server text cannot imitate a log line
 /// or control a terminal. An ellipsis replaces the text that was cut off.
+#[doc(hidden)]
 #[must_use]
 pub fn one_line(text: &str) -> Cow<'_, str> {
     one_line_of(LONGEST, text)

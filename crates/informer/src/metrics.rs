@@ -157,6 +157,7 @@ impl InformerMetrics {
     /// Removes the series of `kind`, which has no informer any more. Call
     /// [`Informer::uninstrument`](crate::Informer::uninstrument) of each of its informers first:
     /// later counts of such an informer under this name may not be shown.
+    #[doc(hidden)]
     pub fn remove(&self, kind: &str) {
         let all = &*self.collectors;
         // A series that was never created cannot be removed, which is no error here.

@@ -84,7 +84,7 @@ impl dyn ErasedObject {
     /// # Errors
     ///
     /// [`DecodeError`] if the object is kept as JSON and does not decode.
-    pub fn into_typed<K: Any + Send + Sync>(
+    pub(crate) fn into_typed<K: Any + Send + Sync>(
         self: Arc<Self>,
     ) -> Result<Option<Arc<K>>, DecodeError> {
         let any: &dyn Any = &*self;
@@ -134,6 +134,7 @@ impl dyn ErasedObject {
 
     /// Drops the decoded form of an object that is kept as JSON, unless it is in the cache of its
     /// informer. The controller calls this after the last handler of an event.
+    #[doc(hidden)]
     pub fn release_decoded(&self) {
         if let Some(form) = self.json_form() {
             form.unpin();
@@ -141,6 +142,7 @@ impl dyn ErasedObject {
     }
 
     /// Whether an attempt to decode the object has failed.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
         self.json_form().is_some_and(JsonForm::has_failed)

@@ -17,6 +17,7 @@ pub(crate) fn catch<T>(user_code: impl FnOnce() -> T) -> Result<T, String> {
 
 /// Returns the message of a panic as one line, cut to 256 characters. Drops the payload, and
 /// catches a panic of its `Drop`.
+#[doc(hidden)]
 #[must_use]
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let text = payload

@@ -47,6 +47,7 @@ struct Host {
 /// assert_eq!(run(), run());
 /// # }
 /// ```
+#[doc(hidden)]
 #[derive(Debug)]
 #[must_use = "dropping it ends the simulation"]
 pub struct SimulatedHost {
@@ -76,6 +77,7 @@ pub fn wall_clock() -> SystemTime {
 
 // === impl SimulatedHost ===
 
+#[doc(hidden)]
 impl SimulatedHost {
     /// Begins a simulation on this thread, with this seed, at this wall-clock time.
     pub fn enter(seed: u64, wall: SystemTime) -> Self {

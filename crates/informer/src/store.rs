@@ -244,6 +244,7 @@ impl<K> Store<K> {
     /// let (_script, source) = Scripted::<ConfigMap>::new();
     /// assert_eq!(Informer::new(source).store().epoch(), 0);
     /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.contents.epoch.load(Ordering::Acquire)

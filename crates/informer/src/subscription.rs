@@ -85,6 +85,7 @@ impl<K> Subscription<K> {
     /// # Cancel safety
     ///
     /// Dropping the future before it is ready takes nothing.
+    #[doc(hidden)]
     pub async fn next_envelopes(&mut self, into: &mut Vec<EventEnvelope<K>>, most: usize) -> usize {
         let taken = self.events.recv_many(into, most).await;
         let batch = &into[into.len() - taken..];

@@ -11,7 +11,7 @@ use crate::{Event, ObjectKey, Stored, message::one_line, watch::NextRequest};
 
 /// A run of an informer.
 pub(crate) fn informer(resource: &str) -> Span {
-    info_span!("informer", kind = resource)
+    info_span!("informer", resource)
 }
 
 /// One request, until its response is processed. A root span: an informer runs as long as its
@@ -29,7 +29,7 @@ fn list(resource: &str, continued: bool) -> Span {
     info_span!(
         parent: None,
         "informer-list",
-        kind = resource,
+        resource,
         verb = "list",
         continued,
         outcome = Empty,
@@ -40,7 +40,7 @@ fn watch(resource: &str, streamed_list: bool, resource_version: Option<&str>) ->
     info_span!(
         parent: None,
         "informer-watch",
-        kind = resource,
+        resource,
         verb = "watch",
         streamed_list,
         resource_version,
@@ -67,7 +67,7 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             info_span!(
                 parent: None,
                 $name,
-                kind = resource,
+                resource,
                 object = %ObjectKey::of(&**object),
                 uid = uid().as_deref(),
                 resource_version = version().as_deref(),
@@ -86,6 +86,7 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
 
 /// Whether no subscriber enables spans. `tracing` alone is not enough: if no subscriber is set and
 /// its feature `log` is enabled, as kube does, it computes all fields and logs each poll.
+#[doc(hidden)]
 #[must_use]
 pub fn is_unseen() -> bool {
     LevelFilter::current() < LevelFilter::INFO

@@ -166,7 +166,7 @@ pub(crate) struct Subject {
 impl AdminServer {
     /// The default of [`check_timeout`](Self::check_timeout): half of a kubelet's default
     /// `timeoutSeconds`, so that the kubelet receives the page that names the check that timed out.
-    pub const DEFAULT_CHECK_TIMEOUT: Duration = Duration::from_millis(500);
+    pub(crate) const DEFAULT_CHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
     /// Creates a server for an address or a bound listener. It answers while its operator runs.
     pub fn new(listen: impl Into<Listen>) -> Self {

@@ -79,11 +79,11 @@ struct State {
 impl RequestBudget {
     /// The requests per second of the default budget: enough for an operator that works on a few
     /// hundred objects. client-go's default is 5; one handler in a loop can send thousands.
-    pub const DEFAULT_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
+    pub(crate) const DEFAULT_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
 
     /// The burst of the default budget, in requests: two seconds of requests, as in client-go, so
     /// that the first lists of an operator with tens of kinds do not wait.
-    pub const DEFAULT_BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
+    pub(crate) const DEFAULT_BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
     /// Creates a budget that allows a burst of `burst` requests, and then `per_second` requests per
     /// second.

@@ -108,24 +108,3 @@ pub enum OperatorError {
         source: AdminError,
     },
 }
-
-// === impl OperatorError ===
-
-impl OperatorError {
-    /// A stable identifier of the variant, for labels and log fields.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::AlreadyRan => "already_ran",
-            Self::Controller { .. } => "controller",
-            Self::Panicked { .. } => "panicked",
-            Self::Signals { .. } => "signals",
-            Self::Forced => "forced",
-            Self::Undrained { .. } => "undrained",
-            Self::LeadershipLost { .. } => "leadership_lost",
-            Self::LeaseClient { .. } => "lease_client",
-            Self::Thread { .. } => "thread",
-            Self::Admin { .. } => "admin",
-        }
-    }
-}

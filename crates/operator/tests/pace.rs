@@ -14,19 +14,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use windlass_operator::{AdminLimits, AdminServer, Operator, OperatorError};
 
-const LIMITS: AdminLimits = AdminLimits {
-    connection_timeout: Duration::from_secs(20),
-    ..DEFAULT
-};
-
-/// The defaults, as a constant.
-const DEFAULT: AdminLimits = AdminLimits {
-    read_timeout: AdminLimits::DEFAULT_READ_TIMEOUT,
-    write_timeout: AdminLimits::DEFAULT_WRITE_TIMEOUT,
-    connection_timeout: AdminLimits::DEFAULT_CONNECTION_TIMEOUT,
-    connections: AdminLimits::DEFAULT_CONNECTIONS,
-    connections_per_client: AdminLimits::DEFAULT_CONNECTIONS_PER_CLIENT,
-};
+/// The defaults, with a connection timeout of 20 s.
+fn limits() -> AdminLimits {
+    AdminLimits {
+        connection_timeout: Duration::from_secs(20),
+        ..AdminLimits::default()
+    }
+}
 
 /// The size of the page `/large`: far more than the buffers of the kernel.
 const LARGE: usize = 64 * 1024 * 1024;
@@ -106,7 +100,7 @@ impl Connected {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let large = |_| async { Response::new(vec![b'x'; LARGE].into()) };
-        let server = AdminServer::new(listener).limits(LIMITS);
+        let server = AdminServer::new(listener).limits(limits());
         let server = server.route("/large", large).expect("a path");
         let operator = Operator::builder().admin_server(server).build();
         let stop = CancellationToken::new();

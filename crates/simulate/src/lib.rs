@@ -44,6 +44,8 @@ mod explore;
 mod report;
 mod walk;
 
+pub use windlass_informer::SimulatedHost;
+
 pub use crate::{
     external::{External, ExternalError},
     fault::{Fault, UnknownFault},

@@ -12,10 +12,11 @@ fn each_guarantee_in_the_readme_links_to_a_test_that_exists() {
     let readme = repository.read("README.md").expect("there is a README");
     let (_, section) = readme.split_once(SECTION).expect("it has the section");
     let section = section.split("\n## ").next().unwrap_or_default();
-    let guarantees = section.lines().filter(|line| line.starts_with("- "));
+    let guarantees = (section.split("\n\n")).filter(|block| block.starts_with("**"));
+    assert!(guarantees.clone().count() > 1, "no guarantees were found");
     let mut findings = Vec::new();
     for guarantee in guarantees {
-        let title = guarantee.get(..40).unwrap_or(guarantee);
+        let title = guarantee.lines().next().unwrap_or(guarantee);
         let links = links(guarantee);
         if !links.iter().any(|(_, path)| path.contains("tests/")) {
             findings.push(format!(
@@ -44,16 +45,16 @@ fn each_guarantee_in_the_readme_links_to_a_test_that_exists() {
     nothing(&findings);
 }
 
-/// The texts and the targets of the links in a line.
-fn links(line: &str) -> Vec<(&str, &str)> {
+/// The texts and the targets of the links in a text.
+fn links(text: &str) -> Vec<(&str, &str)> {
     let mut links = Vec::new();
-    let mut rest = line;
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("](") {
-        let text = before.rsplit('[').next().unwrap_or_default();
+        let name = before.rsplit('[').next().unwrap_or_default();
         let Some((target, behind)) = after.split_once(')') else {
             break;
         };
-        links.push((text, target));
+        links.push((name, target));
         rest = behind;
     }
     links

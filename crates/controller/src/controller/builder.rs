@@ -13,14 +13,10 @@ use std::{
 
 use futures::FutureExt as _;
 
-use super::{
-    InformerController, Shared,
-    exhausted::{self, ExhaustedCall},
-    queued::Coalescing,
-};
+use super::{InformerController, Shared, dead_letters::DeadLetter, exhausted, queued::Coalescing};
 use crate::{
-    AlwaysDequeue, BuildError, DeleteRetry, ErrorReport, ExponentialBackoff, RetryDequeuePolicy,
-    RetryObject, RetryPolicy,
+    BuildError, DeleteRetry, ErrorReport, ExponentialBackoff, NewEvent, PendingCall,
+    RetryDequeuePolicy, RetryObject, RetryPolicy,
     report::{self, Hook},
 };
 
@@ -69,20 +65,20 @@ pub(crate) struct Settings {
 impl InformerControllerBuilder {
     /// The default of [`name`](Self::name). The second controller of the process without a name is
     /// called `informer-controller-2`, and so on.
-    pub const DEFAULT_NAME: &str = "informer-controller";
+    pub(crate) const DEFAULT_NAME: &str = "informer-controller";
 
     /// The default of [`concurrency`](Self::concurrency), in objects: enough for handlers that
     /// mostly wait for an API server, and few enough not to overload it.
-    pub const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
+    pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
 
     /// The default of [`queue`](Self::queue), in events of one informer: enough to keep all workers
     /// busy while the next events are decoded, and few enough to fit into memory with objects of any
     /// size.
-    pub const DEFAULT_QUEUE: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+    pub(crate) const DEFAULT_QUEUE: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
     /// The default of [`cache_sync_timeout`](Self::cache_sync_timeout): the same time as in
     /// controller-runtime.
-    pub const DEFAULT_CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(120);
+    pub(crate) const DEFAULT_CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
     pub(super) fn new() -> Self {
         Self {
@@ -90,7 +86,7 @@ impl InformerControllerBuilder {
                 name: String::new(),
                 metrics_namespace: String::new(),
                 retry: Box::new(ExponentialBackoff::DEFAULT),
-                dequeue: Box::new(AlwaysDequeue),
+                dequeue: Box::new(|_: &NewEvent<'_>, _: &PendingCall<'_>| true),
                 retry_object: RetryObject::default(),
                 delete_retry: DeleteRetry::default(),
                 coalescing: Coalescing::default(),
@@ -126,7 +122,7 @@ impl InformerControllerBuilder {
 
     /// Sets the name: the label `controller` of the metrics. Controllers of one
     /// [registry](prometheus::Registry) or operator need different names. The default is
-    /// [`DEFAULT_NAME`](Self::DEFAULT_NAME), from the second controller on with a number.
+    /// `informer-controller`, from the second controller on with a number.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
@@ -140,7 +136,7 @@ impl InformerControllerBuilder {
     }
 
     /// Sets which pending calls a new event drops. By default it drops all for which the policy is
-    /// called ([`AlwaysDequeue`]).
+    /// called.
     pub fn retry_dequeue_policy(mut self, policy: impl RetryDequeuePolicy) -> Self {
         self.settings.dequeue = Box::new(policy);
         self
@@ -175,8 +171,8 @@ impl InformerControllerBuilder {
 
     /// Sets how long an informer may be unsynced while its list makes no progress. After this time
     /// [`run`](InformerController::run) fails with
-    /// [`RunError::NotSynced`](crate::RunError::NotSynced). The default is [2
-    /// minutes](Self::DEFAULT_CACHE_SYNC_TIMEOUT); `None` waits forever. It does not apply with
+    /// [`RunError::NotSynced`](crate::RunError::NotSynced). The default is 2
+    /// minutes; `None` waits forever. It does not apply with
     /// [`start_before_sync`](Self::start_before_sync).
     pub fn cache_sync_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.settings.cache_sync_timeout = timeout;
@@ -184,7 +180,7 @@ impl InformerControllerBuilder {
     }
 
     /// Sets how many objects are processed concurrently, at most. The default is
-    /// [16](Self::DEFAULT_CONCURRENCY). Calls for one object never overlap.
+    /// 16. Calls for one object never overlap.
     pub fn concurrency(mut self, objects: NonZeroUsize) -> Self {
         self.settings.concurrency = objects;
         self
@@ -192,7 +188,7 @@ impl InformerControllerBuilder {
 
     /// Sets the size of the queue: how many events of one informer wait without being coalesced.
     /// [`Coalescing`] describes what happens when it is full. The first list does not count. The
-    /// default is [1024](Self::DEFAULT_QUEUE).
+    /// default is 1,024.
     pub fn queue(mut self, events: NonZeroUsize) -> Self {
         self.settings.queue = events;
         self
@@ -220,12 +216,12 @@ impl InformerControllerBuilder {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
-    /// use windlass_controller::{ExhaustedCall, InformerController};
+    /// use windlass_controller::{DeadLetter, InformerController};
     ///
     /// let controller = InformerController::builder()
-    ///     .on_exhausted(|exhausted: ExhaustedCall| async move {
-    ///         let phase = exhausted.object::<Pod>().and_then(|pod| pod.status.clone()?.phase);
-    ///         eprintln!("{}: {phase:?}: {}", exhausted.call().key, exhausted.call().error);
+    ///     .on_exhausted(|letter: DeadLetter| async move {
+    ///         let phase = letter.object::<Pod>().and_then(|pod| pod.status.clone()?.phase);
+    ///         eprintln!("{}: {phase:?}: {}", letter.key, letter.error);
     ///     })
     ///     .build()?;
     /// # drop(controller);
@@ -233,10 +229,10 @@ impl InformerControllerBuilder {
     /// ```
     pub fn on_exhausted<F, Fut>(mut self, hook: F) -> Self
     where
-        F: Fn(ExhaustedCall) -> Fut + Send + Sync + 'static,
+        F: Fn(DeadLetter) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        self.settings.on_exhausted = Some(Box::new(move |exhausted| hook(exhausted).boxed()));
+        self.settings.on_exhausted = Some(Box::new(move |letter| hook(letter).boxed()));
         self
     }
 

@@ -2,15 +2,23 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
     sync::Arc,
 };
 
-use windlass_informer::ObjectKey;
+use windlass_informer::{ErrorChain, ObjectKey};
 
-use super::queued::PendingCall;
-use crate::{Action, HandlerError, HandlerId, Role, handler::Handler, schedule::LaneKey};
+use super::queued::RepeatableCall;
+use crate::{
+    Action, HandlerError, HandlerId, Role, event::AnyEvent, handler::Handler, schedule::LaneKey,
+    work::typed,
+};
 
 /// A call that failed and is not repeated automatically any more.
+///
+/// [`on_exhausted`](crate::InformerControllerBuilder::on_exhausted) receives it, for example to
+/// write the failure into the object's status.
+/// [`dead_letters`](crate::InformerController::dead_letters) lists those that are kept.
 ///
 /// It is removed when its handler is called for a new event of the object, when its handler is
 /// removed, and when 1,000 newer dead letters exist. Unless it is a `Deleted`, it is also removed
@@ -18,7 +26,7 @@ use crate::{Action, HandlerError, HandlerId, Role, handler::Handler, schedule::L
 /// that they end a `Deleted` under [`DeleteRetry::UntilSuccessor`].
 ///
 /// [`DeleteRetry::UntilSuccessor`]: crate::DeleteRetry::UntilSuccessor
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct DeadLetter {
     /// The name of the kind.
@@ -38,14 +46,15 @@ pub struct DeadLetter {
     /// The error of the last call.
     pub error: Arc<HandlerError>,
 
-    pub(super) number: u64,
+    event: AnyEvent,
+    number: u64,
 }
 
 /// A dead letter with the call to repeat.
 pub(crate) struct DeadLetterEntry {
     pub(crate) letter: DeadLetter,
     pub(crate) lane: LaneKey,
-    pub(crate) call: PendingCall,
+    pub(crate) call: RepeatableCall,
 }
 
 /// The dead letters of a controller, at most [`CAPACITY`](Self::CAPACITY).
@@ -55,6 +64,51 @@ pub(crate) struct DeadLetters {
     calls: BTreeMap<u64, DeadLetterEntry>,
     lanes: HashMap<LaneKey, Vec<u64>>,
     numbers: u64,
+}
+
+// === impl DeadLetter ===
+
+impl DeadLetter {
+    /// The number of a letter that was not added to the dead letters.
+    const NOT_ADDED: u64 = u64::MAX;
+
+    /// The object of the last call. Of a deleted object the last known state. `None` if it is not a
+    /// `K` or does not decode.
+    #[must_use]
+    pub fn object<K: Send + Sync + 'static>(&self) -> Option<Arc<K>> {
+        typed::<K>(&self.event)?.object().cloned()
+    }
+
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Shows the call, and never the content of the object, which may be secret.
+impl fmt::Debug for DeadLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeadLetter({self})")
+    }
+}
+
+impl fmt::Display for DeadLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            key,
+            handler,
+            handler_type,
+            role,
+            action,
+            error,
+            ..
+        } = self;
+        let (role, action, error) = (role.as_str(), action.as_str(), ErrorChain::new(&**error));
+        write!(
+            f,
+            "{role} {handler} ({handler_type}) of {kind} {key} on {action}: {error}"
+        )
+    }
 }
 
 // === impl DeadLetterEntry ===
@@ -67,7 +121,7 @@ impl DeadLetterEntry {
         handler: &Handler,
         action: Action,
         error: Arc<HandlerError>,
-        call: PendingCall,
+        call: RepeatableCall,
     ) -> Self {
         let letter = DeadLetter {
             kind: Arc::clone(kind),
@@ -78,7 +132,8 @@ impl DeadLetterEntry {
             action,
             attempts: call.attempt,
             error,
-            number: 0,
+            event: call.event.clone(),
+            number: DeadLetter::NOT_ADDED,
         };
         Self { letter, lane, call }
     }
@@ -90,8 +145,11 @@ impl DeadLetters {
     /// Enough to find a cause, and few enough to keep.
     pub(crate) const CAPACITY: usize = 1000;
 
-    /// Adds `call`. Returns the oldest dead letter if there are too many.
-    pub(crate) fn put(&mut self, mut call: DeadLetterEntry) -> Option<DeadLetterEntry> {
+    /// Adds `call`. Returns it, and the oldest dead letter if there are too many.
+    pub(crate) fn put(
+        &mut self,
+        mut call: DeadLetterEntry,
+    ) -> (DeadLetter, Option<DeadLetterEntry>) {
         let number = self.numbers;
         self.numbers += 1;
         call.letter.number = number;
@@ -99,12 +157,11 @@ impl DeadLetters {
             .entry(call.lane.clone())
             .or_default()
             .push(number);
+        let letter = call.letter.clone();
         self.calls.insert(number, call);
-        if self.calls.len() <= Self::CAPACITY {
-            return None;
-        }
-        let oldest = *self.calls.keys().next()?;
-        self.take(oldest)
+        let is_full = self.calls.len() > Self::CAPACITY;
+        let oldest = self.calls.keys().next().copied().filter(|_| is_full);
+        (letter, oldest.and_then(|oldest| self.take(oldest)))
     }
 
     /// Removes a dead letter.
@@ -196,9 +253,9 @@ mod tests {
     fn the_oldest_dead_letter_is_dropped_above_the_limit() {
         let mut letters = DeadLetters::default();
         for _ in 0..DeadLetters::CAPACITY {
-            assert!(letters.put(call("a0")).is_none());
+            assert!(letters.put(call("a0")).1.is_none());
         }
-        let gone = letters.put(call("b0")).expect("one goes");
+        let gone = letters.put(call("b0")).1.expect("one goes");
         assert_eq!(gone.letter.number, 0);
         assert_eq!(letters.all().len(), DeadLetters::CAPACITY);
         assert_eq!(
@@ -259,10 +316,11 @@ mod tests {
                 action: Action::Created,
                 attempts: 1,
                 error: Arc::clone(&error),
-                number: 0,
+                event: Event::Synced,
+                number: DeadLetter::NOT_ADDED,
             },
             lane,
-            call: PendingCall {
+            call: RepeatableCall {
                 event: Event::Synced,
                 attempt: 0,
                 state: None,

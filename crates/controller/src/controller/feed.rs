@@ -26,7 +26,7 @@ use windlass_informer::{
 
 use super::{
     Shared,
-    mapping::{self, TriggeredKeys},
+    mapping::{self, RequestedResyncs},
     permit::{EventBudget, Permits},
     queued::{Coalescing, QueuedEvent},
     shared::FeedEntry,
@@ -69,7 +69,7 @@ pub(crate) trait Feed: Send + Sync {
     fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
 
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
-    fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
+    fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
 
     /// Starts counting in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
@@ -101,7 +101,7 @@ pub(crate) struct InformerFeed<K: Stored> {
     synced: AtomicBool,
     /// When its last event was queued; at first, when it was started.
     progress: AtomicU64,
-    triggered: TriggeredKeys,
+    requested_resyncs: RequestedResyncs,
 }
 
 /// Queues a batch of events.
@@ -143,7 +143,7 @@ impl<K: Stored> InformerFeed<K> {
             informer,
             synced: AtomicBool::new(false),
             progress: AtomicU64::new(0),
-            triggered: TriggeredKeys::default(),
+            requested_resyncs: RequestedResyncs::default(),
         }
     }
 }
@@ -188,9 +188,9 @@ impl<K: Stored> Feed for InformerFeed<K> {
         (ObjectIdentity::uid(&*object) == Some(uid)).then_some(object)
     }
 
-    fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize {
+    fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize {
         let store = self.informer.store();
-        (self.triggered).trigger(keys, priority, |key| store.contains(key))
+        (self.requested_resyncs).request(keys, priority, |key| store.contains(key))
     }
 
     fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
@@ -220,7 +220,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
     ) -> BoxFuture<'static, ()> {
         // Before the informer runs, so that its first list is not also replayed.
         let mut events = self.informer.subscribe();
-        self.triggered.listen(events.resync_handle());
+        self.requested_resyncs.listen(events.resync_handle());
         let queue = EventBudget::new(into.settings.queue);
         // The first list does not count towards the bound of the queue, and has its own budget of
         // the same size.
@@ -363,11 +363,13 @@ impl<K: Stored> Enqueuer<'_, K> {
         // Without a key there is no object.
         let key = key?;
         let priority = match action? {
-            Action::Resynced if requested => feed.triggered.take(&key).unwrap_or(Priority::Live),
+            Action::Resynced if requested => {
+                feed.requested_resyncs.take(&key).unwrap_or(Priority::Live)
+            }
             Action::Resynced => Priority::Resync,
             Action::Created if !synced => Priority::FirstList,
             Action::Deleted => {
-                feed.triggered.take(&key);
+                feed.requested_resyncs.take(&key);
                 Priority::Live
             }
             _ => Priority::Live,

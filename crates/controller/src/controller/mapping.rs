@@ -22,9 +22,9 @@ use crate::{
     trace, work,
 };
 
-/// The keys of one informer for which a resync was requested.
+/// The resyncs that were requested from one informer and have not arrived.
 #[derive(Default)]
-pub(super) struct TriggeredKeys {
+pub(super) struct RequestedResyncs {
     /// `None` until the controller has subscribed. The subscription begins with all objects.
     resync: OnceLock<ResyncHandle>,
     /// The priority of each requested resync. Only of objects that are in the store.
@@ -52,9 +52,9 @@ pub(super) fn map(
         named.remove(&object.key());
     }
     for (kind, keys) in named {
-        let triggered = shared.trigger(kind, &keys, priority);
+        let requested = shared.request_resyncs(kind, &keys, priority);
         if let Some(metrics) = shared.route.read().metrics(kind) {
-            metrics.mapped(triggered);
+            metrics.mapped(requested);
         }
     }
 }
@@ -96,9 +96,9 @@ fn mapped_keys(
     keys
 }
 
-// === impl TriggeredKeys ===
+// === impl RequestedResyncs ===
 
-impl TriggeredKeys {
+impl RequestedResyncs {
     /// Sets the handle through which resyncs are requested.
     pub(super) fn listen(&self, resync: ResyncHandle) {
         // Each feed is run once.
@@ -106,7 +106,7 @@ impl TriggeredKeys {
     }
 
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
-    pub(super) fn trigger(
+    pub(super) fn request(
         &self,
         keys: &HashSet<ObjectKey>,
         priority: Priority,
@@ -125,11 +125,11 @@ impl TriggeredKeys {
             });
             stored.cloned().collect()
         };
-        let triggered = stored.len();
+        let requested = stored.len();
         if !stored.is_empty() {
             resync.request(stored);
         }
-        triggered
+        requested
     }
 
     /// Removes and returns the priority of the resync of `key`, which has arrived or whose object

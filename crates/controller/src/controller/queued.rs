@@ -90,8 +90,8 @@ pub(crate) struct QueuedEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HandlerPosition(NonZeroU32);
 
-/// The data of a pending call.
-pub(crate) struct PendingCall {
+/// A call that can be repeated: the data of a pending call, or of the call of a dead letter.
+pub(crate) struct RepeatableCall {
     /// The event for which the handler is called.
     pub(crate) event: AnyEvent,
 
@@ -113,7 +113,7 @@ pub(crate) struct FailedCall {
     pub(crate) error: Arc<HandlerError>,
 
     /// The object of that call, if the pending call has got a newer one since: see
-    /// [`PendingCall::refresh`].
+    /// [`RepeatableCall::refresh`].
     pub(crate) object: Option<Arc<dyn ErasedObject>>,
 }
 
@@ -190,9 +190,9 @@ impl ScheduleItem for QueuedEvent {
     }
 }
 
-// === impl PendingCall ===
+// === impl RepeatableCall ===
 
-impl PendingCall {
+impl RepeatableCall {
     /// Replaces the object by that of `newer`, an event of the same uid, so that a later call gets
     /// the newest dispatched state. An update keeps the old state with which the call failed; a
     /// resync becomes the update that followed it.
@@ -215,7 +215,7 @@ impl PendingCall {
     }
 }
 
-impl ScheduleItem for PendingCall {
+impl ScheduleItem for RepeatableCall {
     fn uid(&self) -> Option<&str> {
         uid(&self.event)
     }
@@ -296,7 +296,7 @@ mod tests {
             ("resync a", "resync b", "resync b"),
             ("delete a", "add b", "delete a"),
         ] {
-            let mut call = PendingCall {
+            let mut call = RepeatableCall {
                 event: notice(pending).event,
                 attempt: 1,
                 state: None,
@@ -401,7 +401,7 @@ mod tests {
         assert_ne!(added(&first).address(), added(&again).address());
         assert!(added(&first).is_same_object(&added(&again)));
         assert!(!added(&first).is_same_object(&added(&other)));
-        let pending = PendingCall {
+        let pending = RepeatableCall {
             event: added(&first).event,
             attempt: 1,
             state: None,

@@ -9,7 +9,7 @@ use windlass_informer::{InformerError, panic_message};
 use super::{
     Shared,
     engine::LaneGuard,
-    queued::{PendingCall, QueuedEvent},
+    queued::{QueuedEvent, RepeatableCall},
     snapshot::RouteSnapshot,
     turn,
 };
@@ -237,7 +237,7 @@ async fn take(
     shared: &Shared,
     routes: &mut RouteSnapshot,
     stop: &CancellationToken,
-) -> Option<LaneGuard<QueuedEvent, PendingCall>> {
+) -> Option<LaneGuard<QueuedEvent, RepeatableCall>> {
     loop {
         let rerouted = shared.rerouted.notified();
         routes.drop_outdated(shared);

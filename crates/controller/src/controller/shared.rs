@@ -18,10 +18,10 @@ use windlass_informer::{
 
 use super::{
     builder::Settings,
-    dead_letters::{DeadLetterEntry, DeadLetters},
+    dead_letters::{DeadLetter, DeadLetterEntry, DeadLetters},
     engine::Engine,
     feed::Feed,
-    queued::{Coalescing, PendingCall, QueuedEvent},
+    queued::{Coalescing, QueuedEvent, RepeatableCall},
 };
 use crate::{
     Action, AddError, BuildError, DeleteRetry, Fence, FenceClosed, FencePermit, HandlerError,
@@ -36,7 +36,7 @@ use crate::{
 /// The shared state of a controller.
 pub(crate) struct Shared {
     pub(super) settings: Settings,
-    pub(super) engine: Arc<Engine<QueuedEvent, PendingCall>>,
+    pub(super) engine: Arc<Engine<QueuedEvent, RepeatableCall>>,
     pub(super) route: RwLock<Route>,
     /// The number of changes of the routes, plus one. A snapshot with another number is outdated.
     changes: AtomicU64,
@@ -89,7 +89,7 @@ impl Shared {
             InformerMetrics::labelled(prefix, &constant_labels(&settings.name)).map_err(refused)?;
         let random = StdRng::seed_from_u64(settings.seed.unwrap_or_else(random_seed));
         let max_attempts = call_user_code("retry_policy", || settings.retry.max_attempts());
-        let engine = Arc::<Engine<QueuedEvent, PendingCall>>::default();
+        let engine = Arc::<Engine<QueuedEvent, RepeatableCall>>::default();
         engine.set_delete_retry(settings.delete_retry);
         Ok(Self {
             settings,
@@ -333,7 +333,7 @@ impl Shared {
         }
         for entry in &*self.feeds.read() {
             if let Some(keys) = keys.remove(&entry.feed.informer()) {
-                entry.feed.trigger(&keys, Priority::Live);
+                entry.feed.request_resyncs(&keys, Priority::Live);
             }
         }
     }
@@ -375,13 +375,15 @@ impl Shared {
         removed.len()
     }
 
-    /// Adds a dead letter, unless its handler was removed.
-    pub(super) fn add_dead_letter(&self, call: DeadLetterEntry) {
+    /// Adds a dead letter, unless its handler was removed. Returns it.
+    pub(super) fn add_dead_letter(&self, call: DeadLetterEntry) -> DeadLetter {
         let handler = (self.route.read()).handler(call.lane.kind, call.letter.handler);
-        if handler.is_some() {
-            self.has_dead_letters.store(true, Ordering::Release);
-            let _dropped = self.dead_letters.lock().put(call);
+        if handler.is_none() {
+            return call.letter;
         }
+        self.has_dead_letters.store(true, Ordering::Release);
+        let (letter, _dropped) = self.dead_letters.lock().put(call);
+        letter
     }
 
     /// Makes dead letters of pending deletes that the engine dropped because their kind had too
@@ -450,7 +452,7 @@ impl Shared {
             reason: Reason::Failed,
             due: self.engine.now(),
             overtaken: false,
-            call: PendingCall {
+            call: RepeatableCall {
                 attempt: 0,
                 ..call.call
             },
@@ -463,7 +465,7 @@ impl Shared {
     }
 
     /// Requests resyncs of the `keys` that are in a store of `kind`. Returns their number.
-    pub(super) fn trigger(
+    pub(super) fn request_resyncs(
         &self,
         kind: KindId,
         keys: &HashSet<ObjectKey>,
@@ -471,7 +473,9 @@ impl Shared {
     ) -> usize {
         let feeds = self.feeds.read();
         let feeds = feeds.iter().filter(|entry| entry.kind == kind);
-        feeds.map(|entry| entry.feed.trigger(keys, priority)).sum()
+        feeds
+            .map(|entry| entry.feed.request_resyncs(keys, priority))
+            .sum()
     }
 
     /// A random number in `[0, 1)`.

@@ -27,11 +27,11 @@ use windlass_informer::{ErasedObject, Event};
 
 use super::{
     engine::LaneGuard,
-    queued::{PendingCall, QueuedEvent},
+    queued::{QueuedEvent, RepeatableCall},
     turn::{Recipients, Turn, updated_from},
 };
 use crate::{
-    Action, HandlerId, NewEvent, PendingRetry, RetryObject, State,
+    Action, HandlerId, NewEvent, PendingCall, RetryObject, State,
     event::AnyEvent,
     schedule::{Moment, Pending, Reason, Work},
     work::call_user_code,
@@ -71,7 +71,7 @@ enum Decision {
 /// Decides about each pending call of the object of an event, before the event is dispatched.
 pub(super) fn supersede(
     turn: &Turn<'_>,
-    guard: &mut LaneGuard<QueuedEvent, PendingCall>,
+    guard: &mut LaneGuard<QueuedEvent, RepeatableCall>,
     recipients: &Recipients<'_>,
 ) -> CarryOver {
     let now = guard.since();
@@ -85,7 +85,7 @@ pub(super) fn supersede(
     }
     let event = &offer.event.event;
     let latest = turn.shared.settings.retry_object == RetryObject::Latest;
-    let is_dequeued = |pending: &Pending<PendingCall>, event: &AnyEvent| {
+    let is_dequeued = |pending: &Pending<RepeatableCall>, event: &AnyEvent| {
         let new_event = Action::of(event).zip(event.object());
         let retry = pending.call.event.object();
         let Some(((action, object), retry)) = new_event.zip(retry) else {
@@ -97,7 +97,7 @@ pub(super) fn supersede(
             action,
             object,
         };
-        let retry = PendingRetry {
+        let retry = PendingCall {
             handler: pending.handler,
             action: pending.action,
             object: retry,
@@ -180,7 +180,7 @@ pub(super) fn supersede(
 
 /// Whether `pending` failed and is not due, and `event` does not end the backoff: it has the same
 /// generation and no new deletion mark.
-fn is_in_backoff(pending: &Pending<PendingCall>, now: Moment, event: &AnyEvent) -> bool {
+fn is_in_backoff(pending: &Pending<RepeatableCall>, now: Moment, event: &AnyEvent) -> bool {
     let objects = pending.call.event.object().zip(event.object());
     pending.reason == Reason::Failed
         && pending.due > now
@@ -218,7 +218,7 @@ impl CarryOver {
     }
 
     /// Notes the attempt number of `pending`, which is kept.
-    fn add_count(&mut self, pending: &Pending<PendingCall>, event: &AnyEvent) {
+    fn add_count(&mut self, pending: &Pending<RepeatableCall>, event: &AnyEvent) {
         let attempt = failures(pending, event);
         let failed = pending.call.failed.as_ref();
         self.note(
@@ -233,11 +233,11 @@ impl CarryOver {
 
     /// Notes the attempt number and the state of `pending`, which is cancelled. A handler with a
     /// finalizer may have begun its clean-up before the `Deleted`.
-    fn add(&mut self, pending: Pending<PendingCall>, event: &AnyEvent, has_finalizer: bool) {
+    fn add(&mut self, pending: Pending<RepeatableCall>, event: &AnyEvent, has_finalizer: bool) {
         let attempt = failures(&pending, event);
         let keeps_state = is_continued(&pending, event)
             || (has_finalizer && matches!(event, Event::Deleted { .. }));
-        let PendingCall { state, failed, .. } = pending.call;
+        let RepeatableCall { state, failed, .. } = pending.call;
         self.note(
             pending.handler,
             PreviousCalls {
@@ -261,13 +261,13 @@ impl CarryOver {
 
 /// Whether a call for `event` continues the work of `pending`: both are for the delete of the
 /// object, or neither is.
-fn is_continued(pending: &Pending<PendingCall>, event: &AnyEvent) -> bool {
+fn is_continued(pending: &Pending<RepeatableCall>, event: &AnyEvent) -> bool {
     (pending.action == Action::Deleted) == matches!(event, Event::Deleted { .. })
 }
 
 /// The number of failures of `pending` that count for a call for `event`: those with the same
 /// generation.
-fn failures(pending: &Pending<PendingCall>, event: &AnyEvent) -> u32 {
+fn failures(pending: &Pending<RepeatableCall>, event: &AnyEvent) -> u32 {
     if pending.call.attempt == 0 || !is_continued(pending, event) {
         // Without failures the states are not compared, which may parse their JSON.
         return 0;

@@ -11,8 +11,8 @@ use super::{
     Shared,
     dead_letters::DeadLetterEntry,
     engine::LaneGuard,
-    exhausted::{self, ExhaustedCall},
-    queued::{FailedCall, HandlerPosition, PendingCall, QueuedEvent},
+    exhausted,
+    queued::{FailedCall, HandlerPosition, QueuedEvent, RepeatableCall},
     snapshot::RouteSnapshot,
     superseded::{CarryOver, PreviousCalls, supersede},
 };
@@ -69,7 +69,7 @@ struct Stopped;
 pub(crate) async fn run(
     shared: &Shared,
     routes: &mut RouteSnapshot,
-    guard: &mut LaneGuard<QueuedEvent, PendingCall>,
+    guard: &mut LaneGuard<QueuedEvent, RepeatableCall>,
     stop: &CancellationToken,
 ) -> Option<Moment> {
     let kind = guard.key().kind;
@@ -165,7 +165,7 @@ impl Recipients<'_> {
 impl Turn<'_> {
     async fn run(
         &self,
-        guard: &mut LaneGuard<QueuedEvent, PendingCall>,
+        guard: &mut LaneGuard<QueuedEvent, RepeatableCall>,
     ) -> Result<Moment, Stopped> {
         let began = guard.since();
         let Work::Event { offer, .. } = guard.work() else {
@@ -223,7 +223,7 @@ impl Turn<'_> {
     /// The handler then adds it again at once, even in backoff.
     pub(super) fn is_finalizer_removed(
         &self,
-        pending: &Pending<PendingCall>,
+        pending: &Pending<RepeatableCall>,
         event: &AnyEvent,
     ) -> bool {
         let finalizer = self.finalizer(pending.handler);
@@ -246,7 +246,7 @@ impl Turn<'_> {
     /// time of the end.
     async fn dispatch(
         &self,
-        guard: &mut LaneGuard<QueuedEvent, PendingCall>,
+        guard: &mut LaneGuard<QueuedEvent, RepeatableCall>,
         recipients: &Recipients<'_>,
         mut carried: CarryOver,
         mut now: Moment,
@@ -302,7 +302,7 @@ impl Turn<'_> {
     /// Repeats one call. Returns the time of the end.
     async fn repeat(
         &self,
-        guard: &mut LaneGuard<QueuedEvent, PendingCall>,
+        guard: &mut LaneGuard<QueuedEvent, RepeatableCall>,
     ) -> Result<Moment, Stopped> {
         let mut now = guard.since();
         let key = &guard.key().object;
@@ -342,7 +342,7 @@ impl Turn<'_> {
         invocation: &Invocation<'_>,
         attempt: Attempt,
         now: &mut Moment,
-    ) -> Result<Option<Pending<PendingCall>>, Stopped> {
+    ) -> Result<Option<Pending<RepeatableCall>>, Stopped> {
         let Invocation {
             handler,
             key,
@@ -387,7 +387,7 @@ impl Turn<'_> {
                 let Some(delay) = outcome.delay() else {
                     return Ok(None);
                 };
-                let call = PendingCall {
+                let call = RepeatableCall {
                     event: event.clone(),
                     attempt: 0,
                     state: outcome.into_state().map(Box::new),
@@ -405,7 +405,7 @@ impl Turn<'_> {
                     let delay = self.retry_delay(invocation, attempt, &failed);
                     (delay, attempt.saturating_add(1))
                 };
-                let call = PendingCall {
+                let call = RepeatableCall {
                     event: event.clone(),
                     attempt,
                     state: failed.state.or(state).map(Box::new),
@@ -480,7 +480,7 @@ impl Turn<'_> {
     }
 
     /// Adds a dead letter for a call that is not repeated any more, and calls the hook.
-    async fn add_exhausted(&self, invocation: &Invocation<'_>, call: PendingCall) {
+    async fn add_exhausted(&self, invocation: &Invocation<'_>, call: RepeatableCall) {
         let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
         };
@@ -491,8 +491,7 @@ impl Turn<'_> {
         let (kind, handler) = (&self.metrics.kind, invocation.handler);
         let entry = DeadLetterEntry::new(lane, kind, handler, invocation.action, error, call);
         self.metrics.retries_exhausted();
-        let exhausted = ExhaustedCall::new(entry.letter.clone(), invocation.event.clone());
-        self.shared.add_dead_letter(entry);
+        let letter = self.shared.add_dead_letter(entry);
         // After the dead letter was added: the hook may redrive it.
         let settings = &self.shared.settings;
         if let Some(hook) = &settings.on_exhausted {
@@ -503,7 +502,7 @@ impl Turn<'_> {
                 permit = self.shared.permit() => permit,
                 () = self.stop.cancelled() => return,
             };
-            let called = exhausted::call(hook, exhausted, settings.call_timeout);
+            let called = exhausted::call(hook, letter, settings.call_timeout);
             match &permit {
                 Some(permit) => permit.within(called).await,
                 None => called.await,

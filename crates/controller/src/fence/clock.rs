@@ -76,6 +76,7 @@ impl ClockSource {
 /// `start_paused`. False outside of a runtime.
 ///
 /// Under simulated time, do not start threads: they would not be part of the simulation.
+#[doc(hidden)]
 #[must_use]
 #[expect(
     clippy::disallowed_types,

@@ -25,6 +25,7 @@ pub struct FenceLayer {
 }
 
 /// A service behind a [`FenceLayer`].
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Fenced<S> {
     inner: S,

@@ -84,6 +84,7 @@ impl FinalizerError {
     /// The least time to wait before the next attempt, at most 5 minutes, if the API server named
     /// one: in the `Retry-After` header, or as `retryAfterSeconds`. The engine waits at least as
     /// long before it repeats the call.
+    #[doc(hidden)]
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let (Self::Write { source, .. }
@@ -99,9 +100,9 @@ impl FinalizerError {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// A stable identifier of the error.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    /// The short name of the error in the tables of tests.
+    #[cfg(test)]
+    pub(super) const fn reason(&self) -> &'static str {
         match self {
             Self::Write { .. } => "finalizer_write",
             Self::Read { .. } => "finalizer_read",

@@ -114,10 +114,10 @@ pub enum InvalidFinalizer {
 
 impl FinalizerName {
     /// The maximum length of the part after the slash.
-    pub const MAX_NAME: usize = 63;
+    pub(crate) const MAX_NAME: usize = 63;
 
     /// The maximum length of the part before the slash.
-    pub const MAX_DOMAIN: usize = 253;
+    pub(crate) const MAX_DOMAIN: usize = 253;
 
     /// Validates `name`.
     ///
@@ -172,7 +172,7 @@ impl FinalizerName {
 
     /// Whether the name has a domain.
     #[must_use]
-    pub fn is_qualified(&self) -> bool {
+    pub(crate) fn is_qualified(&self) -> bool {
         self.0.contains('/')
     }
 
@@ -188,6 +188,7 @@ impl FinalizerName {
     /// assert_eq!(name.in_progress().as_str(), "example.io/clean-up.in-progress");
     /// # Ok::<(), windlass_controller::InvalidFinalizer>(())
     /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn in_progress(&self) -> Self {
         const MARK: &str = ".in-progress";
@@ -263,10 +264,10 @@ impl TryFrom<&str> for FinalizerName {
 
 // === impl InvalidFinalizer ===
 
+#[cfg(test)]
 impl InvalidFinalizer {
-    /// A stable identifier of the error.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    /// The short name of the error in the tables of tests.
+    pub(super) const fn reason(&self) -> &'static str {
         match self {
             Self::Empty => "empty",
             Self::Slashes { .. } => "slashes",

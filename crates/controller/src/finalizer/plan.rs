@@ -177,6 +177,7 @@ fn finalizers(meta: &ObjectMeta) -> &[String] {
 
 impl FinalizerPatch {
     /// A patch without operations, which returns the current object.
+    #[doc(hidden)]
     #[must_use]
     pub const fn empty() -> Self {
         Self(Vec::new())

@@ -15,9 +15,9 @@ use super::{FinalizerName, InvalidFinalizer};
 /// use kube::core::GroupVersionKind;
 /// use windlass_controller::FinalizerSupplier;
 ///
-/// let supplier = |kind: &GroupVersionKind| format!("example.io/{}", kind.kind);
+/// let supplier = |kind: &GroupVersionKind| format!("example.io/{}.{}", kind.version, kind.kind);
 /// let website = GroupVersionKind::gvk("example.io", "v1", "Website");
-/// assert_eq!(supplier.finalizer(&website)?.as_str(), "example.io/Website");
+/// assert_eq!(supplier.finalizer(&website)?.as_str(), "example.io/v1.Website");
 /// # Ok::<(), windlass_controller::InvalidFinalizer>(())
 /// ```
 pub trait FinalizerSupplier {
@@ -51,25 +51,6 @@ pub trait FinalizerSupplier {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefaultFinalizerSupplier;
 
-/// `{group}/operator.{version}.{kind}`: the same with a domain, as Kubernetes requires.
-///
-/// It is an error for kinds of the core group. For other built-in kinds the group is not your
-/// domain: use a [`FinalizerName`] with your domain instead.
-///
-/// # Example
-///
-/// ```
-/// use kube::core::GroupVersionKind;
-/// use windlass_controller::{FinalizerSupplier, QualifiedFinalizerSupplier};
-///
-/// let website = GroupVersionKind::gvk("example.io", "v1", "Website");
-/// let name = QualifiedFinalizerSupplier.finalizer(&website)?;
-/// assert_eq!(name.as_str(), "example.io/operator.v1.Website");
-/// # Ok::<(), windlass_controller::InvalidFinalizer>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QualifiedFinalizerSupplier;
-
 /// Checks that an object of `kind` can have `finalizer`.
 pub(super) fn check(
     finalizer: FinalizerName,
@@ -85,18 +66,6 @@ pub(super) fn check(
         });
     }
     Ok(finalizer)
-}
-
-/// The group of `kind` and `operator.{version}.{kind}`. An empty group is an error.
-fn group_and_name(kind: &GroupVersionKind) -> Result<(&str, String), InvalidFinalizer> {
-    let name = format!("operator.{}.{}", kind.version, kind.kind);
-    if kind.group.is_empty() {
-        return Err(InvalidFinalizer::NotQualified {
-            finalizer: name,
-            kind: kind.kind.clone(),
-        });
-    }
-    Ok((&kind.group, name))
 }
 
 // === impl FinalizerSupplier ===
@@ -119,15 +88,21 @@ where
 
 impl FinalizerSupplier for DefaultFinalizerSupplier {
     fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
-        let (group, name) = group_and_name(kind)?;
-        check(FinalizerName::new(format!("{name}.{group}"))?, kind)
-    }
-}
-
-impl FinalizerSupplier for QualifiedFinalizerSupplier {
-    fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
-        let (group, name) = group_and_name(kind)?;
-        FinalizerName::new(format!("{group}/{name}"))
+        let GroupVersionKind {
+            group,
+            version,
+            kind: name,
+        } = kind;
+        if group.is_empty() {
+            return Err(InvalidFinalizer::NotQualified {
+                finalizer: format!("operator.{version}.{name}"),
+                kind: name.clone(),
+            });
+        }
+        check(
+            FinalizerName::new(format!("operator.{version}.{name}.{group}"))?,
+            kind,
+        )
     }
 }
 
@@ -150,17 +125,5 @@ mod tests {
             let refused = DefaultFinalizerSupplier.finalizer(&kind).expect_err(group);
             assert_eq!(refused.reason(), reason, "{refused}");
         }
-    }
-
-    #[test]
-    fn with_a_domain_long_kinds_fit() {
-        let group = "observability.platform.example.io";
-        let kind = GroupVersionKind::gvk(group, "v1alpha1", "NotificationPolicyTemplate");
-        assert!(QualifiedFinalizerSupplier.finalizer(&kind).is_ok());
-        let core = GroupVersionKind::gvk("", "v1", "Pod");
-        let refused = QualifiedFinalizerSupplier
-            .finalizer(&core)
-            .expect_err("core");
-        assert_eq!(refused.reason(), "not_qualified");
     }
 }

@@ -9,7 +9,7 @@
 /// If a kind has several informers, this happens when the object has left all of them.
 ///
 /// An object that leaves the selector while the operator does not run keeps its finalizer, and no
-/// informer shows it. [`Finalizers::orphans`](crate::Finalizers::orphans) finds such objects.
+/// informer shows it. [`Finalizers::unwatched`](crate::Finalizers::unwatched) finds such objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnSelectorExit {

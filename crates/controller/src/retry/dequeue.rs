@@ -8,7 +8,8 @@ use crate::{Action, ErasedObject, HandlerError, HandlerId};
 
 /// Decides for each pending call whether a new event drops it.
 ///
-/// Every `Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool` is a dequeue policy.
+/// Every `Fn(&NewEvent<'_>, &PendingCall<'_>) -> bool` is a dequeue policy. Without one, a new
+/// event drops each pending call: the call for the event replaces it.
 ///
 /// # Contract
 ///
@@ -30,7 +31,7 @@ use crate::{Action, ErasedObject, HandlerError, HandlerId};
 /// *Required.* It returns immediately.
 pub trait RetryDequeuePolicy: Send + Sync + 'static {
     /// Whether to drop `pending` for `new_event`.
-    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool;
+    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingCall<'_>) -> bool;
 }
 
 /// A new event of an object with pending calls.
@@ -50,7 +51,7 @@ pub struct NewEvent<'a> {
 /// A pending call.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct PendingRetry<'a> {
+pub struct PendingCall<'a> {
     /// The handler to call.
     pub handler: HandlerId,
     /// The action of the call.
@@ -62,11 +63,6 @@ pub struct PendingRetry<'a> {
     /// The number of failed calls of this request.
     pub attempt: u32,
 }
-
-/// Drops every pending call that it is called for: the call for the new event replaces it. The
-/// default.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AlwaysDequeue;
 
 /// Keeps every pending call that it is called for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,27 +85,21 @@ pub struct OpinionatedRetryDequeuePolicy;
 
 impl<F> RetryDequeuePolicy for F
 where
-    F: Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool + Send + Sync + 'static,
+    F: Fn(&NewEvent<'_>, &PendingCall<'_>) -> bool + Send + Sync + 'static,
 {
-    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
+    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingCall<'_>) -> bool {
         self(new_event, pending)
     }
 }
 
-impl RetryDequeuePolicy for AlwaysDequeue {
-    fn dequeue(&self, _: &NewEvent<'_>, _: &PendingRetry<'_>) -> bool {
-        true
-    }
-}
-
 impl RetryDequeuePolicy for NeverDequeue {
-    fn dequeue(&self, _: &NewEvent<'_>, _: &PendingRetry<'_>) -> bool {
+    fn dequeue(&self, _: &NewEvent<'_>, _: &PendingCall<'_>) -> bool {
         false
     }
 }
 
 impl RetryDequeuePolicy for OpinionatedRetryDequeuePolicy {
-    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
+    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingCall<'_>) -> bool {
         if new_event.action == Action::Deleted {
             return true;
         }
@@ -126,11 +116,11 @@ impl fmt::Debug for NewEvent<'_> {
     }
 }
 
-// === impl PendingRetry ===
+// === impl PendingCall ===
 
-impl fmt::Debug for PendingRetry<'_> {
+impl fmt::Debug for PendingCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingRetry")
+        f.debug_struct("PendingCall")
             .field("handler", &self.handler)
             .field("action", &self.action)
             .field("attempt", &self.attempt)
@@ -169,8 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_always_policy_drops_and_the_never_policy_keeps() {
-        assert!(ask(&AlwaysDequeue, "update 1", "update 1"));
+    fn the_never_policy_keeps() {
         assert!(!ask(&NeverDequeue, "delete 2", "update 1"));
     }
 
@@ -186,7 +175,7 @@ mod tests {
                 action,
                 object: &object,
             },
-            &PendingRetry {
+            &PendingCall {
                 handler: HandlerId(0),
                 action: pending_action,
                 object: &pending_object,

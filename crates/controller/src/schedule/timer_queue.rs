@@ -19,7 +19,7 @@ use super::{ready::LaneId, slab::SlabKey};
 /// A point in time, since the engine was created.
 ///
 /// The schedule never reads a clock: the time is an argument. Eight bytes instead of the sixteen of
-/// an `Instant`, because each pending retry has one.
+/// an `Instant`, because each pending call has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

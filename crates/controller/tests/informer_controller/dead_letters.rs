@@ -1,11 +1,14 @@
 //! Dead letters: which events make them obsolete, and what a redrive calls.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass_controller::{
-    Action, DeleteRetry, InformerController, InformerControllerBuilder, NeverRetry, Outcome,
-    Reconciler, Request, Watcher,
+    Action, DeadLetter, DeleteRetry, InformerController, InformerControllerBuilder, NeverRetry,
+    Outcome, Reconciler, Request, Watcher,
 };
 use windlass_informer::Event;
 
@@ -113,5 +116,32 @@ async fn a_redrive_during_the_dispatch_of_the_delete_causes_no_call_after_it() {
     assert_eq!(result.get(), Some(&true));
     pass(3600).await;
     assert_eq!(running.logged().await, "");
+    running.stop().await.expect("it stops");
+}
+
+/// The dead letter in the hook is that of its own call, not the first one of the controller.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_can_be_redriven_by_the_hook_that_receives_it() {
+    let controller: Arc<OnceLock<InformerController>> = Arc::default();
+    let redriven = Arc::new(AtomicBool::new(false));
+    let (of_hook, done) = (Arc::clone(&controller), Arc::clone(&redriven));
+    let builder = never_retries().on_exhausted(move |letter: DeadLetter| {
+        let is_first = letter.key.name() == "b" && !done.swap(true, Ordering::Relaxed);
+        if is_first {
+            assert!(of_hook.get().expect("it runs").redrive(&letter));
+        }
+        std::future::ready(())
+    });
+    let rig = Rig::new(builder);
+    rig.reconcile(failing_in(&rig.log, Action::Created));
+    assert!(controller.set(rig.controller.clone()).is_ok());
+    let running = rig.start_empty().await;
+    running.apply(config("a", 1)).await;
+    running.apply(config("b", 1)).await;
+    pass(60).await;
+    assert_eq!(
+        running.logged().await,
+        "created a=1, created b=1, created b=1"
+    );
     running.stop().await.expect("it stops");
 }

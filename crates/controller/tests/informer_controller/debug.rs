@@ -5,8 +5,8 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass_controller::{
-    ExhaustedCall, ExponentialBackoff, Failure, Fence, InformerController, NewEvent, Outcome,
-    PendingRetry, Request, SimpleWatcher, State,
+    DeadLetter, ExponentialBackoff, Failure, Fence, InformerController, NewEvent, Outcome,
+    PendingCall, Request, SimpleWatcher, State,
 };
 
 use crate::support::{Log, Refused, Rig, config, generation, pass};
@@ -26,11 +26,11 @@ async fn debug_output_of_handler_arguments_shows_no_value_of_the_object() {
     let builder = InformerController::builder()
         .on_error(|_| {})
         .retry_policy(ExponentialBackoff::new(Duration::from_secs(1), 1))
-        .retry_dequeue_policy(move |new: &NewEvent<'_>, pending: &PendingRetry<'_>| {
+        .retry_dequeue_policy(move |new: &NewEvent<'_>, pending: &PendingCall<'_>| {
             dequeues.say(format_args!("{new:?}; {pending:?}"));
             true
         })
-        .on_exhausted(move |call: ExhaustedCall| {
+        .on_exhausted(move |call: DeadLetter| {
             exhausted.say(format_args!("{call:?}"));
             async {}
         });
@@ -52,13 +52,13 @@ async fn debug_output_of_handler_arguments_shows_no_value_of_the_object() {
     assert_eq!(
         shown.take().await,
         "UPDATE configs shop/web; \
-         PendingRetry { handler: HandlerId(0), action: Created, attempt: 1, .. }, \
+         PendingCall { handler: HandlerId(0), action: Created, attempt: 1, .. }, \
          Request { key: shop/web, action: Updated, attempt: 0, state: Some(State(&str)), .. }"
     );
     pass(10).await;
     let last = shown.take().await;
     let start = "Request { key: shop/web, action: Updated, attempt: 1, \
-                 state: Some(State(&str)), .. }, ExhaustedCall { call: DeadLetter {";
+                 state: Some(State(&str)), .. }, DeadLetter(reconciler 0";
     assert!(last.starts_with(start), "{last}");
     assert!(!last.contains(SECRET), "{last}");
     running.stop().await.expect("it stops");

@@ -2,7 +2,7 @@
 
 use windlass_controller::{
     Action, InformerController, InformerControllerBuilder, NeverDequeue, NewEvent,
-    OpinionatedRetryDequeuePolicy, PendingRetry,
+    OpinionatedRetryDequeuePolicy, PendingCall,
 };
 
 use crate::support::{Log, Rig, config, generation, pass, word};
@@ -19,15 +19,15 @@ async fn a_new_event_drops_pending_calls_by_default() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(
-        running.rig.controller.pending_retries(),
+        running.rig.controller.pending_calls(),
         0,
         "not dispatched yet"
     );
     assert_eq!(running.logged().await, "w add web=1");
-    assert_eq!(running.rig.controller.pending_retries(), 1);
+    assert_eq!(running.rig.controller.pending_calls(), 1);
     running.apply(generation(config("web", 2), 2)).await;
     assert_eq!(running.logged().await, "w update web=1 web=2");
-    assert_eq!(running.rig.controller.pending_retries(), 0);
+    assert_eq!(running.rig.controller.pending_calls(), 0);
     pass(600).await;
     assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
@@ -39,7 +39,7 @@ async fn a_policy_is_called_for_each_pending_call() {
     let asked = Log::default();
     let log = asked.clone();
     let rig = Rig::new(quiet().retry_dequeue_policy(
-        move |arrival: &NewEvent<'_>, pending: &PendingRetry<'_>| {
+        move |arrival: &NewEvent<'_>, pending: &PendingCall<'_>| {
             let error = pending.error.expect("it failed");
             log.say(format_args!(
                 "{} {} rv{} while handler {} has {} rv{} pending ({}: {})",
@@ -116,18 +116,14 @@ async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
             running.apply(update).await;
             running.logged().await;
         }
-        assert_eq!(running.rig.controller.pending_retries(), 1);
+        assert_eq!(running.rig.controller.pending_calls(), 1);
         running.apply(then).await;
         running.logged().await;
-        let pending = running.rig.controller.pending_retries();
+        let pending = running.rig.controller.pending_calls();
         assert_eq!(pending, usize::from(kept));
         running.delete(config("web", 9)).await;
         running.logged().await;
-        assert_eq!(
-            running.rig.controller.pending_retries(),
-            0,
-            "a delete drops"
-        );
+        assert_eq!(running.rig.controller.pending_calls(), 0, "a delete drops");
         running.stop().await.expect("it stops");
     }
 }
@@ -135,7 +131,7 @@ async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_dequeue_policy_drops_the_call() {
     let rig = Rig::new(quiet().retry_dequeue_policy(
-        |_: &NewEvent<'_>, _: &PendingRetry<'_>| -> bool { panic!("no opinion") },
+        |_: &NewEvent<'_>, _: &PendingCall<'_>| -> bool { panic!("no opinion") },
     ));
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;

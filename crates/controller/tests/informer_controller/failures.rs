@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use parking_lot::Mutex;
 use windlass_controller::{
-    Action, ErrorReport, ExhaustedCall, ExponentialBackoff, Failure, InformerController,
-    NeverRetry, Outcome, Request, SimpleWatcher,
+    Action, DeadLetter, ErrorReport, ExponentialBackoff, Failure, InformerController, NeverRetry,
+    Outcome, Request, SimpleWatcher,
 };
 
 use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};
@@ -175,7 +175,7 @@ async fn an_exhausted_call_is_reported() {
         dead_letters.take().await,
         "watcher 0 of configs shop/web on CREATE: the handler failed: not yet"
     );
-    assert_eq!(running.rig.controller.pending_retries(), 0);
+    assert_eq!(running.rig.controller.pending_calls(), 0);
     // A later event starts afresh.
     running.apply(config("web", 2)).await;
     assert_eq!(running.logged().await, "w update web=1 web=2");
@@ -190,7 +190,7 @@ async fn an_exhausted_call_and_its_dead_letter_name_the_type_of_the_handler() {
     let builder = InformerController::builder()
         .retry_policy(NeverRetry)
         .on_error(|_| {})
-        .on_exhausted(move |exhausted: ExhaustedCall| {
+        .on_exhausted(move |exhausted: DeadLetter| {
             hook.say(exhausted);
             std::future::ready(())
         });
@@ -227,7 +227,7 @@ async fn on_exhausted_sees_the_object_and_the_next_call_waits_for_it() {
     let builder = InformerController::builder()
         .retry_policy(NeverRetry)
         .on_error(|_| {})
-        .on_exhausted(move |exhausted: ExhaustedCall| {
+        .on_exhausted(move |exhausted: DeadLetter| {
             let hook = hook.clone();
             async move {
                 let object = exhausted.object::<ConfigMap>().expect("a config map");

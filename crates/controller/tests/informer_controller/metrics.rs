@@ -409,7 +409,7 @@ async fn a_pending_delete_that_is_dropped_for_another_becomes_a_dead_letter() {
         running.delete(object(number)).await;
     }
     running.logged().await;
-    assert_eq!(controller.pending_retries(), DELETES - 1);
+    assert_eq!(controller.pending_calls(), DELETES - 1);
     let exhausted = r#"retries_exhausted_total{controller="shop",kind="configs"}"#;
     assert_eq!(value(&running, exhausted), "1");
     let letters = controller.dead_letters();

@@ -65,11 +65,11 @@ async fn an_event_rejected_by_a_predicate_drops_no_retry() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(running.logged().await, "w1 add web=1, w2 add web=1");
-    assert_eq!(running.rig.controller.pending_retries(), 2);
+    assert_eq!(running.rig.controller.pending_calls(), 2);
     // The event has the same generation, so that the call of the other handler stays pending too.
     running.apply(config("web", 2)).await;
     assert_eq!(running.logged().await, "");
-    assert_eq!(running.rig.controller.pending_retries(), 2);
+    assert_eq!(running.rig.controller.pending_calls(), 2);
     pass(600).await;
     let logged = running.logged().await;
     let mut logged: Vec<_> = logged.split(", ").collect();

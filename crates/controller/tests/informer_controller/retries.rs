@@ -205,7 +205,7 @@ async fn a_requeued_call_is_repeated_with_its_state() {
         running.logged().await,
         "created web=1 Some(2) 0, created web=1 None 0"
     );
-    assert_eq!(running.rig.controller.pending_retries(), 0);
+    assert_eq!(running.rig.controller.pending_calls(), 0);
     running.stop().await.expect("it stops");
 }
 
@@ -448,9 +448,9 @@ async fn a_removed_handler_is_not_called_any_more() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(running.logged().await, "w1 add web=1, w2 add web=1");
-    assert_eq!(running.rig.controller.pending_retries(), 2);
+    assert_eq!(running.rig.controller.pending_calls(), 2);
     running.rig.controller.remove_watcher(KIND, first);
-    assert_eq!(running.rig.controller.pending_retries(), 1);
+    assert_eq!(running.rig.controller.pending_calls(), 1);
     pass(600).await;
     // The one behind it keeps its own.
     assert_eq!(running.logged().await, "w2 add web=1");
@@ -469,7 +469,7 @@ async fn a_periodic_reconciler_that_writes_status_keeps_one_pending_call() {
     for round in 1..50 {
         running.apply(config("web", round)).await;
         pass(7).await;
-        assert_eq!(running.rig.controller.pending_retries(), 1);
+        assert_eq!(running.rig.controller.pending_calls(), 1);
     }
     running.stop().await.expect("it stops");
 }
@@ -483,7 +483,7 @@ async fn an_infinite_delay_never_expires() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     pass(3600).await;
-    assert_eq!(running.rig.controller.pending_retries(), 1);
+    assert_eq!(running.rig.controller.pending_calls(), 1);
     running.stop().await.expect("it stops");
 }
 

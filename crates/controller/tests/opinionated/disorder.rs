@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use windlass_controller::{
-    Failure, GenerationChanged, NeverDequeue, OnSelectorExit, OpinionatedReconciler, Outcome,
-    Reconciler as _, Request, SimpleWatcher, State, Watcher,
+    AddError, Failure, GenerationChanged, NeverDequeue, OnSelectorExit, OpinionatedReconciler,
+    Outcome, Reconciler as _, Request, SimpleWatcher, State, Watcher,
 };
 
 use crate::{
@@ -351,13 +351,11 @@ async fn two_wrappers_of_one_kind_need_two_finalizers() {
     let add = || controller.add_watcher("leases", rig.watcher());
     add().expect("the first");
     let taken = add().expect_err("the second has the same finalizer");
-    assert_eq!(taken.reason(), "finalizer_taken");
+    assert!(matches!(taken, AddError::FinalizerTaken { .. }), "{taken}");
     assert!(taken.to_string().contains(OWN), "{taken}");
     let other = controller.add_watcher("others", rig.watcher());
-    assert_eq!(
-        other.expect_err("of the same type").reason(),
-        "finalizer_taken"
-    );
+    let other = other.expect_err("of the same type");
+    assert!(matches!(other, AddError::FinalizerTaken { .. }), "{other}");
     let plain =
         SimpleWatcher::<Lease>::new().on_add(|_: Arc<Lease>| async { Ok::<_, Refused>(()) });
     controller

@@ -11,6 +11,7 @@ use crate::{IncomingObject, LazyObject, RawObject, Stored};
 /// A form in which a store can keep a `K`: decoded, or as [`RawObject`].
 ///
 /// Chosen with [`ListWatch::raw`](crate::ListWatch::raw).
+#[doc(hidden)]
 pub trait StoredForm<K>: Stored + Sized {
     /// Reads an object from JSON.
     ///

@@ -39,7 +39,7 @@ pub(super) struct Settings {
 impl<K: Stored> InformerBuilder<K> {
     /// The default of [`buffer`](Self::buffer), in events. A subscriber that keeps up on average
     /// does not fill it.
-    pub const DEFAULT_BUFFER: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+    pub(crate) const DEFAULT_BUFFER: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
     pub(super) fn new(source: impl Source<K>) -> Self {
         Self {

@@ -20,11 +20,13 @@ struct UserCounts {
 
 /// A registration from [`Informer::share`](super::Informer::share) or
 /// [`Informer::claim`](super::Informer::claim). Dropping it ends the registration.
+#[doc(hidden)]
 #[must_use = "dropping this ends the registration"]
 pub struct InformerUser(Arc<Users>);
 
 /// A user was refused because the informer has another, exclusive user, or because the refused user
 /// is exclusive.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the informer of {resource} is shared, and a user that may delay its watch must be its \

@@ -163,26 +163,26 @@ impl<K: Resource> ListWatch<K> {
     }
 
     /// The default of [`page_size`](Self::page_size), in objects: as in client-go and kubectl.
-    pub const DEFAULT_PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
+    pub(crate) const DEFAULT_PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
 
     /// The default of [`silence`](Self::silence): three bookmarks, of which the API server sends one
     /// each minute.
-    pub const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
+    pub(crate) const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
 
     /// The default of [`list_timeout`](Self::list_timeout): the API server ends a list after one
     /// minute, and a slow network takes more time to deliver it.
-    pub const DEFAULT_LIST_TIMEOUT: Duration = Duration::from_secs(300);
+    pub(crate) const DEFAULT_LIST_TIMEOUT: Duration = Duration::from_secs(300);
 
     /// The default of [`max_retry_after`](Self::max_retry_after): longer than any API server
     /// demands. A proxy that demands a day would otherwise stop the watch for a day.
-    pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
+    pub(crate) const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
     /// The default of [`max_bytes`](Self::max_bytes): more than a hundred times the limit of etcd
     /// for one object.
-    pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
+    pub(crate) const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
 
     /// The default of [`decode_cache`](Self::decode_cache), in bytes: about 1,000 decoded Pods.
-    pub const DEFAULT_DECODE_CACHE: usize = 32 * 1024 * 1024;
+    pub(crate) const DEFAULT_DECODE_CACHE: usize = 32 * 1024 * 1024;
 
     /// Requests and keeps only the metadata of each object: a few hundred bytes instead of many
     /// thousand. For code that needs only names, labels and owners.

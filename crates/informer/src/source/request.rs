@@ -285,6 +285,7 @@ impl fmt::Debug for Requests {
 }
 
 /// The name of a kind for logs and errors: `websites.example.io`, or `pods` in the core group.
+#[doc(hidden)]
 #[must_use]
 pub fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
     let group = K::group(types);

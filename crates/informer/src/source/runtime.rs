@@ -21,12 +21,12 @@ use crate::{
 /// unless you need a feature of kube's watcher.
 ///
 /// After an error the watch counts as down until the stream yields an event, or yields no further
-/// error for [`MAX_SILENCE`](Self::MAX_SILENCE), because kube's watcher does not report when it is
+/// error for 2 minutes, because kube's watcher does not report when it is
 /// connected again.
 ///
 /// *Guaranteed.* After an error the stream is polled again after a wait, because kube's watcher sends
 /// its next request at once: [`Backoff::CLIENT_GO`], which starts again after
-/// [`MAX_SILENCE`](Self::MAX_SILENCE) without an error. A backoff of the stream adds to it.
+/// 2 minutes without an error. A backoff of the stream adds to it.
 ///
 /// *Not guaranteed.* Events that kube's watcher does not yield. It skips objects that do not
 /// decode, and a list with such an object fails. It does not report the version of a list, so that
@@ -56,7 +56,7 @@ pub struct WatcherStream<F> {
 
 impl<F> WatcherStream<F> {
     /// Longer than kube's watcher waits between two attempts, and for a connection.
-    pub const MAX_SILENCE: Duration = Duration::from_secs(120);
+    pub(crate) const MAX_SILENCE: Duration = Duration::from_secs(120);
 
     /// Creates a source from the stream that `open` returns. `resource` is the name of the kind, as
     /// `plural.group`.

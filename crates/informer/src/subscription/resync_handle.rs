@@ -50,6 +50,7 @@ use crate::ObjectKey;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct ResyncHandle {
     requested_keys: Arc<RequestedKeys>,
@@ -71,6 +72,7 @@ struct KeyQueue {
 
 // === impl ResyncHandle ===
 
+#[doc(hidden)]
 impl ResyncHandle {
     pub(super) const fn new(requested_keys: Arc<RequestedKeys>) -> Self {
         Self { requested_keys }

@@ -193,7 +193,7 @@ impl WatchError {
 
     /// The minimum wait before the retry, if the API server demands one.
     #[must_use]
-    pub const fn retry_after(&self) -> Option<Duration> {
+    pub(crate) const fn retry_after(&self) -> Option<Duration> {
         match self.cause {
             WatchErrorCause::Throttled { retry_after }
             | WatchErrorCause::Server { retry_after, .. } => retry_after,

@@ -15,6 +15,7 @@ pub(crate) fn is_version(version: &str) -> bool {
 /// never counts as older.
 ///
 /// Source: KEP-5504, comparable resource versions.
+#[doc(hidden)]
 #[must_use]
 pub fn is_older(version: &str, than: &str) -> bool {
     // Compared as text, because parsing costs more and this happens twice per event.

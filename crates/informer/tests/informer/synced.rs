@@ -12,7 +12,8 @@ use windlass_informer::{
 
 use crate::running::{config, within_a_day};
 
-const GRACE: Duration = Informer::<ConfigMap>::RUN_GRACE;
+/// How long `synced` waits for a call of `run`.
+const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_is_not_run_is_an_error_after_a_grace_period() {

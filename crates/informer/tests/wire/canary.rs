@@ -165,7 +165,8 @@ async fn the_span_of_a_request_ends_with_its_outcome() {
         .collect();
     assert_eq!(outcomes, ["invalid", "ended", "ended", "expired"]);
     // The span of an event has its object.
-    let event = "informer-event-add kind=configmaps object=default/b uid=uid-b resource_version=11";
+    let event =
+        "informer-event-add resource=configmaps object=default/b uid=uid-b resource_version=11";
     assert!(logged.contains(event), "{logged}");
 }
 

@@ -289,7 +289,7 @@ const MANY: usize = 64;
 
 /// Many objects; and when the watch has been silent for too long, `then`.
 async fn many(then: impl IntoIterator<Item = Answer>) -> Wire {
-    many_in(ListWatch::<ConfigMap>::DEFAULT_DECODE_CACHE, then).await
+    many_in(32 * 1024 * 1024, then).await
 }
 
 /// The same, with a cache of this number of bytes.

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, Finalizers,
     HandlerId as Id, InformerController, NeverDequeue, NeverRetry, NewEvent, OnSelectorExit,
-    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome,
-    PendingRetry, Reconciler, Request, RetryObject, RunError, Watcher,
+    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome, PendingCall,
+    Reconciler, Request, RetryObject, RunError, Watcher,
 };
 use windlass_informer::{Event, Informer};
 use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};
@@ -295,7 +295,7 @@ impl Engine {
 }
 
 /// A pseudo-random decision that is the same in each run.
-fn coin(arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
+fn coin(arrival: &NewEvent<'_>, pending: &PendingCall<'_>) -> bool {
     let generation = arrival.object.generation().unwrap_or_default();
     (generation + i64::from(pending.attempt)) % 2 == 0
 }

@@ -65,32 +65,3 @@ pub enum RouteError {
         path: String,
     },
 }
-
-// === impl AdminError ===
-
-impl AdminError {
-    /// A stable identifier of the variant, for labels and log fields.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Bind { .. } => "bind",
-            Self::Listener { .. } => "listener",
-            Self::Thread { .. } => "thread",
-            Self::Tls { .. } => "tls",
-            Self::Collectors { .. } => "collectors",
-        }
-    }
-}
-
-// === impl RouteError ===
-
-impl RouteError {
-    /// A stable identifier of the variant, for labels and log fields.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::NoPath { .. } => "no_path",
-            Self::Taken { .. } => "taken",
-        }
-    }
-}

@@ -40,22 +40,22 @@ pub struct AdminLimits {
 
 impl AdminLimits {
     /// The default of `read_timeout`: a kubelet's probe and a scrape send their request immediately.
-    pub const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
+    pub(crate) const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The default of `write_timeout`: a scrape that makes no progress for this long has failed.
-    pub const DEFAULT_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+    pub(crate) const DEFAULT_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The default of `connection_timeout`: Prometheus reconnects, and by default scrapes once a
     /// minute.
-    pub const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+    pub(crate) const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// The default of `connections`: far more than all legitimate clients need. An idle connection
     /// costs about 20 KiB, which is less than a client that reconnects again and again.
-    pub const DEFAULT_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
+    pub(crate) const DEFAULT_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
 
     /// The default of `connections_per_client`: half of all connections, so that one client cannot
     /// use all of them.
-    pub const DEFAULT_CONNECTIONS_PER_CLIENT: NonZeroUsize =
+    pub(crate) const DEFAULT_CONNECTIONS_PER_CLIENT: NonZeroUsize =
         NonZeroUsize::new(256).expect("not zero");
 }
 

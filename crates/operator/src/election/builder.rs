@@ -48,16 +48,16 @@ pub struct LeaderElectionBuilder {
 impl LeaderElectionBuilder {
     /// The default of [`lease_duration`](Self::lease_duration), as in client-go: after a crash
     /// another replica leads after 15 s plus at most a few [retry periods](Self::retry_period).
-    pub const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(15);
+    pub(crate) const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(15);
 
     /// The default of [`renew_deadline`](Self::renew_deadline), as in client-go. It leaves 5 s
     /// between the deadline and the expiry of the lease, so that requests that were sent before the
     /// deadline can arrive.
-    pub const DEFAULT_RENEW_DEADLINE: Duration = Duration::from_secs(10);
+    pub(crate) const DEFAULT_RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
     /// The default of [`retry_period`](Self::retry_period), as in client-go: several attempts before
     /// the renew deadline.
-    pub const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(2);
+    pub(crate) const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(2);
 
     pub(super) fn new(client: LeaseClient, namespace: String, name: String) -> Self {
         Self {

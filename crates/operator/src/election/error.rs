@@ -171,38 +171,6 @@ fn in_brackets(message: &str) -> String {
     }
 }
 
-// === impl InvalidElection ===
-
-impl InvalidElection {
-    /// A stable identifier of the variant, for labels and log fields.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Unnamed => "unnamed",
-            Self::Anonymous => "anonymous",
-            Self::RetryPeriod => "retry_period",
-            Self::Tries { .. } => "tries",
-            Self::RenewDeadline { .. } => "renew_deadline",
-            Self::LeaseDuration { .. } => "lease_duration",
-        }
-    }
-}
-
-// === impl LeadershipLost ===
-
-impl LeadershipLost {
-    /// A stable identifier of the variant, for labels and log fields.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::NotRenewed { .. } => "not_renewed",
-            Self::Taken { .. } => "taken",
-            Self::Emptied { .. } => "emptied",
-            Self::Deleted { .. } => "deleted",
-        }
-    }
-}
-
 // === impl LeaseError ===
 
 impl LeaseError {

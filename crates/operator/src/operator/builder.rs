@@ -36,7 +36,7 @@ impl OperatorBuilder {
     /// The default of [`drain_timeout`](Self::drain_timeout). Kubernetes by default kills a pod 30 s
     /// after SIGTERM. That leaves 5 s after the drain, of which the operator takes up to 2 s: 1 s to
     /// abort controllers and release the lease, and 1 s to stop the admin server.
-    pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+    pub(crate) const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
     pub(super) fn new() -> Self {
         Self {

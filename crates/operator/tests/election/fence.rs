@@ -60,7 +60,12 @@ async fn a_leader_past_its_deadline_sends_no_write_and_ends() {
     assert!(absent.is_none());
 
     match replica.end().await {
-        Err(OperatorError::LeadershipLost { source }) => assert_eq!(source.reason(), "not_renewed"),
+        Err(OperatorError::LeadershipLost { source }) => {
+            assert!(
+                matches!(source, LeadershipLost::NotRenewed { .. }),
+                "{source}"
+            );
+        }
         other => panic!("{other:?}"),
     }
 }

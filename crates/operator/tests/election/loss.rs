@@ -96,9 +96,9 @@ async fn a_404_of_a_proxy_does_not_end_a_leader() {
 #[tokio::test(start_paused = true)]
 async fn a_taken_emptied_or_deleted_lease_ends_the_operator() {
     for (what, reason) in [
-        ("taken", "taken"),
-        ("emptied", "emptied"),
-        ("deleted", "deleted"),
+        ("taken", "Taken"),
+        ("emptied", "Emptied"),
+        ("deleted", "Deleted"),
     ] {
         let (server, count) = (ApiServer::new(), RunCount::default());
         let replica = Replica::start(election(&server, "us"), count.lingers(None));
@@ -116,7 +116,7 @@ async fn a_taken_emptied_or_deleted_lease_ends_the_operator() {
         let began = Instant::now();
         match replica.end().await {
             Err(OperatorError::LeadershipLost { source }) => {
-                assert_eq!(source.reason(), reason);
+                assert!(format!("{source:?}").starts_with(reason), "{source:?}");
                 assert!(source.to_string().contains("default/web"), "{source}");
             }
             other => panic!("{what}: {other:?}"),
@@ -204,7 +204,7 @@ async fn a_renewal_that_created_the_lease_again_ends_the_operator() {
         Err(OperatorError::LeadershipLost { source }) => source,
         other => panic!("{other:?}"),
     };
-    assert_eq!(source.reason(), "deleted");
+    assert!(matches!(source, LeadershipLost::Deleted { .. }), "{source}");
     assert_eq!(count.now(), 0, "all was aborted");
 }
 

@@ -1,4 +1,4 @@
-//! The HTTP requests of `Finalizers::orphans`: pages of orphans, and the limit of a response.
+//! The HTTP requests of `Finalizers::unwatched`: pages of objects, and the limit of a response.
 
 use std::{
     convert::Infallible,
@@ -77,7 +77,7 @@ fn finalizers(client: &Client) -> Finalizers<Lease> {
 }
 
 #[tokio::test]
-async fn an_orphan_is_found_on_any_page() {
+async fn an_unwatched_object_is_found_on_any_page() {
     const OBJECTS: usize = 1_201;
     let pages = client(|request| {
         let number = |name| parameter(request, name).and_then(|value| value.parse().ok());
@@ -91,14 +91,14 @@ async fn an_orphan_is_found_on_any_page() {
         page(first..end, &[3, 4, 700, OBJECTS - 1], &token)
     });
     let found = finalizers(&pages)
-        .orphans(&Api::all(pages), |key| key.name() == "lease-4")
+        .unwatched(&Api::all(pages), |key| key.name() == "lease-4")
         .await
         .expect("a list");
     let found: Vec<_> = found
         .iter()
-        .map(|orphan| {
-            let uid = orphan.uid.as_ref().map(Uid::as_str);
-            (orphan.key.to_string(), uid, orphan.terminating)
+        .map(|object| {
+            let uid = object.uid.as_ref().map(Uid::as_str);
+            (object.key.to_string(), uid, object.terminating)
         })
         .collect();
     assert_eq!(
@@ -113,16 +113,16 @@ async fn an_orphan_is_found_on_any_page() {
 
 /// Pages can overlap: an API server that is behind a cache may show an object twice.
 #[tokio::test]
-async fn an_orphan_that_is_shown_twice_is_returned_once() {
+async fn an_unwatched_object_that_is_shown_twice_is_returned_once() {
     let pages = client(|request| match parameter(request, "continue") {
         None => page(0..50, &[30], "next"),
         Some(_) => page(25..75, &[30, 70], ""),
     });
     let found = finalizers(&pages)
-        .orphans(&Api::all(pages), |_| false)
+        .unwatched(&Api::all(pages), |_| false)
         .await
         .expect("a list");
-    let found: Vec<_> = found.iter().map(|orphan| orphan.key.name()).collect();
+    let found: Vec<_> = found.iter().map(|object| object.key.name()).collect();
     assert_eq!(found, ["lease-30", "lease-70"]);
 }
 
@@ -148,7 +148,7 @@ async fn an_endless_list_is_an_error_after_eight_pages_without_a_new_object() {
             page(names, &[0], &token)
         });
         let error = finalizers(&endless)
-            .orphans(&Api::all(endless), |_| false)
+            .unwatched(&Api::all(endless), |_| false)
             .await
             .expect_err("the list has no end");
         let text = ErrorChain::new(&error).to_string();
@@ -175,7 +175,7 @@ async fn a_list_with_a_few_pages_without_a_new_object_is_read_to_its_end() {
         number => page(std::iter::once(number), &[], "more"),
     });
     let found = finalizers(&slow)
-        .orphans(&Api::all(slow), |_| false)
+        .unwatched(&Api::all(slow), |_| false)
         .await
         .expect("a list");
     assert_eq!(found.len(), 1);

@@ -1,4 +1,4 @@
-//! Orphans: objects with our finalizer that no informer shows.
+//! Unwatched objects: objects with our finalizer that no informer shows.
 //!
 //! An object that leaves the selector of an informer while the operator does not run keeps our
 //! finalizer. No informer shows it, and it cannot be deleted.
@@ -24,7 +24,7 @@ use crate::FinalizerError;
 /// An object with a finalizer of ours that no informer shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Orphan {
+pub struct UnwatchedObject {
     /// The object's namespace and name.
     pub key: ObjectKey,
     /// Its uid.
@@ -36,8 +36,8 @@ pub struct Orphan {
 /// A list that does not come to an end.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot list {resource} for orphans: the list does not come to an end; check whether a proxy \
-     or the API server repeats pages"
+    "cannot list {resource} for unwatched objects: the list does not come to an end; check whether \
+     a proxy or the API server repeats pages"
 )]
 struct EndlessList {
     resource: Arc<str>,
@@ -64,8 +64,8 @@ where
     /// does not know. Only metadata is requested.
     ///
     /// Call it when the informers have synced, with a lookup in all their stores. It lists the whole
-    /// kind; once after the start is enough. You decide what to do with an orphan: clean up and
-    /// [release](Self::release_orphan) it, or add the label again that the selector requires.
+    /// kind; once after the start is enough. You decide what to do with an unwatched object: clean up
+    /// and [release](Self::release_unwatched) it, or add the label again that the selector requires.
     ///
     /// # Errors
     ///
@@ -88,19 +88,19 @@ where
     /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// informer.synced().await?;
     /// let (store, api) = (informer.store(), Api::all(client));
-    /// for orphan in finalizers.orphans(&api, |key| store.contains(key)).await? {
-    ///     println!("{} left the selector", orphan.key);
-    ///     finalizers.release_orphan(&orphan).await?;
+    /// for object in finalizers.unwatched(&api, |key| store.contains(key)).await? {
+    ///     println!("{} left the selector", object.key);
+    ///     finalizers.release_unwatched(&object).await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn orphans(
+    pub async fn unwatched(
         &self,
         api: &Api<K>,
         is_shown: impl Fn(&ObjectKey) -> bool,
-    ) -> Result<Vec<Orphan>, kube::Error> {
-        let mut orphans = Vec::new();
+    ) -> Result<Vec<UnwatchedObject>, kube::Error> {
+        let mut found = Vec::new();
         // Hashes, because there may be millions of objects. The hasher is random, so two objects
         // have the same hash with a probability of 10^-6 among five million.
         let (hasher, mut seen) = (RandomState::new(), HashSet::new());
@@ -121,7 +121,7 @@ where
                 let ours = (metadata.finalizers.iter().flatten())
                     .any(|finalizer| self.names.is_ours(finalizer));
                 if ours && !is_shown(&key) {
-                    orphans.push(Orphan {
+                    found.push(UnwatchedObject {
                         key,
                         uid: metadata.uid.as_deref().map(Uid::from),
                         terminating: metadata.deletion_timestamp.is_some(),
@@ -130,7 +130,7 @@ where
             }
             match page.metadata.continue_ {
                 Some(token) if !token.is_empty() => params.continue_token = Some(token),
-                _ => return Ok(orphans),
+                _ => return Ok(found),
             }
             if pages_without_new >= Self::PAGES_WITHOUT_NEW {
                 break;
@@ -140,18 +140,21 @@ where
         Err(kube::Error::Service(Box::new(EndlessList { resource })))
     }
 
-    /// Removes our finalizer from an orphan. Returns whether the object still existed, under the
-    /// same uid.
+    /// Removes our finalizer from an unwatched object. Returns whether the object still existed,
+    /// under the same uid.
     ///
     /// # Errors
     ///
     /// [`FinalizerError`] if the server refuses, or other writers change the finalizers each
     /// time.
-    pub async fn release_orphan(&self, orphan: &Orphan) -> Result<bool, FinalizerError> {
-        let Some(live) = self.get(&orphan.key).await? else {
+    pub async fn release_unwatched(
+        &self,
+        object: &UnwatchedObject,
+    ) -> Result<bool, FinalizerError> {
+        let Some(live) = self.get(&object.key).await? else {
             return Ok(false);
         };
-        if Uid::of(&live) != orphan.uid {
+        if Uid::of(&live) != object.uid {
             return Ok(false);
         }
         let outcome = self.reach(FinalizerGoal::Release, &Arc::new(live)).await?;
@@ -179,7 +182,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_object_is_no_error_and_a_refused_read_is_one() {
-        let orphan = Orphan {
+        let object = UnwatchedObject {
             key: ObjectKey::new("web"),
             uid: None,
             terminating: false,
@@ -194,7 +197,7 @@ mod tests {
         ] {
             let name = FinalizerName::new("example.io/own").expect("a name");
             let finalizers = Finalizers::new(Refusing(code, reason), name).expect("a finalizer");
-            let released = finalizers.release_orphan(&orphan).await;
+            let released = finalizers.release_unwatched(&object).await;
             let released = released.map_err(|error| error.reason());
             assert_eq!(released, expected, "{code} {reason}");
         }

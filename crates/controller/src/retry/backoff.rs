@@ -26,6 +26,7 @@ use crate::ErrorReport;
 #[must_use = "a policy does nothing until a controller has it"]
 pub struct ExponentialBackoff {
     initial: Duration,
+    factor: f64,
     max_attempts: Option<u32>,
     cap: Duration,
     jitter: Jitter,
@@ -58,6 +59,12 @@ impl ExponentialBackoff {
     /// documentation does not mention.
     pub const GRAFANA: Self = Self::new(Duration::from_secs(5), 5);
 
+    /// The policy of consul-k8s: five retries, the first after 5 ms, each delay twice the previous
+    /// one.
+    ///
+    /// Source: consul-k8s, `helper/controller`, without its limit on the rate of all retries.
+    pub const CONSUL: Self = Self::new(Duration::from_millis(5), 5);
+
     /// The policy of `k8s_controller`: retries without end, after 2, 4, 8, … seconds, at most 256.
     /// Each delay is random between half of that time and all of it.
     ///
@@ -65,6 +72,16 @@ impl ExponentialBackoff {
     pub const K8S_CONTROLLER: Self = Self {
         jitter: Jitter::UpperHalf,
         ..Self::forever(Duration::from_secs(2)).cap(Duration::from_secs(256))
+    };
+
+    /// The policy of roperator: retries without end, the first after 100 ms, each delay 1.5 times the
+    /// previous one, at most ten minutes, plus or minus a half.
+    ///
+    /// Source: roperator, `runner`, its backoff.
+    pub const ROPERATOR: Self = Self {
+        factor: 1.5,
+        jitter: Jitter::Around(0.5),
+        ..Self::forever(Duration::from_millis(100)).cap(Duration::from_secs(600))
     };
 
     /// The policy of client-go and controller-runtime: retries without end, the first after 5 ms,
@@ -87,6 +104,7 @@ impl ExponentialBackoff {
     pub const fn forever(initial: Duration) -> Self {
         Self {
             initial,
+            factor: 2.0,
             max_attempts: None,
             cap: Duration::MAX,
             jitter: Jitter::None,
@@ -111,7 +129,6 @@ impl ExponentialBackoff {
 impl ExponentialBackoff {
     /// Returns the delay after the failure of `attempt`, which is 0 for the first call. `None` after
     /// the last attempt. `random` is in `[0, 1)` and determines the jitter.
-    #[doc(hidden)]
     #[must_use]
     pub fn delay_after(&self, attempt: u32, random: f64) -> Option<Duration> {
         if self.max_attempts.is_some_and(|max| attempt >= max) {
@@ -120,7 +137,7 @@ impl ExponentialBackoff {
         // 2^1024 does not fit into an `f64`, and exceeds every cap.
         let power = i32::try_from(attempt.min(1023)).unwrap_or(i32::MAX);
         let cap = self.cap.as_secs_f64();
-        let delay = (self.initial.as_secs_f64() * 2_f64.powi(power)).min(cap);
+        let delay = (self.initial.as_secs_f64() * self.factor.powi(power)).min(cap);
         let delay = match self.jitter {
             Jitter::None => delay,
             Jitter::Around(part) => delay * (1.0 + part * (2.0 * random - 1.0)),
@@ -212,8 +229,23 @@ mod tests {
     }
 
     #[test]
+    fn the_preset_of_roperator_grows_by_half() {
+        check(ExponentialBackoff::ROPERATOR, 0.5, "0.1 0.15 0.225");
+        check(ExponentialBackoff::ROPERATOR, 0.0, "0.05 0.075");
+    }
+
+    #[test]
     fn the_preset_of_client_go_begins_with_milliseconds() {
         check(ExponentialBackoff::CLIENT_GO, 0.9, "0.005 0.01 0.02 0.04");
+    }
+
+    #[test]
+    fn the_preset_of_consul_ends_after_five() {
+        check(
+            ExponentialBackoff::CONSUL,
+            0.0,
+            "0.005 0.01 0.02 0.04 0.08 -",
+        );
     }
 
     /// `delays` are the seconds after each failure, from the first on.

@@ -92,6 +92,20 @@ on_both_servers! {
         raw.get(&path).await.refused(404, "NotFound");
     }
 
+    /// docs/apiserver.md: rows 9, 79.
+    async fn a_list_of_labels_is_refused(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let all = raw.at("/api/v1", "replicationcontrollers");
+        let containers = json!([{ "name": "a", "image": "x" }]);
+        let template = json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "containers": containers } });
+        let created = json!({ "metadata": { "name": "a" }, "spec": { "template": template } });
+        let created = raw.post(&all, &created).await.ok();
+        assert_eq!(created["metadata"]["labels"], json!({ "a": "b" }));
+        let why = raw.merge(&format!("{all}/a"), &json!({ "metadata": { "labels": [] } })).await;
+        let why = why.refused(422, "Invalid");
+        assert!(why.contains("cannot unmarshal array into Go struct field"), "{why}");
+    }
+
     /// docs/apiserver.md: row 9.
     async fn a_list_of_numbers_is_decoded_as_bytes(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

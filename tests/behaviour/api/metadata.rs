@@ -67,6 +67,10 @@ on_both_servers! {
         }
         let both = json!({ "metadata": { "name": "mine", "generateName": "web-" } });
         assert_eq!(raw.post(&raw.maps(), &both).await.ok()["metadata"]["name"], "mine");
+        let again = raw.post(&raw.maps(), &both).await;
+        assert_eq!(again.body["details"]["retryAfterSeconds"], 1);
+        assert_eq!(again.refused(409, "AlreadyExists"), "configmaps \"mine\" already exists, the \
+            server was not able to generate a unique name for the object");
     }
 
     /// docs/apiserver.md: row 27.

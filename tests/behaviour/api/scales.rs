@@ -86,6 +86,9 @@ on_both_servers! {
         let negative = raw.merge(&path, &json!({ "spec": { "replicas": -1 } })).await;
         let why = negative.refused(422, "Invalid");
         assert!(why.ends_with("spec.replicas: Invalid value: -1: must be greater than or equal to 0"), "{why}");
+        let why = raw.merge(&path, &json!({ "spec": [] })).await.refused(422, "Invalid");
+        let list = "json: cannot unmarshal array into Go struct field Scale.spec of type v1.ScaleSpec";
+        assert!(why.ends_with(list), "{why}");
         raw.get(&format!("{all}/none/scale")).await.refused(404, "NotFound");
         // The name in the body is checked before the object is read.
         let message = raw.put(&format!("{all}/none/scale"), &json!({})).await.refused(400, "BadRequest");

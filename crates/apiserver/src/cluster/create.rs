@@ -164,7 +164,11 @@ impl Cluster {
         }
         if let Some(existing) = self.store.get(&resource.table, &key) {
             let about = resource.about(&key.name);
-            return Err(Status::already_exists(&about, existing.is_terminating()));
+            return Err(if base.is_empty() {
+                Status::already_exists(&about, existing.is_terminating())
+            } else {
+                Status::no_unique_name(&about)
+            });
         }
         errors.extend(self.allocate(resource, &mut object, None));
         if !errors.is_empty() {

@@ -65,11 +65,13 @@ impl Cluster {
         let old = self.current(resource, key)?;
         let paths = paths(resource, key)?;
         let mut applied = None;
+        let mut patched = None;
         let body = match change {
             ScaleChange::Update(body) => body,
             ScaleChange::Patch(patch) => {
                 let mut body = scale.present(&scale_of(old.value(), paths));
                 patch.apply(&mut body, scale.typed())?;
+                patched = Some((patch, body.clone()));
                 body
             }
             ScaleChange::Apply(config) => {
@@ -79,7 +81,16 @@ impl Cluster {
                 body
             }
         };
-        let decoded = decode::decode(scale, Some(&key.namespace), body, options)?;
+        let decoded = decode::decode(scale, Some(&key.namespace), body, options);
+        let decoded = decoded.map_err(|status| {
+            let why = decode::unhandled(scale, &status).filter(|_| !resource.info.custom);
+            match (why, &patched) {
+                (Some(why), Some((patch, object))) => {
+                    Status::patch_invalid(&patch.shown(object), &patch.type_fault(why))
+                }
+                _ => status,
+            }
+        })?;
         check_name(key, &decoded.object)?;
         let about = resource.about(&key.name);
         let version = sent_version(&decoded.object)?;

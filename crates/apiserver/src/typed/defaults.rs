@@ -128,17 +128,23 @@ fn template_labels(object: &Members) -> Option<Value> {
     are_texts.then(|| labels.clone())
 }
 
-/// Defaults of a job that the job template of a cron job does not get: its labels are those of its
-/// pods, unless it has labels.
-fn job_labels(job: &mut Members) {
-    if let Some(labels) = template_labels(job)
-        && let Some(metadata) = inner(job, "metadata")
+/// Sets the labels of an object without labels.
+fn absent_labels(object: &mut Members, labels: Value) {
+    if let Some(metadata) = inner(object, "metadata")
         // An empty list is an error, which the decoder of the metadata finds later.
         && metadata
             .get("labels")
             .is_none_or(|sent| is_zero(sent) && !sent.is_array() && !sent.is_string())
     {
         metadata.insert("labels".to_owned(), labels);
+    }
+}
+
+/// Defaults of a job that the job template of a cron job does not get: its labels are those of its
+/// pods, unless it has labels.
+fn job_labels(job: &mut Members) {
+    if let Some(labels) = template_labels(job) {
+        absent_labels(job, labels);
     }
     let Some(spec) = inner(job, "spec") else {
         return;

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Members, absent, absent_or_empty, inner, is_latest, is_unset, is_zero, template_labels, text,
+    Members, absent, absent_labels, absent_or_empty, inner, is_latest, is_unset, is_zero,
+    template_labels, text,
 };
 
 pub(super) fn container(container: &mut Members) {
@@ -170,9 +171,7 @@ pub(super) fn replication_controller(controller: &mut Members) {
     if let Some(spec) = inner(controller, "spec") {
         absent_or_empty(spec, "selector", labels.clone());
     }
-    if let Some(metadata) = inner(controller, "metadata") {
-        absent_or_empty(metadata, "labels", labels);
-    }
+    absent_labels(controller, labels);
 }
 
 /// A limit of type `Container`: `default` defaults to `max`, and `defaultRequest` to `default`, or

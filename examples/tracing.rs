@@ -190,7 +190,7 @@ fn print(mut spans: Vec<SpanData>) {
 /// Prints `span` and its children, indented by `depth`.
 fn print_span(spans: &[SpanData], root: &SpanData, span: &SpanData, depth: usize) {
     let after = span.start_time.duration_since(root.start_time);
-    let shown = ["kind", "object", "attempt", "outcome"];
+    let shown = ["resource", "kind", "object", "attempt", "outcome"];
     let fields = (span.attributes.iter())
         .filter(|field| shown.contains(&field.key.as_str()))
         .map(|field| format!(" {}={}", field.key, field.value));

@@ -123,7 +123,10 @@ fn tracing_shows_one_trace_from_the_event_to_the_retry() {
     let mut rest = *trace.unwrap_or_else(|| panic!("no event in\n{printed}"));
     // The indent shows the parent: the retry is a sibling of the first calls.
     for (indent, expected) in [
-        (2, "informer-event-add kind=configmaps object=default/web"),
+        (
+            2,
+            "informer-event-add resource=configmaps object=default/web",
+        ),
         (4, "controller-event-add kind=shops object=default/web"),
         (6, "watcher attempt=0 outcome=done"),
         (6, "reconciler attempt=0 outcome=failed  ERROR"),

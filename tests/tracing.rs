@@ -103,7 +103,7 @@ async fn one_trace_leads_from_the_watch_event_to_the_retry() {
 
     let delivered = seen.one("informer-event-add");
     assert_eq!(delivered.parent_span_id, SpanId::INVALID);
-    check(delivered, "kind", "configmaps");
+    check(delivered, "resource", "configmaps");
     check(delivered, "object", "default/fails-once");
     check(delivered, "uid", &uid);
     let version = field(delivered, "resource_version").expect("the field exists");
@@ -150,12 +150,12 @@ async fn each_list_and_each_watch_has_a_span() {
     let spans = TRACERS.set.get_finished_spans().expect("in memory");
     let list = (spans.iter()).find(|span| span.name == "informer-list");
     let list = list.expect("a list");
-    check(list, "kind", "configmaps");
+    check(list, "resource", "configmaps");
     check(list, "verb", "list");
     check(list, "outcome", "ended");
     let watch = (spans.iter()).find(|span| span.name == "informer-watch");
     let watch = watch.expect("a watch");
-    check(watch, "kind", "configmaps");
+    check(watch, "resource", "configmaps");
     check(watch, "verb", "watch");
     // The span of the informer is not part of these traces, because it lives too long.
     for span in [list, watch] {

@@ -26,6 +26,18 @@ impl Formatter for GoFormatter {
     }
 }
 
+/// Returns the name of the type of a value in the messages of Go's decoder.
+pub(crate) const fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Writes a value.
 pub(crate) fn write(out: &mut Vec<u8>, value: &Value) {
     // A `Value` has only string keys and finite numbers, so its serialization cannot fail.

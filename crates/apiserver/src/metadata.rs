@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::json::type_name;
 use crate::status::FieldError;
 use crate::timestamp;
 
@@ -197,14 +198,7 @@ fn keep_known(
 }
 
 fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = type_name(value);
     let place = if path.contains('.') {
         format!("struct field {path}")
     } else {

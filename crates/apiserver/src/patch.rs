@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use crate::json::type_name;
 use crate::status::Status;
 use crate::typed::Struct;
 use crate::wire::{Document, yaml};
@@ -244,7 +245,7 @@ fn operations(mut operations: Value) -> Result<Patch, Status> {
                 return Err(undecodable(&format!(
                     "json: cannot unmarshal {} into Go struct field jsonPatchOp.{field} of type \
                      string",
-                    go_type(value)
+                    type_name(value)
                 )));
             }
         }
@@ -294,20 +295,8 @@ fn undecodable(error: &dyn std::fmt::Display) -> Status {
 
 /// The message of Go for a value that does not have the type `wanted`.
 fn mistyped(value: &Value, wanted: &str) -> String {
-    let found = go_type(value);
+    let found = type_name(value);
     format!("json: cannot unmarshal {found} into Go value of type {wanted}")
-}
-
-/// Go's name of the type of a JSON value.
-const fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::table::{Empty, Field, FieldType, Struct, named};
 use super::{Quantity, defaults};
+use crate::json::type_name;
 use crate::timestamp;
 
 /// Converts `object` to the JSON that Go writes for type `kind`: checks the types of fields, drops
@@ -228,12 +229,12 @@ impl Decoder {
                     FieldType::Time | FieldType::MicroTime | FieldType::Duration => "string",
                     FieldType::IntOrString => "int32",
                     _ => {
-                        let error = self.mistyped(kind_of(value), &shape.go_name());
+                        let error = self.mistyped(type_name(value), &shape.go_name());
                         self.remember(error);
                         return Ok(());
                     }
                 };
-                Err(self.mistyped(kind_of(value), wanted))
+                Err(self.mistyped(type_name(value), wanted))
             }
         }
     }
@@ -257,7 +258,7 @@ impl Decoder {
             if byte.is_none() && !item.is_null() {
                 let found = match item {
                     Value::Number(number) => format!("number {number}"),
-                    other => kind_of(other).to_owned(),
+                    other => type_name(other).to_owned(),
                 };
                 let error = self.mistyped(&found, "uint8");
                 self.remember(error);
@@ -414,17 +415,6 @@ fn first_bad_byte(text: &[u8]) -> usize {
         }
     }
     text.len() - digits % 4
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

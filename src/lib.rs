@@ -60,8 +60,8 @@ pub mod controller {
     //! Controllers: they call watchers and reconcilers for the events of informers.
 
     pub use windlass_controller::{
-        AddError, BuildError, Coalescing, Controller, DeadLetter, ErrorReport, HandlerError,
-        HandlerId, InformerController, InformerControllerBuilder, InformerHealth, Role, RunError,
+        AddError, BuildError, Coalescing, DeadLetter, ErrorReport, HandlerError, HandlerId,
+        InformerController, InformerControllerBuilder, InformerHealth, Role, RunError, Runnable,
     };
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     ExponentialBackoff, Informer, InformerController, Operator, Outcome, Request,
-    controller::{Controller, ErrorReport, RunError},
+    controller::{ErrorReport, RunError, Runnable},
     operator::OperatorError,
     retry::{NewEvent, PendingCall},
     source::Scripted,
@@ -264,7 +264,7 @@ struct Ends {
     fails: bool,
 }
 
-impl Controller for Ends {
+impl Runnable for Ends {
     type Error = Refused;
 
     fn name(&self) -> &str {

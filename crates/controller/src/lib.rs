@@ -114,6 +114,6 @@ pub use crate::{
         DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
         OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
     },
-    runnable::Controller,
+    runnable::Runnable,
     watcher::{SimpleWatcher, Watcher},
 };

@@ -1,4 +1,4 @@
-//! `Controller`: the trait of everything that an operator can run.
+//! `Runnable`: the trait of everything that an operator can run.
 
 use std::{error::Error, future::Future};
 
@@ -9,7 +9,8 @@ use crate::{Fence, InformerController, InformerHealth, RunError};
 
 /// A task of an operator, which runs until it is stopped.
 ///
-/// An operator runs [`InformerController`]s, and other implementations of this trait.
+/// An operator runs [`InformerController`]s, and other implementations of this trait. In
+/// grafana-app-sdk it is called `Controller`, in controller-runtime `Runnable`.
 ///
 /// # Contract
 ///
@@ -23,11 +24,11 @@ use crate::{Fence, InformerController, InformerHealth, RunError};
 /// use std::convert::Infallible;
 ///
 /// use tokio_util::sync::CancellationToken;
-/// use windlass_controller::Controller;
+/// use windlass_controller::Runnable;
 ///
 /// struct Heartbeat;
 ///
-/// impl Controller for Heartbeat {
+/// impl Runnable for Heartbeat {
 ///     type Error = Infallible;
 ///
 ///     fn name(&self) -> &str {
@@ -40,7 +41,8 @@ use crate::{Fence, InformerController, InformerHealth, RunError};
 ///     }
 /// }
 /// ```
-pub trait Controller: Send + Sync + 'static {
+#[doc(alias = "Controller")]
+pub trait Runnable: Send + Sync + 'static {
     /// Why it ends without a stop.
     type Error: Error + Send + Sync + 'static;
 
@@ -73,9 +75,9 @@ pub trait Controller: Send + Sync + 'static {
     }
 }
 
-// === impl Controller ===
+// === impl Runnable ===
 
-impl Controller for InformerController {
+impl Runnable for InformerController {
     type Error = RunError;
 
     fn name(&self) -> &str {

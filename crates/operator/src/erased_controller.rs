@@ -5,9 +5,9 @@ use std::{error::Error, sync::Arc};
 use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Controller, Fence, InformerHealth};
+use windlass_controller::{Fence, InformerHealth, Runnable};
 
-/// A [`Controller`] with its type erased.
+/// A [`Runnable`] with its type erased.
 pub(crate) trait ErasedController: Send + Sync {
     fn name(&self) -> &str;
 
@@ -25,24 +25,24 @@ pub(crate) trait ErasedController: Send + Sync {
 
 // === impl ErasedController ===
 
-impl<C: Controller> ErasedController for C {
+impl<C: Runnable> ErasedController for C {
     fn name(&self) -> &str {
-        Controller::name(self)
+        Runnable::name(self)
     }
 
     fn run(
         self: Arc<Self>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>> {
-        async move { Controller::run(&*self, stop).await.map_err(Into::into) }.boxed()
+        async move { Runnable::run(&*self, stop).await.map_err(Into::into) }.boxed()
     }
 
     fn set_fence(&self, fence: &Fence) {
-        Controller::set_fence(self, fence);
+        Runnable::set_fence(self, fence);
     }
 
     fn health(&self) -> Vec<InformerHealth> {
-        Controller::health(self)
+        Runnable::health(self)
     }
 
     fn collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -10,7 +10,7 @@ use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::Controller;
+use windlass_controller::Runnable;
 use windlass_informer::ErrorChain;
 
 use crate::{
@@ -126,7 +126,7 @@ impl Operator {
     /// [`AddControllerError::AlreadyRan`] if the operator is running or has run.
     /// [`AddControllerError::NameTaken`] if a controller with this name was added before: metrics,
     /// logs and errors identify a controller by its name.
-    pub fn add_controller(&self, controller: impl Controller) -> Result<(), AddControllerError> {
+    pub fn add_controller(&self, controller: impl Runnable) -> Result<(), AddControllerError> {
         self.shared.controllers.add(Arc::new(controller))
     }
 

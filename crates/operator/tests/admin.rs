@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_apiserver::{ApiServer, Decision};
-use windlass_controller::{Controller, InformerController};
+use windlass_controller::{InformerController, Runnable};
 use windlass_informer::{Informer, ListWatch, Scripted};
 use windlass_operator::{
     AddControllerError, AdminError, AdminServer, LeaderElection, Operator, OperatorBuilder,
@@ -38,7 +38,7 @@ struct Running {
 /// A controller that ends when it is notified, not when it is stopped.
 struct Stubborn(Arc<Notify>);
 
-impl Controller for Stubborn {
+impl Runnable for Stubborn {
     type Error = Infallible;
 
     fn name(&self) -> &'static str {

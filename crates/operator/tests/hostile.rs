@@ -23,7 +23,7 @@ use prometheus::{
 };
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Controller, InformerHealth};
+use windlass_controller::{InformerHealth, Runnable};
 use windlass_operator::{
     AdminLimits, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError,
 };
@@ -62,7 +62,7 @@ struct Stuck {
     may_return: Arc<AtomicBool>,
 }
 
-impl Controller for Stuck {
+impl Runnable for Stuck {
     type Error = Infallible;
 
     fn name(&self) -> &'static str {

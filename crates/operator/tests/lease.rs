@@ -28,7 +28,7 @@ use tracing::{
 };
 use tracing_subscriber::fmt::MakeWriter;
 use windlass_apiserver::ApiServer;
-use windlass_controller::Controller;
+use windlass_controller::Runnable;
 use windlass_operator::{AdminServer, Fence, LeaderElection, Operator, OperatorError};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A controller that ends when it is stopped.
 struct Idle;
 
-impl Controller for Idle {
+impl Runnable for Idle {
     type Error = Infallible;
 
     fn name(&self) -> &'static str {

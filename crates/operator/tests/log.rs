@@ -13,7 +13,7 @@ use kube::Api;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::MakeWriter;
 use windlass_apiserver::ApiServer;
-use windlass_controller::Controller;
+use windlass_controller::Runnable;
 use windlass_operator::{Operator, RequestBudget};
 
 /// Captured log lines. All clones share them.
@@ -31,7 +31,7 @@ struct Outer(#[source] Middle);
 #[error("cannot read the index")]
 struct Middle(#[source] io::Error);
 
-impl Controller for Failing {
+impl Runnable for Failing {
     type Error = Outer;
 
     fn name(&self) -> &'static str {

@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Controller, InformerController};
+use windlass_controller::{InformerController, Runnable};
 use windlass_operator::{AddControllerError, Operator, OperatorError};
 
 /// A controller that follows a plan, and counts the running controllers.
@@ -40,7 +40,7 @@ enum Plan {
 #[error("{0} is broken")]
 struct Broken(&'static str);
 
-impl Controller for Fake {
+impl Runnable for Fake {
     type Error = Broken;
 
     fn name(&self) -> &str {

@@ -6,7 +6,7 @@ use std::{process::Command, sync::Arc};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::Controller;
+use windlass_controller::Runnable;
 use windlass_operator::{Operator, OperatorError};
 
 /// A controller that notifies at its start and at the stop, and then ends or hangs.
@@ -16,7 +16,7 @@ struct Stubborn {
     ends: bool,
 }
 
-impl Controller for Stubborn {
+impl Runnable for Stubborn {
     type Error = std::convert::Infallible;
 
     fn name(&self) -> &'static str {

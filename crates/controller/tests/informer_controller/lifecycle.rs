@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{sync::Notify, task::yield_now};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    BuildError, Controller, Fence, InformerController, Outcome, Request, RunError, SimpleWatcher,
+    BuildError, Fence, InformerController, Outcome, Request, RunError, Runnable, SimpleWatcher,
 };
 use windlass_informer::{HealthState, Informer, Scripted, Source, WatchError, WatchErrorCause};
 
@@ -61,7 +61,7 @@ async fn run_starts_all_informers_and_blocks_until_it_is_stopped() {
 #[tokio::test(start_paused = true)]
 async fn it_runs_through_the_trait_of_all_controllers() {
     async fn run(
-        controller: impl Controller<Error = RunError>,
+        controller: impl Runnable<Error = RunError>,
         log: Log,
         list: impl Future<Output = ()> + Send,
     ) {

@@ -122,13 +122,13 @@ mod tests {
 
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
-    use windlass_controller::Controller;
+    use windlass_controller::Runnable;
 
     use super::ControllerSet;
 
     struct Waits;
 
-    impl Controller for Waits {
+    impl Runnable for Waits {
         type Error = Infallible;
 
         fn name(&self) -> &'static str {

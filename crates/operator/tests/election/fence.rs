@@ -17,7 +17,7 @@ use kube::{
 use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
-use windlass_controller::Controller;
+use windlass_controller::Runnable;
 use windlass_operator::{
     Fence, FenceClosed, LeaderElection, LeadershipLost, Operator, OperatorError,
 };
@@ -292,7 +292,7 @@ impl Drop for SetOnDrop {
 
 /// A controller whose call blocks its thread until `may_end`.
 /// Stops an operator while `controller` blocks a thread: the lease is left to expire.
-async fn the_lease_expires(server: &ApiServer, controller: impl Controller, begun: &AtomicBool) {
+async fn the_lease_expires(server: &ApiServer, controller: impl Runnable, begun: &AtomicBool) {
     let election = election(server, "us");
     let builder = Operator::builder().leader_election(election.clone());
     let operator = builder.drain_timeout(Duration::from_millis(100)).build();
@@ -316,7 +316,7 @@ struct Blocks {
     may_end: Arc<AtomicBool>,
 }
 
-impl Controller for Blocks {
+impl Runnable for Blocks {
     type Error = std::convert::Infallible;
 
     fn name(&self) -> &'static str {

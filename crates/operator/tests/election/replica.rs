@@ -13,7 +13,7 @@ use std::{
 use prometheus::{Registry, TextEncoder};
 use tokio::time::{Instant, sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use windlass_controller::Controller;
+use windlass_controller::Runnable;
 use windlass_operator::{LeaderElection, Operator, OperatorError};
 
 /// Counts the concurrently running controllers, and keeps the highest count.
@@ -72,7 +72,7 @@ impl Drop for Counted {
     }
 }
 
-impl Controller for Lingers {
+impl Runnable for Lingers {
     type Error = Infallible;
 
     fn name(&self) -> &'static str {
@@ -97,7 +97,7 @@ impl Replica {
         Self::of(election, controller)
     }
 
-    pub(crate) fn of(election: LeaderElection, controller: impl Controller) -> Self {
+    pub(crate) fn of(election: LeaderElection, controller: impl Runnable) -> Self {
         let operator = Operator::builder()
             .leader_election(election.clone())
             .build();

@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc};
 use parking_lot::Mutex;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_controller::{
-    Controller, FinalizerName, Finalizers, InformerController, OpinionatedReconciler,
+    FinalizerName, Finalizers, InformerController, OpinionatedReconciler, Runnable,
 };
 use windlass_operator::{LeaderElection, Operator};
 use windlass_simulate::Process;
@@ -49,7 +49,7 @@ struct Once {
     running: Arc<Mutex<Option<AbortOnDropHandle<()>>>>,
 }
 
-impl Controller for Once {
+impl Runnable for Once {
     type Error = Infallible;
 
     fn name(&self) -> &str {

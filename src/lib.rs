@@ -106,8 +106,8 @@ pub mod finalizer {
 
     pub use windlass_controller::{
         DefaultFinalizerSupplier, DeleteOrder, FinalizerError, FinalizerName, FinalizerPatch,
-        FinalizerSupplier, Finalizers, InvalidFinalizer, OnSelectorExit, OpinionatedReconciler,
-        OpinionatedWatcher, PatchClient, UnwatchedObject,
+        FinalizerSupplier, FinalizerTiming, Finalizers, InvalidFinalizer, OnSelectorExit,
+        OpinionatedReconciler, OpinionatedWatcher, PatchClient, UnwatchedObject,
     };
 }
 

@@ -103,7 +103,9 @@ pub use crate::{
     },
     handler::{HandlerId, Role},
     mapper::{Mapper, Owners, SameName},
-    opinionated::{DeleteOrder, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher},
+    opinionated::{
+        DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
+    },
     predicate::{
         AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Predicate,
         ResourceVersionChanged,

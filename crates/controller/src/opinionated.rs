@@ -18,7 +18,7 @@ mod selector_exit;
 mod watcher;
 
 pub use self::{
-    reconciler::{DeleteOrder, OpinionatedReconciler},
+    reconciler::{DeleteOrder, FinalizerTiming, OpinionatedReconciler},
     selector_exit::OnSelectorExit,
     watcher::OpinionatedWatcher,
 };

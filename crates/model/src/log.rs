@@ -50,6 +50,8 @@ pub struct Handler {
     /// The finalizers of the wrapper around it: the final one first, then the others. Empty if
     /// there is no wrapper.
     pub finalizers: Vec<String>,
+    /// Whether the wrapper writes the final finalizer before the first call.
+    pub early: bool,
     /// Whether a predicate hides events from it. The rules do not know which events, so they check
     /// only what is forbidden for all events.
     pub filtered: bool,

@@ -246,6 +246,17 @@ fn a_created_without_a_finalizer_is_reported() {
 }
 
 #[test]
+fn a_first_call_before_the_final_finalizer_is_reported() {
+    let log = "add h0 early; add i0; start; server a1@1; i0 lists a1@1; i0 synced; \
+               h0 writes a1@2 wip; call h0 created a1@2 wip; done; h0 writes a1@3 own; \
+               i0 updates a1@2 wip; i0 updates a1@3 own; settled";
+    check("", log, "the_finalizer_precedes_the_first_call");
+    let fine = "add h0 early; add i0; start; server a1@1; i0 lists a1@1; i0 synced; \
+                h0 writes a1@2 own; call h0 created a1@2 own; done; i0 updates a1@2 own; settled";
+    check("", fine, "");
+}
+
+#[test]
 fn a_second_clean_up_is_reported() {
     let log = "server a1@4 g2 terminating own; i0 updates a1@4 g2 terminating own; \
                call h0 deleted a1@4 g2 terminating own; done; call h0 deleted a1@4 g2 terminating own; done; \
@@ -411,10 +422,11 @@ fn parse(text: &str) -> Vec<Record> {
                     Role::Watcher
                 },
                 finalizers: match role {
-                    "wrapped" => OURS.map(str::to_owned).to_vec(),
+                    "wrapped" | "early" => OURS.map(str::to_owned).to_vec(),
                     _ => Vec::new(),
                 },
                 filtered: role == "filtered",
+                early: role == "early",
             }),
             ["add", informer] => Entry::InformerAdded {
                 informer: InformerId(number(informer)),

@@ -81,6 +81,14 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
     }
 
+    /// Notes that the inner handler has added `object`, which has the finalizer. Remembered while
+    /// the informer has not shown the finalizer.
+    pub(super) fn set_created(&self, object: &K) {
+        self.change(object, |memory| {
+            memory.progress = memory.patched.is_some().then_some(Progress::Held);
+        });
+    }
+
     /// Notes that the inner handler has cleaned up after `object`, which was deleted. An informer
     /// that lags may still show it.
     fn set_cleaned_up(&self, object: &K) {
@@ -193,6 +201,16 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             .await
     }
 
+    /// Writes the finalizer to `object` before its first call, in place of our other ones. `None` if
+    /// it is marked for deletion or does not exist; then it is not added.
+    pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        let guarded = self.write_finalizers(FinalizerGoal::Hold, object).await?;
+        if guarded.is_some() {
+            self.set_progress(object, Progress::Guarded);
+        }
+        Ok(guarded)
+    }
+
     /// Writes the finalizer to `object`, in place of our other ones. `None` if it is marked for
     /// deletion: its present finalizer stays, and an event will follow.
     pub(super) async fn hold(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
@@ -210,7 +228,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     pub(super) async fn release(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
         self.write_finalizers(FinalizerGoal::Release, object)
             .await?;
-        self.set_progress(object, Progress::Released);
+        // Otherwise the server was restored from a backup, and the object is added again.
+        if self.progress(object) != Some(Progress::CleanUpBegun) {
+            self.set_progress(object, Progress::Released);
+        }
         Ok(())
     }
 
@@ -350,12 +371,18 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
                 && is_terminating(&*object)
                 && !is_terminating(&*fresh)
             {
+                self.set_progress(&object, Progress::CleanUpBegun);
                 return Ok(None);
             }
             object = fresh;
         }
-        let GoalOutcome::Reached(written) = self.finalizers.reach(goal, &object).await? else {
-            return Ok(None);
+        let written = match self.finalizers.reach(goal, &object).await? {
+            GoalOutcome::Reached(written) => written,
+            GoalOutcome::Lives => {
+                self.set_progress(&object, Progress::CleanUpBegun);
+                return Ok(None);
+            }
+            GoalOutcome::Terminating | GoalOutcome::Gone => return Ok(None),
         };
         let version = &written.meta().resource_version;
         if *version != object.meta().resource_version {

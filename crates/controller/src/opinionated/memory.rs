@@ -42,6 +42,8 @@ pub(super) struct Memory<K> {
 /// The progress of the work for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
+    /// It has the finalizer, and its add has not succeeded.
+    Guarded,
     /// Its add has succeeded; the finalizer is not written.
     Added,
     /// Its add has succeeded, and it has the finalizer.

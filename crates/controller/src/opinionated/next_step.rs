@@ -24,7 +24,8 @@ pub(super) enum NextStep {
     /// Ignore the object until it is deleted: it is terminating without our finalizer.
     Ignore,
     /// Write the in-progress finalizer, call the inner handler for a new object, and write the
-    /// finalizer.
+    /// finalizer. With `FinalizerTiming::BeforeFirstCall`: write the finalizer, and call the inner
+    /// handler for a new object.
     Add,
     /// Write the finalizer, and compute the next step again.
     Hold,
@@ -86,6 +87,9 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
     }
     if stale && progress == Some(Progress::Released) {
         // It was released outside of the selector and is in it again: the event is older than that.
+        return NextStep::Add;
+    }
+    if progress == Some(Progress::Guarded) {
         return NextStep::Add;
     }
     let has_finalizer = matches!(presence, FinalizerPresence::Held { .. });
@@ -151,6 +155,18 @@ mod tests {
             check(UPDATED, shown, held, NextStep::Update);
             check(Cause::Added, shown, held, NextStep::Nothing);
             check(Cause::Resynced, shown, held, NextStep::Resume);
+        }
+    }
+
+    #[test]
+    fn an_object_whose_add_has_not_succeeded_is_added_whatever_finalizer_it_has() {
+        for cause in ALL {
+            for shown in ["free", "stale free", "held", "free after held", "legacy"] {
+                check(cause, shown, Some(Progress::Guarded), NextStep::Add);
+            }
+            for shown in ["terminating held", "terminating free"] {
+                check(cause, shown, Some(Progress::Guarded), NextStep::CleanUp);
+            }
         }
     }
 

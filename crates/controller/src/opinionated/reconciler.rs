@@ -26,7 +26,8 @@ use crate::{
 /// *Guaranteed.*
 /// - A new object gets the in-progress finalizer (suffix `.in-progress`), is passed to the
 ///   reconciler as `Created`, and gets the finalizer after that call has succeeded, even if it
-///   requests a requeue.
+///   requests a requeue. With [`FinalizerTiming::BeforeFirstCall`] it gets the finalizer in one
+///   patch, and is then passed as `Created` with it.
 /// - At the start, an object with the finalizer is passed as `Resynced`. An object whose `Created`
 ///   has not succeeded is passed as `Created` again.
 /// - An object that is marked for deletion is passed as `Deleted` while it has the finalizer. The
@@ -75,6 +76,28 @@ pub struct OpinionatedReconciler<K, R> {
     state: FinalizerState<K>,
     reconciler: R,
     order: DeleteOrder,
+    timing: FinalizerTiming,
+}
+
+/// When a wrapper writes the finalizer of a new object: after its first call, or before it.
+///
+/// In both cases an object has a finalizer during its first call, so that no deletion is missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FinalizerTiming {
+    /// The in-progress finalizer before the first call, and the finalizer after that call has
+    /// succeeded: two patches. After a restart, an object whose `Created` has not succeeded is
+    /// passed as `Created` again. The default.
+    #[default]
+    AfterFirstCall,
+    /// The finalizer before the first call, in one patch; there is no in-progress finalizer. The
+    /// call receives the patched object. After a restart, an object whose `Created` has not
+    /// succeeded is passed as `Resynced`, because its finalizer does not show that. Until then, and
+    /// while it has not succeeded, every call for it is `Created`.
+    ///
+    /// For reconcilers that do the same for each action. An object with an in-progress finalizer,
+    /// from an operator with the other setting, is passed as `Created`.
+    BeforeFirstCall,
 }
 
 /// When a wrapped reconciler receives `Deleted`: before or after its finalizer is removed.
@@ -107,7 +130,37 @@ where
             state: FinalizerState::new(finalizers),
             reconciler,
             order: DeleteOrder::default(),
+            timing: FinalizerTiming::default(),
         }
+    }
+
+    /// Sets when the finalizer of a new object is written. By default after its first call.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass_controller::{
+    ///     FinalizerName, FinalizerTiming, Finalizers, OpinionatedReconciler, Outcome, Request,
+    /// };
+    ///
+    /// # fn example(client: kube::Client) -> Result<(), windlass_controller::InvalidFinalizer> {
+    /// let finalizers = Finalizers::new(client, FinalizerName::new("example.io/publisher")?)?;
+    /// let publish = |request: Request<ConfigMap>| async move {
+    ///     // The finalizer is written already.
+    ///     println!("{:?}", request.object().metadata.finalizers);
+    ///     Ok::<_, Infallible>(Outcome::done())
+    /// };
+    /// let reconciler = OpinionatedReconciler::new(finalizers, publish)
+    ///     .finalizer_timing(FinalizerTiming::BeforeFirstCall);
+    /// # let _ = reconciler;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn finalizer_timing(self, timing: FinalizerTiming) -> Self {
+        Self { timing, ..self }
     }
 
     /// Sets when the reconciler receives `Deleted`. By default while the object has the finalizer.
@@ -122,6 +175,7 @@ where
             state: self.state,
             reconciler: self.reconciler.filter(predicate),
             order: self.order,
+            timing: self.timing,
         }
     }
 
@@ -158,7 +212,8 @@ where
             if carried.passed_as == Action::Created && !carried.added {
                 let progress = state.progress(&object);
                 // After a clean-up, a finalizer of an object that exists again is an old one.
-                let is_held = matches!(observed.presence, FinalizerPresence::Held { .. });
+                let is_held = self.timing == FinalizerTiming::AfterFirstCall
+                    && matches!(observed.presence, FinalizerPresence::Held { .. });
                 let is_added = (is_held && !is_cleaned_up(progress))
                     || matches!(progress, Some(Progress::Added | Progress::Held));
                 if !is_added {
@@ -231,8 +286,8 @@ where
         }
     }
 
-    /// Adds an object: adds the in-progress finalizer, calls the reconciler, and writes the
-    /// finalizer.
+    /// Adds an object: writes the in-progress finalizer or the final one, calls the reconciler, and
+    /// writes the finalizer if it is not written yet.
     async fn create(
         &self,
         request: Request<K>,
@@ -241,14 +296,20 @@ where
     ) -> Result<Outcome, Failure> {
         let inner = carried.and_then(|carried| carried.state.clone());
         let progress = self.state.progress(&object);
-        let marked = self.state.mark_in_progress(&object).await;
-        let marked = marked.map_err(|error| {
+        let is_early = self.timing == FinalizerTiming::BeforeFirstCall;
+        let written = if is_early {
+            self.state.guard(&object).await
+        } else {
+            self.state.mark_in_progress(&object).await
+        };
+        let written = written.map_err(|error| {
             carry_failure(Failure::from(error), Action::Created, false, inner.clone())
         })?;
-        let Some(object) = marked else {
+        let Some(object) = written else {
             return Ok(Outcome::done());
         };
-        if let FinalizerPresence::Held { .. } = self.state.finalizers.presence(&object)
+        if !is_early
+            && let FinalizerPresence::Held { .. } = self.state.finalizers.presence(&object)
             && !is_cleaned_up(progress)
         {
             // The event is old: the object was already added.
@@ -263,6 +324,10 @@ where
         let outcome = self
             .call(request, Action::Created, Arc::clone(&object), false, inner)
             .await?;
+        if is_early {
+            self.state.set_created(&object);
+            return Ok(carry_outcome(outcome, Action::Created));
+        }
         self.state.set_added(&object);
         match self.state.hold(&object).await {
             Ok(_) => Ok(carry_outcome(outcome, Action::Created)),
@@ -442,6 +507,7 @@ impl<K, R> fmt::Debug for OpinionatedReconciler<K, R> {
         f.debug_struct("OpinionatedReconciler")
             .field("state", &self.state)
             .field("order", &self.order)
+            .field("timing", &self.timing)
             .finish_non_exhaustive()
     }
 }

@@ -29,7 +29,7 @@ async fn a_wrapper_shows_its_finalizer_and_its_settings() {
     assert_eq!(
         format!("{:?}", rig.reconciler()),
         format!(
-            "OpinionatedReconciler {{ state: {}, order: WhileHeld, .. }}",
+            "OpinionatedReconciler {{ state: {}, order: WhileHeld, timing: AfterFirstCall, .. }}",
             state("Release")
         )
     );

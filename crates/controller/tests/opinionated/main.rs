@@ -5,6 +5,7 @@ mod lines;
 mod support;
 mod world;
 
+mod before_first_call;
 mod contended;
 mod crash;
 mod debug;

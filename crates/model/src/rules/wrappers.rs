@@ -11,6 +11,11 @@ use crate::{
 pub(super) const RULES: &[CheckedRule] = &[
     call("created_requires_our_finalizer", "D2", created_when_guarded),
     call(
+        "the_finalizer_precedes_the_first_call",
+        "D2, D30",
+        created_with_finalizer,
+    ),
+    call(
         "a_clean_up_that_succeeded_is_not_repeated",
         "D22",
         cleaned_once,
@@ -48,6 +53,24 @@ fn created_when_guarded(facts: &Facts, began: &Began) -> Verdict {
     let stripped = (server_object.stripped(ours)).is_some_and(|it| it.by == Writer::Other);
     ensure(held || stripped, uid, || {
         "the object has no finalizer of ours, and no other client removed it".to_owned()
+    })
+}
+
+/// A wrapper with this setting calls its handler for a new object with the final finalizer, and has
+/// written no other.
+fn created_with_finalizer(facts: &Facts, began: &Began) -> Verdict {
+    let handler = facts.handler(began.handler).map(|it| &it.handler);
+    let Some(handler) = handler.filter(|it| it.early) else {
+        return Ok(());
+    };
+    let (own, others) = match handler.finalizers.split_first() {
+        Some((own, others)) => (own, others),
+        None => return Ok(()),
+    };
+    let object = &began.object;
+    let fine = object.finalizers.contains(own) && !object.has_any(others);
+    ensure(began.action != Action::Created || fine, &object.uid, || {
+        format!("{} is called for {object}", began.handler)
     })
 }
 

@@ -6,10 +6,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, Finalizers,
-    HandlerId as Id, InformerController, NeverDequeue, NeverRetry, NewEvent, OnSelectorExit,
-    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome, PendingCall,
-    Reconciler, Request, RetryObject, RunError, Watcher,
+    Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, FinalizerTiming,
+    Finalizers, HandlerId as Id, InformerController, NeverDequeue, NeverRetry, NewEvent,
+    OnSelectorExit, OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher,
+    Outcome, PendingCall, Reconciler, Request, RetryObject, RunError, Watcher,
 };
 use windlass_informer::{Event, Informer};
 use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};
@@ -193,6 +193,11 @@ impl Engine {
             (true, true) => {
                 let reconciler = OpinionatedReconciler::new(finalizers(), recorded);
                 let reconciler = reconciler.on_selector_exit(self.exit);
+                let reconciler = if kind.early {
+                    reconciler.finalizer_timing(FinalizerTiming::BeforeFirstCall)
+                } else {
+                    reconciler
+                };
                 controller.add_reconciler(KIND, reconciler)
             }
         };

@@ -152,6 +152,7 @@ impl Play {
             kind: Arc::from(KIND),
             role,
             filtered: kind.filtered,
+            early: kind.early,
             finalizers: if kind.wrapped {
                 finalizers(id)
             } else {

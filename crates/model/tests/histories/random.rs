@@ -90,9 +90,11 @@ impl Allowed {
 
 fn handler(random: &mut StdRng, wrapped: bool) -> HandlerKind {
     let wrapped = wrapped && random.random_bool(0.7);
+    let reconciler = random.random_bool(0.6);
     HandlerKind {
         wrapped,
-        reconciler: random.random_bool(0.6),
+        early: wrapped && reconciler && random.random_bool(0.3),
+        reconciler,
         filtered: !wrapped && random.random_bool(0.1),
     }
 }

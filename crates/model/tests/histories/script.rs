@@ -18,6 +18,8 @@ pub(crate) struct Script {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandlerKind {
     pub(crate) wrapped: bool,
+    /// Whether the wrapper writes the final finalizer before the first call.
+    pub(crate) early: bool,
     pub(crate) reconciler: bool,
     /// Whether it has a predicate that accepts only objects whose value is odd.
     pub(crate) filtered: bool,
@@ -169,8 +171,10 @@ pub(crate) enum Step {
 
 impl fmt::Display for HandlerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let early = if self.early { "early " } else { "" };
         let wrapped = match (self.wrapped, self.filtered) {
-            (true, _) => "wrapped ",
+            (true, true) => "wrapped filtered ",
+            (true, false) => "wrapped ",
             (false, true) => "filtered ",
             (false, false) => "",
         };
@@ -179,7 +183,7 @@ impl fmt::Display for HandlerKind {
         } else {
             "watcher"
         };
-        write!(f, "{wrapped}{role}")
+        write!(f, "{early}{wrapped}{role}")
     }
 }
 
@@ -373,7 +377,12 @@ fn all<T>(
 }
 
 fn parse_handler(words: &[&str]) -> Option<HandlerKind> {
+    let (early, words) = match words {
+        ["early", words @ ..] => (true, words),
+        _ => (false, words),
+    };
     let (wrapped, filtered, role) = match words {
+        ["wrapped", "filtered", role] => (true, true, *role),
         ["wrapped", role] => (true, false, *role),
         ["filtered", role] => (false, true, *role),
         [role] => (false, false, *role),
@@ -386,6 +395,7 @@ fn parse_handler(words: &[&str]) -> Option<HandlerKind> {
     };
     Some(HandlerKind {
         wrapped,
+        early,
         reconciler,
         filtered,
     })

@@ -48,7 +48,10 @@ fn smaller(script: &Script) -> Vec<Script> {
     for at in 0..script.handlers.len() {
         let mut smaller = script.clone();
         let kind = &mut smaller.handlers[at];
-        if std::mem::take(&mut kind.wrapped) || std::mem::take(&mut kind.filtered) {
+        if std::mem::take(&mut kind.early)
+            || std::mem::take(&mut kind.filtered)
+            || std::mem::take(&mut kind.wrapped)
+        {
             all.push(smaller);
         }
     }

@@ -18,7 +18,6 @@ mod plan;
 mod supplier;
 mod unwatched;
 
-pub(crate) use self::plan::{FinalizerGoal, FinalizerPresence};
 use self::{
     client::ErasedClient,
     plan::{Names, PatchPlan},
@@ -30,6 +29,10 @@ pub use self::{
     plan::FinalizerPatch,
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier},
     unwatched::UnwatchedObject,
+};
+pub(crate) use self::{
+    client::kube_error,
+    plan::{FinalizerGoal, FinalizerPresence},
 };
 
 /// One operator's finalizer on the objects of a kind, with the client that writes it.

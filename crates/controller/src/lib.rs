@@ -72,6 +72,10 @@ mod runnable;
 mod finalizer;
 mod opinionated;
 
+// Declarative children.
+#[doc(hidden)]
+pub mod children;
+
 // Fences for leader election.
 mod fence;
 
@@ -92,6 +96,7 @@ pub use crate::fence::{Fenced, is_time_simulated};
 
 pub use crate::{
     action::{Action, ResourceAction},
+    children::{ChildError, Deleted, Desired, InvalidChild, UpdateStrategy},
     controller::{
         Coalescing, DeadLetter, InformerController, InformerControllerBuilder, InformerHealth,
     },

@@ -177,9 +177,16 @@ pub(super) async fn send<T: DeserializeOwned>(
 ) -> Result<T, kube::Error> {
     match api_request::send(client, request, LIMITS).await {
         Ok(body) => api_request::decode(&body),
-        Err(RequestError::Status(status)) => Err(kube::Error::Api(Box::new(refusal(status)))),
-        Err(RequestError::Connection(error)) => Err(error),
-        Err(RequestError::TimedOut) => Err(kube::Error::Service(Box::new(TimedOut))),
+        Err(error) => Err(kube_error(error)),
+    }
+}
+
+/// Converts the error of a request that had at most [`TIMEOUT`].
+pub(crate) fn kube_error(error: RequestError) -> kube::Error {
+    match error {
+        RequestError::Status(status) => kube::Error::Api(Box::new(refusal(status))),
+        RequestError::Connection(error) => error,
+        RequestError::TimedOut => kube::Error::Service(Box::new(TimedOut)),
     }
 }
 

@@ -76,7 +76,7 @@ impl Owners {
     }
 
     /// The owners in `metadata`.
-    fn named_in(&self, metadata: &ObjectMeta) -> impl Iterator<Item = ObjectKey> {
+    pub(crate) fn named_in(&self, metadata: &ObjectMeta) -> impl Iterator<Item = ObjectKey> {
         let owners = metadata.owner_references.iter().flatten();
         let ours = owners
             .filter(|owner| self.is_ours(&owner.api_version, &owner.kind))

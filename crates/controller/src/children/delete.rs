@@ -1,0 +1,160 @@
+//! Deletes children: one, or all that are not desired any more.
+
+use kube::api::ObjectMeta;
+use windlass_informer::{LazyObject, ObjectIdentity as _, ObjectKey, api_request::RequestError};
+
+use super::{
+    ChildError, ChildKind, ChildObject, Children,
+    identity::{KEEP, Ownership, key_of},
+    memory::ChildId,
+    requests::{ObjectRequests, is_not_found},
+};
+
+/// The result of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The object was deleted, or is marked for deletion and goes when its finalizers are removed.
+    Deleted,
+    /// The object did not exist any more. Another one may have its name.
+    AlreadyGone,
+}
+
+/// The result of a prune.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// The children that were deleted.
+    pub deleted: Vec<ObjectKey>,
+    /// The permission to delete children of this kind is missing: nothing of it was deleted.
+    pub forbidden: Option<ChildError>,
+}
+
+// === impl Children ===
+
+impl Children<'_> {
+    /// Deletes the object with the uid in `metadata`, and no other object of its name.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError::Controlled`] or [`ChildError::NotOurs`] if it is not a child of the parent; the
+    /// error of the request.
+    pub async fn delete(
+        &self,
+        kind: &ChildKind,
+        metadata: &ObjectMeta,
+    ) -> Result<Deleted, ChildError> {
+        let key = key_of(metadata);
+        let id = ChildId {
+            resource: kind.resource(),
+            key: key.clone(),
+        };
+        let uid = metadata.uid.clone().unwrap_or_default();
+        let is_remembered = (self.memory.lock().get(&id)).is_some_and(|it| it.uid == uid);
+        match self.parent.ownership(kind, metadata) {
+            Ownership::Ours => {}
+            Ownership::Uncontrolled if is_remembered => {}
+            Ownership::Uncontrolled => {
+                let resource = kind.resource();
+                return Err(ChildError::NotOurs { resource, key });
+            }
+            Ownership::Controlled { by } => {
+                let resource = kind.resource();
+                return Err(ChildError::Controlled { resource, key, by });
+            }
+        }
+        let deleted = self.delete_uid(kind, &key, &uid, None).await?;
+        self.memory.lock().forget(&id);
+        Ok(deleted)
+    }
+
+    /// Deletes those of the `stored` objects that are children of the parent and that `is_desired`
+    /// does not accept. Leaves those that are being deleted, and those with the annotation
+    /// `windlass.dev/keep`.
+    ///
+    /// A child that was changed since `stored` was read is a conflict. A missing permission is in
+    /// [`Pruned::forbidden`], so that other kinds can be pruned.
+    ///
+    /// # Errors
+    ///
+    /// The first error, after all children were tried.
+    pub async fn prune<C: ChildObject>(
+        &self,
+        kind: &ChildKind,
+        stored: impl IntoIterator<Item = LazyObject<C>>,
+        is_desired: impl Fn(&ObjectKey) -> bool,
+    ) -> Result<Pruned, ChildError> {
+        let (mut pruned, mut failed) = (Pruned::default(), None);
+        for child in stored {
+            let (key, metadata) = (child.key(), child.metadata());
+            if is_desired(&key) || !self.is_prunable(kind, &metadata) {
+                continue;
+            }
+            let uid = metadata.uid.clone().unwrap_or_default();
+            let version = metadata.resource_version.as_deref();
+            match self.delete_uid(kind, &key, &uid, version).await {
+                Ok(Deleted::Deleted) => pruned.deleted.push(key),
+                Ok(Deleted::AlreadyGone) => {}
+                Err(error @ ChildError::Forbidden { .. }) => {
+                    pruned.forbidden = Some(error);
+                    break;
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let resource = kind.resource();
+        self.memory.lock().retain(&resource, is_desired);
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(pruned),
+        }
+    }
+
+    fn is_prunable(&self, kind: &ChildKind, metadata: &ObjectMeta) -> bool {
+        let annotations = metadata.annotations.as_ref();
+        let keep = annotations.and_then(|annotations| annotations.get(KEEP));
+        let is_kept = keep.is_some_and(|value| value != "false");
+        metadata.deletion_timestamp.is_none()
+            && !is_kept
+            && self.parent.ownership(kind, metadata) == Ownership::Ours
+    }
+
+    /// Deletes an object with this uid and, if there is one, this version.
+    async fn delete_uid(
+        &self,
+        kind: &ChildKind,
+        key: &ObjectKey,
+        uid: &str,
+        version: Option<&str>,
+    ) -> Result<Deleted, ChildError> {
+        let requests = ObjectRequests {
+            client: self.client,
+            kind,
+            key,
+            manager: &self.parent.manager,
+            subresource: "",
+        };
+        let refused = match requests.delete(uid, version).await {
+            Ok(_) => return Ok(Deleted::Deleted),
+            Err(RequestError::Status(status)) if is_not_found(&status) => {
+                return Ok(Deleted::AlreadyGone);
+            }
+            Err(refused) => refused,
+        };
+        let refused = requests.error("delete", refused);
+        if refused.is_conflict() {
+            // Another version of the object, or another object.
+            let found = requests.get().await?;
+            let is_same = found.is_some_and(|body| has_uid(&body, uid));
+            if !is_same {
+                return Ok(Deleted::AlreadyGone);
+            }
+        }
+        Err(refused)
+    }
+}
+
+/// Whether the object in `body` has this uid.
+fn has_uid(body: &[u8], uid: &str) -> bool {
+    let object: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    object.is_some_and(|object| object["metadata"]["uid"] == uid)
+}

@@ -1,0 +1,254 @@
+//! Errors of children: invalid ones, objects of others, and refused requests.
+
+use std::time::Duration;
+
+use windlass_informer::ObjectKey;
+
+/// Why a desired child is invalid. Nothing is written then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidChild {
+    /// It cannot be serialized.
+    #[error("it cannot be serialized")]
+    Serialize {
+        /// The error.
+        source: serde_json::Error,
+    },
+
+    /// It is not a map of fields.
+    #[error("it must be a JSON object")]
+    NotAnObject,
+
+    /// It has another kind than it was declared with.
+    #[error("it is a {found}, and only {declared} can be written here")]
+    OtherKind {
+        /// The kind in the object.
+        found: String,
+        /// The declared kind.
+        declared: String,
+    },
+
+    /// It has no name, and a generated name would create another child each time.
+    #[error("it needs a name; generateName would create another object in each call")]
+    NoName,
+
+    /// The name or namespace cannot be part of a URL.
+    #[error("its {field} {value:?} is not a valid name")]
+    InvalidName {
+        /// `name` or `namespace`.
+        field: &'static str,
+        /// The value.
+        value: String,
+    },
+
+    /// A child of a cluster-scoped parent names no namespace.
+    #[error("it needs a namespace, because its parent has none")]
+    NoNamespace,
+
+    /// The kind has no namespace and the child names one.
+    #[error("its kind is cluster-scoped, and it names the namespace {namespace:?}")]
+    UnexpectedNamespace {
+        /// The namespace.
+        namespace: String,
+    },
+
+    /// The child is in another namespace than its parent, or is cluster-scoped and its parent is
+    /// not.
+    #[error(
+        "it is not in the namespace of its parent, so that it cannot have an owner reference and \
+         Kubernetes will not delete it together with the parent; to write it anyway, allow it with \
+         `Desired::untracked_owner` and delete it in the clean-up"
+    )]
+    Elsewhere,
+
+    /// It names another object as its controller.
+    #[error("its ownerReferences name another controller")]
+    OtherController,
+
+    /// A field has the wrong type.
+    #[error("its {field} must be a map")]
+    NotAMap {
+        /// The field.
+        field: &'static str,
+    },
+
+    /// A field has the wrong type.
+    #[error("its {field} must be a list")]
+    NotAList {
+        /// The field.
+        field: &'static str,
+    },
+
+    /// The same child is desired twice.
+    #[error("it is desired twice")]
+    Twice,
+}
+
+/// Why a child was not written or deleted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChildError {
+    /// The parent has no uid.
+    #[error("{kind} {key} has no uid, so it does not come from an API server")]
+    NoUid {
+        /// The kind of the parent, as `plural.group`.
+        kind: String,
+        /// The parent.
+        key: ObjectKey,
+    },
+
+    /// The desired child is invalid. Nothing was written.
+    #[error("the desired child {resource} {name} is invalid: {source}")]
+    Invalid {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The namespace and name, as far as they are known.
+        name: String,
+        /// The reason, which is part of the message.
+        source: InvalidChild,
+    },
+
+    /// Another object controls the child. Such an object is never changed or deleted.
+    #[error(
+        "{resource} {key} belongs to {by}, and was not changed; choose another name for the child"
+    )]
+    Controlled {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+        /// Kind and name of its controller.
+        by: String,
+    },
+
+    /// The child exists and was not created for the parent. Such an object is never changed or
+    /// deleted.
+    #[error(
+        "{resource} {key} exists already and has no controller, and was not changed; to take it \
+         over, allow it with `Desired::adopt`, or choose another name for the child"
+    )]
+    NotOurs {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+    },
+
+    /// The child has changed since it was read: another version, another uid, or it was deleted.
+    #[error("{resource} {key} was changed by another writer meanwhile")]
+    Conflict {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+        /// The response of the API server.
+        source: kube::Error,
+    },
+
+    /// Other writers have deleted the child too often since it was created.
+    #[error(
+        "{resource} {key} was deleted by another writer several times, and is created again after \
+         {wait:?}"
+    )]
+    Contended {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+        /// The time until the next attempt.
+        wait: Duration,
+    },
+
+    /// A permission is missing (`403`).
+    #[error(
+        "cannot {verb} {resource} {key}: forbidden; a Role or ClusterRole must grant `{verb}` on \
+         {resource}"
+    )]
+    Forbidden {
+        /// The verb of the request, as in RBAC.
+        verb: &'static str,
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+        /// The response of the API server.
+        source: kube::Error,
+    },
+
+    /// The API server refused the request, or was not reached.
+    #[error("cannot {verb} {resource} {key}")]
+    Request {
+        /// The verb of the request, as in RBAC.
+        verb: &'static str,
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+        /// The error.
+        source: kube::Error,
+    },
+
+    /// The kind has no status subresource.
+    #[error(
+        "cannot write the status of {resource} {key}: the kind has no status subresource; add \
+         `subresources: {{ status: {{}} }}` to the version of its CustomResourceDefinition"
+    )]
+    NoStatusSubresource {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+    },
+
+    /// The store's object does not decode.
+    #[error("{resource} {key} in the store does not decode")]
+    Undecodable {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+        /// The error.
+        source: windlass_informer::DecodeError,
+    },
+}
+
+// === impl ChildError ===
+
+impl ChildError {
+    /// Whether the error is a conflict with another writer: a retry with the newest state helps.
+    #[must_use]
+    pub const fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
+    }
+
+    /// Whether a retry cannot help before the desired child or the existing object changes.
+    #[must_use]
+    pub const fn is_invalid(&self) -> bool {
+        matches!(self, Self::Invalid { .. })
+    }
+
+    /// The error of the API server.
+    #[must_use]
+    pub const fn request(&self) -> Option<&kube::Error> {
+        match self {
+            Self::Conflict { source, .. }
+            | Self::Forbidden { source, .. }
+            | Self::Request { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
+    /// The least time to wait before the next attempt, at most 5 minutes, if the API server named
+    /// one.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        if let Self::Contended { wait, .. } = self {
+            return Some(*wait);
+        }
+        let kube::Error::Api(status) = self.request()? else {
+            return None;
+        };
+        let seconds = status.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+}

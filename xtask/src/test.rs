@@ -17,14 +17,17 @@ use crate::{
     go_clients::{HELM, KUBECTL, LIBRARIES, OLDER_KUBECTL},
     kube_apiserver::{self, Found, Minor},
     progress,
-    repository::{Repository, cargo},
+    repository::Repository,
     script_clients::{JAVA, NODE, PYTHON},
     tools,
 };
 
+mod changes;
+mod quick;
+mod step;
 mod totals;
 
-use self::totals::Totals;
+use self::{step::Step, totals::Totals};
 
 /// Runs everything that CI checks, and prints one line of totals at the end.
 ///
@@ -33,6 +36,12 @@ use self::totals::Totals;
 /// the other steps still run.
 #[derive(Args, Debug)]
 pub(crate) struct Test {
+    /// Checks only what differs from main, or from the last commit on main: formatting, lints and
+    /// unit tests of the changed packages and of those that depend on them, the behaviour suite on
+    /// the embedded server, the tidy tests and the quickstart.
+    #[arg(long, conflicts_with_all = ["without_kube_apiserver", "minor"])]
+    quick: bool,
+
     /// Does not use the real kube-apiserver.
     #[arg(long)]
     without_kube_apiserver: bool,
@@ -44,15 +53,6 @@ pub(crate) struct Test {
     /// Prints the output of all steps, not only of failed ones.
     #[arg(long)]
     verbose: bool,
-}
-
-/// One step: a command, and the name that is printed.
-struct Step {
-    name: String,
-    command: Command,
-
-    /// Whether the paths of its tests contain the name of a server.
-    on_servers: bool,
 }
 
 /// The result of all steps.
@@ -74,9 +74,16 @@ impl Test {
     pub(crate) fn run(&self) -> Result {
         let stopwatch = Stopwatch::start();
         let repository = Repository::here();
-        let metadata = repository.metadata()?;
         let mut outcome = Outcome::default();
         let mut not_run = Vec::new();
+        if self.quick {
+            for step in quick::steps(&repository)? {
+                self.check(&repository, step, &mut outcome)?;
+            }
+            println!("all steps finished in {}", stopwatch.elapsed());
+            return Ok(outcome.end(None));
+        }
+        let metadata = repository.metadata()?;
 
         let mut clients = Vec::new();
         for it in [LIBRARIES, KUBECTL, HELM, OLDER_KUBECTL] {
@@ -120,30 +127,20 @@ impl Test {
             self.check(&repository, step, &mut outcome)?;
         }
 
-        let Outcome { totals, failed } = outcome;
         println!("all steps finished in {}", stopwatch.elapsed());
         if let Found::Nothing(reason) = &found {
             not_run.push(format!(
                 "{} tests on the real kube-apiserver: {reason}",
-                totals.ignored_real()
+                outcome.totals.ignored_real()
             ));
         }
         for what in not_run {
             println!("skipped: {what}");
         }
-        if !failed.is_empty() {
-            println!("failed: {}", failed.join(", "));
-        }
-        let version = match &found {
+        Ok(outcome.end(match &found {
             Found::Server(server) => Some(server.version.as_str()),
             Found::Nothing(_) => None,
-        };
-        println!("{}", totals.line(version));
-        Ok(if failed.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        }))
     }
 
     /// Runs one step, and prints its output if it failed.
@@ -216,28 +213,17 @@ impl Outcome {
         }
         self.failed.push(name);
     }
-}
 
-// === impl Step ===
-
-impl Step {
-    fn new(name: impl Into<String>, arguments: &[&str]) -> Self {
-        let mut command = cargo();
-        command.args(arguments);
-        Self {
-            name: name.into(),
-            command,
-            on_servers: false,
+    /// Prints the steps that failed and the totals; `version` is that of the real server.
+    fn end(self, version: Option<&str>) -> ExitCode {
+        if !self.failed.is_empty() {
+            println!("failed: {}", self.failed.join(", "));
         }
-    }
-
-    /// Passes the paths of the clients to its tests.
-    fn tell(&mut self, clients: &[(&str, Option<PathBuf>)]) {
-        for (variable, path) in clients {
-            match path {
-                Some(path) => self.command.env(variable, path),
-                None => self.command.env_remove(variable),
-            };
+        println!("{}", self.totals.line(version));
+        if self.failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         }
     }
 }
@@ -275,7 +261,7 @@ fn tables() -> Step {
         "protobuf-tables",
         "--check",
     ];
-    Step::new("protobuf tables", &arguments)
+    Step::new("protobuf tables", arguments)
 }
 
 fn checks() -> [Step; 3] {
@@ -287,15 +273,15 @@ fn checks() -> [Step; 3] {
         "-D",
         "warnings",
     ];
-    let mut documentation = Step::new("documentation", &["doc", "--workspace", "--no-deps"]);
+    let mut documentation = Step::new("documentation", ["doc", "--workspace", "--no-deps"]);
     documentation
         .command
         .env("RUSTDOCFLAGS", "-D warnings")
         // The user's binary normally selects the version; the documentation has none.
         .env("K8S_OPENAPI_ENABLED_VERSION", K8S_VERSION);
     [
-        Step::new("format", &["fmt", "--all", "--check"]),
-        Step::new("lints", &lints),
+        Step::new("format", ["fmt", "--all", "--check"]),
+        Step::new("lints", lints),
         documentation,
     ]
 }
@@ -304,7 +290,7 @@ fn checks() -> [Step; 3] {
 fn packages(metadata: &Value) -> Step {
     let mut step = Step::new(
         "packages",
-        &["package", "--no-verify", "--allow-dirty", "--offline"],
+        ["package", "--no-verify", "--allow-dirty", "--offline"],
     );
     let packages = metadata["packages"].as_array().into_iter().flatten();
     for package in packages.filter(|package| is_published(package)) {
@@ -334,7 +320,7 @@ fn has_promtool() -> bool {
 fn unit(metadata: &Value) -> Step {
     let mut step = Step::new(
         "unit and model tests",
-        &["test", "--workspace", "--no-fail-fast"],
+        ["test", "--workspace", "--no-fail-fast"],
     );
     step.command.args(["--lib", "--bins"]);
     for test in targets(metadata, "test").filter(|name| !ON_BOTH_SERVERS.contains(name)) {
@@ -353,7 +339,7 @@ fn unit(metadata: &Value) -> Step {
 fn command() -> Step {
     Step::new(
         "command windlass-apiserver",
-        &[
+        [
             "test",
             "--package",
             "windlass-apiserver",
@@ -368,7 +354,7 @@ fn command() -> Step {
 fn docs() -> Step {
     Step::new(
         "documentation's tests",
-        &["test", "--workspace", "--no-fail-fast", "--doc"],
+        ["test", "--workspace", "--no-fail-fast", "--doc"],
     )
 }
 
@@ -381,7 +367,7 @@ fn on_both_servers(test: &str, found: &Found) -> Step {
         "--test",
         test,
     ];
-    let mut step = Step::new(test, &arguments);
+    let mut step = Step::new(test, arguments);
     step.on_servers = true;
     match found {
         Found::Server(server) => step.command.env(kube_apiserver::BUILT, &server.program),
@@ -409,7 +395,7 @@ fn examples(repository: &Repository) -> Result<Vec<Step>> {
         .map(|name| {
             Step::new(
                 format!("example {name}"),
-                &["run", "--quiet", "--example", name],
+                ["run", "--quiet", "--example", name.as_str()],
             )
         })
         .collect())

@@ -14,6 +14,7 @@ mod features;
 mod fuzz;
 mod kube_apiserver;
 mod mutants;
+mod nightly;
 mod openapi;
 mod protobuf_tables;
 mod reverts;
@@ -80,6 +81,9 @@ enum Command {
     /// Runs random work under random faults for some minutes, on both servers.
     Soak(soak::Soak),
 
+    /// Makes the long random runs, which are too long for each change.
+    Nightly(nightly::Nightly),
+
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),
 
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Command::Mutants(mutants) => mutants.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
         Command::Soak(soak) => soak.run(),
+        Command::Nightly(nightly) => nightly.run(),
         Command::Envtest(envtest) => envtest.run(),
     };
     done.unwrap_or_else(|error| {

@@ -393,7 +393,7 @@ on_both_servers! {
     async fn random_objects_are_decoded_as_by_the_embedded_server(cluster: Cluster) {
         cluster.require_the_default_version();
         let seed = number("WINDLASS_SEED").unwrap_or(11_687_049_978_708_613_494);
-        let count = number("WINDLASS_OBJECTS").unwrap_or(300);
+        let count = number("WINDLASS_OBJECTS").unwrap_or(60);
         println!("WINDLASS_SEED={seed}");
         let mut random = StdRng::seed_from_u64(seed);
         let mut pair = Pair::new("random", &cluster).await;
@@ -438,8 +438,8 @@ on_both_servers! {
         }
         println!("{taken} were taken, {refused} did not fit their type, {lacking} broke a rule that one server words otherwise or lacks");
         pair.check(usize::try_from(count).expect("a small number"));
-        if number("WINDLASS_SEED").or(number("WINDLASS_OBJECTS")).is_none() {
-            pair.recorded.check();
+        if number("WINDLASS_SEED").is_none() {
+            pair.recorded.check_first();
         }
     }
 

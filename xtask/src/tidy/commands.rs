@@ -9,7 +9,11 @@ const XTASK: &str = "cargo xtask ";
 const EXAMPLE: &str = "cargo run --example ";
 
 /// The files that name commands, beside the documents.
-const FILES: [&str; 2] = [".ci/run", ".github/workflows/ci.yml"];
+const FILES: [&str; 3] = [
+    ".ci/run",
+    ".github/workflows/ci.yml",
+    ".github/workflows/nightly.yml",
+];
 
 #[test]
 fn each_documented_command_exists_and_accepts_its_flags() {

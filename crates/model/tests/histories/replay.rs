@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// The default of `WINDLASS_HISTORIES`.
-const HISTORIES: u64 = 10_000;
+const HISTORIES: u64 = 2_000;
 
 /// The default of `WINDLASS_SERVER_HISTORIES`.
-const SERVER_HISTORIES: u64 = 1_000;
+const SERVER_HISTORIES: u64 = 200;
 
 /// Planned panics are not printed.
 pub(crate) fn quiet_panics() {

@@ -27,7 +27,7 @@ mod options;
 mod known;
 
 /// How many requests are sent without `WINDLASS_REQUESTS`.
-const COUNT: u64 = 400;
+const COUNT: u64 = 100;
 
 /// How many requests that only read are under way at the same time. A watch ends after one second.
 const PARALLEL: usize = 24;

@@ -7,7 +7,7 @@ use std::{
 
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Health, Informer, Stored};
+use windlass_informer::{Health, Informer, ObjectKey, Stored};
 
 // Configuration.
 mod builder;
@@ -37,10 +37,12 @@ mod shared;
 #[cfg(test)]
 mod model;
 
+use self::feed::InformerFeed;
+pub(crate) use self::shared::Shared;
 pub use self::{builder::InformerControllerBuilder, dead_letters::DeadLetter, queued::Coalescing};
-use self::{feed::InformerFeed, shared::Shared};
 use crate::{
-    AddError, Fence, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
+    AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, Watcher,
+    level::LevelAdapter,
     metrics::Refreshed,
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
@@ -216,6 +218,55 @@ impl InformerController {
     {
         let code = Box::new(ReconcilerAdapter::<K, _>::new(reconciler));
         self.shared.add::<K>(kind, Role::Reconciler, code)
+    }
+
+    /// Registers a level-triggered `reconciler` for the kind called `kind`, which gets the newest
+    /// object of the stores instead of that of the event, also in retries and requeues. Requires
+    /// [`level_triggered`](InformerControllerBuilder::level_triggered).
+    ///
+    /// If the stores have no object of this name and uid, it is only called for `Deleted`. Its
+    /// predicates are not used.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] like [`add_watcher`](Self::add_watcher).
+    #[doc(hidden)]
+    pub fn add_level_reconciler<K>(
+        &self,
+        kind: &str,
+        reconciler: impl Reconciler<K>,
+    ) -> Result<HandlerId, AddError>
+    where
+        K: Stored,
+    {
+        let stores = Arc::downgrade(&self.shared);
+        let code = Box::new(LevelAdapter::<K, _>::new(stores, reconciler));
+        self.shared.add::<K>(kind, Role::Reconciler, code)
+    }
+
+    /// Queues a resync of each object of the kind called `kind` that is in a store and whose key is
+    /// in `keys`, with its newest state: without the informer, so it can precede the `Created` of
+    /// the object. Other keys are ignored. Returns the number of queued resyncs.
+    #[doc(hidden)]
+    pub fn wake(
+        &self,
+        kind: &str,
+        keys: impl IntoIterator<Item = ObjectKey>,
+        priority: Priority,
+        reasons: Reasons,
+    ) -> usize {
+        let kind = self.shared.route.read().find(kind);
+        kind.map_or(0, |kind| self.shared.wake(kind, keys, priority, reasons))
+    }
+
+    /// [Wakes](Self::wake) all objects in the stores of the kind called `kind`.
+    #[doc(hidden)]
+    pub fn wake_all(&self, kind: &str, priority: Priority, reasons: Reasons) -> usize {
+        let kind = self.shared.route.read().find(kind);
+        kind.map_or(0, |kind| {
+            let keys = self.shared.keys(kind);
+            self.shared.wake(kind, keys, priority, reasons)
+        })
     }
 
     /// Registers `mapper`: when an object of the kind called `kind` changes, the objects of the

@@ -68,6 +68,9 @@ mod retry;
 mod controller;
 mod runnable;
 
+// Level-triggered controllers.
+mod level;
+
 // Wrappers with finalizers.
 mod finalizer;
 mod opinionated;
@@ -92,7 +95,10 @@ pub use windlass_informer::ErasedObject;
 
 // For the other crates of the workspace, not for users.
 #[doc(hidden)]
-pub use crate::fence::{Fenced, is_time_simulated};
+pub use crate::{
+    fence::{Fenced, is_time_simulated},
+    schedule::Priority,
+};
 
 pub use crate::{
     action::{Action, ResourceAction},
@@ -107,6 +113,7 @@ pub use crate::{
         Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,
     },
     handler::{HandlerId, Role},
+    level::Reasons,
     mapper::{Mapper, Owners, SameName},
     opinionated::{
         DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,

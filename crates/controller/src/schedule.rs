@@ -40,6 +40,7 @@ mod timer_queue;
 #[cfg(test)]
 mod script;
 
+pub use self::ready::Priority;
 use self::{
     gates::Gates,
     lane::{Lane, PendingCalls, Phase},
@@ -49,7 +50,7 @@ use self::{
 };
 pub(crate) use self::{
     lane::{Coalesced, LaneKey, Offer, Pending, Reason, ScheduleItem},
-    ready::{LaneId, Priority},
+    ready::LaneId,
     timer_queue::Moment,
 };
 

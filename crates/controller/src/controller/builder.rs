@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) retry_object: RetryObject,
     pub(crate) delete_retry: DeleteRetry,
     pub(crate) coalescing: Coalescing,
+    /// Whether its handlers read the newest object when a call begins.
+    pub(crate) level_triggered: bool,
     pub(crate) start_before_sync: bool,
     pub(crate) cache_sync_timeout: Option<Duration>,
     pub(crate) concurrency: NonZeroUsize,
@@ -90,6 +92,7 @@ impl InformerControllerBuilder {
                 retry_object: RetryObject::default(),
                 delete_retry: DeleteRetry::default(),
                 coalescing: Coalescing::default(),
+                level_triggered: false,
                 start_before_sync: false,
                 cache_sync_timeout: Some(Self::DEFAULT_CACHE_SYNC_TIMEOUT),
                 concurrency: Self::DEFAULT_CONCURRENCY,
@@ -158,6 +161,17 @@ impl InformerControllerBuilder {
     /// [`Coalescing::WhenFull`]: each event is a call, until the [queue](Self::queue) is full.
     pub fn coalescing(mut self, coalescing: Coalescing) -> Self {
         self.settings.coalescing = coalescing;
+        self
+    }
+
+    /// Makes the controller level-triggered, for
+    /// [`add_level_reconciler`](InformerController::add_level_reconciler): events are always
+    /// coalesced, mappers [wake](InformerController::wake) objects directly, and an informer that is
+    /// added while the controller runs stops all calls until it has synced.
+    #[doc(hidden)]
+    pub fn level_triggered(mut self) -> Self {
+        self.settings.level_triggered = true;
+        self.settings.coalescing = Coalescing::Always;
         self
     }
 

@@ -32,7 +32,7 @@ use super::{
     shared::FeedEntry,
 };
 use crate::{
-    Action, ErasedObject,
+    Action, ErasedObject, Reasons,
     event::AnyEvent,
     merge::{InformerEvent, Merge, MergedEvent},
     metrics::KindMetrics,
@@ -67,6 +67,12 @@ pub(crate) trait Feed: Send + Sync {
 
     /// The object with this key in the store, if it has this uid.
     fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
+
+    /// The object with this key in the store.
+    fn stored(&self, key: &ObjectKey) -> Option<Arc<dyn ErasedObject>>;
+
+    /// The keys of all objects in the store.
+    fn keys(&self) -> Vec<ObjectKey>;
 
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
     fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
@@ -186,6 +192,14 @@ impl<K: Stored> Feed for InformerFeed<K> {
     fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>> {
         let object = self.informer.store().get_lazy(key)?.into_erased();
         (ObjectIdentity::uid(&*object) == Some(uid)).then_some(object)
+    }
+
+    fn stored(&self, key: &ObjectKey) -> Option<Arc<dyn ErasedObject>> {
+        Some(self.informer.store().get_lazy(key)?.into_erased())
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.informer.store().keys()
     }
 
     fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize {
@@ -381,6 +395,12 @@ impl<K: Stored> Enqueuer<'_, K> {
             origin: TraceParent::of(&span),
             resynced: false,
             requested_by_mapper: requested,
+            reasons: match priority {
+                _ if requested => Reasons::RELATED,
+                Priority::FirstList => Reasons::FIRST_LIST,
+                Priority::Resync => Reasons::INTERVAL,
+                _ => Reasons::CHANGED,
+            },
             from_list,
             restored,
             event,
@@ -400,6 +420,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             origin: TraceParent::default(),
             resynced: false,
             requested_by_mapper: false,
+            reasons: Reasons::CHANGED,
             from_list: true,
             restored,
             event,

@@ -15,7 +15,7 @@ use windlass_informer::{ObjectKey, ResyncHandle};
 
 use super::Shared;
 use crate::{
-    Action, ErrorReport, HandlerError, Role,
+    Action, ErrorReport, HandlerError, Reasons, Role,
     event::AnyEvent,
     route::{KindId, RegisteredMapper},
     schedule::Priority,
@@ -52,7 +52,11 @@ pub(super) fn map(
         named.remove(&object.key());
     }
     for (kind, keys) in named {
-        let requested = shared.request_resyncs(kind, &keys, priority);
+        let requested = if shared.settings.level_triggered {
+            shared.wake(kind, keys, priority, Reasons::RELATED)
+        } else {
+            shared.request_resyncs(kind, &keys, priority)
+        };
         if let Some(metrics) = shared.route.read().metrics(kind) {
             metrics.mapped(requested);
         }

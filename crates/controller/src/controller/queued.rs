@@ -6,7 +6,7 @@ use windlass_informer::{Event, ObjectIdentity};
 
 use super::permit::Permit;
 use crate::{
-    Action, ErasedObject, HandlerError, HandlerId, Role, State,
+    Action, ErasedObject, HandlerError, HandlerId, Reasons, Role, State,
     event::AnyEvent,
     schedule::{Coalesced, Moment, ScheduleItem},
     trace::TraceParent,
@@ -20,6 +20,7 @@ use crate::{
 /// | `Added(a)` | `Updated { a, b }` | `Added(b)` |
 /// | `Updated { a, b }` | `Updated { b, c }` | `Updated { a, c }` |
 /// | `Resynced(a)` | `Updated { a, b }` | `Updated { a, b }` |
+/// | `Resynced(a)` | `Added(b)` | `Added(b)` |
 /// | `Added` from a list, `Updated`, `Resynced` | `Deleted` | `Deleted` |
 /// | `Added` from the watch | `Deleted` | nothing |
 /// | anything | of another uid | both |
@@ -65,6 +66,9 @@ pub(crate) struct QueuedEvent {
 
     /// Whether it is a resync that a mapper requested.
     pub(crate) requested_by_mapper: bool,
+
+    /// Why it was queued, and the events that were coalesced into it.
+    pub(crate) reasons: Reasons,
 
     /// Whether its object comes from a list, so that an earlier process may have processed it.
     pub(crate) from_list: bool,
@@ -151,7 +155,7 @@ impl Coalescing {
             }
             (
                 older @ Event::Resynced(_),
-                newer @ (Event::Updated { .. } | Event::Deleted { .. }),
+                newer @ (Event::Added(_) | Event::Updated { .. } | Event::Deleted { .. }),
             )
             | (older @ (Event::Added(_) | Event::Updated { .. }), newer @ Event::Deleted { .. })
                 if all =>
@@ -163,6 +167,7 @@ impl Coalescing {
         // A deleted object has no state to resync.
         older.requested_by_mapper |= newer.requested_by_mapper;
         older.restored |= newer.restored;
+        older.reasons |= newer.reasons;
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
         dropped.push(newer);
@@ -257,6 +262,7 @@ mod tests {
         check(Coalescing::Always, "add a", "update a b", "add b");
         check(Coalescing::Always, "update a b", "update b c", "update a c");
         check(Coalescing::Always, "resync a", "update a b", "update a b+");
+        check(Coalescing::Always, "resync a", "add b", "add b+");
     }
 
     #[test]
@@ -464,6 +470,7 @@ mod tests {
             event,
             resynced: false,
             requested_by_mapper: false,
+            reasons: Reasons::default(),
             origin: TraceParent::default(),
             received: Moment::default(),
             last_called: None,

@@ -92,7 +92,10 @@ fn start(
         entry.started = true;
         let kind = entry.kind;
         // Before the informer can queue events.
-        if !gates.all && !shared.settings.start_before_sync {
+        if shared.gates_late_informers() {
+            shared.engine.set_gate(None, false);
+            gates.all = true;
+        } else if !gates.all && !shared.settings.start_before_sync {
             shared.engine.set_gate(Some(kind), false);
             gates.kinds.push(kind);
         }
@@ -129,8 +132,9 @@ fn start(
 impl SyncGates {
     /// Opens the gates of the kinds whose informers have synced.
     fn open(&mut self, shared: &Shared) {
+        // Locked until the gates are open: an informer that is added later closes them again.
+        let feeds = shared.feeds.read();
         let synced = |kind: Option<KindId>| {
-            let feeds = shared.feeds.read();
             let mut feeds = feeds
                 .iter()
                 .filter(|entry| kind.is_none_or(|it| it == entry.kind));

@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    InformerId, InformerMetrics, InformerUser, ObjectKey, Stored, random_seed,
+    Event, InformerId, InformerMetrics, InformerUser, ObjectKey, Stored, random_seed,
 };
 
 use super::{
@@ -24,12 +24,13 @@ use super::{
     queued::{Coalescing, QueuedEvent, RepeatableCall},
 };
 use crate::{
-    Action, AddError, BuildError, DeleteRetry, Fence, FenceClosed, FencePermit, HandlerError,
-    HandlerId, Role,
+    Action, AddError, BuildError, DeleteRetry, ErasedObject, Fence, FenceClosed, FencePermit,
+    HandlerError, HandlerId, Reasons, Role,
     handler::{ErasedHandler, ErasedMapper},
     metrics::{KindMetrics, Metrics, constant_labels},
     route::{FormUser, KindId, ObjectType, Route},
-    schedule::{LaneKey, Pending, Priority, Reason, ScheduleItem},
+    schedule::{LaneKey, Offer, Pending, Priority, Reason, ScheduleItem},
+    trace::TraceParent,
     work::call_user_code,
 };
 
@@ -263,13 +264,19 @@ impl Shared {
             merge.add(id, false, feed.epoch());
         }
         feed.instrument(&self.informer_metrics, name);
-        self.feeds.write().push(FeedEntry {
+        let mut feeds = self.feeds.write();
+        feeds.push(FeedEntry {
             kind,
             feed,
             stop: CancellationToken::new(),
             started: false,
             user: Some(user),
         });
+        if self.gates_late_informers() && self.ran.load(Ordering::Acquire) {
+            // Under the lock: the run opens the gate under it, after all informers have synced.
+            self.engine.set_gate(None, false);
+        }
+        drop(feeds);
         self.feeds_changed.notify_one();
         Ok(())
     }
@@ -478,10 +485,85 @@ impl Shared {
             .sum()
     }
 
+    /// Whether an informer that is added while the controller runs stops all calls until it has
+    /// synced: a level-triggered handler that reads an empty store would delete or create objects.
+    pub(super) const fn gates_late_informers(&self) -> bool {
+        self.settings.level_triggered && !self.settings.start_before_sync
+    }
+
+    /// The newest state of the object with this key in the stores of `kind`.
+    pub(crate) fn newest(&self, kind: KindId, key: &ObjectKey) -> Option<Arc<dyn ErasedObject>> {
+        let feeds = self.feeds.read();
+        let feeds = feeds.iter().filter(|entry| entry.kind == kind);
+        let stored = feeds.filter_map(|entry| entry.feed.stored(key));
+        stored.reduce(|known, other| {
+            if is_older(&*known, &*other) {
+                other
+            } else {
+                known
+            }
+        })
+    }
+
+    /// The keys of all objects in the stores of `kind`.
+    pub(crate) fn keys(&self, kind: KindId) -> HashSet<ObjectKey> {
+        let feeds = self.feeds.read();
+        let feeds = feeds.iter().filter(|entry| entry.kind == kind);
+        feeds.flat_map(|entry| entry.feed.keys()).collect()
+    }
+
+    /// Queues a resync of each object of `kind` that is in a store and whose key is in `keys`, with
+    /// its newest state. Returns their number.
+    pub(crate) fn wake(
+        &self,
+        kind: KindId,
+        keys: impl IntoIterator<Item = ObjectKey>,
+        priority: Priority,
+        reasons: Reasons,
+    ) -> usize {
+        let received = self.engine.now();
+        let offers: Vec<_> = (keys.into_iter())
+            .filter_map(|object| {
+                let event = QueuedEvent {
+                    event: Event::Resynced(self.newest(kind, &object)?),
+                    resynced: false,
+                    requested_by_mapper: true,
+                    reasons,
+                    from_list: false,
+                    restored: false,
+                    origin: TraceParent::default(),
+                    received,
+                    last_called: None,
+                    permit: None,
+                };
+                let offer = Offer {
+                    priority,
+                    pendings_checked: false,
+                    event,
+                };
+                Some((LaneKey { kind, object }, offer))
+            })
+            .collect();
+        let woken = offers.len();
+        let mut dropped = Vec::new();
+        self.engine.offer(offers, |older, newer| {
+            (self.settings.coalescing).coalesce(older, newer, &mut dropped)
+        });
+        woken
+    }
+
     /// A random number in `[0, 1)`.
     pub(super) fn random(&self) -> f64 {
         self.random.lock().random()
     }
+}
+
+/// Whether the version of `object` is lower than that of `other`.
+fn is_older(object: &dyn ErasedObject, other: &dyn ErasedObject) -> bool {
+    let number = |object: &dyn ErasedObject| object.resource_version()?.parse::<u64>().ok();
+    number(object)
+        .zip(number(other))
+        .is_some_and(|(own, others)| own < others)
 }
 
 impl Drop for Shared {

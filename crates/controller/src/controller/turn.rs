@@ -17,7 +17,8 @@ use super::{
     superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
-    Action, ErasedObject, ErrorReport, ExponentialBackoff, HandlerError, HandlerId,
+    Action, ErasedObject, ErrorReport, ExponentialBackoff, HandlerError, HandlerId, Outcome,
+    Reasons,
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,
@@ -256,8 +257,12 @@ impl Turn<'_> {
             return Ok(now);
         };
         let QueuedEvent {
-            event, last_called, ..
+            event,
+            last_called,
+            reasons,
+            ..
         } = &mut offer.event;
+        let reasons = *reasons;
         for (handler, event) in recipients.iter(event) {
             let Some(action) = Action::of(event) else {
                 return Ok(now);
@@ -280,6 +285,7 @@ impl Turn<'_> {
                 number: attempt,
                 is_last: self.is_last(attempt),
                 is_repeated: false,
+                reasons,
                 state,
             };
             let invocation = Invocation {
@@ -317,6 +323,10 @@ impl Turn<'_> {
             number: pending.call.attempt,
             is_last: self.is_last(pending.call.attempt),
             is_repeated: true,
+            reasons: match pending.reason {
+                Reason::Failed => Reasons::RETRY,
+                Reason::Requeued => Reasons::REQUEUE,
+            },
             state: pending.call.state.as_deref().cloned(),
         };
         let invocation = Invocation {
@@ -350,6 +360,7 @@ impl Turn<'_> {
             event,
         } = *invocation;
         let call = Call {
+            kind: self.kind,
             key: key.clone(),
             action,
             event: event.clone(),
@@ -380,7 +391,12 @@ impl Turn<'_> {
         trace::called(&span, result);
         drop(span);
         *now = self.shared.engine.now();
-        ongoing.called(handler.role, *now - began, result);
+        let is_deferred = ended.as_ref().is_ok_and(Outcome::is_deferred);
+        if is_deferred {
+            drop(ongoing);
+        } else {
+            ongoing.called(handler.role, *now - began, result);
+        }
 
         let (reason, delay, call) = match ended {
             Ok(outcome) => {
@@ -389,8 +405,11 @@ impl Turn<'_> {
                 };
                 let call = RepeatableCall {
                     event: event.clone(),
-                    attempt: 0,
-                    state: outcome.into_state().map(Box::new),
+                    attempt: if is_deferred { attempt } else { 0 },
+                    state: outcome
+                        .into_state()
+                        .or(state.filter(|_| is_deferred))
+                        .map(Box::new),
                     failed: None,
                     origin: self.origin.clone(),
                 };

@@ -20,6 +20,7 @@ use super::State;
 #[must_use = "an outcome says whether to requeue"]
 pub struct Outcome {
     requeue_after: Option<Duration>,
+    is_deferred: bool,
     state: Option<State>,
 }
 
@@ -30,6 +31,7 @@ impl Outcome {
     pub const fn done() -> Self {
         Self {
             requeue_after: None,
+            is_deferred: false,
             state: None,
         }
     }
@@ -40,6 +42,7 @@ impl Outcome {
     pub const fn requeue_after(delay: Duration) -> Self {
         Self {
             requeue_after: Some(delay),
+            is_deferred: false,
             state: None,
         }
     }
@@ -56,6 +59,21 @@ impl Outcome {
     #[must_use]
     pub const fn delay(&self) -> Option<Duration> {
         self.requeue_after
+    }
+
+    /// The call did nothing yet, and is made again after `delay` at the latest. It counts neither as
+    /// a success nor as a failure: the attempt number and the state stay.
+    #[doc(hidden)]
+    pub const fn deferred(delay: Duration) -> Self {
+        Self {
+            requeue_after: Some(delay),
+            is_deferred: true,
+            state: None,
+        }
+    }
+
+    pub(crate) const fn is_deferred(&self) -> bool {
+        self.is_deferred
     }
 
     pub(crate) fn into_state(self) -> Option<State> {

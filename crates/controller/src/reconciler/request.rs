@@ -10,9 +10,10 @@ use windlass_informer::{DecodeError, ErasedObject, Event, LazyObject, ObjectKey}
 
 use super::{Failure, State};
 use crate::{
-    Action,
+    Action, Reasons,
     error::{CannotCast, Undecodable},
     event::AnyEvent,
+    route::KindId,
 };
 
 /// A request to reconcile an object. Unlike `reconcile.Request` of controller-runtime it has the
@@ -34,6 +35,7 @@ pub(crate) struct Attempt {
     pub(crate) is_last: bool,
     /// Whether it repeats an earlier call instead of being for a new event.
     pub(crate) is_repeated: bool,
+    pub(crate) reasons: Reasons,
     pub(crate) state: Option<State>,
 }
 
@@ -45,6 +47,7 @@ struct OldObject<K> {
 
 /// A call of a handler, with a type-erased event.
 pub(crate) struct Call {
+    pub(crate) kind: KindId,
     pub(crate) key: ObjectKey,
     pub(crate) action: Action,
     pub(crate) event: AnyEvent,
@@ -133,6 +136,12 @@ impl<K> Request<K> {
     /// Whether this repeats an earlier call instead of being for a new event.
     pub(crate) const fn is_repeated(&self) -> bool {
         self.attempt.is_repeated
+    }
+
+    /// Why the call was queued, for logs.
+    #[must_use]
+    pub const fn reasons(&self) -> Reasons {
+        self.attempt.reasons
     }
 
     /// The namespace and the name of the object.

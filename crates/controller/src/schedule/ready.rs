@@ -28,7 +28,9 @@ pub(crate) type GroupId = SlabKey;
 
 /// The priority of an event or retry, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Priority {
+#[doc(hidden)]
+#[non_exhaustive]
+pub enum Priority {
     /// A change of an object.
     Live,
     /// A retry or requeue that is due.

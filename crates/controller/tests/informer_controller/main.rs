@@ -10,6 +10,7 @@ mod dequeue;
 mod disorder;
 mod failures;
 mod lagging;
+mod level;
 mod lifecycle;
 mod mapping;
 mod metrics;

@@ -1,0 +1,99 @@
+//! Calls a reconciler with the newest object of the stores.
+
+use std::{
+    marker::PhantomData,
+    sync::{Arc, Weak},
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use windlass_informer::{ErasedObject, Event, ObjectKey};
+
+use crate::{
+    Failure, Outcome, Reconciler, controller::Shared, event::AnyEvent, handler::ErasedHandler,
+    reconciler::Call, route::KindId,
+};
+
+/// A level-triggered reconciler as an [`ErasedHandler`].
+pub(crate) struct LevelAdapter<K, R> {
+    stores: Weak<Shared>,
+    reconciler: R,
+    of: PhantomData<fn(K)>,
+}
+
+// === impl LevelAdapter ===
+
+impl<K, R> LevelAdapter<K, R> {
+    pub(crate) const fn new(stores: Weak<Shared>, reconciler: R) -> Self {
+        Self {
+            stores,
+            reconciler,
+            of: PhantomData,
+        }
+    }
+
+    /// The event of a call that begins now: `event` with the newest object. `None` if the object
+    /// does not exist: then a `Deleted` follows or was called.
+    fn current(&self, kind: KindId, key: &ObjectKey, event: AnyEvent) -> Option<AnyEvent> {
+        if matches!(event, Event::Deleted { .. }) {
+            return Some(event);
+        }
+        let newest = self.stores.upgrade()?.newest(kind, key)?;
+        let queued = event.object()?;
+        if newest.uid() != queued.uid() {
+            // The events of the other object follow.
+            return None;
+        }
+        if newest.resource_version() == queued.resource_version() {
+            // The object of the event is decoded, and that of the store may not be.
+            return Some(event);
+        }
+        Some(with_object(event, newest))
+    }
+}
+
+/// Replaces the object of `event`.
+fn with_object(event: AnyEvent, object: Arc<dyn ErasedObject>) -> AnyEvent {
+    match event {
+        Event::Added(_) => Event::Added(object),
+        Event::Updated { old, .. } => Event::Updated { old, new: object },
+        Event::Resynced(_) => Event::Resynced(object),
+        other => other,
+    }
+}
+
+impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<K, R> {
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<R>()
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        async move {
+            let Call {
+                kind, key, event, ..
+            } = call;
+            let Some(event) = self.current(kind, &key, event) else {
+                return Ok(Outcome::done());
+            };
+            let object = event.object().cloned();
+            let request = Call { key, event, ..call }.request()?;
+            let ended = self.reconciler.reconcile(request).await;
+            if let Some(object) = object {
+                object.release_decoded();
+            }
+            ended.map_err(Into::into)
+        }
+        .boxed()
+    }
+
+    fn wants(&self, _: &AnyEvent) -> bool {
+        true
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.reconciler.finalizer()
+    }
+
+    fn history_went_back(&self, uid: &str) {
+        self.reconciler.history_went_back(uid);
+    }
+}

@@ -204,6 +204,18 @@ pub(crate) struct Undecodable {
     pub(crate) source: windlass_informer::DecodeError,
 }
 
+/// The longest wait that a server can demand: longer than any API server demands.
+pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// The time that the API server demands before the next request, if its response names one.
+pub(crate) fn demanded_delay(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else {
+        return None;
+    };
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
 /// The suggestion at the end of a message about an unknown name.
 fn did_you_mean(closest: Option<&String>) -> String {
     closest.map_or_else(String::new, |closest| {
@@ -234,9 +246,24 @@ impl HandlerError {
         }
     }
 
-    /// The minimum time until the next attempt, if the API server demanded one when a wrapper wrote a
-    /// finalizer.
+    /// The minimum time until the next attempt, if the API server demanded one: the handler's error
+    /// or one of its sources is a [`kube::Error`] with `retryAfterSeconds`, or a [`FinalizerError`]
+    /// with one. At most 5 minutes.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.downcast_ref::<FinalizerError>()?.retry_after()
+        let Self::Failed { source } = self else {
+            return None;
+        };
+        let first: &(dyn Error + 'static) = &**source;
+        std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| (**error).source())
+            // A source that returns itself ends nothing.
+            .take(Self::SOURCES)
+            .find_map(|error| match error.downcast_ref::<kube::Error>() {
+                Some(error) => demanded_delay(error),
+                None => error.downcast_ref::<FinalizerError>()?.retry_after(),
+            })
+            .map(|delay| delay.min(MAX_RETRY_AFTER))
     }
+
+    /// How many sources of an error are searched.
+    const SOURCES: usize = 16;
 }

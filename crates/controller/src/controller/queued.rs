@@ -1,6 +1,6 @@
 //! Queued events, pending calls, and how events of one object are coalesced.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use windlass_informer::{Event, ObjectIdentity};
 
@@ -119,6 +119,25 @@ pub(crate) struct FailedCall {
     /// The object of that call, if the pending call has got a newer one since: see
     /// [`RepeatableCall::refresh`].
     pub(crate) object: Option<Arc<dyn ErasedObject>>,
+
+    pub(crate) backoff: Backoff,
+}
+
+/// The retry schedule of a handler for one uid, while its calls fail.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backoff {
+    /// When the last early call failed.
+    pub(crate) early: Option<Moment>,
+
+    /// The delay after the first failure in a row: the least time between two early calls.
+    pub(crate) first_delay: Duration,
+
+    /// When the retry is due, if the pending call is an early one. A failure of an early call keeps
+    /// this time and the attempt.
+    pub(crate) kept_due: Option<Moment>,
+
+    /// How often in a row a new state of the object has ended the backoff.
+    pub(crate) ended: u32,
 }
 
 // === impl Coalescing ===
@@ -195,9 +214,25 @@ impl ScheduleItem for QueuedEvent {
     }
 }
 
+// === impl Backoff ===
+
+impl Backoff {
+    /// The time from which the next early call is allowed.
+    pub(crate) fn early_from(&self) -> Moment {
+        self.early
+            .map_or_else(Moment::default, |early| early + self.first_delay)
+    }
+}
+
 // === impl RepeatableCall ===
 
 impl RepeatableCall {
+    /// The retry schedule, if the last call failed.
+    pub(crate) fn backoff(&self) -> Backoff {
+        let failed = self.failed.as_ref();
+        failed.map_or_else(Backoff::default, |failed| failed.backoff)
+    }
+
     /// Replaces the object by that of `newer`, an event of the same uid, so that a later call gets
     /// the newest dispatched state. An update keeps the old state with which the call failed; a
     /// resync becomes the update that followed it.

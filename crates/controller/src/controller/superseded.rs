@@ -8,13 +8,15 @@
 //! | any | `Deleted` of its uid | cancelled, whatever the policy says |
 //! | of a handler whose predicate rejects the event | any | kept, with the newest object |
 //! | a `Deleted` | `Added` of its uid, which exists again | cancelled |
-//! | any | a resync that a mapper requested | cancelled or kept, as the policy says |
+//! | failed, not due | a resync that a mapper requested | an early call: cancelled or kept, as the policy says |
 //! | of a wrapper with a finalizer | the finalizer was removed | cancelled or kept, as the policy says |
 //! | failed, not due | of the same generation, not newly marked for deletion | kept with the newest object; the event is not dispatched to its handler |
 //! | any | any | cancelled or kept, as the policy says |
 //!
-//! A resync that a mapper requested ends the backoff, because the cause of the failure may no longer
-//! exist. The number of failures is kept. Calls of another uid with the same name are not affected.
+//! A resync that a mapper requested causes an early call, because the cause of the failure may no
+//! longer exist, but at most once in the first delay of the policy. An early call that fails keeps
+//! the due time of the retry and the number of failures. Calls of another uid with the same name are
+//! not affected.
 //!
 //! The attempt number and the state of a cancelled call pass to the call that replaces it. They do
 //! not pass from another action to the first `Deleted`, nor from a `Deleted` to a call for an
@@ -27,7 +29,7 @@ use windlass_informer::{ErasedObject, Event};
 
 use super::{
     engine::LaneGuard,
-    queued::{QueuedEvent, RepeatableCall},
+    queued::{Backoff, QueuedEvent, RepeatableCall},
     turn::{Recipients, Turn, updated_from},
 };
 use crate::{
@@ -54,6 +56,7 @@ pub(super) struct PreviousCalls {
     pub(super) state: Option<State>,
     /// The object of the last call, if the pending call has got newer ones since.
     pub(super) object: Option<Arc<dyn ErasedObject>>,
+    pub(super) backoff: Backoff,
 }
 
 /// What happens to one pending call.
@@ -126,7 +129,9 @@ pub(super) fn supersede(
                 return Decision::Cancel;
             }
             let dequeued = is_dequeued(pending, event);
-            let waits = !offer.event.requested_by_mapper
+            let is_early =
+                offer.event.requested_by_mapper && pending.call.backoff().early_from() <= now;
+            let waits = !is_early
                 && is_in_backoff(pending, now, event)
                 && !turn.is_finalizer_removed(pending, event);
             let decision = match (waits, dequeued) {
@@ -143,13 +148,14 @@ pub(super) fn supersede(
         .collect();
     for (mut pending, decision) in pendings.drain(..).zip(decisions) {
         let waits = carried.waits(pending.handler);
+        let backoff = next_backoff(&pending, now, event, offer.event.requested_by_mapper);
         if decision == Decision::Cancel && !waits {
             let has_finalizer = turn.finalizer(pending.handler).is_some();
-            carried.add(pending, event, has_finalizer);
+            carried.add(pending, event, backoff, has_finalizer);
             continue;
         }
         if decision == Decision::Keep && !waits {
-            carried.add_count(&pending, event);
+            carried.add_count(&pending, event, backoff);
             // The handler receives the event in a separate call.
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = event.object().cloned();
@@ -167,6 +173,11 @@ pub(super) fn supersede(
             pending.call.event = from.unwrap_or_else(|| event.clone());
         } else if latest {
             pending.call.refresh(event);
+        }
+        if matches!(decision, Decision::TakeOver | Decision::Replace)
+            && offer.event.requested_by_mapper
+        {
+            hasten(&mut pending);
         }
         if let Some(action) = Action::of(&pending.call.event)
             && pending.action != Action::Deleted
@@ -187,6 +198,42 @@ fn is_in_backoff(pending: &Pending<RepeatableCall>, now: Moment, event: &AnyEven
         && objects.is_some_and(|(old, new)| {
             !is_newly_marked(&**old, &**new) && !has_changed(&**old, &**new)
         })
+}
+
+/// The retry schedule of a call for `event` that replaces `pending`.
+fn next_backoff(
+    pending: &Pending<RepeatableCall>,
+    now: Moment,
+    event: &AnyEvent,
+    requested_by_mapper: bool,
+) -> Backoff {
+    let backoff = pending.call.backoff();
+    let objects = pending.call.event.object().zip(event.object());
+    let is_urgent = objects.is_none_or(|(old, new)| has_changed(&**old, &**new));
+    let is_waiting = pending.reason == Reason::Failed && pending.due > now;
+    let kept = backoff.kept_due.unwrap_or(pending.due);
+    Backoff {
+        kept_due: (requested_by_mapper && is_waiting && !is_urgent).then_some(kept),
+        ended: if is_waiting && is_urgent {
+            backoff.ended.saturating_add(1)
+        } else {
+            0
+        },
+        ..backoff
+    }
+}
+
+/// Makes `pending`, which failed, due as soon as an early call is allowed.
+fn hasten(pending: &mut Pending<RepeatableCall>) {
+    let due = pending.due;
+    let Some(failed) = &mut pending.call.failed else {
+        return;
+    };
+    let early = failed.backoff.early_from();
+    if early < due {
+        failed.backoff.kept_due.get_or_insert(due);
+        pending.due = early;
+    }
 }
 
 /// Whether `new` is marked for deletion and `old` is not.
@@ -218,7 +265,7 @@ impl CarryOver {
     }
 
     /// Notes the attempt number of `pending`, which is kept.
-    fn add_count(&mut self, pending: &Pending<RepeatableCall>, event: &AnyEvent) {
+    fn add_count(&mut self, pending: &Pending<RepeatableCall>, event: &AnyEvent, backoff: Backoff) {
         let attempt = failures(pending, event);
         let failed = pending.call.failed.as_ref();
         self.note(
@@ -227,13 +274,20 @@ impl CarryOver {
                 attempt,
                 state: None,
                 object: failed.and_then(|failed| failed.object.clone()),
+                backoff,
             },
         );
     }
 
     /// Notes the attempt number and the state of `pending`, which is cancelled. A handler with a
     /// finalizer may have begun its clean-up before the `Deleted`.
-    fn add(&mut self, pending: Pending<RepeatableCall>, event: &AnyEvent, has_finalizer: bool) {
+    fn add(
+        &mut self,
+        pending: Pending<RepeatableCall>,
+        event: &AnyEvent,
+        backoff: Backoff,
+        has_finalizer: bool,
+    ) {
         let attempt = failures(&pending, event);
         let keeps_state = is_continued(&pending, event)
             || (has_finalizer && matches!(event, Event::Deleted { .. }));
@@ -244,6 +298,7 @@ impl CarryOver {
                 attempt,
                 state: state.filter(|_| keeps_state).map(|state| *state),
                 object: failed.and_then(|failed| failed.object),
+                backoff,
             },
         );
     }
@@ -253,6 +308,9 @@ impl CarryOver {
             self.calls.push((handler, previous));
             return;
         };
+        if previous.attempt > known.attempt {
+            known.backoff = previous.backoff;
+        }
         known.attempt = previous.attempt.max(known.attempt);
         known.state = known.state.take().or(previous.state);
         known.object = known.object.take().or(previous.object);

@@ -12,7 +12,7 @@ use super::{
     dead_letters::DeadLetterEntry,
     engine::LaneGuard,
     exhausted,
-    queued::{FailedCall, HandlerPosition, QueuedEvent, RepeatableCall},
+    queued::{Backoff, FailedCall, HandlerPosition, QueuedEvent, RepeatableCall},
     snapshot::RouteSnapshot,
     superseded::{CarryOver, PreviousCalls, supersede},
 };
@@ -278,6 +278,7 @@ impl Turn<'_> {
                 attempt,
                 state,
                 object,
+                backoff,
             } = carried.take(handler.id);
             let from = object.and_then(|old| updated_from(old, event));
             let event = from.as_ref().unwrap_or(event);
@@ -294,7 +295,7 @@ impl Turn<'_> {
                 action,
                 event,
             };
-            let pending = self.call(&invocation, attempt, &mut now).await?;
+            let pending = self.call(&invocation, attempt, backoff, &mut now).await?;
             // No `await` from here to the end: the call and its results are noted together.
             later.extend(pending);
             *last_called = Some(position);
@@ -335,7 +336,11 @@ impl Turn<'_> {
             action: pending.action,
             event: &pending.call.event,
         };
-        let called = self.call(&invocation, attempt, &mut now).await?;
+        let backoff = Backoff {
+            ended: 0,
+            ..pending.call.backoff()
+        };
+        let called = self.call(&invocation, attempt, backoff, &mut now).await?;
         if let Some(object) = invocation.event.object() {
             object.release_decoded();
         }
@@ -351,6 +356,7 @@ impl Turn<'_> {
         &self,
         invocation: &Invocation<'_>,
         attempt: Attempt,
+        backoff: Backoff,
         now: &mut Moment,
     ) -> Result<Option<Pending<RepeatableCall>>, Stopped> {
         let Invocation {
@@ -418,12 +424,25 @@ impl Turn<'_> {
             Err(failed) => {
                 // It did not fail: the lease ended. Its repetition waits for the next lease.
                 let is_fenced = self.shared.is_refused_by_fence(&failed.error);
+                // An early call keeps the schedule.
+                let kept = backoff.kept_due.filter(|due| *due > *now);
                 let (delay, attempt) = if is_fenced {
                     (Some(Duration::ZERO), attempt)
                 } else {
-                    let delay = self.retry_delay(invocation, attempt, &failed);
-                    (delay, attempt.saturating_add(1))
+                    let kept = kept.map(|due| due - *now);
+                    let delay = self.retry_delay(invocation, attempt, kept, &failed);
+                    (delay, attempt.saturating_add(u32::from(kept.is_none())))
                 };
+                let backoff = Backoff {
+                    early: kept.map_or(backoff.early, |_| Some(*now)),
+                    first_delay: match delay {
+                        Some(delay) if attempt == 1 && kept.is_none() => delay,
+                        _ => backoff.first_delay,
+                    },
+                    kept_due: None,
+                    ended: backoff.ended,
+                };
+                self.warn_of_ended_backoffs(invocation, backoff.ended);
                 let call = RepeatableCall {
                     event: event.clone(),
                     attempt,
@@ -431,6 +450,7 @@ impl Turn<'_> {
                     failed: Some(Box::new(FailedCall {
                         error: Arc::new(failed.error),
                         object: None,
+                        backoff,
                     })),
                     origin: self.origin.clone(),
                 };
@@ -439,7 +459,7 @@ impl Turn<'_> {
                     *now = self.shared.engine.now();
                     return Ok(None);
                 };
-                if !is_fenced {
+                if !is_fenced && kept.is_none() {
                     self.metrics.retried();
                 }
                 (Reason::Failed, delay, call)
@@ -455,23 +475,42 @@ impl Turn<'_> {
         }))
     }
 
+    /// Logs that calls of a handler fail without a backoff, because its object changes each time.
+    fn warn_of_ended_backoffs(&self, invocation: &Invocation<'_>, ended: u32) {
+        /// How many backoffs in a row are ended before it is logged.
+        const ROUNDS: u32 = 10;
+        if ended == ROUNDS {
+            tracing::warn!(
+                component = "InformerController",
+                kind = %self.metrics.kind,
+                key = %invocation.key,
+                handler = invocation.handler.id.0,
+                handler_type = invocation.handler.code.type_name(),
+                rounds = ROUNDS,
+                "calls fail without backoff because the object changes after each failure; if the \
+                 handler writes it, write only what differs, and after all other steps"
+            );
+        }
+    }
+
     /// Returns the delay until the retry of a failed call, if there is one, and reports the
-    /// failure.
+    /// failure. `kept` is the delay that an early call keeps; then the policy is not asked.
     fn retry_delay(
         &self,
         invocation: &Invocation<'_>,
         attempt: u32,
+        kept: Option<Duration>,
         failed: &CallFailure,
     ) -> Option<Duration> {
         let settings = &self.shared.settings;
+        let policy = || kept.or_else(|| self.policy(invocation, attempt, failed));
         let retry_in = match failed.retry {
             Retry::Never => None,
             Retry::Policy => {
                 let asked = failed.error.retry_after().unwrap_or_default();
-                let delay = self.policy(invocation, attempt, failed);
-                delay.map(|delay| delay.max(asked))
+                policy().map(|delay| delay.max(asked))
             }
-            Retry::After(delay) => self.policy(invocation, attempt, failed).map(|_| delay),
+            Retry::After(asked) => policy().map(|_| asked.max(kept.unwrap_or_default())),
         };
         let report = self.report(invocation, attempt, &failed.error, retry_in);
         call_user_code("on_error", || (settings.on_error)(&report));

@@ -19,6 +19,7 @@ use windlass_informer::{
 };
 
 use super::FinalizerPatch;
+use crate::error::MAX_RETRY_AFTER;
 
 /// The timeout of a request and its complete response.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,9 +30,6 @@ const LIMITS: ResponseLimits = ResponseLimits {
     time: TIMEOUT,
     bytes: 16 * 1024 * 1024,
 };
-
-/// The longest wait that a server can demand.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Patches the finalizers of the objects of a kind.
 ///

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use windlass_informer::ObjectKey;
 
 use super::FinalizerName;
+use crate::error::demanded_delay;
 
 /// Why finalizers of an object could not be changed.
 ///
@@ -93,11 +94,7 @@ impl FinalizerError {
         else {
             return None;
         };
-        let kube::Error::Api(status) = source else {
-            return None;
-        };
-        let seconds = status.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+        demanded_delay(source)
     }
 
     /// The short name of the error in the tables of tests.

@@ -11,6 +11,10 @@ use super::State;
 /// [`State`]. It does not implement [`Error`], because a type cannot do that and convert from all
 /// errors.
 ///
+/// If the error or one of its sources is a [`kube::Error`] with the `retryAfterSeconds` of an API
+/// server, the retry waits at least that long, up to 5 minutes. `anyhow::Error` hides the type of its
+/// outermost error: there, use [`retry_after`](Self::retry_after).
+///
 /// # Example
 ///
 /// ```

@@ -19,7 +19,8 @@ use crate::{Action, ErasedObject, HandlerError, HandlerId};
 ///   new delete, which cancels all other calls of its uid.
 /// - A failed call whose backoff runs stays pending if the event has the same generation, whatever
 ///   the policy returns, and gets the newest object. Otherwise a handler that writes a status and
-///   then fails would be retried without backoff. A resync that a mapper requested ends the backoff.
+///   then fails would be retried without backoff. A resync that a mapper requested causes an early call:
+///   its failure changes neither the time of the retry nor the attempt.
 /// - A call of a handler whose [`Predicate`](crate::Predicate) rejects the event is kept without
 ///   calling the policy.
 /// - A kept call is made when it is due, in addition to the call for the new event: at most one for

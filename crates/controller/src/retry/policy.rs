@@ -14,7 +14,8 @@ use crate::ErrorReport;
 /// # Contract
 ///
 /// *Guaranteed.* It is called once for each failure of a watcher or reconciler that is not
-/// [permanent](crate::Failure::permanent), without a lock. If it panics,
+/// [permanent](crate::Failure::permanent), without a lock. Not for the failure of an early call,
+/// which keeps the time of the retry. If it panics,
 /// [`ExponentialBackoff::DEFAULT`](crate::ExponentialBackoff::DEFAULT) decides about that failure.
 ///
 /// *Required.* It returns immediately.

@@ -398,3 +398,52 @@ async fn dead_letters_are_dropped_after_an_event_or_the_removal_of_the_handler()
     assert!(controller.dead_letters().is_empty());
     running.stop().await.expect("it stops");
 }
+
+/// An error that has another one as its source.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot publish")]
+struct Publish(#[source] kube::Error);
+
+/// D40. Rows: BO-51
+#[tokio::test(start_paused = true)]
+async fn the_retry_delay_of_an_api_server_is_not_undercut() {
+    let busy = |seconds: u32| {
+        let mut status = kube::core::Status::failure("busy", "TooManyRequests").with_code(429);
+        status.details = Some(kube::core::response::StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds: seconds,
+        });
+        kube::Error::Api(Box::new(status))
+    };
+    let failure = move |number: u32| match number {
+        0 => Failure::from(busy(30)),
+        1 => Failure::from(Publish(busy(40))),
+        // At most 5 minutes.
+        2 => Failure::from(busy(86_400)),
+        // Not longer than the policy.
+        3 => Failure::from(busy(1)),
+        // The delay of the handler has precedence.
+        _ => Failure::from(busy(30)).retry_after(secs(7)),
+    };
+    let log = Log::default();
+    let hook = log.clone();
+    let policy = |_: &ErrorReport<'_>| Some(Duration::from_secs(2));
+    let rig = Rig::new(
+        InformerController::builder()
+            .retry_policy(policy)
+            .on_error(move |report| hook.say(report.retry_in.unwrap_or_default().as_secs())),
+    );
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let failed = failure(request.attempt());
+        async { Err::<Outcome, _>(failed) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(30 + 40 + 300 + 2 + 1).await;
+    assert_eq!(log.take().await, "30, 40, 300, 2, 7");
+    running.stop().await.expect("it stops");
+}

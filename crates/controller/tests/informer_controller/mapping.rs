@@ -4,6 +4,7 @@
 mod themes;
 
 // The objects that a change dispatches, and their priority.
+mod early;
 mod named;
 mod turn;
 

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
 use windlass_controller::{Coalescing, InformerController, NeverRetry, Outcome, Request};
 use windlass_informer::{Informer, Scripted};
 
-use crate::support::{KIND, Refused, Rig, config, pass, secs};
+use crate::support::{KIND, Refused, Rig, config, generation, pass, secs, settle};
 
 /// The log lines of this thread while the guard exists.
 #[derive(Clone, Default)]
@@ -275,4 +275,38 @@ async fn overlapping_informers_without_comparable_versions_are_reported_once() {
         let is_report = |line: &&String| line.contains("two informers of one kind show the same");
         assert_eq!(all.iter().filter(is_report).count(), reports, "{all:#?}");
     }
+}
+
+/// A handler that writes its own object and then fails has no backoff (D19), which is logged once.
+#[tokio::test(start_paused = true)]
+async fn a_handler_whose_object_changes_after_each_failure_is_logged() {
+    let (lines, _guard) = Lines::listen(FmtSpan::NONE);
+    let rig = Rig::new(InformerController::builder().on_error(|_| {}));
+    rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
+    let running = rig.start_empty().await;
+    let warned = || {
+        let all = lines.all();
+        let warned = all.iter().filter(|line| line.contains("without backoff"));
+        warned.cloned().collect::<Vec<_>>()
+    };
+    let write = async |round: u32| {
+        let object = generation(config("web", round), round.into());
+        running.apply(object).await;
+        settle().await;
+    };
+    for round in 1..=10 {
+        write(round).await;
+    }
+    assert_eq!(
+        warned(),
+        Vec::<String>::new(),
+        "the object has changed nine times"
+    );
+    for round in 11..=30 {
+        write(round).await;
+    }
+    let warned = warned();
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].contains("key=shop/web"), "{warned:?}");
+    running.stop().await.expect("it stops");
 }

@@ -3,6 +3,7 @@
 //! A failed rule prints one sentence for each finding, which says what to do.
 
 // Rules for each file.
+mod events;
 mod header;
 mod ignored;
 mod language;

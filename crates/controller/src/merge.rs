@@ -34,7 +34,7 @@ mod version;
 
 use std::{collections::HashMap, sync::Arc};
 
-use windlass_informer::{Event, InformerId, LazyObject, ObjectIdentity, ObjectKey, Uid};
+use windlass_informer::{Event, InformerId, LazyObject, ObjectIdentity, ObjectKey, Uid, log};
 
 use self::{
     member::{MemberInformer, WithheldObject},
@@ -443,7 +443,7 @@ impl Merge {
             tracked.informers.push(informer);
             if !self.reported && version.number.is_none() {
                 self.reported = true;
-                tracing::error!(
+                log::error!(
                     component = "InformerController",
                     object = %object.key(),
                     "two informers of one kind show the same object, and its resourceVersion is \

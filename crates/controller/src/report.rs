@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use windlass_informer::{ErrorChain, ObjectKey};
+use windlass_informer::{ErrorChain, ObjectKey, log};
 
 use crate::{Action, HandlerError, HandlerId, Role};
 
@@ -43,7 +43,7 @@ pub(crate) fn log(report: &ErrorReport<'_>) {
         (None, _) if report.attempt == 0 => "call failed, not retried",
         (None, _) => "call failed, retries exhausted",
     };
-    tracing::error!(
+    log::error!(
         component = "InformerController",
         kind = report.kind,
         object = %report.key,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, panic_message};
+use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, log, panic_message};
 
 use crate::{
     ErasedObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
@@ -144,7 +144,7 @@ pub(crate) fn call_user_code<T>(what: &'static str, code: impl FnOnce() -> T) ->
         Ok(value) => Some(value),
         Err(panic) => {
             let panic = panic_message(panic);
-            tracing::error!(
+            log::error!(
                 component = "InformerController",
                 what,
                 panic,

@@ -4,7 +4,10 @@ use std::{error::Error, fmt, net::SocketAddr, sync::Arc};
 
 use kube::core::Status;
 
-use crate::message::{one_line, one_line_of};
+use crate::{
+    message::{one_line, one_line_of},
+    panics,
+};
 
 /// The maximum length of the text of an error that is not a response. Longer than any text of ours.
 const LONGEST: usize = 1000;
@@ -20,7 +23,8 @@ const LONGEST: usize = 1000;
 /// code, its reason, and its message cut to one line of 300 characters. The message is omitted if it
 /// may quote an object or a crash: a 422 only shows the names of the fields, and a 5xx no message. A
 /// response that does not decode only shows the position. A refused connection shows its address.
-/// The text of any other error is cut to one line of 1,000 characters.
+/// The text of any other error is cut to one line of 1,000 characters; if its `Display` panics, the
+/// message of the panic is shown.
 ///
 /// *Not guaranteed.* That other errors display no content of objects, for example errors of
 /// handlers that convert a response into a text of their own.
@@ -72,12 +76,18 @@ impl fmt::Display for ErrorChain<'_> {
 fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match response(error) {
         Some(_) => None,
-        None => error.source(),
+        None => panics::catch(|| error.source()).unwrap_or(None),
     }
 }
 
-/// The text of one error, without its sources.
+/// The text of one error, without its sources. A panic of its `Display` is shown instead.
 fn text(error: &(dyn Error + 'static)) -> String {
+    panics::catch(|| own_text(error)).unwrap_or_else(|panic| {
+        format!("an error whose text cannot be shown: it panicked: {panic}")
+    })
+}
+
+fn own_text(error: &(dyn Error + 'static)) -> String {
     if let Some(shown) = response(error) {
         return shown;
     }
@@ -207,6 +217,30 @@ mod tests {
             long,
             &format!("cannot publish: the API server answered 409 Conflict ({shown})"),
         );
+    }
+
+    #[test]
+    fn an_error_whose_display_panics_shows_the_panic_and_its_causes() {
+        #[derive(Debug)]
+        struct Broken(io::Error);
+
+        impl fmt::Display for Broken {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                panic!("no text")
+            }
+        }
+
+        impl Error for Broken {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+
+        let broken = || Broken(io::Error::other("the disk is full"));
+        let shown = "an error whose text cannot be shown: it panicked: no text: the disk is full";
+        check_error(&broken(), shown);
+        check_error(&Wrapped(broken()), &format!("cannot publish: {shown}"));
+        check_error(&kube::Error::Service(Box::new(broken())), shown);
     }
 
     #[test]

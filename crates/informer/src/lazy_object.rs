@@ -4,7 +4,9 @@ use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored, json_form::JsonForm};
+use crate::{
+    DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored, json_form::JsonForm, log,
+};
 
 /// A `K` in the form in which the store keeps it: decoded, or as JSON that is decoded at the first
 /// read.
@@ -269,7 +271,7 @@ pub(crate) fn decoded<K: Stored>(
     let object = decode(lazy);
     let object = object.inspect_err(|error| {
         let key = lazy.key();
-        tracing::error!(%key, %error, "cannot decode an object that has decoded before, skipping it");
+        log::error!(%key, %error, "cannot decode an object that has decoded before, skipping it");
     });
     object.ok()
 }

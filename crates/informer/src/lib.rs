@@ -91,6 +91,8 @@ pub use crate::{
 #[doc(hidden)]
 pub mod api_request;
 #[doc(hidden)]
+pub mod log;
+#[doc(hidden)]
 pub use crate::{
     decode::{Decoder, StoredForm},
     informer::{InformerId, InformerUser, SharedInformerError},

@@ -30,12 +30,17 @@ pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
         Some((at, last)) if at + last.len_utf8() < text.len() => format!("{}…", &text[..at]),
         _ => text.to_owned(),
     };
+    drop_payload(payload);
+    // Shorter than the limit of `one_line`, so only line breaks and control characters change.
+    one_line(&message).into_owned()
+}
+
+/// Drops the payload of a panic, and catches a panic of its `Drop`.
+pub(crate) fn drop_payload(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         // A payload whose `Drop` panics may panic with another such payload.
         std::mem::forget(second);
     }
-    // Shorter than the limit of `one_line`, so only line breaks and control characters change.
-    one_line(&message).into_owned()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{DecodeError, ErrorChain, ObjectKey, WatchError, WatchErrorCause};
+use crate::{DecodeError, ErrorChain, ObjectKey, WatchError, WatchErrorCause, log};
 
 /// A problem from which the informer recovers.
 ///
@@ -65,9 +65,9 @@ pub(crate) fn log(problem: &Problem<'_>) {
         } => {
             let (reason, chain) = (error.reason(), ErrorChain::new(*error));
             if let WatchErrorCause::Expired { .. } = error.cause {
-                tracing::info!(resource, reason, error = %chain, ?retry_in, "watch expired, relisting");
+                log::info!(resource, reason, error = %chain, ?retry_in, "watch expired, relisting");
             } else {
-                tracing::warn!(resource, reason, error = %chain, ?retry_in, "list or watch failed, retrying");
+                log::warn!(resource, reason, error = %chain, ?retry_in, "list or watch failed, retrying");
             }
         }
         Problem::Object {
@@ -75,7 +75,7 @@ pub(crate) fn log(problem: &Problem<'_>) {
             key,
             error,
         } => {
-            tracing::warn!(resource, %key, %error, "object does not decode, quarantined");
+            log::warn!(resource, %key, %error, "object does not decode, quarantined");
         }
     }
 }

@@ -10,6 +10,7 @@ use std::{
 use http::{Request, Response};
 use kube::{Client, client::Body};
 use tokio::time::{Instant, sleep};
+use windlass_informer::log;
 
 /// A rate limit that several clients share: limits the requests that they send per second.
 ///
@@ -154,7 +155,7 @@ impl RequestBudget {
         let wait = (full_at - now).saturating_sub(interval.saturating_mul(*burst));
         if wait >= LONG && state.warned.is_none_or(|it| now - it >= PAUSE) {
             state.warned = Some(now);
-            tracing::warn!(?wait, "request budget exhausted, requests wait");
+            log::warn!(?wait, "request budget exhausted, requests wait");
         }
         wait
     }

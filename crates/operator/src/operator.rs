@@ -11,7 +11,7 @@ use prometheus::core::Collector;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::Runnable;
-use windlass_informer::ErrorChain;
+use windlass_informer::{ErrorChain, log};
 
 use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
@@ -219,13 +219,13 @@ impl Operator {
         let mut run = Box::pin(self.run_until(stop.clone()));
         tokio::select! {
             ended = &mut run => return ended,
-            signal = signals.next() => tracing::info!(signal, "stopping"),
+            signal = signals.next() => log::info!(signal, "stopping"),
         }
         stop.cancel();
         tokio::select! {
             ended = &mut run => ended,
             signal = signals.next() => {
-                tracing::warn!(signal, "stopping at once");
+                log::warn!(signal, "stopping at once");
                 Err(OperatorError::Forced)
             }
         }
@@ -247,7 +247,7 @@ impl Operator {
             return Err(OperatorError::AlreadyRan);
         };
         if controllers.is_empty() {
-            tracing::warn!(
+            log::warn!(
                 "the operator has no controllers and reconciles nothing; \
                  add them with Operator::add_controller before it runs"
             );
@@ -326,7 +326,7 @@ impl Operator {
         match end {
             LeadershipEnd::Stopped => Ok(()),
             LeadershipEnd::Lost(source) => {
-                tracing::error!(error = %ErrorChain::new(&source), "leadership lost");
+                log::error!(error = %ErrorChain::new(&source), "leadership lost");
                 Err(OperatorError::LeadershipLost { source })
             }
             LeadershipEnd::NoClient(source) => Err(OperatorError::LeaseClient { source }),

@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use windlass_informer::panic_message;
+use windlass_informer::{log, panic_message};
 
 use super::dead_letters::DeadLetter;
 use crate::work::call_user_code;
@@ -26,9 +26,9 @@ pub(super) async fn call(hook: &Hook, letter: DeadLetter, limit: Option<Duration
         Ok(Ok(())) => {}
         Ok(Err(panic)) => {
             let message = panic_message(panic);
-            tracing::error!(object = %key, %message, "on_exhausted panicked");
+            log::error!(object = %key, %message, "on_exhausted panicked");
         }
-        Err(_) => tracing::error!(object = %key, ?limit, "on_exhausted timed out"),
+        Err(_) => log::error!(object = %key, ?limit, "on_exhausted timed out"),
     }
     // Dropping the future runs user code again.
     call_user_code("on_exhausted", || drop(called));

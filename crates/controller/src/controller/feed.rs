@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
     Event, EventEnvelope, Health, Informer, InformerError, InformerId, InformerMetrics,
-    InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored,
+    InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored, log,
 };
 
 use super::{
@@ -477,7 +477,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// Requests a relist of an informer that has not passed a dropped tombstone.
     fn relist(&self, informer: InformerId) {
         self.into.with_feed(informer, |entry| {
-            tracing::warn!(
+            log::warn!(
                 component = "InformerController",
                 kind = &*self.metrics.kind,
                 "an informer lags behind the others of its kind, relisting"

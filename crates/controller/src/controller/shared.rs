@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Event, InformerId, InformerMetrics, InformerUser, ObjectKey, Stored, random_seed,
+    Event, InformerId, InformerMetrics, InformerUser, ObjectKey, Stored, log, random_seed,
 };
 
 use super::{
@@ -406,7 +406,7 @@ impl Shared {
             let failed = pending.call.failed.as_ref();
             let error = failed.map(|failed| Arc::clone(&failed.error));
             let error = error.unwrap_or_else(|| Arc::new(HandlerError::TooManyDeletes));
-            tracing::error!(
+            log::error!(
                 component = "InformerController",
                 kind = &*metrics.kind,
                 object = %lane.object,

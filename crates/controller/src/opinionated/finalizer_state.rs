@@ -5,7 +5,7 @@ use std::{fmt, future::Future, sync::Arc};
 use kube::Resource;
 use parking_lot::Mutex;
 use serde::Serialize;
-use windlass_informer::{Event, ObjectKey, Uid};
+use windlass_informer::{Event, ObjectKey, Uid, log};
 
 use super::{
     change,
@@ -242,7 +242,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             .await?;
         self.set_progress(object, Progress::Released);
         self.memories.lock().retire(Uid::of(&**object));
-        tracing::warn!(
+        log::warn!(
             component = "Finalizers",
             key = %ObjectKey::of(&**object),
             finalizer = %self.finalizers.name(),
@@ -253,7 +253,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Logs that an object has left the selector and keeps its finalizer.
     fn report_outside(&self, object: &K) {
-        tracing::error!(
+        log::error!(
             component = "Finalizers",
             key = %ObjectKey::of(object),
             finalizer = %self.finalizers.name(),

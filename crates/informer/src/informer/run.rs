@@ -9,6 +9,7 @@ use tracing::Instrument as _;
 use super::{InformerError, Shared, resync::ResyncSchedule, status::InformerStatus};
 use crate::{
     Event, HealthState, ObjectIdentity as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
+    log,
     metrics::ChangeType,
     panics, problem,
     source::{Change, Changes, until},
@@ -117,7 +118,7 @@ impl<K: Stored> Run<'_, K> {
             while let Ok(change) = changes.try_recv() {
                 self.apply_change(change).await;
             }
-            tracing::info!(resource = %shared.resource, "relist requested, listing");
+            log::info!(resource = %shared.resource, "relist requested, listing");
             shared.instruments.restarted("requested");
             self.is_relisting = true;
         }
@@ -422,7 +423,7 @@ impl<K: Stored> Run<'_, K> {
         let handler = &self.shared.settings.on_error;
         if let Err(message) = panics::catch(|| handler(problem)) {
             let resource = &self.shared.resource;
-            tracing::error!(%resource, panic = %message, "error handler panicked, logging the problem instead");
+            log::error!(%resource, panic = %message, "error handler panicked, logging the problem instead");
             problem::log(problem);
         }
     }

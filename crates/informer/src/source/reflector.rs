@@ -21,6 +21,7 @@ use crate::{
     DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity as _, StoredForm, Verb,
     WatchError,
     decode::{BorrowedIdentity, Decoder, RawJson},
+    log,
     subscription::SubscriberCount,
     trace,
     watch::{DecodeQuarantine, History, NextRequest, Session},
@@ -232,7 +233,7 @@ where
         self.held_back.clear();
         self.repetition = RepetitionCheck::default();
         if history == History::WentBack {
-            tracing::warn!(
+            log::warn!(
                 resource = %self.requests.resource,
                 "the history of the API server went back, replacing the store by its list"
             );

@@ -12,7 +12,7 @@ use std::{
 use dashmap::{DashMap, mapref::entry::Entry};
 use parking_lot::Mutex;
 
-use crate::{ObjectKey, panics};
+use crate::{ObjectKey, log, panics};
 
 /// Finds objects of kind `K` by values of type `V`, for example an owner, a node, or a label.
 ///
@@ -83,7 +83,7 @@ impl<K, V> Index<K, V> {
 
     fn values(&self, key: &ObjectKey, object: &K) -> Vec<V> {
         panics::catch(|| (self.values)(object)).unwrap_or_else(|message| {
-            tracing::error!(%key, panic = %message, "index function panicked, leaving the object out of the index until its next change");
+            log::error!(%key, panic = %message, "index function panicked, leaving the object out of the index until its next change");
             Vec::new()
         })
     }

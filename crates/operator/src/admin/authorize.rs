@@ -11,7 +11,10 @@ use kube::Client;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
-use windlass_informer::api_request::{self, RequestError, ResponseLimits};
+use windlass_informer::{
+    api_request::{self, RequestError, ResponseLimits},
+    log,
+};
 
 use super::decisions::{Decision, Decisions, Next, TokenHash};
 use crate::MAX_RESPONSE;
@@ -68,7 +71,7 @@ impl Authorizer {
                 failed => {
                     let error = failed.ok().and_then(Result::err);
                     let error = error.unwrap_or_else(|| format!("timed out after {LIMIT:?}"));
-                    tracing::warn!(error, "cannot authorize a scrape, responding with 503");
+                    log::warn!(error, "cannot authorize a scrape, responding with 503");
                     let text = "the API server did not authorize this request; try again later\n";
                     return Err((StatusCode::SERVICE_UNAVAILABLE, text));
                 }

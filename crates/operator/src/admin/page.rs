@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
 use http_body_util::Full;
 use prometheus::{Encoder as _, TextEncoder};
+use windlass_informer::log;
 
 use super::serve::Served;
 
@@ -101,7 +102,7 @@ pub(super) fn not_found<'a>(served: Served, routes: impl Iterator<Item = &'a Str
 
 /// The response if the code of a page panicked.
 pub(super) fn panicked(path: &str, message: &str) -> Answer {
-    tracing::error!(path, message, "a page panicked");
+    log::error!(path, message, "a page panicked");
     let text = format!("{path} panicked: {message}\n");
     self::text(StatusCode::INTERNAL_SERVER_ERROR, text)
 }

@@ -30,7 +30,7 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::instrument::WithSubscriber as _;
-use windlass_informer::panic_message;
+use windlass_informer::{log, panic_message};
 
 use super::{
     AdminError, AdminLimits, HealthDetails, Listen, Pages, Subject,
@@ -124,7 +124,7 @@ impl Serving {
             let listener = open(listen)?;
             if let Ok(address) = listener.local_addr() {
                 let tls = tls.is_some();
-                tracing::info!(%address, pages = ?served, tls, "admin server listening");
+                log::info!(%address, pages = ?served, tls, "admin server listening");
             }
             listeners.push(BoundPort {
                 listener,
@@ -199,7 +199,7 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, "admin server stopped: it cannot use its listener");
+            log::error!(%error, "admin server stopped: it cannot use its listener");
             return;
         }
     };
@@ -233,14 +233,14 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
                     let replaced = table.open(client.ip(), handle.id());
                     handles.insert(handle.id(), handle);
                     if let Some(replaced) = replaced.and_then(|id| handles.remove(&id)) {
-                        tracing::debug!(%client, "too many connections, closing the oldest");
+                        log::debug!(%client, "too many connections, closing the oldest");
                         replaced.abort();
                     }
                     // Let the connection answer before newer connections can replace it.
                     yield_now().await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "admin server cannot accept a connection");
+                    log::warn!(%error, "admin server cannot accept a connection");
                     sleep(PAUSE).await;
                 }
             },
@@ -272,8 +272,8 @@ async fn connect(
     let handshake = stop.run_until_cancelled(timeout(read_timeout, tls.accept(stream)));
     match handshake.await {
         Some(Ok(Ok(stream))) => serve(stream, access, shared, stop).await,
-        Some(Ok(Err(error))) => tracing::debug!(%error, "a TLS handshake failed"),
-        Some(Err(_)) => tracing::debug!("a TLS handshake took too long"),
+        Some(Ok(Err(error))) => log::debug!(%error, "a TLS handshake failed"),
+        Some(Err(_)) => log::debug!("a TLS handshake took too long"),
         None => {}
     }
 }
@@ -307,7 +307,7 @@ async fn serve(stream: Stream, access: ClientAccess, shared: Arc<Shared>, stop: 
         () = sleep(connection_timeout) => finish(connection, write_timeout).await,
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection of the admin server failed");
+        log::debug!(%error, "a connection of the admin server failed");
     }
 }
 

@@ -54,6 +54,8 @@ mod enabled {
         },
     };
 
+    use windlass_informer::log;
+
     use super::{AdminError, Stream};
     use crate::admin::blocking::BlockingCall;
 
@@ -130,11 +132,11 @@ mod enabled {
                 Ok(newer) => *lock(&acceptor) = newer,
                 Err(error) => {
                     let error = windlass_informer::ErrorChain::new(&error);
-                    tracing::warn!(%error, "cannot reload the TLS files, using the previous ones");
+                    log::warn!(%error, "cannot reload the TLS files, using the previous ones");
                 }
             };
             if self.reload.get(MAX_WAIT, reload).await.is_none() {
-                tracing::debug!("reading the TLS files takes long, using the previous ones");
+                log::debug!("reading the TLS files takes long, using the previous ones");
             }
             lock(&self.acceptor).clone()
         }

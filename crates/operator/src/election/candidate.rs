@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::Client;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::{Instant, sleep, timeout_at};
-use windlass_informer::{ErrorChain, one_line, random_seed, wall_clock};
+use windlass_informer::{ErrorChain, log, one_line, random_seed, wall_clock};
 
 use super::{
     ElectionState, LeaderElection, LeadershipLost, LeaseError,
@@ -85,12 +85,12 @@ impl Candidate {
         let fence = self.election.fence.clone();
         if timeout_at(deadline, fence.idle()).await.is_err() {
             let calls = fence.running();
-            tracing::warn!(%lease, calls, "did not release the lease: calls are still in progress; it expires");
+            log::warn!(%lease, calls, "did not release the lease: calls are still in progress; it expires");
             return;
         }
         let released = timeout_at(deadline, self.empty_lease(deadline)).await;
         if !released.unwrap_or(false) {
-            tracing::warn!(%lease, "could not release the lease; it expires");
+            log::warn!(%lease, "could not release the lease; it expires");
         }
     }
 
@@ -123,7 +123,7 @@ impl Candidate {
                 self.failed(error);
             }
             if matches!(answer, Answer::Written { .. }) {
-                tracing::info!(lease = %self.election.lease(), "released the lease");
+                log::info!(lease = %self.election.lease(), "released the lease");
                 return true;
             }
             sleep(PAUSE).await;
@@ -191,7 +191,7 @@ impl Candidate {
         }
         if self.campaign.leads() {
             if !led {
-                tracing::info!(%lease, identity = self.election.identity(), "leading");
+                log::info!(%lease, identity = self.election.identity(), "leading");
             }
             self.set_state(ElectionState::Leader);
         } else if led {
@@ -206,7 +206,7 @@ impl Candidate {
                 holder: holder.clone(),
             };
             if *self.election.state.borrow() != state {
-                tracing::info!(%lease, holder, "standing by");
+                log::info!(%lease, holder, "standing by");
             }
             self.set_state(state);
         }
@@ -217,9 +217,9 @@ impl Candidate {
         self.election.metrics.failed(error.reason());
         let last = self.last_error.as_ref().map(|last| last.reason());
         if last == Some(error.reason()) {
-            tracing::debug!(error = %ErrorChain::new(&error), "request for the lease failed again");
+            log::debug!(error = %ErrorChain::new(&error), "request for the lease failed again");
         } else {
-            tracing::warn!("{}", ErrorChain::new(&error));
+            log::warn!("{}", ErrorChain::new(&error));
         }
         self.last_error = Some(Arc::new(error));
     }

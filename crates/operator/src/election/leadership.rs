@@ -15,6 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use windlass_informer::log;
 
 use super::{LeaderElection, LeadershipLost, LeaseClient, candidate::Candidate};
 use crate::{isolated::Isolated, trace};
@@ -94,7 +95,7 @@ impl Leadership {
         self.resignation.requested.cancel();
         if timeout_at(deadline, self.ended()).await.is_err() {
             let lease = self.election.lease();
-            tracing::warn!(%lease, "could not release the lease in time; it expires");
+            log::warn!(%lease, "could not release the lease in time; it expires");
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::{
-    task::{Id, JoinSet},
+    task::{Id, JoinError, JoinSet},
     time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+use windlass_informer::{log, panic_message};
 
 use super::{
     ABORT_TIMEOUT,
@@ -59,9 +60,7 @@ impl ControllerSet {
             tokio::select! {
                 biased;
                 Some(ended) = self.tasks.join_next_with_id() => {
-                    // Panics are caught in `run`, and tasks are aborted only by `abort`.
-                    let Ok((id, ended)) = ended else { continue };
-                    self.names.remove(&id);
+                    let ended = self.outcome(ended);
                     if ended.is_err() {
                         self.stop.cancel();
                     }
@@ -75,7 +74,7 @@ impl ControllerSet {
                 deadline = reached(self.deadline) => {
                     let mut controllers: Vec<_> = self.names.values().cloned().collect();
                     controllers.sort_unstable();
-                    tracing::error!(?controllers, ?drain, "controllers did not end within the drain timeout, aborted");
+                    log::error!(?controllers, ?drain, "controllers did not end within the drain timeout, aborted");
                     // This may be late, if the process was suspended.
                     let least = Instant::now() + Duration::from_millis(100);
                     self.abort((deadline + ABORT_TIMEOUT).max(least)).await;
@@ -83,6 +82,28 @@ impl ControllerSet {
                 }
             }
         }
+    }
+
+    /// The outcome of a controller whose task ended, in whatever way it ended. Panics of the
+    /// controller itself are caught in [`run`].
+    fn outcome(&mut self, ended: Result<(Id, Ended), JoinError>) -> Ended {
+        let error = match ended {
+            Ok((id, ended)) => {
+                self.names.remove(&id);
+                return ended;
+            }
+            Err(error) => error,
+        };
+        let controller = self.names.remove(&error.id()).unwrap_or_default();
+        let message = match error.try_into_panic() {
+            Ok(panic) => panic_message(panic),
+            Err(_) => "its task was aborted: the runtime shuts down".to_owned(),
+        };
+        log::error!(controller = %controller, message, "the task of a controller ended");
+        Err(OperatorError::Panicked {
+            controller,
+            message,
+        })
     }
 
     /// Aborts all controllers, and waits until they are dropped, or until `deadline`. An aborted
@@ -138,6 +159,24 @@ mod tests {
         async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
             stop.cancelled().await;
             Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_ends_in_any_way_is_an_error_with_the_name_of_its_controller() {
+        for aborts in [false, true] {
+            let mut set = ControllerSet::start(vec![Arc::new(Waits)], CancellationToken::new());
+            let task = set.tasks.spawn(async move {
+                assert!(aborts, "test panic");
+                std::future::pending().await
+            });
+            set.names.insert(task.id(), "websites".to_owned());
+            if aborts {
+                task.abort();
+            }
+            let error = set.run(Duration::from_secs(5)).await.expect_err("it ended");
+            assert!(error.to_string().contains("\"websites\""), "{error}");
+            assert!(set.is_empty(), "the other one was stopped and awaited");
         }
     }
 

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{ErrorChain, panic_message};
+use windlass_informer::{ErrorChain, log, panic_message};
 
 use crate::{OperatorError, erased_controller::ErasedController};
 
@@ -14,15 +14,15 @@ pub(super) type Ended = Result<(), OperatorError>;
 /// Runs one controller. A panic is returned as an error.
 pub(super) async fn run(controller: Arc<dyn ErasedController>, stop: CancellationToken) -> Ended {
     let name = controller.name().to_owned();
-    tracing::info!(controller = %name, "controller started");
+    log::info!(controller = %name, "controller started");
     let ended = AssertUnwindSafe(controller.run(stop)).catch_unwind().await;
     match ended {
         Ok(Ok(())) => {
-            tracing::info!(controller = %name, "controller ended");
+            log::info!(controller = %name, "controller ended");
             Ok(())
         }
         Ok(Err(source)) => {
-            tracing::error!(controller = %name, error = %ErrorChain::new(&*source), "controller failed");
+            log::error!(controller = %name, error = %ErrorChain::new(&*source), "controller failed");
             Err(OperatorError::Controller {
                 controller: name,
                 source,
@@ -30,7 +30,7 @@ pub(super) async fn run(controller: Arc<dyn ErasedController>, stop: Cancellatio
         }
         Err(panic) => {
             let message = panic_message(panic);
-            tracing::error!(controller = %name, message, "controller panicked");
+            log::error!(controller = %name, message, "controller panicked");
             Err(OperatorError::Panicked {
                 controller: name,
                 message,

@@ -13,6 +13,7 @@ use super::{Reflector, StepError};
 use crate::{
     ObjectKey, StoredForm, Verb, WatchError,
     decode::{LineTooLong, Lines, RawJson},
+    log,
     source::{Change, timeouts::TimeBudget, until},
     watch::{History, NextRequest},
 };
@@ -193,7 +194,7 @@ where
                 // Any other object may be outside of the selector, and no event would remove it.
                 let is_requested = (self.decoder.identity(&body)).is_ok_and(|it| it.key == *key);
                 if !is_requested {
-                    tracing::debug!(resource = %self.requests.resource, %key, "received another object than the requested one, retrying later");
+                    log::debug!(resource = %self.requests.resource, %key, "received another object than the requested one, retrying later");
                 } else if self.read(raw).is_ok() {
                     self.send_existing(Verb::Watch, raw).await?;
                 }
@@ -201,7 +202,7 @@ where
             // The watch reports the delete.
             Ok(None) => _ = self.quarantine.forget(key),
             Err(error) => {
-                tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot request an undecodable object, retrying later");
+                log::debug!(resource = %self.requests.resource, %key, %error, "cannot request an undecodable object, retrying later");
             }
         }
         Ok(())

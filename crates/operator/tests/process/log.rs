@@ -1,0 +1,193 @@
+//! A log that cannot be written, and errors that cannot be displayed.
+
+use std::{
+    fmt, io,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::Api;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_util::sync::CancellationToken;
+use windlass_apiserver::ApiServer;
+use windlass_controller::{InformerController, Outcome, Request, Runnable};
+use windlass_informer::{Change, DecodeError, Identity, Informer, ObjectKey, Scripted};
+use windlass_operator::{LeaderElection, Operator, OperatorError};
+
+use crate::child::{Child, LIMIT, is_child, say};
+
+/// A handler's error whose text may panic.
+#[derive(Debug)]
+struct Refused {
+    panics: bool,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        assert!(!self.panics, "no text");
+        f.write_str("refused")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+fn config(name: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some(name.to_owned());
+    config.metadata.uid = Some(name.to_owned());
+    config
+}
+
+#[test]
+fn a_leader_whose_log_cannot_be_written_keeps_its_controllers() {
+    const NAME: &str = "log::a_leader_whose_log_cannot_be_written_keeps_its_controllers";
+
+    if is_child() {
+        return tokio::runtime::Runtime::new()
+            .expect("a runtime")
+            .block_on(logs());
+    }
+    let mut child = Child::start(NAME);
+    assert_eq!(child.line(), "leads");
+    // The reader of the log ends. A write then fails with EPIPE.
+    drop(child.process.stderr.take());
+    assert_eq!(child.line(), "called after 20 failed reports");
+    assert_eq!(child.line(), "ended Ok(()), held by None");
+    assert!(child.ended().success());
+}
+
+/// An operator that logs to stderr, as `tracing_subscriber::fmt` does without other settings.
+async fn logs() {
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .try_init()
+        .expect("the only subscriber");
+    let server = ApiServer::new();
+    let election = LeaderElection::new(server.client(), "default", "web").expect("names");
+    let controller = InformerController::builder().build().expect("settings");
+    let (script, source) = Scripted::<ConfigMap>::new();
+    controller
+        .add_informer("configs", &Informer::new(source))
+        .expect("new");
+    let (called, mut calls) = mpsc::channel(1000);
+    let reconciler = move |request: Request<ConfigMap>| {
+        let called = called.clone();
+        async move {
+            _ = called.send(request.key().name().to_owned()).await;
+            Err::<Outcome, _>(Refused {
+                panics: request.key().name().ends_with('0'),
+            })
+        }
+    };
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
+    let operator = Operator::builder().leader_election(election).build();
+    operator.add_controller(controller).expect("not running");
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let (operator, stop) = (operator.clone(), stop.clone());
+        async move { operator.run_until(stop).await }
+    });
+    script.list([config("first")]).await.expect("an informer");
+    let next = async |calls: &mut mpsc::Receiver<String>, name: &str| {
+        let until = async {
+            // Ends: the channel has a call of this name, or the timeout passes.
+            while calls.recv().await.as_deref() != Some(name) {}
+        };
+        timeout(LIMIT, until).await.expect("a call");
+    };
+    next(&mut calls, "first").await;
+    say("leads");
+    // Until the parent has closed its end of the pipe.
+    let closed = async {
+        // Ends: the parent closes it, or the timeout passes.
+        while io::Write::write_all(&mut io::stderr(), b".\n").is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LIMIT, closed).await.expect("closed");
+    for number in 0..10 {
+        let key = ObjectKey::new(format!("broken{number}"));
+        let undecodable = Change::Undecodable {
+            identity: Identity {
+                key,
+                uid: None,
+                resource_version: None,
+            },
+            error: DecodeError::Syntax { line: 1, column: 1 },
+        };
+        script.change(undecodable).await.expect("an informer");
+        let name = format!("config{number}");
+        script.apply(config(&name)).await.expect("an informer");
+        next(&mut calls, &name).await;
+    }
+    say("called after 20 failed reports");
+    stop.cancel();
+    let ended = run.await.expect("no panic");
+    let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+    let lease = leases.get("web").await.expect("a lease");
+    let holder = lease.spec.and_then(|spec| spec.holder_identity);
+    say(&format!(
+        "ended {ended:?}, held by {:?}",
+        holder.filter(|it| !it.is_empty())
+    ));
+}
+
+/// A controller that ends in this way.
+struct Ends(fn() -> BoxFuture<'static, Result<(), Refused>>);
+
+impl Runnable for Ends {
+    type Error = Refused;
+
+    fn name(&self) -> &'static str {
+        "websites"
+    }
+
+    async fn run(&self, _: CancellationToken) -> Result<(), Refused> {
+        (self.0)().await
+    }
+}
+
+/// However a controller ends, its lease is released, and the error has its name.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_ends_with_any_error_ends_the_operator_with_its_name() {
+    type End = fn() -> BoxFuture<'static, Result<(), Refused>>;
+    let ends: [End; 3] = [
+        || async { Err(Refused { panics: true }) }.boxed(),
+        || async { panic!("broken") }.boxed(),
+        || async { std::panic::panic_any(DropPanics) }.boxed(),
+    ];
+    for end in ends {
+        let server = ApiServer::new();
+        let election = LeaderElection::new(server.client(), "default", "web").expect("names");
+        let operator = Operator::builder().leader_election(election).build();
+        operator.add_controller(Ends(end)).expect("not running");
+        let ended = operator.run_until(CancellationToken::new()).await;
+        let error = ended.expect_err("it failed");
+        assert!(error.to_string().contains("\"websites\""), "{error}");
+        assert!(
+            matches!(
+                error,
+                OperatorError::Controller { .. } | OperatorError::Panicked { .. }
+            ),
+            "{error}"
+        );
+        let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+        let lease = leases.get("web").await.expect("a lease");
+        let holder = lease.spec.and_then(|spec| spec.holder_identity);
+        assert_eq!(holder.unwrap_or_default(), "", "the lease is released");
+    }
+}
+
+/// The payload of a panic that panics again when it is dropped.
+struct DropPanics;
+
+impl Drop for DropPanics {
+    fn drop(&mut self) {
+        static PANICS: AtomicBool = AtomicBool::new(true);
+        assert!(!PANICS.swap(false, Ordering::SeqCst), "again");
+    }
+}

@@ -61,7 +61,17 @@ pub mod controller {
 
     pub use windlass_controller::{
         AddError, BuildError, Coalescing, DeadLetter, ErrorReport, HandlerError, HandlerId,
-        InformerController, InformerControllerBuilder, InformerHealth, Role, RunError, Runnable,
+        InformerController, InformerControllerBuilder, InformerHealth, OnStop, Role, RunError,
+        Runnable,
+    };
+}
+
+pub mod keyed {
+    //! Keyed resources: keep something else in step with a kind, by the keys of its objects.
+
+    pub use windlass_controller::{
+        Background, FnResource, KeyedResource, ResourceController, TestRun, new_resource,
+        test_controller_run,
     };
 }
 
@@ -97,7 +107,8 @@ pub mod retry {
 
     pub use windlass_controller::{
         DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
-        OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
+        OpinionatedRetryDequeuePolicy, PendingCall, RateLimited, RetryDequeuePolicy, RetryObject,
+        RetryPolicy,
     };
 }
 
@@ -146,6 +157,9 @@ pub mod tracing {
 
     pub use windlass_controller::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
 }
+
+// The names of other frameworks.
+pub mod consul;
 
 #[cfg(feature = "chrono")]
 pub mod chrono;

@@ -20,6 +20,7 @@ mod queued;
 
 // Calls: from the queue to the handlers.
 mod clock;
+mod drain;
 mod engine;
 mod snapshot;
 mod superseded;
@@ -39,7 +40,9 @@ mod model;
 
 use self::feed::InformerFeed;
 pub(crate) use self::shared::Shared;
-pub use self::{builder::InformerControllerBuilder, dead_letters::DeadLetter, queued::Coalescing};
+pub use self::{
+    builder::InformerControllerBuilder, dead_letters::DeadLetter, drain::OnStop, queued::Coalescing,
+};
 use crate::{
     AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, Watcher,
     level::LevelAdapter,
@@ -305,7 +308,8 @@ impl InformerController {
 
     /// Runs the informers and dispatches their events to the handlers, until `stop` is cancelled.
     ///
-    /// Then the informers are stopped, no other call begins, and this waits for the active calls,
+    /// Then the informers are stopped, no other call begins (unless
+    /// [`on_stop`](InformerControllerBuilder::on_stop) says so), and this waits for the active calls,
     /// without a limit. An operator limits the wait by its drain timeout. After a restart of the
     /// process all objects are dispatched again, as `Created`. A `Deleted` that has not succeeded is
     /// lost, unless a finalizer keeps the object ([`OpinionatedReconciler`](crate::OpinionatedReconciler)).

@@ -180,6 +180,42 @@ pub enum RunError {
         source: InformerError,
     },
 
+    /// The controller runs already. It can be run again after that run has ended.
+    #[error("the controller runs already; wait until that run has ended")]
+    AlreadyRuns,
+
+    /// The settings of the controller are invalid.
+    #[error("the controller cannot be built")]
+    Build {
+        /// The error of the builder.
+        #[from]
+        source: BuildError,
+    },
+
+    /// The informer cannot be added to the controller.
+    #[error("the informer cannot be added to the controller")]
+    Add {
+        /// The error of the addition.
+        #[from]
+        source: AddError,
+    },
+
+    /// A nested controller failed.
+    #[error("the nested controller {name:?} failed")]
+    Nested {
+        /// Its name.
+        name: String,
+        /// Its error.
+        source: Box<dyn Error + Send + Sync>,
+    },
+
+    /// The background task of a resource panicked.
+    #[error("the background task of the controller panicked: {message}")]
+    Background {
+        /// The message of the panic, cut to 256 characters.
+        message: String,
+    },
+
     /// A task of the engine panicked. This is a bug in Windlass; please report it.
     #[error("a task of the controller panicked: {message}; please report this bug")]
     Broken {

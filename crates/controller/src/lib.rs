@@ -27,7 +27,6 @@
 //! # Not supported
 //!
 //! - Replaying earlier events to a handler that is added while the controller runs.
-//! - A rate limit over all retries. `RequestBudget` of `windlass-operator` limits requests instead.
 
 #![cfg_attr(
     test,
@@ -66,6 +65,7 @@ mod retry;
 
 // The controller.
 mod controller;
+mod erased_runnable;
 mod runnable;
 
 // Level-triggered controllers.
@@ -78,6 +78,8 @@ mod opinionated;
 // Declarative children.
 #[doc(hidden)]
 pub mod children;
+// Programming models over the controller.
+mod keyed;
 
 // Fences for leader election.
 mod fence;
@@ -96,6 +98,7 @@ pub use windlass_informer::ErasedObject;
 // For the other crates of the workspace, not for users.
 #[doc(hidden)]
 pub use crate::{
+    erased_runnable::ErasedRunnable,
     fence::{Fenced, is_time_simulated},
     schedule::Priority,
 };
@@ -105,6 +108,7 @@ pub use crate::{
     children::{ChildError, Deleted, Desired, InvalidChild, UpdateStrategy},
     controller::{
         Coalescing, DeadLetter, InformerController, InformerControllerBuilder, InformerHealth,
+        OnStop,
     },
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
@@ -113,6 +117,10 @@ pub use crate::{
         Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,
     },
     handler::{HandlerId, Role},
+    keyed::{
+        Background, FnResource, KeyedResource, ResourceController, TestRun, new_resource,
+        test_controller_run,
+    },
     level::Reasons,
     mapper::{Mapper, Owners, SameName},
     opinionated::{
@@ -126,7 +134,8 @@ pub use crate::{
     report::ErrorReport,
     retry::{
         DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
-        OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
+        OpinionatedRetryDequeuePolicy, PendingCall, RateLimited, RetryDequeuePolicy, RetryObject,
+        RetryPolicy,
     },
     runnable::Runnable,
     watcher::{SimpleWatcher, Watcher},

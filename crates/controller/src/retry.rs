@@ -2,6 +2,7 @@
 
 mod backoff;
 mod dequeue;
+mod limited;
 mod policy;
 
 pub use self::{
@@ -9,6 +10,7 @@ pub use self::{
     dequeue::{
         NeverDequeue, NewEvent, OpinionatedRetryDequeuePolicy, PendingCall, RetryDequeuePolicy,
     },
+    limited::RateLimited,
     policy::{NeverRetry, RetryPolicy},
 };
 

@@ -345,6 +345,13 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         cancelled
     }
 
+    /// Cancels all pending calls, and allows no further ones.
+    pub(crate) fn cancel_all(&mut self) {
+        while let Some(handler) = self.handlers.last() {
+            self.cancel(*handler);
+        }
+    }
+
     /// Takes the coalesced events.
     pub(crate) fn take_dropped(&mut self) -> Vec<E> {
         std::mem::take(&mut self.dropped)

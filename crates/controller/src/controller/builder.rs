@@ -13,7 +13,10 @@ use std::{
 
 use futures::FutureExt as _;
 
-use super::{InformerController, Shared, dead_letters::DeadLetter, exhausted, queued::Coalescing};
+use super::{
+    InformerController, Shared, dead_letters::DeadLetter, drain::OnStop, exhausted,
+    queued::Coalescing,
+};
 use crate::{
     BuildError, DeleteRetry, ErrorReport, ExponentialBackoff, NewEvent, PendingCall,
     RetryDequeuePolicy, RetryObject, RetryPolicy,
@@ -52,6 +55,7 @@ pub(crate) struct Settings {
     pub(crate) coalescing: Coalescing,
     /// Whether its handlers read the newest object when a call begins.
     pub(crate) level_triggered: bool,
+    pub(crate) on_stop: OnStop,
     pub(crate) start_before_sync: bool,
     pub(crate) cache_sync_timeout: Option<Duration>,
     pub(crate) concurrency: NonZeroUsize,
@@ -93,6 +97,7 @@ impl InformerControllerBuilder {
                 delete_retry: DeleteRetry::default(),
                 coalescing: Coalescing::default(),
                 level_triggered: false,
+                on_stop: OnStop::default(),
                 start_before_sync: false,
                 cache_sync_timeout: Some(Self::DEFAULT_CACHE_SYNC_TIMEOUT),
                 concurrency: Self::DEFAULT_CONCURRENCY,
@@ -172,6 +177,13 @@ impl InformerControllerBuilder {
     pub fn level_triggered(mut self) -> Self {
         self.settings.level_triggered = true;
         self.settings.coalescing = Coalescing::Always;
+        self
+    }
+
+    /// Sets what happens to queued events after a stop. The default is [`OnStop::Abandon`]: no other
+    /// call begins.
+    pub fn on_stop(mut self, on_stop: OnStop) -> Self {
+        self.settings.on_stop = on_stop;
         self
     }
 

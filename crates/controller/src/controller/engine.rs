@@ -153,6 +153,15 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         cancelled
     }
 
+    /// Cancels all pending calls, and allows no further ones.
+    pub(crate) fn cancel_all(&self) {
+        let _discarded = {
+            let mut schedule = self.schedule.lock();
+            schedule.cancel_all();
+            schedule.take_discarded()
+        };
+    }
+
     /// Opens or closes the gate of `kind`, or of all kinds.
     pub(crate) fn set_gate(&self, kind: Option<KindId>, open: bool) {
         self.change(|schedule| schedule.set_gate(kind, open));

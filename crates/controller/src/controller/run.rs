@@ -8,12 +8,17 @@ use windlass_informer::{InformerError, panic_message};
 
 use super::{
     Shared,
+    drain::OnStop,
     engine::LaneGuard,
     queued::{QueuedEvent, RepeatableCall},
     snapshot::RouteSnapshot,
     turn,
 };
-use crate::{RunError, route::KindId, schedule::Moment};
+use crate::{
+    RunError,
+    route::KindId,
+    schedule::{Moment, Work},
+};
 
 /// A worker yields after this number of turns, because handlers that never wait would otherwise
 /// block all other tasks of the thread. The same number as tokio's budget of a task, which is not
@@ -50,11 +55,20 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
         kinds: Vec::new(),
     };
     shared.engine.set_gate(None, !gates.all);
+    let drains = shared.settings.on_stop == OnStop::Drain;
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_time(Arc::clone(shared), stop.clone()));
+    let mut workers = JoinSet::new();
+    let drained = CancellationToken::new();
     for _ in 0..shared.settings.concurrency.get() {
-        // A separate token, because a shared one is one lock for all workers.
-        tasks.spawn(worker(Arc::clone(shared), stop.child_token()));
+        // Separate tokens, because a shared one is one lock for all workers.
+        let stop = stop.child_token();
+        let end = if drains {
+            drained.child_token()
+        } else {
+            stop.clone()
+        };
+        workers.spawn(worker(Arc::clone(shared), stop, end));
     }
 
     let mut outcome = Ok(());
@@ -68,14 +82,22 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
             () = shared.feeds_changed.notified() => {}
             () = shared.synced.notified() => {}
             Some(ended) = tasks.join_next() => outcome = flatten(ended),
+            Some(ended) = workers.join_next() => outcome = flatten(ended),
             () = shared.engine.until(deadline) => outcome = SyncGates::check(shared),
         }
     }
 
     stop.cancel();
-    while let Some(ended) = tasks.join_next().await {
-        // The first error is the cause of the later ones.
-        outcome = outcome.and(flatten(ended));
+    if drains {
+        shared.engine.cancel_all();
+    }
+    // The workers drain the queue after the informers have filled it.
+    for mut tasks in [tasks, workers] {
+        while let Some(ended) = tasks.join_next().await {
+            // The first error is the cause of the later ones.
+            outcome = outcome.and(flatten(ended));
+        }
+        drained.cancel();
     }
     outcome
 }
@@ -204,22 +226,29 @@ impl Drop for InformerUsers {
     }
 }
 
-/// Runs turns until `stop`. After that an active call ends normally, and no other call begins.
-async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
+/// Runs turns until `stop`. After that an active call ends normally, and no other call begins. If the
+/// controller drains its queue, runs turns until `end`, and then until the queue is empty; after
+/// `stop` it repeats no call.
+async fn worker(shared: Arc<Shared>, stop: CancellationToken, end: CancellationToken) -> Ended {
     let engine = &shared.engine;
+    let drains = shared.settings.on_stop == OnStop::Drain;
     let mut routes = RouteSnapshot::default();
     let mut turns = 0;
-    while let Some(mut guard) = take(&shared, &mut routes, &stop).await {
+    while let Some(mut guard) = take(&shared, &mut routes, &end).await {
         loop {
-            let Some(now) = turn::run(&shared, &mut routes, &mut guard, &stop).await else {
+            if drains && stop.is_cancelled() && matches!(guard.work(), Work::Retry(_)) {
+                guard.finish();
                 break;
+            }
+            let Some(now) = turn::run(&shared, &mut routes, &mut guard, &end).await else {
+                return Ok(());
             };
             turns += 1;
             if turns == TURNS_BEFORE_YIELD {
                 turns = 0;
                 yield_now().await;
             }
-            if stop.is_cancelled() {
+            if stop.is_cancelled() && !drains {
                 guard.finish();
                 break;
             }
@@ -235,20 +264,23 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     Ok(())
 }
 
-/// Waits for a lane. `None` after `stop` is cancelled. If the routes change meanwhile, the snapshot
-/// is dropped, and with it the code of removed handlers.
+/// Waits for a lane. `None` after `stop` is cancelled; if the controller drains its queue, not before
+/// no lane is ready. If the routes change meanwhile, the snapshot is dropped, and with it the code of
+/// removed handlers.
 async fn take(
     shared: &Shared,
     routes: &mut RouteSnapshot,
     stop: &CancellationToken,
 ) -> Option<LaneGuard<QueuedEvent, RepeatableCall>> {
+    let drains = shared.settings.on_stop == OnStop::Drain;
     loop {
         let rerouted = shared.rerouted.notified();
         routes.drop_outdated(shared);
         tokio::select! {
             biased;
-            () = stop.cancelled() => return None,
+            () = stop.cancelled(), if !drains => return None,
             guard = shared.engine.take() => return Some(guard),
+            () = stop.cancelled(), if drains => return None,
             () = rerouted => {}
         }
     }

@@ -10,6 +10,7 @@ use windlass_informer::{Event, LazyObject, ObjectIdentity, ObjectKey};
 use super::{
     Shared,
     dead_letters::DeadLetterEntry,
+    drain::OnStop,
     engine::LaneGuard,
     exhausted,
     queued::{Backoff, FailedCall, HandlerPosition, QueuedEvent, RepeatableCall},
@@ -17,8 +18,8 @@ use super::{
     superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
-    Action, ErasedObject, ErrorReport, ExponentialBackoff, HandlerError, HandlerId, Outcome,
-    Reasons,
+    Action, ErasedObject, ErrorReport, ExponentialBackoff, FencePermit, HandlerError, HandlerId,
+    Outcome, Reasons,
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,
@@ -384,8 +385,7 @@ impl Turn<'_> {
         let called = pin!(async {
             // Checked at the time of the call: no call begins after a stop, or after the deadline
             // of the lease.
-            let permit = self.stop.run_until_cancelled(self.shared.permit());
-            let permit = permit.await.ok_or(Stopped)?;
+            let permit = self.permit().await?;
             let called = work::call(handler, call, self.shared.settings.call_timeout);
             Ok(match &permit {
                 Some(permit) => permit.within(called).await,
@@ -490,6 +490,18 @@ impl Turn<'_> {
                 "calls fail without backoff because the object changes after each failure; if the \
                  handler writes it, write only what differs, and after all other steps"
             );
+        }
+    }
+
+    /// Waits for a permit of the fence, until the stop. With [`OnStop::Drain`] calls begin after the
+    /// stop too, but none waits for the fence.
+    async fn permit(&self) -> Result<Option<FencePermit>, Stopped> {
+        let drains = self.shared.settings.on_stop == OnStop::Drain;
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled(), if !drains => Err(Stopped),
+            permit = self.shared.permit() => Ok(permit),
+            () = self.stop.cancelled(), if drains => Err(Stopped),
         }
     }
 

@@ -62,7 +62,9 @@ impl ExponentialBackoff {
     /// The policy of consul-k8s: five retries, the first after 5 ms, each delay twice the previous
     /// one.
     ///
-    /// Source: consul-k8s, `helper/controller`, without its limit on the rate of all retries.
+    /// Source: consul-k8s, `helper/controller`. Its limit on the rate of all retries is
+    /// [`rate_limited`](RetryPolicy::rate_limited).
+    /// [`ResourceController`](crate::ResourceController) has both.
     pub const CONSUL: Self = Self::new(Duration::from_millis(5), 5);
 
     /// The policy of `k8s_controller`: retries without end, after 2, 4, 8, … seconds, at most 256.

@@ -1,7 +1,8 @@
 //! Retry policies: whether a failed call is repeated, and after how long.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
+use super::RateLimited;
 use crate::ErrorReport;
 
 /// Decides whether a failed call is repeated, and after which delay.
@@ -52,6 +53,33 @@ pub trait RetryPolicy: Send + Sync + 'static {
     /// [`Request::last_attempt`](crate::Request::last_attempt) uses it.
     fn max_attempts(&self) -> Option<u32> {
         None
+    }
+
+    /// Limits the rate of all retries of the controller: `burst` at once, and after that
+    /// `per_second` each second. [`RateLimited`] has the details.
+    ///
+    /// # Example
+    ///
+    /// client-go's default for work queues:
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use windlass_controller::{ExponentialBackoff, InformerController, RetryPolicy as _};
+    ///
+    /// const PER_SECOND: NonZeroU32 = NonZeroU32::new(10).unwrap();
+    /// const BURST: NonZeroU32 = NonZeroU32::new(100).unwrap();
+    ///
+    /// let controller = InformerController::builder()
+    ///     .retry_policy(ExponentialBackoff::CLIENT_GO.rate_limited(PER_SECOND, BURST))
+    ///     .build()?;
+    /// # drop(controller);
+    /// # Ok::<(), windlass_controller::BuildError>(())
+    /// ```
+    fn rate_limited(self, per_second: NonZeroU32, burst: NonZeroU32) -> RateLimited<Self>
+    where
+        Self: Sized,
+    {
+        RateLimited::new(self, per_second, burst)
     }
 }
 

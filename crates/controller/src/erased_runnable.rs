@@ -1,0 +1,57 @@
+//! A type-erased controller.
+
+use std::{error::Error, sync::Arc};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use prometheus::core::Collector;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Fence, InformerHealth, Runnable};
+
+/// A [`Runnable`] with its type erased.
+pub trait ErasedRunnable: Send + Sync {
+    /// The name for logs and errors.
+    fn name(&self) -> &str;
+
+    /// Runs until `stop` is cancelled.
+    fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>>;
+
+    /// Sets the fence for its calls.
+    fn set_fence(&self, fence: &Fence);
+
+    /// The health of its informers.
+    fn health(&self) -> Vec<InformerHealth>;
+
+    /// The collectors for a Prometheus registry.
+    fn collectors(&self) -> Vec<Box<dyn Collector>>;
+}
+
+// === impl ErasedRunnable ===
+
+impl<C: Runnable> ErasedRunnable for C {
+    fn name(&self) -> &str {
+        Runnable::name(self)
+    }
+
+    fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>> {
+        async move { Runnable::run(&*self, stop).await.map_err(Into::into) }.boxed()
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        Runnable::set_fence(self, fence);
+    }
+
+    fn health(&self) -> Vec<InformerHealth> {
+        Runnable::health(self)
+    }
+
+    fn collectors(&self) -> Vec<Box<dyn Collector>> {
+        self.prometheus_collectors()
+    }
+}

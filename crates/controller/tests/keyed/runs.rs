@@ -1,0 +1,107 @@
+//! Runs, their state and their metrics.
+
+use prometheus::{Registry, TextEncoder};
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{RunError, Runnable as _};
+
+use crate::support::{Recorder, Running, config, quiet, settle};
+
+/// Rows: CK-08, CK-09, CK-10, CK-23
+#[tokio::test(start_paused = true)]
+async fn the_state_of_the_informer_is_that_of_the_controller() {
+    let (script, recorder) = Recorder::new();
+    let controller = quiet(&recorder, 1);
+    assert!(!controller.has_synced());
+    assert_eq!(controller.last_sync_resource_version(), None);
+
+    let running = Running::start(controller.clone());
+    settle().await;
+    assert!(!controller.has_synced(), "the list is not complete");
+    script.list([config("a", 7)]).await.expect("it runs");
+    settle().await;
+    assert!(controller.has_synced());
+    script.apply(config("a", 9)).await.expect("it runs");
+    settle().await;
+    assert_eq!(
+        controller.last_sync_resource_version().as_deref(),
+        Some("9")
+    );
+    assert_eq!(recorder.informer.store().len(), 1, "callers read the store");
+    assert!(!running.has_ended(), "it runs until the stop");
+    running.stop().await.expect("no error");
+}
+
+/// An informer that another user has synced does not make the controller synced.
+///
+/// Rows: CK-08, CK-09
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_was_not_run_has_not_synced() {
+    let (script, recorder) = Recorder::new();
+    let _running = tokio::spawn(recorder.informer.run(CancellationToken::new()));
+    script.list([config("a", 7)]).await.expect("it runs");
+    recorder.informer.synced().await.expect("it runs");
+    let controller = quiet(&recorder, 1);
+    assert!(!controller.has_synced());
+    assert_eq!(controller.last_sync_resource_version(), None);
+    assert_eq!(controller.health().len(), 1, "asked before the run");
+    assert!(!controller.has_synced());
+}
+
+/// Rows: CK-11
+#[tokio::test(start_paused = true)]
+async fn a_second_run_is_refused_while_the_first_is_active_and_accepted_later() {
+    let (script, recorder) = Recorder::new();
+    let controller = quiet(&recorder, 1);
+    let registry = Registry::new();
+    for collector in controller.prometheus_collectors() {
+        registry.register(collector).expect("no name twice");
+    }
+    let first = Running::start(controller.clone());
+    script.list([config("a", 1)]).await.expect("it runs");
+    assert_eq!(recorder.take().await, "begun, upsert shop/a 1");
+    let second = Running::start(controller.clone());
+    let error = second.ended().await.expect_err("the first one is active");
+    assert!(matches!(error, RunError::AlreadyRuns), "{error}");
+    assert!(controller.has_synced(), "the first run is not affected");
+    first.stop().await.expect("no error");
+    assert_eq!(recorder.take().await, "stopping, ended");
+
+    let third = Running::start(controller.clone());
+    settle().await;
+    assert!(!controller.has_synced(), "this run has not synced");
+    script
+        .list([config("a", 1), config("b", 2)])
+        .await
+        .expect("it runs");
+    let lines = recorder.take().await;
+    assert!(
+        lines.contains("upsert shop/a 1") && lines.contains("upsert shop/b 2"),
+        "{lines}"
+    );
+    assert!(controller.has_synced());
+    // The registry shows the current run.
+    let text = TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .expect("text");
+    let adds = text
+        .lines()
+        .find(|it| it.starts_with("workqueue_adds_total"));
+    assert!(adds.is_some_and(|it| it.ends_with(" 2")), "{adds:?}");
+    third.stop().await.expect("no error");
+}
+
+/// Rows: CK-11
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_is_over() {
+    let (script, recorder) = Recorder::new();
+    let controller = quiet(&recorder, 1);
+    {
+        let run = controller.run(CancellationToken::new());
+        let stopped = tokio::time::timeout(std::time::Duration::from_secs(1), run).await;
+        assert!(stopped.is_err(), "it runs until the stop");
+    }
+    let again = Running::start(controller);
+    script.list([config("a", 1)]).await.expect("it runs");
+    assert_eq!(recorder.take().await, "begun, begun, upsert shop/a 1");
+    again.stop().await.expect("no error");
+}

@@ -1,0 +1,8 @@
+//! Programs of other frameworks that moved: only their imports differ, or for Go the language.
+//!
+//! Each module is a program as its users wrote it, and a test that runs it on the embedded server in
+//! virtual time.
+
+mod cluster;
+mod consul_catalog;
+mod consul_functions;

@@ -36,7 +36,8 @@ pub use self::{
 ///
 /// *Not guaranteed.* A `delete` for an object that was deleted while no controller ran, or whose
 /// `delete` failed six times; remove such leftovers in [`background`](Self::background), or use a
-/// model with a finalizer. A call for an object that existed only for a moment.
+/// model with a finalizer. A call for an object that existed only for a moment. After a relist,
+/// `delete` can be called twice for a key whose object was recreated and deleted.
 ///
 /// # Example
 ///

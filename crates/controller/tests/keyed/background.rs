@@ -26,7 +26,7 @@ async fn the_background_task_begins_first_and_ends_last() {
     // It sees the stop at once, although a call is active.
     running.stop.cancel();
     assert_eq!(recorder.take().await, "upsert shop/a 2, stopping");
-    recorder.release();
+    recorder.release().await;
     tokio::time::sleep(secs(4)).await;
     assert!(!running.has_ended(), "it waits for the background task");
     running.ended().await.expect("no error");

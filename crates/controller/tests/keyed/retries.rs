@@ -66,7 +66,7 @@ async fn a_repeated_upsert_gets_the_newest_object_and_none_if_it_is_gone() {
     script.apply(config("a", 1)).await.expect("it runs");
     recorder.until_running(1).await;
     script.apply(config("a", 2)).await.expect("it runs");
-    recorder.release();
+    recorder.release().await;
     tokio::time::sleep(secs(1)).await;
     let lines = recorder.take().await;
     assert!(
@@ -80,7 +80,7 @@ async fn a_repeated_upsert_gets_the_newest_object_and_none_if_it_is_gone() {
     script.apply(config("a", 3)).await.expect("it runs");
     recorder.until_running(1).await;
     script.delete(config("a", 4)).await.expect("it runs");
-    recorder.release();
+    recorder.release().await;
     tokio::time::sleep(secs(1)).await;
     assert_eq!(recorder.take().await, "upsert shop/a 3, delete shop/a 4");
     running.stop().await.expect("no error");

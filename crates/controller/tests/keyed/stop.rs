@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use windlass_controller::{Fence, OnStop, Runnable as _};
+use windlass_informer::Change;
 
 use crate::support::{Fails, Recorder, Running, config, quiet, settle, start_empty};
 
@@ -28,7 +29,7 @@ async fn queued_events_are_processed_after_the_stop_and_failed_calls_are_not_rep
     settle().await;
     assert!(!running.has_ended(), "calls are active and queued");
     recorder.fail(3, Fails::WithError);
-    recorder.release();
+    recorder.release().await;
     running.ended().await.expect("no error");
     let lines = recorder.take().await;
     let calls: Vec<_> = lines
@@ -58,7 +59,7 @@ async fn a_controller_may_abandon_its_queue() {
     script.apply(config("a", 2)).await.expect("it runs");
     settle().await;
     running.stop.cancel();
-    recorder.release();
+    recorder.release().await;
     running.ended().await.expect("no error");
     assert!(!recorder.take().await.contains("shop/a"));
 }
@@ -68,10 +69,9 @@ async fn a_controller_may_abandon_its_queue() {
 async fn a_stop_before_the_first_list_causes_no_call() {
     let (script, recorder) = Recorder::new();
     let running = Running::start(quiet(&recorder, 1));
-    script
-        .change(windlass_informer::Change::Listed(config("a", 1)))
-        .await
-        .expect("it runs");
+    // A list that does not end.
+    script.change(Change::ListStarted).await.expect("it runs");
+    script.apply(config("a", 1)).await.expect("it runs");
     settle().await;
     assert!(!running.controller.has_synced());
     running.stop().await.expect("no error");

@@ -81,8 +81,16 @@ impl Recorder {
         self.held.0.forget_permits(usize::MAX);
     }
 
-    pub(crate) fn release(&self) {
+    /// Lets the calls continue, after all sent events have arrived.
+    pub(crate) async fn release(&self) {
+        settle().await;
         self.held.0.add_permits(usize::MAX >> 4);
+    }
+
+    /// Lets one call continue.
+    pub(crate) async fn release_one(&self) {
+        settle().await;
+        self.held.0.add_permits(1);
     }
 
     /// Waits until `count` calls run at the same time.

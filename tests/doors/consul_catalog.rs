@@ -1,7 +1,7 @@
 //! A catalog sync, as in consul-k8s: Services are registered with the addresses of their endpoints,
 //! which a second controller watches in the background of the first one.
 //!
-//! In Go (`docs/from-consul.md` has it side by side with this file):
+//! In Go (`docs/from-consul.md` compares it with this file):
 //!
 //! ```go
 //! func (r *Services) Informer() cache.SharedIndexInformer { return r.services }

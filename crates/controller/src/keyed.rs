@@ -26,7 +26,7 @@ pub use self::{
 ///
 /// *Guaranteed.*
 /// - **Newest.** [`upsert`](Self::upsert) gets the object that the store has when the call begins,
-///   also in a retry, and is not called for an object that is gone.
+///   also in a retry, and is not called for an object that was deleted.
 /// - **By key.** [`delete`](Self::delete) is called when no object has the key. If an object is
 ///   deleted and created again before its delete was processed, only `upsert` is called.
 /// - **Serialized per key.** No two calls for one key overlap, of `upsert` and `delete` together.
@@ -145,7 +145,7 @@ pub struct FnResource<K: kube::Resource + Send + Sync + 'static, U, D> {
 ///     Ok::<_, Infallible>(())
 /// };
 /// let delete = |key: ObjectKey, _last| async move {
-///     println!("{key} is gone");
+///     println!("{key} was deleted");
 ///     Ok::<_, Infallible>(())
 /// };
 /// let controller = ResourceController::new(new_resource(configs, upsert, delete));

@@ -84,7 +84,7 @@ impl<R: KeyedResource> Reconciler<R::Object> for Calls<R> {
         }
         let key = request.key();
         self.deferred.lock().remove(key);
-        // If it is gone, its delete is queued. If it does not decode, its event reports that.
+        // If it was deleted, its `Deleted` is queued. If it does not decode, its event reports that.
         if let Some(object) = self.store.get(key) {
             self.resource.upsert(key, object).await?;
         }

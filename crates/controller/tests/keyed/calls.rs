@@ -32,7 +32,7 @@ async fn adds_and_updates_are_upserts_and_deletes_get_the_last_known_object() {
 
 /// Rows: CK-14
 #[tokio::test(start_paused = true)]
-async fn an_upsert_gets_the_object_of_the_store_and_none_if_it_is_gone() {
+async fn an_upsert_gets_the_object_of_the_store_and_none_if_it_was_deleted() {
     let (script, recorder) = Recorder::new();
     let running = start_empty(&script, &recorder).await;
     // The only worker is busy, so that the events of `a` wait.

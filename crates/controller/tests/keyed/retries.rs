@@ -57,7 +57,7 @@ async fn an_upsert_is_repeated_five_times_then_reported_and_the_next_event_begin
 
 /// Rows: CK-14
 #[tokio::test(start_paused = true)]
-async fn a_repeated_upsert_gets_the_newest_object_and_none_if_it_is_gone() {
+async fn a_repeated_upsert_gets_the_newest_object_and_none_if_it_was_deleted() {
     let (script, recorder) = Recorder::new();
     let running = start_empty(&script, &recorder).await;
     // The change comes between the failure and the retry.
@@ -133,7 +133,7 @@ async fn a_panic_is_reported_and_its_call_repeated() {
     let reports = reports.lock().clone();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert!(
-        reports[0].contains("shop/a") && reports[0].contains("the registry is gone"),
+        reports[0].contains("shop/a") && reports[0].contains("the registry does not answer"),
         "{reports:?}"
     );
     running.stop().await.expect("no error");

@@ -118,7 +118,7 @@ impl Recorder {
         let fails = self.failures.lock().pop_front();
         match fails {
             Some(Fails::WithError) => Err(Failure::new("not yet")),
-            Some(Fails::WithPanic) => panic!("the registry is gone"),
+            Some(Fails::WithPanic) => panic!("the registry does not answer"),
             None => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{Fence, InformerHealth, Runnable};
 
 /// A [`Runnable`] with its type erased.
-pub trait ErasedRunnable: Send + Sync {
+pub(crate) trait ErasedRunnable: Send + Sync {
     /// The name for logs and errors.
     fn name(&self) -> &str;
 

@@ -98,7 +98,6 @@ pub use windlass_informer::ErasedObject;
 // For the other crates of the workspace, not for users.
 #[doc(hidden)]
 pub use crate::{
-    erased_runnable::ErasedRunnable,
     fence::{Fenced, is_time_simulated},
     schedule::Priority,
 };

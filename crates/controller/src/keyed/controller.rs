@@ -21,8 +21,9 @@ use super::{
     calls::Calls,
 };
 use crate::{
-    Coalescing, DeleteRetry, ErasedRunnable, ExponentialBackoff, Fence, InformerController,
+    Coalescing, DeleteRetry, ExponentialBackoff, Fence, InformerController,
     InformerControllerBuilder, InformerHealth, OnStop, RetryPolicy as _, RunError, Runnable,
+    erased_runnable::ErasedRunnable,
 };
 
 /// Runs a [`KeyedResource`]: its informer, its calls, its background task and nested controllers.

@@ -139,9 +139,10 @@ impl Replica {
         let controller = InformerController::builder().name("shop").build()?;
         let sites: Api<ConfigMap> = Api::default_namespaced(client);
         let informer = Informer::new(ListWatch::new(sites).fields("metadata.name=shop")?);
-        controller.add_informer("sites", &informer)?;
+        let sites_kind = controller.kind("sites")?;
+        controller.add_informer(&sites_kind, &informer)?;
         let lines = lines.clone();
-        controller.add_reconciler("sites", move |request: Request<ConfigMap>| {
+        controller.add_reconciler(&sites_kind, move |request: Request<ConfigMap>| {
             let lines = lines.clone();
             async move {
                 let data = request.object().data.clone().unwrap_or_default();

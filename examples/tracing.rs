@@ -128,14 +128,15 @@ async fn run_scenario() -> Result<(), Error> {
         .retry_policy(ExponentialBackoff::new(Duration::from_millis(100), 5))
         .on_error(|_| {})
         .build()?;
-    controller.add_informer("shops", &informer)?;
+    let shops_kind = controller.kind("shops")?;
+    controller.add_informer(&shops_kind, &informer)?;
     let watcher =
         SimpleWatcher::new().on_add(|_: Arc<ConfigMap>| async { Ok::<_, Infallible>(()) });
-    controller.add_watcher("shops", watcher)?;
+    controller.add_watcher(&shops_kind, watcher)?;
 
     let (done, mut succeeded) = mpsc::channel(1);
     let failed = Arc::new(AtomicBool::new(false));
-    controller.add_reconciler("shops", move |request: Request<ConfigMap>| {
+    controller.add_reconciler(&shops_kind, move |request: Request<ConfigMap>| {
         let (done, failed) = (done.clone(), Arc::clone(&failed));
         async move {
             if request.action() != Action::Deleted {

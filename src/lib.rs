@@ -60,9 +60,9 @@ pub mod controller {
     //! Controllers: they call watchers and reconcilers for the events of informers.
 
     pub use windlass_controller::{
-        AddError, BuildError, Coalescing, DeadLetter, ErrorReport, HandlerError, HandlerId,
-        InformerController, InformerControllerBuilder, InformerHealth, OnStop, Role, RunError,
-        Runnable,
+        AddError, BuildError, Coalescing, DeadLetter, ErrorReport, HandledAs, HandlerError,
+        HandlerId, InformerController, InformerControllerBuilder, InformerHealth, Kind, OnStop,
+        Registration, Role, RunError, Runnable,
     };
 }
 

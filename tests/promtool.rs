@@ -60,14 +60,15 @@ async fn metrics_of_an_operator() -> String {
         .on_error(|_| {})
         .build()
         .expect("valid settings");
+    let configs = controller.kind("configs").expect("a new kind");
     controller
-        .add_informer("configs", &Informer::new(source))
+        .add_informer(&configs, &Informer::new(source))
         .expect("added");
     controller
-        .add_watcher("configs", SimpleWatcher::<ConfigMap>::new())
+        .add_watcher(&configs, SimpleWatcher::<ConfigMap>::new())
         .expect("added");
     controller
-        .add_reconciler("configs", |request: Request<ConfigMap>| async move {
+        .add_reconciler(&configs, |request: Request<ConfigMap>| async move {
             match request.key().name() {
                 "bad" => Err(Refused),
                 _ => Ok(Outcome::requeue_after(Duration::from_secs(3600))),

@@ -216,8 +216,9 @@ async fn a_coalesced_event_has_the_outcome_coalesced() {
         .coalescing(Coalescing::Always)
         .build()
         .expect("valid settings");
+    let configs = controller.kind("configs").expect("a new kind");
     controller
-        .add_informer("configs", &Informer::new(source))
+        .add_informer(&configs, &Informer::new(source))
         .expect("the first informer");
     // Each call waits for a permit.
     let leave = Arc::new(Semaphore::new(0));
@@ -232,7 +233,7 @@ async fn a_coalesced_event_has_the_outcome_coalesced() {
         }
     };
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs, reconciler)
         .expect("a reconciler");
     let stop = CancellationToken::new();
     let running = tokio::spawn({
@@ -335,8 +336,9 @@ where
         .on_error(|_| {})
         .build()
         .expect("valid settings");
+    let configs = controller.kind("configs").expect("a new kind");
     controller
-        .add_informer("configs", &informer)
+        .add_informer(&configs, &informer)
         .expect("the first informer");
     let (called, mut calls) = mpsc::channel(16);
     let called = Arc::new(called);
@@ -351,7 +353,7 @@ where
         }
     };
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs, reconciler)
         .expect("a reconciler");
     let stop = CancellationToken::new();
     let running = tokio::spawn({

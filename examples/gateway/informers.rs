@@ -7,7 +7,10 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, PartialObjectMeta},
 };
-use windlass::{Informer, InformerController, ObjectKey, Reconciler, controller::AddError};
+use windlass::{
+    Informer, InformerController, ObjectKey, Reconciler,
+    controller::{AddError, Kind},
+};
 
 use crate::{
     api::{Gateway, GatewayClass, ReferenceGrant, Route, RouteKind},
@@ -26,9 +29,6 @@ pub(crate) struct Informers {
     secrets: Informer<PartialObjectMeta<Secret>>,
     namespaces: Informer<PartialObjectMeta<Namespace>>,
 }
-
-/// The name of the kind to which all events are mapped.
-const CLASSES: &str = "GatewayClass";
 
 // === impl Informers ===
 
@@ -61,22 +61,30 @@ impl Informers {
         controller: &InformerController,
         reconciler: impl Reconciler<GatewayClass>,
     ) -> Result<(), AddError> {
-        self.add(controller, CLASSES, &self.classes)?;
-        self.add(controller, "Gateway", &self.gateways)?;
+        let classes = controller.kind("GatewayClass")?;
+        self.add(controller, &classes, &classes, &self.classes)?;
+        let gateways = controller.kind("Gateway")?;
+        self.add(controller, &gateways, &classes, &self.gateways)?;
         for (kind, informer) in &self.routes {
-            self.add(controller, kind.name(), informer)?;
+            let routes = controller.kind(kind.name())?;
+            self.add(controller, &routes, &classes, informer)?;
         }
-        self.add(controller, "ReferenceGrant", &self.grants)?;
-        self.add(controller, "Service", &self.services)?;
-        self.add(controller, "Secret", &self.secrets)?;
-        self.add(controller, "Namespace", &self.namespaces)?;
-        controller.add_reconciler(CLASSES, reconciler).map(|_| ())
+        let grants = controller.kind("ReferenceGrant")?;
+        self.add(controller, &grants, &classes, &self.grants)?;
+        let services = controller.kind("Service")?;
+        self.add(controller, &services, &classes, &self.services)?;
+        let secrets = controller.kind("Secret")?;
+        self.add(controller, &secrets, &classes, &self.secrets)?;
+        let namespaces = controller.kind("Namespace")?;
+        self.add(controller, &namespaces, &classes, &self.namespaces)?;
+        controller.add_reconciler(&classes, reconciler).map(|_| ())
     }
 
     fn add<K>(
         &self,
         controller: &InformerController,
-        kind: &str,
+        kind: &Kind<K>,
+        classes: &Kind<GatewayClass>,
         informer: &Informer<K>,
     ) -> Result<(), AddError>
     where
@@ -85,7 +93,7 @@ impl Informers {
         controller.add_informer(kind, informer)?;
         let informers = self.clone();
         let to_first = move |_: &K| informers.first_class();
-        controller.add_mapper(kind, CLASSES, to_first).map(|_| ())
+        controller.add_mapper(kind, classes, to_first).map(|_| ())
     }
 
     /// The class to which all events are mapped. Without a class, no object has a status.

@@ -56,12 +56,12 @@ async fn main() -> Result<(), Error> {
 /// Builds the operator: two informers, a mapper and a reconciler.
 fn operator(client: Client) -> Result<Operator, Error> {
     let controller = InformerController::builder().name("websites").build()?;
-    let websites = Informer::new(Api::<Website>::all(client.clone()));
-    let deployments = Informer::new(Api::<Deployment>::all(client.clone()));
-    controller.add_informer("websites", &websites)?;
-    controller.add_informer("deployments", &deployments)?;
+    let websites = controller.kind::<Website>("websites")?;
+    let deployments = controller.kind::<Deployment>("deployments")?;
+    controller.add_informer(&websites, &Informer::new(Api::all(client.clone())))?;
+    controller.add_informer(&deployments, &Informer::new(Api::all(client.clone())))?;
     // When a deployment changes, the website that owns it is reconciled. So drift is corrected.
-    controller.add_mapper::<Deployment>("deployments", "websites", Owners::of::<Website>(&()))?;
+    controller.add_mapper(&deployments, &websites, Owners::of::<Website>(&()))?;
 
     // The finalizer keeps a deleted website until `reconcile` has returned `Outcome::done()` for
     // `Action::Deleted`.
@@ -70,7 +70,7 @@ fn operator(client: Client) -> Result<Operator, Error> {
     let reconcile = move |request| reconcile(client.clone(), request);
     let reconciler = OpinionatedReconciler::new(finalizers, reconcile);
     // Our own status writes do not change the generation, so they cause no further call.
-    controller.add_reconciler("websites", reconciler.filter(GenerationChanged))?;
+    controller.add_reconciler(&websites, reconciler.filter(GenerationChanged))?;
 
     // `Operator::builder` adds leader election and an HTTP server for health and metrics.
     let operator = Operator::new();

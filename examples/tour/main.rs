@@ -39,7 +39,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ObjectKey,
-    Operator, OpinionatedReconciler, Reconciler, SimpleWatcher, controller::ErrorReport,
+    Operator, OpinionatedReconciler, Reconciler, SimpleWatcher,
+    controller::{ErrorReport, Kind},
 };
 use windlass_apiserver::{ApiServer, Listening};
 
@@ -106,8 +107,8 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
         names: names.clone(),
         printer: Arc::clone(&printer),
     };
-    let controller = controller(&server.client, &websites, publish, &printer)?;
-    controller.add_watcher("websites", watcher(&printer, &gone))?;
+    let (controller, kind) = controller(&server.client, &websites, publish, &printer)?;
+    controller.add_watcher(&kind, watcher(&printer, &gone))?;
     let operator = Operator::new();
     operator.add_controller(controller)?;
     let registry = prometheus::Registry::new();
@@ -155,7 +156,7 @@ fn controller(
     websites: &Informer<Website>,
     publish: impl Reconciler<Website>,
     printer: &Arc<Printer>,
-) -> Result<InformerController, Error> {
+) -> Result<(InformerController, Kind<Website>), Error> {
     // Without end: an outage of any length leaves no website behind.
     let backoff = ExponentialBackoff::forever(Duration::from_millis(200));
     let controller = InformerController::builder()
@@ -163,12 +164,13 @@ fn controller(
         .retry_policy(backoff.cap(Duration::from_secs(30)))
         .on_error(report(printer))
         .build()?;
-    controller.add_informer("websites", websites)?;
+    let kind = controller.kind("websites")?;
+    controller.add_informer(&kind, websites)?;
     // The finalizer keeps a deleted website until its host name is withdrawn.
     let finalizer = FinalizerName::new("tour.windlass.dev/host-name")?;
     let finalizers = Finalizers::new(client.clone(), finalizer)?;
-    controller.add_reconciler("websites", OpinionatedReconciler::new(finalizers, publish))?;
-    Ok(controller)
+    controller.add_reconciler(&kind, OpinionatedReconciler::new(finalizers, publish))?;
+    Ok((controller, kind))
 }
 
 /// Creates, changes and deletes websites as users would, and waits for each result.

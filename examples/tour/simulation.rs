@@ -43,7 +43,8 @@ async fn run(process: Process) -> Result<(), Error> {
     };
     let publish = process.handler("publish", publish);
     let operator = Operator::new();
-    operator.add_controller(controller(&process.client(), &websites, publish, &printer)?)?;
+    let (controller, _) = controller(&process.client(), &websites, publish, &printer)?;
+    operator.add_controller(controller)?;
     Ok(operator.run_until(process.stop()).await?)
 }
 

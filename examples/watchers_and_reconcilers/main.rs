@@ -59,14 +59,15 @@ async fn run() -> Result<(), Error> {
         .on_exhausted(policies::exhausted(&output))
         .build()?;
     let informer = Informer::new(ListWatch::new(parcels.clone()).labels(parcel::LABEL)?);
-    controller.add_informer(KIND, &informer)?;
+    let kind = controller.kind(KIND)?;
+    controller.add_informer(&kind, &informer)?;
 
     // Handlers are called in the order in which they were added, but all watchers before all
     // reconcilers.
-    controller.add_reconciler(KIND, staff::packer(&output))?;
-    controller.add_reconciler(KIND, Courier::new(&output, &obstacles))?;
-    controller.add_watcher(KIND, Clerk::new(&output))?;
-    controller.add_watcher(KIND, staff::camera(&output))?;
+    controller.add_reconciler(&kind, staff::packer(&output))?;
+    controller.add_reconciler(&kind, Courier::new(&output, &obstacles))?;
+    controller.add_watcher(&kind, Clerk::new(&output))?;
+    controller.add_watcher(&kind, staff::camera(&output))?;
 
     let operator = Operator::new();
     operator.add_controller(controller.clone())?;

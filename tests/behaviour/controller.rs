@@ -34,13 +34,14 @@ on_both_servers! {
         let configs = cluster.api_aside::<ConfigMap>();
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        controller.add_informer("configs", &informer).expect("new");
+        let configs_kind = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs_kind, &informer).expect("new");
         let (sender, mut receiver) = mpsc::channel(64);
         // The reconciler is added first, to show that watchers are called first nevertheless.
-        controller.add_reconciler("configs", reconciler("r1", &sender)).expect("a name");
-        controller.add_watcher("configs", watcher("w1", &sender)).expect("a name");
-        controller.add_watcher("configs", watcher("w2", &sender)).expect("a name");
-        controller.add_reconciler("configs", reconciler("r2", &sender)).expect("a name");
+        controller.add_reconciler(&configs_kind, reconciler("r1", &sender)).expect("a name");
+        controller.add_watcher(&configs_kind, watcher("w1", &sender)).expect("a name");
+        controller.add_watcher(&configs_kind, watcher("w2", &sender)).expect("a name");
+        controller.add_reconciler(&configs_kind, reconciler("r2", &sender)).expect("a name");
         let running = Running::start(&controller);
 
         configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
@@ -62,10 +63,11 @@ on_both_servers! {
             .build()
             .expect("a good name");
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        controller.add_informer("configs", &informer).expect("new");
+        let configs_kind = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs_kind, &informer).expect("new");
         let (sender, mut receiver) = mpsc::channel(64);
         controller
-            .add_reconciler("configs", move |request: Request<ConfigMap>| {
+            .add_reconciler(&configs_kind, move |request: Request<ConfigMap>| {
                 let sender = sender.clone();
                 async move {
                     let calls = request.state().and_then(State::get::<u32>).copied();
@@ -95,13 +97,14 @@ on_both_servers! {
     async fn several_informers_of_a_kind_feed_the_same_handlers(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let controller = InformerController::new();
+        let configs_kind = controller.kind("configs").expect("a new kind");
         for app in ["web", "db"] {
             let source = quick(cluster.api::<ConfigMap>().await);
             let source = source.labels(format!("app={app}")).expect("a selector");
-            controller.add_informer("configs", &Informer::new(source)).expect("new");
+            controller.add_informer(&configs_kind, &Informer::new(source)).expect("new");
         }
         let (sender, mut receiver) = mpsc::channel(64);
-        controller.add_watcher("configs", watcher("w", &sender)).expect("a name");
+        controller.add_watcher(&configs_kind, watcher("w", &sender)).expect("a name");
         let running = Running::start(&controller);
         for (name, app) in [("a", "web"), ("b", "db"), ("c", "none")] {
             let object = labelled(config(name, "1"), "app", app);
@@ -117,18 +120,15 @@ on_both_servers! {
     async fn an_invalid_addition_is_rejected_with_its_name(cluster: Cluster) {
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        controller.add_informer("configs", &informer).expect("new");
-        let error = controller.add_informer("configs", &informer).expect_err("twice");
+        let configs = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs, &informer).expect("new");
+        let error = controller.add_informer(&configs, &informer).expect_err("twice");
         assert!(matches!(error, AddError::InformerAlreadyAdded { .. }), "{error}");
         assert!(error.to_string().contains("configs"), "{error}");
-        let error = controller.add_informer("", &informer).expect_err("no name").to_string();
+        let error = controller.kind::<ConfigMap>("").expect_err("no name").to_string();
         assert!(error.contains("name"), "{error}");
-        let secrets = |_: Request<k8s_openapi::api::core::v1::Secret>| async {
-            Ok::<_, Infallible>(Outcome::done())
-        };
-        let error = controller.add_reconciler("configs", secrets).expect_err("another type");
-        let error = error.to_string();
-        assert!(error.contains("ConfigMap") && error.contains("Secret"), "{error}");
+        let error = controller.kind::<ConfigMap>("configs").expect_err("twice").to_string();
+        assert!(error.contains("configs"), "{error}");
     }
 
     /// It may be a proxy that refuses it by mistake, so the controller runs on.
@@ -138,7 +138,8 @@ on_both_servers! {
         let source = quick(cluster.api::<ConfigMap>().await).fields("spec.nodeName=a").expect("looks well");
         let informer = Informer::new(source);
         let controller = InformerController::new();
-        controller.add_informer("configs", &informer).expect("new");
+        let configs = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs, &informer).expect("new");
         let operator = windlass::Operator::new();
         operator.add_controller(controller).expect("not running yet");
         let stop = CancellationToken::new();
@@ -160,11 +161,12 @@ on_both_servers! {
         configs.create(&PostParams::default(), &config("a", "0")).await.expect("new");
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        controller.add_informer("configs", &informer).expect("new");
+        let configs_kind = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs_kind, &informer).expect("new");
         let (sender, mut receiver) = mpsc::channel(64);
         let at_once = Arc::new(AtomicU32::new(0));
         controller
-            .add_reconciler("configs", move |request: Request<ConfigMap>| {
+            .add_reconciler(&configs_kind, move |request: Request<ConfigMap>| {
                 let (sender, at_once) = (sender.clone(), Arc::clone(&at_once));
                 async move {
                     assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0, "two at once");

@@ -141,7 +141,8 @@ on_both_servers! {
         let (began, may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let controller = InformerController::new();
         let informer = Informer::new(quick(named(cluster.api().await)));
-        controller.add_informer("configs", &informer).expect("new");
+        let configs_kind = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs_kind, &informer).expect("new");
         let reconciler = {
             let (began, may_end) = (Arc::clone(&began), Arc::clone(&may_end));
             move |_: Request<ConfigMap>| {
@@ -153,7 +154,7 @@ on_both_servers! {
                 }
             }
         };
-        controller.add_reconciler("configs", reconciler).expect("a name");
+        controller.add_reconciler(&configs_kind, reconciler).expect("a name");
         let replica = Replica::of(patient(&cluster, "us"), vec![controller]);
         began.notified().await;
         replica.stop.cancel();
@@ -249,7 +250,8 @@ impl Replica {
             let controller = InformerController::builder().name(name).build();
             let controller = controller.expect("a good name");
             let informer = Informer::new(quick(named(api.clone())));
-            controller.add_informer("configs", &informer).expect("new");
+            let configs = controller.kind("configs").expect("a new kind");
+            controller.add_informer(&configs, &informer).expect("new");
             let (log, identity) = (log.clone(), election.identity().to_owned());
             let reconciler = move |request: Request<ConfigMap>| {
                 let (api, log, identity) = (api.clone(), log.clone(), identity.clone());
@@ -265,7 +267,7 @@ impl Replica {
                 }
             };
             controller
-                .add_reconciler("configs", reconciler)
+                .add_reconciler(&configs, reconciler)
                 .expect("a name");
             controllers.push(controller);
         }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use windlass::{
     GenerationChanged, Informer, InformerController, ObjectKey, Outcome, Owners, Reconciler,
-    Request, store::Index,
+    Request, controller::Kind, store::Index,
 };
 
 use crate::{
@@ -37,10 +37,11 @@ on_both_servers! {
         let informer = Informer::builder(quick(cluster.api::<ConfigMap>().await));
         let informer = informer.index(&by_secret).build();
         let store = informer.store();
-        let (running, mut receiver) = start(&cluster, &informer, |controller, watched| {
-            controller.add_informer("secrets", &Informer::new(watched)).expect("new");
+        let (running, mut receiver) = start(&cluster, &informer, |controller, configs, watched| {
+            let secrets = controller.kind("secrets").expect("a new kind");
+            controller.add_informer(&secrets, &Informer::new(watched)).expect("new");
             controller
-                .add_mapper("secrets", "configs", move |secret: &Secret| {
+                .add_mapper(&secrets, configs, move |secret: &Secret| {
                     let users = store.by(&by_secret, &secret.name_any());
                     let users = users.expect("a declared index");
                     users.iter().map(|user| ObjectKey::of(&**user)).collect::<Vec<_>>()
@@ -65,10 +66,11 @@ on_both_servers! {
     async fn a_changed_reference_reconciles_the_old_and_the_new_object(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        let (running, mut receiver) = start(&cluster, &informer, |controller, watched| {
-            controller.add_informer("secrets", &Informer::new(watched)).expect("new");
+        let (running, mut receiver) = start(&cluster, &informer, |controller, configs, watched| {
+            let secrets = controller.kind("secrets").expect("a new kind");
+            controller.add_informer(&secrets, &Informer::new(watched)).expect("new");
             controller
-                .add_mapper("secrets", "configs", |secret: &Secret| {
+                .add_mapper(&secrets, configs, |secret: &Secret| {
                     let (namespace, name) = secret.annotations().get(NAMED)?.split_once('/')?;
                     Some(ObjectKey::new(name).within(namespace))
                 })
@@ -94,10 +96,11 @@ on_both_servers! {
     async fn a_change_of_a_child_reconciles_its_owner(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        let (running, mut receiver) = start(&cluster, &informer, |controller, watched| {
-            controller.add_informer("secrets", &Informer::new(watched)).expect("new");
+        let (running, mut receiver) = start(&cluster, &informer, |controller, configs, watched| {
+            let secrets = controller.kind("secrets").expect("a new kind");
+            controller.add_informer(&secrets, &Informer::new(watched)).expect("new");
             let owners = Owners::of::<ConfigMap>(&());
-            controller.add_mapper::<Secret>("secrets", "configs", owners).expect("both are there");
+            controller.add_mapper(&secrets, configs, owners).expect("both are there");
         })
         .await;
         let owner = create(&configs, config("a", "1")).await;
@@ -122,11 +125,12 @@ on_both_servers! {
         let client = cluster.client().await;
         let dynamic: Api<DynamicObject> = Api::namespaced_with(client, cluster.namespace(), &kind);
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        let (running, mut receiver) = start(&cluster, &informer, |controller, _| {
-            controller.add_informer("anything", &Informer::new(quick((dynamic, kind)))).expect("new");
+        let (running, mut receiver) = start(&cluster, &informer, |controller, configs, _| {
+            let anything = controller.kind("anything").expect("a new kind");
+            controller.add_informer(&anything, &Informer::new(quick((dynamic, kind)))).expect("new");
             let owners = Owners::of::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()));
             controller
-                .add_mapper::<DynamicObject>("anything", "configs", owners)
+                .add_mapper(&anything, configs, owners)
                 .expect("both are there");
         })
         .await;
@@ -143,12 +147,13 @@ on_both_servers! {
         let gadgets = cluster.api_aside::<Gadget>();
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<Gadget>().await));
-        controller.add_informer("gadgets", &informer).expect("new");
+        let gadgets_kind = controller.kind("gadgets").expect("a new kind");
+        controller.add_informer(&gadgets_kind, &informer).expect("new");
         let (sender, mut receiver) = mpsc::channel(64);
         let says = reconciler("filtered ", &sender).filter(GenerationChanged);
-        controller.add_reconciler::<Gadget>("gadgets", says).expect("a name");
+        controller.add_reconciler(&gadgets_kind, says).expect("a name");
         // It can be left out, for each reconciler on its own.
-        controller.add_reconciler::<Gadget>("gadgets", reconciler("", &sender)).expect("a name");
+        controller.add_reconciler(&gadgets_kind, reconciler("", &sender)).expect("a name");
         let running = Running::start(&controller);
 
         create(&gadgets, Gadget::new("a", GadgetSpec { size: 1 })).await;
@@ -187,15 +192,16 @@ impl Running {
 async fn start(
     cluster: &Cluster,
     informer: &Informer<ConfigMap>,
-    add: impl FnOnce(&InformerController, windlass::ListWatch<Secret>),
+    add: impl FnOnce(&InformerController, &Kind<ConfigMap>, windlass::ListWatch<Secret>),
 ) -> (Running, mpsc::Receiver<String>) {
     let controller = InformerController::new();
-    controller.add_informer("configs", informer).expect("new");
+    let configs = controller.kind("configs").expect("a new kind");
+    controller.add_informer(&configs, informer).expect("new");
     let (sender, receiver) = mpsc::channel(64);
     controller
-        .add_reconciler::<ConfigMap>("configs", reconciler("", &sender))
+        .add_reconciler(&configs, reconciler("", &sender))
         .expect("a name");
-    add(&controller, quick(cluster.api::<Secret>().await));
+    add(&controller, &configs, quick(cluster.api::<Secret>().await));
     (Running::start(&controller), receiver)
 }
 

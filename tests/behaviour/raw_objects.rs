@@ -132,10 +132,11 @@ on_both_servers! {
         let configs = cluster.api_aside::<ConfigMap>();
         let controller = InformerController::new();
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await).raw());
-        controller.add_informer("configs", &informer).expect("new");
+        let configs_kind = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs_kind, &informer).expect("new");
         let (sender, mut receiver) = mpsc::channel(64);
         controller
-            .add_reconciler("configs", {
+            .add_reconciler(&configs_kind, {
                 let sender = sender.clone();
                 move |request: Request<ConfigMap>| {
                     let old = request.old().map(|old| value(old).to_owned());
@@ -149,7 +150,7 @@ on_both_servers! {
             })
             .expect("a reconciler of config maps");
         controller
-            .add_reconciler("configs", move |request: Request<RawObject<ConfigMap>>| {
+            .add_reconciler(&configs_kind, move |request: Request<RawObject<ConfigMap>>| {
                 let line = format!("{:?} raw {}", request.action(), request.object().name());
                 let sender = sender.clone();
                 async move {
@@ -197,9 +198,10 @@ on_both_servers! {
             .build()
             .expect("a good name");
         let informer = Informer::new(quick(cluster.api::<Gizmo>().await).raw());
-        controller.add_informer("gizmos", &informer).expect("new");
+        let gizmos = controller.kind("gizmos").expect("a new kind");
+        controller.add_informer(&gizmos, &informer).expect("new");
         controller
-            .add_reconciler("gizmos", move |request: Request<Gizmo>| {
+            .add_reconciler(&gizmos, move |request: Request<Gizmo>| {
                 let line = format!("{:?} {}", request.action(), request.object().spec.size);
                 let sender = sender.clone();
                 async move {

@@ -165,11 +165,12 @@ on_both_servers! {
         let controller = InformerController::builder().concurrency(one).build();
         let controller = controller.expect("a good name");
         let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        controller.add_informer("configs", &informer).expect("new");
+        let configs = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs, &informer).expect("new");
         let (sender, mut receiver) = mpsc::channel(64);
         let earlier: Arc<Mutex<Vec<Weak<ConfigMap>>>> = Arc::default();
         controller
-            .add_reconciler("configs", move |request: Request<ConfigMap>| {
+            .add_reconciler(&configs, move |request: Request<ConfigMap>| {
                 let mut earlier = earlier.lock().expect("no thread panics while it holds the lock");
                 let held = earlier.iter().filter(|it| it.strong_count() > 0).count();
                 earlier.push(Arc::downgrade(request.object()));
@@ -204,12 +205,14 @@ on_both_servers! {
         }
         let controller = InformerController::builder().build().expect("good settings");
         let informer = Informer::new(quick(cluster.api::<Counted>().await));
-        controller.add_informer("configs", &informer).expect("new");
+        let configs = controller.kind("configs").expect("a new kind");
+        controller.add_informer(&configs, &informer).expect("new");
         let (script, source) = Scripted::<ConfigMap>::new();
-        controller.add_informer("others", &Informer::new(source)).expect("new");
+        let others_kind = controller.kind("others").expect("a new kind");
+        controller.add_informer(&others_kind, &Informer::new(source)).expect("new");
         let (sender, mut receiver) = mpsc::channel(OBJECTS);
         controller
-            .add_reconciler("configs", move |request: Request<Counted>| {
+            .add_reconciler(&configs, move |request: Request<Counted>| {
                 let sender = sender.clone();
                 let decoded = decoded(&request.object().data.value.0);
                 async move {

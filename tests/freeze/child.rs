@@ -94,8 +94,9 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
     let watched = ListWatch::new(read)
         .labels("freeze=yes")
         .expect("a selector");
+    let configs = controller.kind("configs").expect("a new kind");
     controller
-        .add_informer("configs", &Informer::new(watched))
+        .add_informer(&configs, &Informer::new(watched))
         .expect("new");
     let reconciler = move |request: Request<ConfigMap>| {
         print_call("call");
@@ -111,7 +112,7 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
         }
     };
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs, reconciler)
         .expect("a name");
     add_finalized(&controller, finalized);
     let operator = Operator::builder().leader_election(election).build();
@@ -128,8 +129,9 @@ fn add_finalized(controller: &InformerController, configs: Api<ConfigMap>) {
     let watched = ListWatch::new(configs.clone())
         .labels("finalized=yes")
         .expect("a selector");
+    let finalized = controller.kind("finalized").expect("a new kind");
     controller
-        .add_informer("finalized", &Informer::new(watched))
+        .add_informer(&finalized, &Informer::new(watched))
         .expect("new");
     let name = FinalizerName::new(FINALIZER).expect("a name");
     let finalizers = Finalizers::new(configs, name).expect("valid");
@@ -150,7 +152,7 @@ fn add_finalized(controller: &InformerController, configs: Api<ConfigMap>) {
     };
     let reconciler = OpinionatedReconciler::new(finalizers, reconciler);
     controller
-        .add_reconciler("finalized", reconciler)
+        .add_reconciler(&finalized, reconciler)
         .expect("a name");
 }
 

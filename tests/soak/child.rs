@@ -89,8 +89,9 @@ async fn run_operator(url: String, mut orders: mpsc::Receiver<String>) {
         .expect("a selector");
     let controller = InformerController::builder().name("soak").build();
     let controller = controller.expect("valid settings");
+    let configs_kind = controller.kind("configs").expect("a new kind");
     controller
-        .add_informer("configs", &Informer::new(watched))
+        .add_informer(&configs_kind, &Informer::new(watched))
         .expect("new");
     let name = FinalizerName::new(FINALIZER).expect("a name");
     let finalizers = Finalizers::<ConfigMap>::new(client, name).expect("valid");
@@ -100,7 +101,7 @@ async fn run_operator(url: String, mut orders: mpsc::Receiver<String>) {
     };
     let reconciler = OpinionatedReconciler::new(finalizers, reconciler);
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs_kind, reconciler)
         .expect("a name");
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

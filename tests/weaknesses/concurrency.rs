@@ -16,13 +16,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     ExponentialBackoff, Informer, InformerController, Operator, Outcome, Request,
-    controller::{ErrorReport, RunError, Runnable},
+    controller::{ErrorReport, Kind, RunError, Runnable},
     operator::OperatorError,
     retry::{NewEvent, PendingCall},
     source::Scripted,
 };
 
-use crate::rig::{KIND, Log, Refused, Rig, config, describe, pass, quiet, secs, settle};
+use crate::rig::{Log, Refused, Rig, config, describe, pass, quiet, secs, settle};
 
 /// A retry is running when an update arrives. The retry completes first, then the update is
 /// dispatched, and the retry is not repeated.
@@ -105,18 +105,18 @@ fn w19_policies_and_hooks_that_use_the_controller_cause_no_deadlock() {
 }
 
 async fn use_the_controller() {
-    let controller: Arc<OnceLock<InformerController>> = Arc::default();
+    let controller: Arc<OnceLock<(InformerController, Kind<ConfigMap>)>> = Arc::default();
     let used = Arc::new(AtomicUsize::new(0));
     let use_it = {
         let (controller, used) = (Arc::clone(&controller), Arc::clone(&used));
         move || {
-            let it = controller.get().expect("set before it runs");
+            let (it, kind) = controller.get().expect("set before it runs");
             _ = (it.pending_calls(), it.has_synced(), it.health());
             _ = it.prometheus_collectors().iter().map(|it| it.collect());
-            let added = it.add_reconciler(KIND, |_: Request<ConfigMap>| async {
+            let added = it.add_reconciler(kind, |_: Request<ConfigMap>| async {
                 Ok::<_, Refused>(Outcome::done())
             });
-            it.remove_reconciler(KIND, added.expect("added"));
+            added.expect("added").remove();
             used.fetch_add(1, Ordering::Relaxed);
         }
     };
@@ -138,7 +138,8 @@ async fn use_the_controller() {
                 std::future::ready(())
             }),
     );
-    controller.set(rig.controller.clone()).expect("set once");
+    let both = (rig.controller.clone(), rig.kind.clone());
+    assert!(controller.set(both).is_ok(), "set once");
     rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
     rig.start().await;
     rig.apply(config("web", 1)).await;
@@ -243,10 +244,11 @@ async fn w24_handlers_and_informers_can_be_added_to_a_running_controller() {
 
     let (script, source) = Scripted::new();
     let controller = &rig.controller;
+    let others = controller.kind("others").expect("a new kind");
     controller
-        .add_informer("others", &Informer::new(source))
+        .add_informer(&others, &Informer::new(source))
         .expect("added");
-    controller.add_reconciler("others", other).expect("added");
+    controller.add_reconciler(&others, other).expect("added");
     script.list([config("api", 1)]).await.expect("it runs");
     assert_eq!(rig.logged().await, "other created api=1");
     // More events than the buffers hold: the new handler does not block the informer.

@@ -15,7 +15,7 @@ use windlass::{
     Action, FinalizerName, Finalizers, Informer, InformerController, ListWatch,
     OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request, SimpleWatcher,
     Watcher,
-    controller::RunError,
+    controller::{AddError, Kind, RunError},
     finalizer::{FinalizerSupplier, InvalidFinalizer},
 };
 use windlass_apiserver::ApiServer;
@@ -55,24 +55,25 @@ impl TestServer {
 
     /// Runs a controller with this watcher.
     fn watch(&self, watcher: impl Watcher<ConfigMap>) -> Running {
-        self.run(|controller| controller.add_watcher(KIND, watcher).map(|_| ()))
+        self.run(|controller, kind| controller.add_watcher(kind, watcher).map(|_| ()))
     }
 
     /// Runs a controller with this reconciler.
     fn reconcile(&self, reconciler: impl Reconciler<ConfigMap>) -> Running {
-        self.run(|controller| controller.add_reconciler(KIND, reconciler).map(|_| ()))
+        self.run(|controller, kind| controller.add_reconciler(kind, reconciler).map(|_| ()))
     }
 
     fn run(
         &self,
-        add: impl FnOnce(&InformerController) -> Result<(), windlass::controller::AddError>,
+        add: impl FnOnce(&InformerController, &Kind<ConfigMap>) -> Result<(), AddError>,
     ) -> Running {
         let soon = |_: &windlass::controller::ErrorReport<'_>| Some(Duration::from_millis(1));
         let controller = quiet().retry_policy(soon).build().expect("valid settings");
         let seen = ListWatch::new(self.configs.clone()).labels("app=web");
         let informer = Informer::new(seen.expect("a selector"));
-        controller.add_informer(KIND, &informer).expect("added");
-        add(&controller).expect("added");
+        let kind = controller.kind(KIND).expect("a new kind");
+        controller.add_informer(&kind, &informer).expect("added");
+        add(&controller, &kind).expect("added");
         let stop = CancellationToken::new();
         let token = stop.clone();
         let run = tokio::spawn(async move { controller.run(token).await });

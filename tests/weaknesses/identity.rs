@@ -7,7 +7,7 @@ use windlass::{
     source::Scripted,
 };
 
-use crate::rig::{KIND, Log, Refused, Rig, config, describe, pass, quiet, recreated, secs, settle};
+use crate::rig::{Log, Refused, Rig, config, describe, pass, quiet, recreated, secs, settle};
 
 #[tokio::test(start_paused = true)]
 async fn w11_a_recreated_object_inherits_no_retry_under_any_dequeue_policy() {
@@ -54,15 +54,15 @@ async fn w12_removing_a_handler_drops_only_its_own_retries() {
             }
         })
     });
-    assert!(first < second && second < third);
+    assert!(first.id() < second.id() && second.id() < third.id());
     rig.start().await;
     rig.apply(config("web", 1)).await;
     assert_eq!(rig.logged().await, "first 0, second 0, third 0");
-    assert!(rig.controller.remove_reconciler(KIND, first));
+    assert!(first.remove());
     assert_eq!(rig.pending(), 2);
     // An id is never reused.
     let fourth = rig.reconcile(|_: Request<ConfigMap>| async { Ok::<_, Refused>(Outcome::done()) });
-    assert!(fourth > third);
+    assert!(fourth.id() > third.id());
     pass(600).await;
     assert_eq!(rig.logged().await, "second 1, third 1");
     rig.stop().await;
@@ -74,13 +74,14 @@ async fn w13_two_kinds_of_one_type_trigger_only_their_own_handlers() {
     let mut rig = Rig::new(quiet());
     let (script, source) = Scripted::new();
     let (controller, log) = (&rig.controller, &rig.log);
+    let labelled = controller.kind("labelled").expect("a new kind");
     controller
-        .add_informer("labelled", &Informer::new(source))
+        .add_informer(&labelled, &Informer::new(source))
         .expect("a kind of the same type");
-    for kind in [KIND, "labelled"] {
-        let log = log.clone();
+    for kind in [&rig.kind, &labelled] {
+        let (log, name) = (log.clone(), kind.name().to_owned());
         let reconcile = move |request: Request<ConfigMap>| {
-            log.push(format_args!("{kind}: {}", describe(&request)));
+            log.push(format_args!("{name}: {}", describe(&request)));
             async { Ok::<_, Refused>(Outcome::done()) }
         };
         controller.add_reconciler(kind, reconcile).expect("added");
@@ -101,9 +102,10 @@ async fn w16_objects_with_and_without_type_fields_share_one_lane() {
     let controller = InformerController::new();
     let (script, source) = Scripted::<DynamicObject>::new();
     let informer = Informer::new(source);
-    controller.add_informer("things", &informer).expect("added");
+    let things = controller.kind("things").expect("a new kind");
+    controller.add_informer(&things, &informer).expect("added");
     controller
-        .add_reconciler("things", slow(&log))
+        .add_reconciler(&things, slow(&log))
         .expect("added");
     let stop = tokio_util::sync::CancellationToken::new();
     let run = {

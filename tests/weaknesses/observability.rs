@@ -52,7 +52,7 @@ async fn w36_metrics_count_retries_and_resyncs_and_gauges_return_to_zero() {
         rig.counted(events, &[r#"kind="configs""#]),
         rig.counted(events, &[])
     );
-    let nameless = rig.controller.add_informer("", &rig.informer);
+    let nameless = rig.controller.kind::<ConfigMap>("");
     assert!(matches!(nameless, Err(AddError::EmptyKind)));
     rig.stop().await;
 }
@@ -98,8 +98,9 @@ async fn w38_an_operator_returns_the_collectors_of_its_controllers_and_informers
     let rig = Rig::new(InformerController::builder().name("shop"));
     let more = InformerController::builder().name("more").build();
     let more = more.expect("valid settings");
+    let again = more.kind("again").expect("a new kind");
     // The same informer in two controllers.
-    more.add_informer("again", &rig.informer).expect("added");
+    more.add_informer(&again, &rig.informer).expect("added");
     let operator = Operator::new();
     for controller in [rig.controller.clone(), more.clone()] {
         operator

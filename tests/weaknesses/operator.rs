@@ -34,7 +34,8 @@ async fn w28_a_check_that_hangs_or_panics_fails_only_its_own_line() {
     let (_script, source) = Scripted::<ConfigMap>::new();
     let controller = InformerController::builder().name("web").build();
     let controller = controller.expect("valid settings");
-    let added = controller.add_informer(KIND, &Informer::new(source));
+    let kind = controller.kind(KIND).expect("a new kind");
+    let added = controller.add_informer(&kind, &Informer::new(source));
     added.expect("new");
     let (address, server) = server();
     let server = server
@@ -205,8 +206,9 @@ async fn w30_a_replica_that_lost_its_lease_drops_the_call_in_progress() {
     let (server, log) = (ApiServer::new(), Log::default());
     let (script, source) = Scripted::<ConfigMap>::new();
     let controller = quiet().build().expect("valid settings");
+    let kind = controller.kind(KIND).expect("a new kind");
     controller
-        .add_informer(KIND, &Informer::new(source))
+        .add_informer(&kind, &Informer::new(source))
         .expect("new");
     let shared = log.clone();
     let reconciler = move |_: Request<ConfigMap>| {
@@ -218,7 +220,9 @@ async fn w30_a_replica_that_lost_its_lease_drops_the_call_in_progress() {
             Ok::<_, Refused>(Outcome::done())
         }
     };
-    controller.add_reconciler(KIND, reconciler).expect("a name");
+    controller
+        .add_reconciler(&kind, reconciler)
+        .expect("a name");
     let election = LeaderElection::new(server.client(), "default", "web");
     let operator = Operator::builder()
         .leader_election(election.expect("names"))
@@ -250,7 +254,8 @@ fn replica(server: &ApiServer, name: &'static str, log: &Log) -> (CancellationTo
     let controller = quiet().build().expect("valid settings");
     let source = ListWatch::new(configs).fields("metadata.name=web");
     let informer = Informer::new(source.expect("a selector"));
-    controller.add_informer(KIND, &informer).expect("new");
+    let kind = controller.kind(KIND).expect("a new kind");
+    controller.add_informer(&kind, &informer).expect("new");
     let log = log.clone();
     let reconciler = move |request: Request<ConfigMap>| {
         let line = format!("{name} {}", crate::rig::show(request.object()));
@@ -260,7 +265,9 @@ fn replica(server: &ApiServer, name: &'static str, log: &Log) -> (CancellationTo
             Ok::<_, Refused>(Outcome::done())
         }
     };
-    controller.add_reconciler(KIND, reconciler).expect("a name");
+    controller
+        .add_reconciler(&kind, reconciler)
+        .expect("a name");
     let election = LeaderElection::builder(server.client(), "default", "web");
     let election = election.identity(name).build().expect("valid settings");
     let operator = Operator::builder().leader_election(election).build();

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     Action, ExponentialBackoff, Informer, InformerController, Reconciler, Request, Watcher,
-    controller::{HandlerId, InformerControllerBuilder, RunError},
+    controller::{InformerControllerBuilder, Kind, Registration, RunError},
     source::{Script, Scripted},
 };
 
@@ -32,6 +32,7 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 /// A controller, and the informer of its first kind.
 pub(crate) struct Rig {
     pub(crate) controller: InformerController,
+    pub(crate) kind: Kind<ConfigMap>,
     pub(crate) informer: Informer<ConfigMap>,
     pub(crate) script: Arc<Script<ConfigMap>>,
     pub(crate) stop: CancellationToken,
@@ -69,11 +70,13 @@ impl Rig {
         let controller = builder.build().expect("valid settings");
         let (script, source) = Scripted::new();
         let informer = informer(source);
+        let kind = controller.kind(KIND).expect("a new kind");
         controller
-            .add_informer(KIND, &informer)
+            .add_informer(&kind, &informer)
             .expect("the first informer");
         Self {
             controller,
+            kind,
             informer,
             script: Arc::new(script),
             stop: CancellationToken::new(),
@@ -82,13 +85,13 @@ impl Rig {
         }
     }
 
-    pub(crate) fn watch(&self, watcher: impl Watcher<ConfigMap>) -> HandlerId {
-        let added = self.controller.add_watcher(KIND, watcher);
+    pub(crate) fn watch(&self, watcher: impl Watcher<ConfigMap>) -> Registration {
+        let added = self.controller.add_watcher(&self.kind, watcher);
         added.expect("a watcher")
     }
 
-    pub(crate) fn reconcile(&self, reconciler: impl Reconciler<ConfigMap>) -> HandlerId {
-        let added = self.controller.add_reconciler(KIND, reconciler);
+    pub(crate) fn reconcile(&self, reconciler: impl Reconciler<ConfigMap>) -> Registration {
+        let added = self.controller.add_reconciler(&self.kind, reconciler);
         added.expect("a reconciler")
     }
 

@@ -51,8 +51,9 @@ pub(crate) async fn controller<K: Object>(
     }
     if broken {
         let secrets = source::<Secret>(client, lists);
-        controller.add_informer("broken", &informer(secrets))?;
-        controller.add_reconciler("broken", |_: Request<Secret>| async {
+        let broken_kind = controller.kind("broken")?;
+        controller.add_informer(&broken_kind, &informer(secrets))?;
+        controller.add_reconciler(&broken_kind, |_: Request<Secret>| async {
             Ok::<_, Infallible>(Outcome::done())
         })?;
     }
@@ -117,9 +118,10 @@ fn add<S: Stored>(
     seen: &Arc<Seen>,
     look: fn(&Seen, &S),
 ) -> Result<()> {
-    controller.add_informer("healthy", informer)?;
+    let healthy = controller.kind("healthy")?;
+    controller.add_informer(&healthy, informer)?;
     let seen = Arc::clone(seen);
-    controller.add_reconciler("healthy", move |request: Request<S>| {
+    controller.add_reconciler(&healthy, move |request: Request<S>| {
         let seen = Arc::clone(&seen);
         async move {
             let object = request.object();

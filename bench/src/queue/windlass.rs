@@ -38,7 +38,8 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
         // The queue must hold all of them.
         .queue(NonZeroUsize::new(count).ok_or("no objects")?)
         .build()?;
-    controller.add_reconciler(KIND, move |request: Request<ConfigMap>| {
+    let kind = controller.kind(KIND)?;
+    controller.add_reconciler(&kind, move |request: Request<ConfigMap>| {
         let handler = Arc::clone(&handler);
         async move {
             let again = handler.call(request.object()).await;
@@ -46,7 +47,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
         }
     })?;
     let placeholder = Informer::new(Scripted::<ConfigMap>::new().1);
-    controller.add_informer(KIND, &placeholder)?;
+    controller.add_informer(&kind, &placeholder)?;
     tokio::spawn({
         let controller = controller.clone();
         async move { controller.run(CancellationToken::new()).await }
@@ -65,6 +66,7 @@ impl Queue for Windlass {
     fn offer_all(&self) -> Result<()> {
         self.controller.remove_informer(&self.placeholder);
         self.controller.remove_informer(&self.informer);
-        Ok(self.controller.add_informer(KIND, &self.informer)?)
+        let kind = self.controller.kind(KIND)?;
+        Ok(self.controller.add_informer(&kind, &self.informer)?)
     }
 }

@@ -1,6 +1,7 @@
 //! `InformerController`: runs watchers and reconcilers over the events of informers.
 
 use std::{
+    any::TypeId,
     fmt,
     sync::{Arc, atomic::Ordering},
 };
@@ -11,6 +12,8 @@ use windlass_informer::{Health, Informer, ObjectKey, Stored};
 
 // Configuration.
 mod builder;
+mod kind;
+mod registration;
 
 // Events: from the informers into the queue.
 mod feed;
@@ -38,22 +41,29 @@ mod shared;
 #[cfg(test)]
 mod model;
 
-use self::feed::InformerFeed;
 pub(crate) use self::shared::Shared;
 pub use self::{
-    builder::InformerControllerBuilder, dead_letters::DeadLetter, drain::OnStop, queued::Coalescing,
+    builder::InformerControllerBuilder,
+    dead_letters::DeadLetter,
+    drain::OnStop,
+    kind::{HandledAs, Kind},
+    queued::Coalescing,
+    registration::Registration,
 };
+use self::{feed::InformerFeed, kind::KindHandle};
 use crate::{
     AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, Watcher,
+    handler::ErasedHandler,
     level::LevelAdapter,
     metrics::Refreshed,
+    route::KindId,
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
 
 /// Runs the watchers and reconcilers of each kind in the order in which they were added.
 ///
-/// `kind` is a name of your choice that connects informers with handlers: each event of each
-/// informer of a kind is dispatched to all handlers of the kind.
+/// A [`Kind`] connects informers with handlers: each event of each informer of a kind is dispatched
+/// to all handlers of the kind.
 ///
 /// # Contract
 ///
@@ -97,8 +107,9 @@ use crate::{
 /// let (sender, mut keys) = mpsc::channel(1);
 ///
 /// let controller = InformerController::new();
-/// controller.add_informer("configs", &Informer::new(source))?;
-/// controller.add_reconciler("configs", move |request: Request<ConfigMap>| {
+/// let configs = controller.kind::<ConfigMap>("configs")?;
+/// controller.add_informer(&configs, &Informer::new(source))?;
+/// controller.add_reconciler(&configs, move |request: Request<ConfigMap>| {
 ///     let sender = sender.clone();
 ///     async move {
 ///         sender.send(request.key().to_string()).await?;
@@ -163,9 +174,22 @@ impl InformerController {
         &self.shared.settings.name
     }
 
-    /// Adds `informer` to the kind called `kind`. A kind can have several informers, for example
-    /// one for each of several namespaces. They may overlap: each version of an object is
-    /// dispatched once.
+    /// Creates a kind, whose informers store objects as `S`: a type of objects, or its
+    /// [`RawObject`](windlass_informer::RawObject).
+    ///
+    /// The name is your choice. Logs, errors and metrics show it; it need not be that of the
+    /// resource, and two kinds can have the same type.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] if `name` is empty or the name of another kind of this controller.
+    pub fn kind<S: Stored>(&self, name: &str) -> Result<Kind<S>, AddError> {
+        let handle = self.shared.add_kind(name, TypeId::of::<S::Object>())?;
+        Ok(Kind::new(handle))
+    }
+
+    /// Adds `informer` to `kind`. A kind can have several informers, for example one for each of
+    /// several namespaces. They may overlap: each version of an object is dispatched once.
     ///
     /// The informer runs while the controller runs, and longer if another controller or caller also
     /// runs it. An informer that is added while the controller runs starts at once, and the
@@ -174,57 +198,58 @@ impl InformerController {
     ///
     /// # Errors
     ///
-    /// [`AddError`] if this informer was already added; if `kind` is empty or the name of a kind of
-    /// another type; or if the informer is shared and one of its controllers has
-    /// [`Coalescing::Never`].
-    pub fn add_informer<K>(&self, kind: &str, informer: &Informer<K>) -> Result<(), AddError>
-    where
-        K: Stored,
-    {
+    /// [`AddError`] if this informer was already added; if `kind` belongs to another controller; or
+    /// if the informer is shared and one of its controllers has [`Coalescing::Never`].
+    pub fn add_informer<S: Stored>(
+        &self,
+        kind: &Kind<S>,
+        informer: &Informer<S>,
+    ) -> Result<(), AddError> {
         let feed = InformerFeed::new(informer.clone());
-        self.shared.add_feed::<K>(kind, Arc::new(feed))
+        self.shared.add_feed(kind.handle(), Arc::new(feed))
     }
 
-    /// Registers `watcher` for the kind called `kind`. Watchers run in the order in which they
-    /// were added, before the reconcilers.
+    /// Registers `watcher` for `kind`. Watchers run in the order in which they were added, before
+    /// the reconcilers.
     ///
     /// # Errors
     ///
-    /// [`AddError`] if `kind` is empty or the name of a kind of another type; if the controller
-    /// runs and the kind has no informer; or if a handler for the same type already has the same
-    /// finalizer.
-    pub fn add_watcher<K>(
+    /// [`AddError`] if `kind` belongs to another controller; if the controller runs and the kind
+    /// has no informer; or if a handler for the same type already has the same finalizer.
+    pub fn add_watcher<S, T>(
         &self,
-        kind: &str,
-        watcher: impl Watcher<K>,
-    ) -> Result<HandlerId, AddError>
+        kind: &Kind<S>,
+        watcher: impl Watcher<T>,
+    ) -> Result<Registration, AddError>
     where
-        K: Stored,
+        S: HandledAs<T>,
+        T: Send + Sync + 'static,
     {
-        let code = Box::new(WatcherAdapter::<K, _>::new(watcher));
-        self.shared.add::<K>(kind, Role::Watcher, code)
+        let code = Box::new(WatcherAdapter::<T, _>::new(watcher));
+        self.add(kind.handle(), Role::Watcher, code)
     }
 
-    /// Registers `reconciler` for the kind called `kind`. Reconcilers run in the order in which
-    /// they were added, after the watchers.
+    /// Registers `reconciler` for `kind`. Reconcilers run in the order in which they were added,
+    /// after the watchers.
     ///
     /// # Errors
     ///
     /// [`AddError`] like [`add_watcher`](Self::add_watcher).
-    pub fn add_reconciler<K>(
+    pub fn add_reconciler<S, T>(
         &self,
-        kind: &str,
-        reconciler: impl Reconciler<K>,
-    ) -> Result<HandlerId, AddError>
+        kind: &Kind<S>,
+        reconciler: impl Reconciler<T>,
+    ) -> Result<Registration, AddError>
     where
-        K: Stored,
+        S: HandledAs<T>,
+        T: Send + Sync + 'static,
     {
-        let code = Box::new(ReconcilerAdapter::<K, _>::new(reconciler));
-        self.shared.add::<K>(kind, Role::Reconciler, code)
+        let code = Box::new(ReconcilerAdapter::<T, _>::new(reconciler));
+        self.add(kind.handle(), Role::Reconciler, code)
     }
 
-    /// Registers a level-triggered `reconciler` for the kind called `kind`, which gets the newest
-    /// object of the stores instead of that of the event, also in retries and requeues. Requires
+    /// Registers a level-triggered `reconciler` for `kind`, which gets the newest object of the
+    /// stores instead of that of the event, also in retries and requeues. Requires
     /// [`level_triggered`](InformerControllerBuilder::level_triggered).
     ///
     /// If the stores have no object of this name and uid, it is only called for `Deleted`. Its
@@ -234,76 +259,94 @@ impl InformerController {
     ///
     /// [`AddError`] like [`add_watcher`](Self::add_watcher).
     #[doc(hidden)]
-    pub fn add_level_reconciler<K>(
+    pub fn add_level_reconciler<S, T>(
         &self,
-        kind: &str,
-        reconciler: impl Reconciler<K>,
-    ) -> Result<HandlerId, AddError>
+        kind: &Kind<S>,
+        reconciler: impl Reconciler<T>,
+    ) -> Result<Registration, AddError>
     where
-        K: Stored,
+        S: HandledAs<T>,
+        T: Stored,
     {
         let stores = Arc::downgrade(&self.shared);
-        let code = Box::new(LevelAdapter::<K, _>::new(stores, reconciler));
-        self.shared.add::<K>(kind, Role::Reconciler, code)
+        let code = Box::new(LevelAdapter::<T, _>::new(stores, reconciler));
+        self.add(kind.handle(), Role::Reconciler, code)
     }
 
-    /// Queues a resync of each object of the kind called `kind` that is in a store and whose key is
-    /// in `keys`, with its newest state: without the informer, so it can precede the `Created` of
-    /// the object. Other keys are ignored. Returns the number of queued resyncs.
+    /// Queues a resync of each object of `kind` that is in a store and whose key is in `keys`, with
+    /// its newest state: without the informer, so it can precede the `Created` of the object. Other
+    /// keys are ignored. Returns the number of queued resyncs.
     #[doc(hidden)]
-    pub fn wake(
+    pub fn wake<S>(
         &self,
-        kind: &str,
+        kind: &Kind<S>,
         keys: impl IntoIterator<Item = ObjectKey>,
         priority: Priority,
         reasons: Reasons,
     ) -> usize {
-        let kind = self.shared.route.read().find(kind);
+        let kind = self.own(kind);
         kind.map_or(0, |kind| self.shared.wake(kind, keys, priority, reasons))
     }
 
-    /// [Wakes](Self::wake) all objects in the stores of the kind called `kind`.
+    /// [Wakes](Self::wake) all objects in the stores of `kind`.
     #[doc(hidden)]
-    pub fn wake_all(&self, kind: &str, priority: Priority, reasons: Reasons) -> usize {
-        let kind = self.shared.route.read().find(kind);
-        kind.map_or(0, |kind| {
+    pub fn wake_all<S>(&self, kind: &Kind<S>, priority: Priority, reasons: Reasons) -> usize {
+        self.own(kind).map_or(0, |kind| {
             let keys = self.shared.keys(kind);
             self.shared.wake(kind, keys, priority, reasons)
         })
     }
 
-    /// Registers `mapper`: when an object of the kind called `kind` changes, the objects of the
-    /// kind called `to` that the mapper returns are dispatched to their handlers as
-    /// [`Resynced`](crate::Action::Resynced). [`Mapper`] has the guarantees.
+    /// Registers `mapper`: when an object of `kind` changes, the objects of the kind `to` that the
+    /// mapper returns are dispatched to their handlers as [`Resynced`](crate::Action::Resynced).
+    /// [`Mapper`] has the guarantees.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     /// use windlass_controller::{InformerController, SameName};
     /// use windlass_informer::{Informer, Scripted};
     ///
-    /// let (websites, secrets) = (Scripted::<ConfigMap>::new().1, Scripted::<Secret>::new().1);
     /// let controller = InformerController::new();
-    /// controller.add_informer("websites", &Informer::new(websites))?;
-    /// controller.add_informer("secrets", &Informer::new(secrets))?;
-    /// controller.add_mapper::<Secret>("secrets", "websites", SameName)?;
+    /// let websites = controller.kind("websites")?;
+    /// let secrets = controller.kind("secrets")?;
+    /// controller.add_informer(&websites, &Informer::new(Scripted::<ConfigMap>::new().1))?;
+    /// controller.add_informer(&secrets, &Informer::new(Scripted::<Secret>::new().1))?;
+    /// controller.add_mapper(&secrets, &websites, SameName)?;
     /// # Ok::<(), windlass_controller::AddError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`AddError`] if there is no kind called `to`, `kind` is empty or the name of a kind of
-    /// another type, or the controller runs and `kind` has no informer.
-    pub fn add_mapper<K>(
+    /// [`AddError`] if `kind` or `to` belongs to another controller, or if the controller runs and
+    /// `kind` has no informer.
+    pub fn add_mapper<S, T, U>(
         &self,
-        kind: &str,
-        to: &str,
-        mapper: impl Mapper<K>,
-    ) -> Result<HandlerId, AddError>
+        kind: &Kind<S>,
+        to: &Kind<U>,
+        mapper: impl Mapper<T>,
+    ) -> Result<Registration, AddError>
     where
-        K: Stored,
+        S: HandledAs<T>,
+        T: Send + Sync + 'static,
     {
-        let code = Box::new(MapperAdapter::<K, _>::new(mapper));
-        self.shared.add_mapper::<K>(kind, to, code)
+        let code = Box::new(MapperAdapter::<T, _>::new(mapper));
+        let (kind, to) = (kind.handle(), to.handle());
+        let id = self.shared.add_mapper(kind, to, code)?;
+        Ok(self.registration(kind, Role::Mapper, id))
+    }
+
+    fn add(
+        &self,
+        kind: &KindHandle,
+        role: Role,
+        code: Box<dyn ErasedHandler>,
+    ) -> Result<Registration, AddError> {
+        let id = self.shared.add(kind, role, code)?;
+        Ok(self.registration(kind, role, id))
+    }
+
+    fn registration(&self, kind: &KindHandle, role: Role, id: HandlerId) -> Registration {
+        Registration::new(Arc::downgrade(&self.shared), kind.id(), role, id)
     }
 
     /// Runs the informers and dispatches their events to the handlers, until `stop` is cancelled.
@@ -425,37 +468,28 @@ impl InformerController {
         self.shared.remove_feed(informer.id())
     }
 
-    /// Removes a watcher of the kind called `kind`, and its pending calls. Returns whether the kind
-    /// had it. An active call ends normally.
-    pub fn remove_watcher(&self, kind: &str, watcher: HandlerId) -> bool {
-        self.shared.remove(kind, Role::Watcher, Some(watcher)) > 0
+    /// Removes all mappers of `kind`. Returns their number.
+    pub fn remove_all_mappers<S>(&self, kind: &Kind<S>) -> usize {
+        let kind = self.own(kind);
+        kind.map_or(0, |kind| self.shared.remove_mappers(kind, None))
     }
 
-    /// Removes a reconciler of the kind called `kind`, and its pending calls. Returns whether the
-    /// kind had it. An active call ends normally.
-    pub fn remove_reconciler(&self, kind: &str, reconciler: HandlerId) -> bool {
-        self.shared.remove(kind, Role::Reconciler, Some(reconciler)) > 0
+    /// Removes all watchers of `kind`. Returns their number.
+    pub fn remove_all_watchers<S>(&self, kind: &Kind<S>) -> usize {
+        let kind = self.own(kind);
+        kind.map_or(0, |kind| self.shared.remove(kind, Role::Watcher, None))
     }
 
-    /// Removes a mapper of the kind called `kind`. Returns whether the kind had it. Resyncs that it
-    /// has requested are still dispatched.
-    pub fn remove_mapper(&self, kind: &str, mapper: HandlerId) -> bool {
-        self.shared.remove_mappers(kind, Some(mapper)) > 0
+    /// Removes all reconcilers of `kind`. Returns their number.
+    pub fn remove_all_reconcilers<S>(&self, kind: &Kind<S>) -> usize {
+        let kind = self.own(kind);
+        kind.map_or(0, |kind| self.shared.remove(kind, Role::Reconciler, None))
     }
 
-    /// Removes all mappers of the kind called `kind`. Returns their number.
-    pub fn remove_all_mappers(&self, kind: &str) -> usize {
-        self.shared.remove_mappers(kind, None)
-    }
-
-    /// Removes all watchers of the kind called `kind`. Returns their number.
-    pub fn remove_all_watchers(&self, kind: &str) -> usize {
-        self.shared.remove(kind, Role::Watcher, None)
-    }
-
-    /// Removes all reconcilers of the kind called `kind`. Returns their number.
-    pub fn remove_all_reconcilers(&self, kind: &str) -> usize {
-        self.shared.remove(kind, Role::Reconciler, None)
+    /// The id of `kind`, if this controller created it.
+    fn own<S>(&self, kind: &Kind<S>) -> Option<KindId> {
+        let kind = kind.handle();
+        kind.is_of(&self.shared).then(|| kind.id())
     }
 }
 

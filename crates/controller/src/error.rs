@@ -67,23 +67,28 @@ pub enum AddError {
     #[error("the name of a kind must not be empty")]
     EmptyKind,
 
-    /// The mapper's target kind does not exist.
-    #[error("there is no kind {kind:?} yet: add its informer or its handlers before the mapper")]
-    UnknownKind {
+    /// A kind with this name exists.
+    #[error("the kind {kind:?} already exists; clone its handle, or choose another name")]
+    KindExists {
+        /// The name of the kind.
+        kind: String,
+    },
+
+    /// The handle of the kind was created by another controller.
+    #[error(
+        "the kind {kind:?} belongs to another controller; \
+         create a kind with `InformerController::kind` of the controller to which you add"
+    )]
+    OtherController {
         /// The name of the kind.
         kind: String,
     },
 
     /// A handler or a mapper was added to a kind without an informer while the controller runs.
-    #[error(
-        "the kind {kind:?} has no informer{}; add the informer first",
-        did_you_mean(closest.as_ref())
-    )]
+    #[error("the kind {kind:?} has no informer; add its informer first")]
     NoInformer {
         /// The name of the kind.
         kind: String,
-        /// The kind with an informer that has the most similar name.
-        closest: Option<String>,
     },
 
     /// Another handler for this type of objects has the same finalizer. Each of the two would treat
@@ -97,19 +102,6 @@ pub enum AddError {
         kind: String,
         /// The finalizer.
         finalizer: String,
-    },
-
-    /// The kind exists with another type.
-    #[error(
-        "the kind {kind:?} has objects of type {known}, not {given}; use another name for the kind"
-    )]
-    OtherType {
-        /// The name of the kind.
-        kind: String,
-        /// The type of the kind.
-        known: &'static str,
-        /// The type that was to be added.
-        given: &'static str,
     },
 }
 
@@ -136,15 +128,10 @@ pub enum RunError {
     AlreadyRan,
 
     /// A kind has handlers or mappers and no informer, so that they would never be called.
-    #[error(
-        "the kind {kind:?} has handlers and no informer{}; add its informer before the run",
-        did_you_mean(closest.as_ref())
-    )]
+    #[error("the kind {kind:?} has handlers and no informer; add its informer before the run")]
     NoInformer {
         /// The name of the kind.
         kind: String,
-        /// The kind with an informer that has the most similar name.
-        closest: Option<String>,
     },
 
     /// The controller has [`Coalescing::Never`](crate::Coalescing::Never), which makes the watch
@@ -250,13 +237,6 @@ pub(crate) fn demanded_delay(error: &kube::Error) -> Option<Duration> {
     };
     let seconds = status.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
-}
-
-/// The suggestion at the end of a message about an unknown name.
-fn did_you_mean(closest: Option<&String>) -> String {
-    closest.map_or_else(String::new, |closest| {
-        format!(" (did you mean {closest:?}?)")
-    })
 }
 
 // === impl HandlerError ===

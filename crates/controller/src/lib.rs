@@ -106,8 +106,8 @@ pub use crate::{
     action::{Action, ResourceAction},
     children::{ChildError, Deleted, Desired, InvalidChild, UpdateStrategy},
     controller::{
-        Coalescing, DeadLetter, InformerController, InformerControllerBuilder, InformerHealth,
-        OnStop,
+        Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,
+        InformerHealth, Kind, OnStop, Registration,
     },
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},

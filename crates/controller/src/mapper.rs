@@ -52,10 +52,12 @@ pub use self::{owners::Owners, same_name::SameName};
 /// use windlass_informer::{Informer, ObjectKey, Scripted};
 ///
 /// let controller = InformerController::new();
-/// controller.add_informer("configs", &Informer::new(Scripted::<ConfigMap>::new().1))?;
+/// let configs = controller.kind::<ConfigMap>("configs")?;
+/// let (pods, secrets) = (controller.kind::<Pod>("pods")?, controller.kind::<Secret>("secrets")?);
+/// controller.add_informer(&configs, &Informer::new(Scripted::<ConfigMap>::new().1))?;
 ///
 /// // A change of a pod reconciles its owner.
-/// controller.add_mapper::<Pod>("pods", "configs", Owners::of::<ConfigMap>(&()))?;
+/// controller.add_mapper(&pods, &configs, Owners::of::<ConfigMap>(&()))?;
 ///
 /// // A change of a secret reconciles the object that an annotation names, as "namespace/name".
 /// let named = |secret: &Secret| {
@@ -63,7 +65,7 @@ pub use self::{owners::Owners, same_name::SameName};
 ///     let (namespace, name) = annotation.split_once('/')?;
 ///     Some(ObjectKey::new(name).within(namespace))
 /// };
-/// controller.add_mapper("secrets", "configs", named)?;
+/// controller.add_mapper(&secrets, &configs, named)?;
 ///
 /// let mut secret = Secret::default();
 /// assert!(named.keys(&secret).into_iter().next().is_none());

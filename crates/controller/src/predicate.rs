@@ -49,13 +49,14 @@ pub use self::{
 ///     Ok::<_, Infallible>(Outcome::done())
 /// };
 /// let controller = InformerController::new();
-/// controller.add_reconciler("configs", publish.filter(GenerationChanged.or(LabelsChanged)))?;
+/// let configs = controller.kind::<ConfigMap>("configs")?;
+/// controller.add_reconciler(&configs, publish.filter(GenerationChanged.or(LabelsChanged)))?;
 ///
 /// let published = |event: &Event<ConfigMap>| {
 ///     event.object().is_some_and(|object| object.data.is_some())
 /// };
 /// assert!(!published.passes(&Event::Added(Arc::default())));
-/// controller.add_reconciler("configs", publish.filter(published))?;
+/// controller.add_reconciler(&configs, publish.filter(published))?;
 /// # Ok::<(), windlass_controller::AddError>(())
 /// ```
 pub trait Predicate<K>: Send + Sync + 'static {

@@ -2,18 +2,16 @@
 //!
 //! A kind is a name of the user's choice. Its chain is its watchers followed by its reconcilers,
 //! each in registration order. The id of a handler is never reused, so that removing one does not
-//! affect the others. A kind without an informer, handler and mapper is removed.
+//! affect the others. A kind without a handle, informer, handler and mapper is removed.
 
 mod kind;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{any::TypeId, collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use self::kind::Kind;
-pub(crate) use self::kind::{
-    Chain, FormUser, KindId, KindSnapshot, Mappers, ObjectType, RegisteredMapper,
-};
+use self::kind::KindEntry;
+pub(crate) use self::kind::{Chain, KindId, KindSnapshot, Mappers, RegisteredMapper};
 use crate::{
     AddError, HandlerId, Role,
     handler::{ErasedHandler, ErasedMapper, Handler},
@@ -24,7 +22,7 @@ use crate::{
 /// The kinds of a controller, and their chains.
 #[derive(Default)]
 pub(crate) struct Route {
-    kinds: HashMap<KindId, Kind>,
+    kinds: HashMap<KindId, KindEntry>,
     names: HashMap<Arc<str>, KindId>,
     handlers: u64,
     next_kind: u32,
@@ -33,95 +31,63 @@ pub(crate) struct Route {
 // === impl Route ===
 
 impl Route {
-    /// Returns the kind called `name` with objects of type `of`. Creates it with `metrics` if it is
-    /// new.
-    pub(crate) fn kind(
+    /// Adds a kind called `name` with objects of type `of`, with `metrics` and a handle.
+    pub(crate) fn add_kind(
         &mut self,
         name: &str,
-        of: ObjectType,
+        of: TypeId,
         metrics: impl FnOnce(&Arc<str>) -> KindMetrics,
-    ) -> Result<KindId, AddError> {
+    ) -> Result<(KindId, Arc<str>), AddError> {
         if name.is_empty() {
             return Err(AddError::EmptyKind);
         }
-        if let Some((id, kind)) = self
-            .find(name)
-            .and_then(|id| Some((id, self.kinds.get(&id)?)))
-        {
-            return if kind.of.id == of.id {
-                Ok(id)
-            } else {
-                Err(AddError::OtherType {
-                    kind: name.to_owned(),
-                    known: kind.of.name,
-                    given: of.name,
-                })
-            };
+        if self.names.contains_key(name) {
+            let kind = name.to_owned();
+            return Err(AddError::KindExists { kind });
         }
         let id = KindId(self.next_kind);
         self.next_kind += 1;
         let name: Arc<str> = Arc::from(name);
         self.names.insert(Arc::clone(&name), id);
-        let metrics = Arc::new(metrics(&name));
-        self.kinds.insert(
-            id,
-            Kind {
-                name,
-                of,
-                informers: Vec::new(),
-                handler_form: None,
-                chain: Chain::from([]),
-                mappers: Mappers::from([]),
-                metrics,
-                merge: Arc::default(),
-            },
-        );
-        Ok(id)
+        let entry = KindEntry {
+            name: Arc::clone(&name),
+            of,
+            has_handle: true,
+            informers: 0,
+            chain: Chain::from([]),
+            mappers: Mappers::from([]),
+            metrics: Arc::new(metrics(&name)),
+            merge: Arc::default(),
+        };
+        self.kinds.insert(id, entry);
+        Ok((id, name))
     }
 
-    /// Registers the stored form (decoded, or [`RawObject`](windlass_informer::RawObject)) of an
-    /// informer or a handler of `kind`. Handlers of decoded objects accept all forms; other handlers
-    /// only their own.
-    pub(crate) fn form(
-        &mut self,
-        kind: KindId,
-        form: ObjectType,
-        by: FormUser,
-    ) -> Result<(), AddError> {
-        let Some(kind) = self.kinds.get_mut(&kind) else {
-            return Ok(());
-        };
-        let unlike = |it: &&ObjectType| it.id != form.id;
-        let known = match by {
-            FormUser::Informer => kind.handler_form.iter().find(unlike),
-            FormUser::Handler if form.id == kind.of.id => return Ok(()),
-            FormUser::Handler => kind.informers.iter().find(unlike),
-        };
-        if let Some(known) = known {
-            return Err(AddError::OtherType {
-                kind: kind.name.to_string(),
-                known: known.name,
-                given: form.name,
-            });
+    /// Notes that the handle of `kind` was dropped.
+    pub(crate) fn drop_handle(&mut self, kind: KindId) {
+        if let Some(kind) = self.kinds.get_mut(&kind) {
+            kind.has_handle = false;
         }
-        match by {
-            FormUser::Informer => kind.informers.push(form),
-            FormUser::Handler => kind.handler_form = Some(form),
+    }
+
+    /// Notes that an informer of `kind` was added.
+    pub(crate) fn add_informer(&mut self, kind: KindId) {
+        if let Some(kind) = self.kinds.get_mut(&kind) {
+            kind.informers += 1;
         }
-        Ok(())
     }
 
     /// Notes that an informer of `kind` was removed.
     pub(crate) fn remove_informer(&mut self, kind: KindId) {
         if let Some(kind) = self.kinds.get_mut(&kind) {
-            kind.informers.pop();
+            kind.informers = kind.informers.saturating_sub(1);
         }
     }
 
     /// Removes `kind` if nothing uses it. Returns its name.
     pub(crate) fn remove_unused(&mut self, kind: KindId) -> Option<Arc<str>> {
         let known = self.kinds.get(&kind)?;
-        if !known.informers.is_empty() || self.needs_informer(kind, known) {
+        if known.has_handle || known.informers > 0 || self.needs_informer(kind, known) {
             return None;
         }
         let removed = self.kinds.remove(&kind)?;
@@ -130,43 +96,30 @@ impl Route {
     }
 
     /// Whether `kind` has a handler or mapper, or is the target of a mapper.
-    fn needs_informer(&self, id: KindId, kind: &Kind) -> bool {
+    fn needs_informer(&self, id: KindId, kind: &KindEntry) -> bool {
         let mapped = || (self.kinds.values()).any(|it| it.mappers.iter().any(|it| it.to == id));
         !kind.chain.is_empty() || !kind.mappers.is_empty() || mapped()
     }
 
-    /// Returns a kind that has a handler or mapper but no informer, and the kind with an informer
-    /// that has the most similar name.
-    pub(crate) fn without_informer(&self) -> Option<(String, Option<String>)> {
-        let mut kinds: Vec<_> = (self.kinds.iter())
-            .filter(|(id, kind)| kind.informers.is_empty() && self.needs_informer(**id, kind))
-            .collect();
-        kinds.sort_unstable_by_key(|(id, _)| **id);
-        let (_, kind) = kinds.first()?;
-        Some((kind.name.to_string(), self.closest(&kind.name)))
+    /// Returns the name of a kind that has a handler or mapper but no informer.
+    pub(crate) fn without_informer(&self) -> Option<String> {
+        let kinds = (self.kinds.iter())
+            .filter(|(id, kind)| kind.informers == 0 && self.needs_informer(**id, kind));
+        let (_, kind) = kinds.min_by_key(|(id, _)| **id)?;
+        Some(kind.name.to_string())
     }
 
-    /// Returns the kind with an informer that has the most similar name.
-    pub(crate) fn closest(&self, name: &str) -> Option<String> {
-        let named = self
-            .kinds
-            .values()
-            .filter(|kind| !kind.informers.is_empty());
-        let like = named.map(|kind| (strsim::jaro_winkler(name, &kind.name), &kind.name));
-        let (_, closest) = like.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        Some(closest.to_string())
-    }
-
-    /// Whether a handler for objects of type `of` has `finalizer`.
-    pub(crate) fn has_finalizer(&self, of: ObjectType, finalizer: &str) -> bool {
-        let same = self.kinds.values().filter(|kind| kind.of.id == of.id);
+    /// Whether a handler for objects of the type of `kind` has `finalizer`.
+    pub(crate) fn has_finalizer(&self, kind: KindId, finalizer: &str) -> bool {
+        let of = self.kinds.get(&kind).map(|kind| kind.of);
+        let same = self.kinds.values().filter(|kind| Some(kind.of) == of);
         let mut handlers = same.flat_map(|kind| kind.chain.iter());
         handlers.any(|handler| handler.code.finalizer() == Some(finalizer))
     }
 
     /// Whether `kind` has an informer.
     pub(crate) fn has_informer(&self, kind: KindId) -> bool {
-        (self.kinds.get(&kind)).is_some_and(|kind| !kind.informers.is_empty())
+        (self.kinds.get(&kind)).is_some_and(|kind| kind.informers > 0)
     }
 
     /// The merge of the informers of `kind`.
@@ -193,11 +146,6 @@ impl Route {
             };
             (*id, snapshot)
         })
-    }
-
-    /// The id of the kind called `name`, if it exists.
-    pub(crate) fn find(&self, name: &str) -> Option<KindId> {
-        self.names.get(name).copied()
     }
 
     /// The name of `kind`.
@@ -251,7 +199,6 @@ impl Route {
             return Vec::new();
         }
         kind.chain = kept.into();
-        kind.forget_form();
         for handler in &removed {
             handler.remove();
         }
@@ -291,7 +238,6 @@ impl Route {
         let matches = |it: &Arc<RegisteredMapper>| id.is_none_or(|id| it.id == id);
         let (removed, kept): (Vec<_>, Vec<_>) = kind.mappers.iter().cloned().partition(matches);
         kind.mappers = kept.into();
-        kind.forget_form();
         removed
     }
 
@@ -327,69 +273,24 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_has_one_type() {
+    fn a_name_is_used_by_one_kind() {
         let mut route = Route::default();
-        let kind = new_kind(&mut route, "numbers", ObjectType::of::<u8>());
-        assert_eq!(
-            new_kind(&mut route, "numbers", ObjectType::of::<u8>()).ok(),
-            kind.ok()
-        );
-        let other = new_kind(&mut route, "numbers", ObjectType::of::<String>());
-        assert_eq!(
-            other.expect_err("another type").to_string(),
-            "the kind \"numbers\" has objects of type u8, not alloc::string::String; use another name for the kind"
-        );
-    }
-
-    #[test]
-    fn a_kind_has_objects_of_one_form() {
-        let mut route = Route::default();
-        let (text, raw) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
-        let kind = new_kind(&mut route, "texts", text).expect("a new kind");
-        let mut form = |form, by| route.form(kind, form, by).map_err(|it| it.to_string());
-        assert_eq!(form(raw, FormUser::Informer), Ok(()));
-        assert_eq!(form(text, FormUser::Handler), Ok(()));
-        assert_eq!(form(raw, FormUser::Handler), Ok(()));
-        let other = form(text, FormUser::Informer).expect_err("a handler takes raw objects");
-        assert!(
-            other.contains("has objects of type alloc::boxed::Box<str>"),
-            "{other}"
-        );
-
-        let kind = self::tests::new_kind(&mut route, "others", text).expect("a new kind");
-        let mut form = |form, by| route.form(kind, form, by);
-        assert!(form(text, FormUser::Informer).is_ok());
-        assert!(form(raw, FormUser::Handler).is_err());
-    }
-
-    #[test]
-    fn the_form_of_handlers_and_mappers_is_removed_with_the_last_one() {
-        let mut route = Route::default();
-        let (text, raw) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
-        let kind = new_kind(&mut route, "texts", text).expect("a new kind");
-        route.form(kind, raw, FormUser::Handler).expect("the first");
-        let mapper = route.add_mapper(kind, kind, Box::new(Inert));
-        let handler = route.add(kind, Role::Watcher, Box::new(Inert));
-        assert_eq!(route.remove(kind, |it| it.id == handler).len(), 1);
-        assert!(
-            route.form(kind, text, FormUser::Informer).is_err(),
-            "the mapper"
-        );
-        assert_eq!(route.remove_mappers(kind, Some(mapper)).len(), 1);
-        assert!(route.form(kind, text, FormUser::Informer).is_ok());
+        new_kind(&mut route, "numbers").expect("a new kind");
+        let again = new_kind(&mut route, "numbers").expect_err("it exists");
+        assert!(matches!(again, AddError::KindExists { kind } if kind == "numbers"));
     }
 
     #[test]
     fn a_kind_has_a_name() {
-        let nameless = new_kind(&mut Route::default(), "", ObjectType::of::<u8>());
+        let nameless = new_kind(&mut Route::default(), "");
         assert!(matches!(nameless, Err(AddError::EmptyKind)));
     }
 
     #[test]
     fn mappers_are_added_and_removed_and_are_in_no_chain() {
         let mut route = Route::default();
-        let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
-        let to = new_kind(&mut route, "to", ObjectType::of::<u16>()).expect("new");
+        let from = new_kind(&mut route, "from").expect("new");
+        let to = new_kind(&mut route, "to").expect("new");
         let first = route.add_mapper(from, to, Box::new(Inert));
         let second = route.add_mapper(from, to, Box::new(Inert));
         let handler = route.add(from, Role::Watcher, Box::new(Inert));
@@ -408,7 +309,7 @@ mod tests {
     #[track_caller]
     fn check(script: &str, chain: &str) {
         let mut route = Route::default();
-        let kind = new_kind(&mut route, "k", ObjectType::of::<u8>()).expect("a new kind");
+        let kind = new_kind(&mut route, "k").expect("a new kind");
         for step in script.split(' ') {
             match step {
                 "w" => _ = route.add(kind, Role::Watcher, Box::new(Inert)),
@@ -425,59 +326,42 @@ mod tests {
         assert_eq!(left.join(" "), chain, "{script}");
     }
 
-    fn new_kind(route: &mut Route, name: &str, of: ObjectType) -> Result<KindId, AddError> {
+    fn new_kind(route: &mut Route, name: &str) -> Result<KindId, AddError> {
         let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
-        route.kind(name, of, |name| KindMetrics::new(&metrics, name))
+        let of = TypeId::of::<u8>();
+        let added = route.add_kind(name, of, |name| KindMetrics::new(&metrics, name));
+        added.map(|(id, _)| id)
     }
 
     #[test]
-    fn an_unused_kind_is_removed() {
+    fn a_kind_that_nothing_uses_is_removed() {
         let mut route = Route::default();
-        let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
-        let to = new_kind(&mut route, "to", ObjectType::of::<u8>()).expect("new");
+        let from = new_kind(&mut route, "from").expect("new");
+        let to = new_kind(&mut route, "to").expect("new");
+        assert!(route.remove_unused(to).is_none(), "it has a handle");
+        route.drop_handle(from);
+        route.drop_handle(to);
         let mapper = route.add_mapper(from, to, Box::new(Inert));
         route.add(from, Role::Watcher, Box::new(Inert));
         assert!(route.remove_unused(from).is_none(), "it has a handler");
         assert!(route.remove_unused(to).is_none(), "a mapper names it");
         route.remove_mappers(from, Some(mapper));
         assert_eq!(route.remove_unused(to).as_deref(), Some("to"));
-        assert_eq!(route.find("to"), None);
-        let again =
-            new_kind(&mut route, "to", ObjectType::of::<u16>()).expect("of another type now");
+        let again = new_kind(&mut route, "to").expect("the name is free");
         assert_ne!(again, to, "a number is never used again");
-    }
-
-    #[test]
-    fn the_error_suggests_the_closest_kind() {
-        let mut route = Route::default();
-        let sites = new_kind(&mut route, "websites", ObjectType::of::<u8>()).expect("new");
-        let pods = new_kind(&mut route, "pods", ObjectType::of::<u8>()).expect("new");
-        for kind in [sites, pods] {
-            route
-                .form(kind, ObjectType::of::<u8>(), FormUser::Informer)
-                .expect("its form");
-        }
-        let typo = new_kind(&mut route, "webistes", ObjectType::of::<u8>()).expect("new");
-        assert_eq!(route.without_informer(), None, "nothing was added to it");
-        route.add(typo, Role::Watcher, Box::new(Inert));
-        let named = Some(("webistes".to_owned(), Some("websites".to_owned())));
-        assert_eq!(route.without_informer(), named);
     }
 
     #[test]
     fn a_kind_that_only_a_mapper_names_needs_an_informer() {
         let mut route = Route::default();
-        let of = ObjectType::of::<u8>();
-        let from = new_kind(&mut route, "from", of).expect("new");
-        let to = new_kind(&mut route, "to", of).expect("new");
-        let informer = FormUser::Informer;
-        route.form(from, of, informer).expect("its form");
+        let from = new_kind(&mut route, "from").expect("new");
+        let to = new_kind(&mut route, "to").expect("new");
+        route.add_informer(from);
         assert_eq!(route.without_informer(), None);
         route.add_mapper(from, to, Box::new(Inert));
-        let named = Some(("to".to_owned(), Some("from".to_owned())));
-        assert_eq!(route.without_informer(), named);
+        assert_eq!(route.without_informer().as_deref(), Some("to"));
         assert!(!route.has_informer(to));
-        route.form(to, of, informer).expect("its form");
+        route.add_informer(to);
         assert_eq!(route.without_informer(), None);
         assert!(route.has_informer(to));
         route.remove_informer(to);

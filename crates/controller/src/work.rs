@@ -382,12 +382,12 @@ mod tests {
         let wants = move |event: &Event<ConfigMap>| wanted.contains(event.action());
         let code = ReconcilerAdapter::<ConfigMap, _>::new(handler.filter(wants));
         let mut route = Route::default();
-        let of = crate::route::ObjectType::of::<ConfigMap>();
+        let of = std::any::TypeId::of::<ConfigMap>();
         let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
-        let kind = route.kind("configs", of, |name| {
+        let added = route.add_kind("configs", of, |name| {
             crate::metrics::KindMetrics::new(&metrics, name)
         });
-        let kind = kind.expect("a new kind");
+        let (kind, _) = added.expect("a new kind");
         assert_eq!(
             route.add(kind, Role::Reconciler, Box::new(code)),
             HandlerId(0)

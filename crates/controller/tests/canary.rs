@@ -218,9 +218,10 @@ async fn a_call_is_logged_in_one_short_line_whatever_name_uid_and_version_its_ob
             .expect("valid settings");
         let (objects, source) = Scripted::<ConfigMap>::new();
         let informer = Informer::new(source);
-        (controller.add_informer("configs", &informer)).expect("new");
+        let configs = controller.kind("configs").expect("a new kind");
+        (controller.add_informer(&configs, &informer)).expect("new");
         let fails = |_: Call<ConfigMap>| async { Err::<Outcome, _>(fmt::Error) };
-        controller.add_reconciler("configs", fails).expect("a name");
+        controller.add_reconciler(&configs, fails).expect("a name");
         let stop = CancellationToken::new();
         let run = tokio::spawn({
             let stop = stop.clone();
@@ -282,11 +283,12 @@ async fn check(script: Script) -> String {
         .retry_policy(ExponentialBackoff::new(Duration::from_secs(1), 2))
         .build()
         .expect("valid settings");
+    let configs = controller.kind("configs").expect("a new kind");
     controller
-        .add_informer("configs", &Informer::new(source))
+        .add_informer(&configs, &Informer::new(source))
         .expect("new");
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs, reconciler)
         .expect("a name");
     let stop = CancellationToken::new();
     let run = tokio::spawn({

@@ -25,7 +25,7 @@ use tokio::{
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{InformerController, Outcome, Request};
+use windlass_controller::{InformerController, Kind, Outcome, Request};
 use windlass_informer::{Informer, Script, Scripted};
 
 #[global_allocator]
@@ -63,7 +63,7 @@ struct CountedInformer {
 async fn a_key_that_waits_costs_138_bytes() {
     let counted = CountedInformer::of(MANY).await;
     let none = Arc::new(Semaphore::new(0));
-    let controller = controller(move |_| {
+    let (controller, maps) = controller(move |_| {
         let none = Arc::clone(&none);
         async move {
             // The semaphore stays closed: the first key is in progress, and all others wait.
@@ -73,7 +73,7 @@ async fn a_key_that_waits_costs_138_bytes() {
     });
     let before = ALLOCATOR.allocated();
     controller
-        .add_informer("maps", &counted.informer)
+        .add_informer(&maps, &counted.informer)
         .expect("added once");
     idle().await;
     let each = (ALLOCATOR.allocated() - before) / MANY;
@@ -85,10 +85,10 @@ async fn a_key_that_waits_costs_138_bytes() {
 #[tokio::test(start_paused = true)]
 async fn a_pending_call_costs_275_bytes() {
     let counted = CountedInformer::of(MANY).await;
-    let controller = controller(|_| async { Outcome::requeue_after(DAY) });
+    let (controller, maps) = controller(|_| async { Outcome::requeue_after(DAY) });
     let before = ALLOCATOR.allocated();
     controller
-        .add_informer("maps", &counted.informer)
+        .add_informer(&maps, &counted.informer)
         .expect("added once");
     idle().await;
     assert_eq!(controller.pending_calls(), MANY);
@@ -112,7 +112,7 @@ async fn an_event_costs_one_allocation_whatever_is_pending() {
     };
     for pending in [0, MANY] {
         let counted = CountedInformer::of(pending).await;
-        let controller = controller(|request: Request<ConfigMap>| async move {
+        let (controller, maps) = controller(|request: Request<ConfigMap>| async move {
             if request.key().name() == "one" {
                 Outcome::done()
             } else {
@@ -120,7 +120,7 @@ async fn an_event_costs_one_allocation_whatever_is_pending() {
             }
         });
         controller
-            .add_informer("maps", &counted.informer)
+            .add_informer(&maps, &counted.informer)
             .expect("added once");
         idle().await;
         assert_eq!(controller.pending_calls(), pending);
@@ -147,12 +147,12 @@ fn an_idle_controller_does_not_wake_up() {
         let counted = CountedInformer::of(1_000).await;
         let calls = Arc::new(AtomicUsize::new(0));
         let called = Arc::clone(&calls);
-        let controller = controller(move |_| {
+        let (controller, maps) = controller(move |_| {
             called.fetch_add(1, Ordering::Relaxed);
             async { Outcome::requeue_after(DAY) }
         });
         controller
-            .add_informer("maps", &counted.informer)
+            .add_informer(&maps, &counted.informer)
             .expect("added once");
         idle().await;
         assert_eq!(calls.load(Ordering::Relaxed), 1_000);
@@ -218,7 +218,7 @@ impl CountedInformer {
 }
 
 /// A controller that runs, with a queue for all of them and one worker.
-fn controller<F, Fut>(reconcile: F) -> InformerController
+fn controller<F, Fut>(reconcile: F) -> (InformerController, Kind<ConfigMap>)
 where
     F: Fn(Request<ConfigMap>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Outcome> + Send + 'static,
@@ -228,8 +228,9 @@ where
         .concurrency(NonZeroUsize::MIN)
         .build()
         .expect("a controller");
+    let maps = controller.kind::<ConfigMap>("maps").expect("a new kind");
     controller
-        .add_reconciler("maps", move |request: Request<ConfigMap>| {
+        .add_reconciler(&maps, move |request: Request<ConfigMap>| {
             let call = reconcile(request);
             async move { Ok::<_, Infallible>(call.await) }
         })
@@ -238,7 +239,7 @@ where
         let controller = controller.clone();
         async move { controller.run(CancellationToken::new()).await }
     });
-    controller
+    (controller, maps)
 }
 
 /// Waits until there is nothing to do: time stands still until then.

@@ -229,10 +229,11 @@ fn behind(
     let (script, source) = Scripted::<ConfigMap>::new();
     let controller = builder.build().expect("good settings");
     controller.set_fence(fence);
-    let added = controller.add_informer("configs", &Informer::new(source));
+    let configs = controller.kind("configs").expect("a new kind");
+    let added = controller.add_informer(&configs, &Informer::new(source));
     added.expect("new");
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs, reconciler)
         .expect("a name");
     let stop = CancellationToken::new();
     let run = tokio::spawn({

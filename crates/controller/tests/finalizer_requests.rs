@@ -117,10 +117,11 @@ impl Server {
             .build()
             .expect("valid settings");
         let (script, source) = Scripted::<ConfigMap>::new();
-        let added = controller.add_informer("configs", &Informer::new(source));
+        let configs = controller.kind("configs").expect("a new kind");
+        let added = controller.add_informer(&configs, &Informer::new(source));
         added.expect("new");
         controller
-            .add_reconciler("configs", OpinionatedReconciler::new(finalizers, handler))
+            .add_reconciler(&configs, OpinionatedReconciler::new(finalizers, handler))
             .expect("a name");
         let stop = CancellationToken::new();
         let run = tokio::spawn({

@@ -38,7 +38,8 @@ async fn a_retry_continues_the_trace_of_its_event_and_a_requeue_is_linked_to_it(
         .build()
         .expect("good settings");
     let (script, source) = Scripted::new();
-    let added = controller.add_informer("configs", &Informer::new(source));
+    let configs = controller.kind("configs").expect("a new kind");
+    let added = controller.add_informer(&configs, &Informer::new(source));
     added.expect("the first informer");
     let calls = AtomicU32::new(0);
     let handler = move |_: Request<ConfigMap>| {
@@ -51,7 +52,7 @@ async fn a_retry_continues_the_trace_of_its_event_and_a_requeue_is_linked_to_it(
             }
         }
     };
-    let added = controller.add_reconciler("configs", handler);
+    let added = controller.add_reconciler(&configs, handler);
     added.expect("a reconciler");
     let stop = CancellationToken::new();
     let run = tokio::spawn({

@@ -124,20 +124,21 @@ fn run_once() -> Vec<Option<&'static str>> {
         let mut events = informer.subscribe();
         let controller = InformerController::builder().on_error(|_| {}).build();
         let controller = controller.expect("good settings");
-        let added = controller.add_informer("configs", &informer);
+        let configs = controller.kind("configs").expect("a new kind");
+        let added = controller.add_informer(&configs, &informer);
         added.expect("the first informer");
         let watcher = SimpleWatcher::<ConfigMap>::new();
-        controller.add_watcher("configs", watcher).expect("added");
+        controller.add_watcher(&configs, watcher).expect("added");
         let reconciler = |request: Request<ConfigMap>| async move {
             match request.attempt() {
                 0 => Err(fmt::Error),
                 _ => Ok(Outcome::done()),
             }
         };
-        let added = controller.add_reconciler("configs", reconciler);
+        let added = controller.add_reconciler(&configs, reconciler);
         added.expect("added");
         let mapper = |_: &ConfigMap| Some(ObjectKey::new("a"));
-        let added = controller.add_mapper("configs", "configs", mapper);
+        let added = controller.add_mapper(&configs, &configs, mapper);
         added.expect("added");
 
         let stop = CancellationToken::new();

@@ -116,10 +116,11 @@ fn measure() -> Result<(), Error> {
     let (script, source) = Scripted::<ConfigMap>::new();
     let done = Arc::new(AtomicU64::new(0));
     let controller = InformerController::new();
-    controller.add_informer("configs", &Informer::new(source))?;
+    let configs = controller.kind("configs")?;
+    controller.add_informer(&configs, &Informer::new(source))?;
     let counted = Arc::clone(&done);
     controller.add_reconciler(
-        "configs",
+        &configs,
         move |_: windlass_controller::Request<ConfigMap>| {
             counted.fetch_add(1, Ordering::Relaxed);
             // CPU-bound work in a loop.

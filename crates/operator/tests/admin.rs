@@ -121,7 +121,8 @@ async fn an_operator_is_ready_after_all_informers_have_synced_until_the_stop() {
                 let controller = InformerController::builder().name(name).build();
                 let controller = controller.expect("valid settings");
                 let informer = Informer::new(source);
-                controller.add_informer("configs", &informer).expect("new");
+                let configs = controller.kind("configs").expect("a new kind");
+                controller.add_informer(&configs, &informer).expect("new");
                 operator
                     .add_controller(controller)
                     .expect("the operator is not running");
@@ -182,7 +183,8 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
             let controller = InformerController::builder().name("web").build();
             let controller = controller.expect("valid settings");
             let informer = Informer::new(ListWatch::new(configs));
-            controller.add_informer("sites", &informer).expect("new");
+            let sites = controller.kind("sites").expect("a new kind");
+            controller.add_informer(&sites, &informer).expect("new");
             operator
                 .add_controller(controller)
                 .expect("the operator is not running");
@@ -210,7 +212,8 @@ async fn an_informer_without_a_connection_is_named_with_the_cause() {
             let controller = InformerController::builder().name("web").build();
             let controller = controller.expect("valid settings");
             let informer = Informer::new(ListWatch::new(configs));
-            controller.add_informer("sites", &informer).expect("new");
+            let sites = controller.kind("sites").expect("a new kind");
+            controller.add_informer(&sites, &informer).expect("new");
             let added = operator.add_controller(controller);
             added.expect("the operator is not running");
         },

@@ -166,7 +166,10 @@ async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
         Api::default_namespaced(budget().client(recorder.client(&server)));
     let controller = InformerController::new();
     let informer = Informer::new(ListWatch::new(configs.clone()));
-    controller.add_informer("configs", &informer).expect("new");
+    let configs_kind = controller.kind("configs").expect("a new kind");
+    controller
+        .add_informer(&configs_kind, &informer)
+        .expect("new");
     let reconciler = move |request: windlass_controller::Request<ConfigMap>| {
         let configs = configs.clone();
         async move {
@@ -177,7 +180,7 @@ async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
         }
     };
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs_kind, reconciler)
         .expect("a name");
     let operator = Operator::new();
     operator

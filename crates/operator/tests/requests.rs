@@ -71,10 +71,13 @@ fn operator(server: &ApiServer, admin: AdminServer) -> Operator {
     let reconciler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
     let controller = InformerController::new();
     let informer = Informer::new(ListWatch::new(configs));
-    controller.add_informer("configs", &informer).expect("new");
+    let configs_kind = controller.kind("configs").expect("a new kind");
+    controller
+        .add_informer(&configs_kind, &informer)
+        .expect("new");
     let reconciler = OpinionatedReconciler::new(finalizers, reconciler);
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs_kind, reconciler)
         .expect("a name");
     let election = LeaderElection::new(server.client(), "default", "web").expect("names");
     let builder = Operator::builder().leader_election(election);

@@ -44,9 +44,10 @@ use crate::{EndState, Failure, Fault, Plan, Process, Step, Summary, Trace, explo
 /// async fn operator(process: Process) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 ///     let configs = Informer::new(Api::<ConfigMap>::all(process.client()));
 ///     let controller = InformerController::new();
-///     controller.add_informer("configs", &configs)?;
+///     let kind = controller.kind("configs")?;
+///     controller.add_informer(&kind, &configs)?;
 ///     let external = process.external();
-///     controller.add_reconciler("configs", move |request: Request<ConfigMap>| {
+///     controller.add_reconciler(&kind, move |request: Request<ConfigMap>| {
 ///         let external = external.clone();
 ///         async move {
 ///             external.put(&request.key().to_string(), "published").await?;

@@ -261,9 +261,10 @@ impl Simulation {
     ///
     /// async fn operator(process: Process) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     ///     let controller = InformerController::new();
-    ///     controller.add_informer("pages", &Informer::new(Api::<Page>::all(process.client())))?;
+    ///     let kind = controller.kind("pages")?;
+    ///     controller.add_informer(&kind, &Informer::new(Api::<Page>::all(process.client())))?;
     ///     let external = process.external();
-    ///     controller.add_reconciler("pages", move |request: Request<Page>| {
+    ///     controller.add_reconciler(&kind, move |request: Request<Page>| {
     ///         let external = external.clone();
     ///         async move {
     ///             let text = request.object().spec.text.clone();

@@ -110,8 +110,9 @@ on_both_servers! {
         let informer = Informer::new(quick(cluster.api::<Gadget>().await));
         let controller = InformerController::new();
         let opinionated = OpinionatedWatcher::new(finalizers, watcher);
-        controller.add_watcher("gadgets", opinionated).expect("added");
-        controller.add_informer("gadgets", &informer).expect("added");
+        let gadgets_kind = controller.kind("gadgets").expect("a new kind");
+        controller.add_watcher(&gadgets_kind, opinionated).expect("added");
+        controller.add_informer(&gadgets_kind, &informer).expect("added");
         let stop = tokio_util::sync::CancellationToken::new();
         let running = tokio::spawn({
             let (controller, stop) = (controller.clone(), stop.clone());

@@ -17,7 +17,7 @@ use windlass::{
     Action, ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ListWatch,
     ObjectKey, OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request,
     SimpleWatcher, Watcher,
-    controller::RunError,
+    controller::{Kind, RunError},
     finalizer::{FinalizerPatch, PatchClient},
 };
 
@@ -162,8 +162,9 @@ impl Log {
 impl Running {
     pub(super) fn watch(source: ListWatch<ConfigMap>, watcher: impl Watcher<ConfigMap>) -> Self {
         let controller = controller();
-        controller.add_watcher("configs", watcher).expect("added");
-        Self::start(source, controller)
+        let configs = controller.kind("configs").expect("a new kind");
+        controller.add_watcher(&configs, watcher).expect("added");
+        Self::start(source, controller, &configs)
     }
 
     pub(super) fn reconcile(
@@ -171,16 +172,19 @@ impl Running {
         reconciler: impl Reconciler<ConfigMap>,
     ) -> Self {
         let controller = controller();
-        let added = controller.add_reconciler("configs", reconciler);
+        let configs = controller.kind("configs").expect("a new kind");
+        let added = controller.add_reconciler(&configs, reconciler);
         added.expect("added");
-        Self::start(source, controller)
+        Self::start(source, controller, &configs)
     }
 
-    fn start(source: ListWatch<ConfigMap>, controller: InformerController) -> Self {
+    fn start(
+        source: ListWatch<ConfigMap>,
+        controller: InformerController,
+        configs: &Kind<ConfigMap>,
+    ) -> Self {
         let informer = Informer::new(source);
-        controller
-            .add_informer("configs", &informer)
-            .expect("added");
+        controller.add_informer(configs, &informer).expect("added");
         let stop = CancellationToken::new();
         let run = {
             let stop = stop.clone();

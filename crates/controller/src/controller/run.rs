@@ -41,8 +41,8 @@ struct InformerUsers(Arc<Shared>);
 
 pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result<(), RunError> {
     let _users = InformerUsers(Arc::clone(shared));
-    if let Some((kind, closest)) = shared.route.read().without_informer() {
-        return Err(RunError::NoInformer { kind, closest });
+    if let Some(kind) = shared.route.read().without_informer() {
+        return Err(RunError::NoInformer { kind });
     }
     if let Some(kind) = shared.subscribed_elsewhere() {
         return Err(RunError::SharedInformer { kind });

@@ -1,6 +1,7 @@
 //! The state that the tasks of a controller share.
 
 use std::{
+    any::TypeId,
     collections::{HashMap, HashSet},
     sync::{
         Arc, OnceLock,
@@ -13,7 +14,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Event, InformerId, InformerMetrics, InformerUser, ObjectKey, Stored, log, random_seed,
+    Event, InformerId, InformerMetrics, InformerUser, ObjectKey, log, random_seed,
 };
 
 use super::{
@@ -21,6 +22,7 @@ use super::{
     dead_letters::{DeadLetter, DeadLetterEntry, DeadLetters},
     engine::Engine,
     feed::Feed,
+    kind::KindHandle,
     queued::{Coalescing, QueuedEvent, RepeatableCall},
 };
 use crate::{
@@ -28,7 +30,7 @@ use crate::{
     HandlerError, HandlerId, Reasons, Role,
     handler::{ErasedHandler, ErasedMapper},
     metrics::{KindMetrics, Metrics, constant_labels},
-    route::{FormUser, KindId, ObjectType, Route},
+    route::{KindId, Route},
     schedule::{LaneKey, Offer, Pending, Priority, Reason, ScheduleItem},
     trace::TraceParent,
     work::call_user_code,
@@ -127,25 +129,38 @@ impl Shared {
         self.fence.get().is_some_and(is_closed) && FenceClosed::find(error).is_some()
     }
 
-    /// Returns the kind called `name`, which is created if necessary.
-    pub(super) fn kind<K: Stored>(&self, name: &str, by: FormUser) -> Result<KindId, AddError> {
-        let mut route = self.route.write();
+    /// Adds a kind called `name` with objects of type `of`.
+    pub(super) fn add_kind(
+        self: &Arc<Self>,
+        name: &str,
+        of: TypeId,
+    ) -> Result<KindHandle, AddError> {
         let metrics = |name: &Arc<str>| KindMetrics::new(&self.metrics, name);
-        let id = route.kind(name, ObjectType::of::<K::Object>(), metrics)?;
-        route.form(id, ObjectType::of::<K>(), by)?;
+        let (id, name) = self.route.write().add_kind(name, of, metrics)?;
         self.changed();
-        Ok(id)
+        Ok(KindHandle::new(id, name, Arc::downgrade(self)))
     }
 
-    /// Removes `kind` if it has no informer, handler or mapper any more, with its queued events.
+    /// Notes that the handle of `kind` was dropped.
+    pub(super) fn drop_handle(&self, kind: KindId) {
+        self.route.write().drop_handle(kind);
+        self.remove_unused(kind);
+    }
+
+    /// Removes `kind` if it has no handle, informer, handler or mapper any more, with its queued
+    /// events.
     fn remove_unused(&self, kind: KindId) {
-        let removed = self.route.write().remove_unused(kind);
-        if let Some(name) = removed {
+        {
+            let mut route = self.route.write();
+            let Some(name) = route.remove_unused(kind) else {
+                return;
+            };
+            // While a new kind cannot have the name.
             self.metrics.remove(&name);
             self.informer_metrics.remove(&name);
-            self.changed();
-            self.engine.purge(kind);
         }
+        self.changed();
+        self.engine.purge(kind);
     }
 
     /// The number of changes of the routes. All changes before it are visible.
@@ -159,60 +174,61 @@ impl Shared {
         self.rerouted.notify_waiters();
     }
 
-    pub(super) fn add<K: Stored>(
-        &self,
-        kind: &str,
+    pub(super) fn add(
+        self: &Arc<Self>,
+        kind: &KindHandle,
         role: Role,
         code: Box<dyn ErasedHandler>,
     ) -> Result<HandlerId, AddError> {
         let _registration = self.registration.lock();
+        self.check_handle(kind)?;
         self.check_informer(kind)?;
-        let of = ObjectType::of::<K::Object>();
         if let Some(finalizer) = code.finalizer()
-            && self.route.read().has_finalizer(of, finalizer)
+            && self.route.read().has_finalizer(kind.id(), finalizer)
         {
             return Err(AddError::FinalizerTaken {
-                kind: kind.to_owned(),
+                kind: kind.name().to_owned(),
                 finalizer: finalizer.to_string(),
             });
         }
-        let kind = self.kind::<K>(kind, FormUser::Handler)?;
         let mut route = self.route.write();
-        let id = route.add(kind, role, code);
+        let id = route.add(kind.id(), role, code);
         // Before the chain is visible: a handler that is called may get pending calls.
         self.engine.admit(id);
         self.changed();
         Ok(id)
     }
 
-    /// Refuses a handler or mapper of a kind without an informer while the controller runs. Earlier
-    /// additions are checked by `run`.
-    fn check_informer(&self, kind: &str) -> Result<(), AddError> {
-        if !self.ran.load(Ordering::Acquire) || kind.is_empty() {
+    /// Refuses the handle of a kind of another controller.
+    fn check_handle(self: &Arc<Self>, kind: &KindHandle) -> Result<(), AddError> {
+        if kind.is_of(self) {
             return Ok(());
         }
-        let route = self.route.read();
-        if route.find(kind).is_some_and(|id| route.has_informer(id)) {
-            return Ok(());
-        }
-        Err(AddError::NoInformer {
-            kind: kind.to_owned(),
-            closest: route.closest(kind),
-        })
+        let kind = kind.name().to_owned();
+        Err(AddError::OtherController { kind })
     }
 
-    pub(super) fn remove(&self, kind: &str, role: Role, id: Option<HandlerId>) -> usize {
+    /// Refuses a handler or mapper of a kind without an informer while the controller runs. Earlier
+    /// additions are checked by `run`.
+    fn check_informer(&self, kind: &KindHandle) -> Result<(), AddError> {
+        if !self.ran.load(Ordering::Acquire) || self.route.read().has_informer(kind.id()) {
+            return Ok(());
+        }
+        let kind = kind.name().to_owned();
+        Err(AddError::NoInformer { kind })
+    }
+
+    /// Removes the handler of `kind` with this role and id, or all with the role. Returns their
+    /// number.
+    pub(super) fn remove(&self, kind: KindId, role: Role, id: Option<HandlerId>) -> usize {
         let registration = self.registration.lock();
-        let (kind, removed) = {
+        let removed = {
             let mut route = self.route.write();
-            let Some(kind) = route.find(kind) else {
-                return 0;
-            };
             let removed = route.remove(kind, |it| {
                 it.role == role && id.is_none_or(|id| it.id == id)
             });
             self.changed();
-            (kind, removed)
+            removed
         };
         for handler in &removed {
             self.engine.cancel(handler.id);
@@ -224,16 +240,14 @@ impl Shared {
         removed.len()
     }
 
-    /// Adds an informer to the kind called `name`.
-    pub(super) fn add_feed<K: Stored>(
-        &self,
-        name: &str,
+    /// Adds an informer to `kind`.
+    pub(super) fn add_feed(
+        self: &Arc<Self>,
+        kind: &KindHandle,
         feed: Arc<dyn Feed>,
     ) -> Result<(), AddError> {
-        if name.is_empty() {
-            return Err(AddError::EmptyKind);
-        }
         let _registration = self.registration.lock();
+        self.check_handle(kind)?;
         let id = feed.informer();
         let known = self.with_feed(id, |entry| entry.kind);
         if let Some(kind) = known {
@@ -242,10 +256,11 @@ impl Shared {
         }
         let user = feed.register(self.settings.coalescing == Coalescing::Never);
         let user = user.map_err(|source| {
-            let kind = name.to_owned();
+            let kind = kind.name().to_owned();
             AddError::SharedInformer { kind, source }
         })?;
-        let kind = self.kind::<K>(name, FormUser::Informer)?;
+        let (kind, name) = (kind.id(), kind.name());
+        self.route.write().add_informer(kind);
         let others: Vec<_> = (self.feeds.read().iter())
             .filter(|entry| entry.kind == kind)
             .map(|entry| (entry.feed.informer(), entry.started, entry.feed.epoch()))
@@ -345,34 +360,29 @@ impl Shared {
         }
     }
 
-    /// Adds a mapper from the kind called `kind` to the existing kind called `to`.
-    pub(super) fn add_mapper<K: Stored>(
-        &self,
-        kind: &str,
-        to: &str,
+    /// Adds a mapper from `kind` to the kind `to`.
+    pub(super) fn add_mapper(
+        self: &Arc<Self>,
+        kind: &KindHandle,
+        to: &KindHandle,
         code: Box<dyn ErasedMapper>,
     ) -> Result<HandlerId, AddError> {
         let _registration = self.registration.lock();
+        self.check_handle(kind)?;
+        self.check_handle(to)?;
         self.check_informer(kind)?;
-        let to = self.route.read().find(to).ok_or_else(|| {
-            let kind = to.to_owned();
-            AddError::UnknownKind { kind }
-        })?;
-        let kind = self.kind::<K>(kind, FormUser::Handler)?;
-        Ok(self.route.write().add_mapper(kind, to, code))
+        Ok(self.route.write().add_mapper(kind.id(), to.id(), code))
     }
 
-    pub(super) fn remove_mappers(&self, kind: &str, id: Option<HandlerId>) -> usize {
+    /// Removes the mapper of `from` with this id, or all. Returns their number.
+    pub(super) fn remove_mappers(&self, from: KindId, id: Option<HandlerId>) -> usize {
         let registration = self.registration.lock();
-        let (from, targets, removed) = {
+        let (targets, removed) = {
             let mut route = self.route.write();
-            let Some(from) = route.find(kind) else {
-                return 0;
-            };
             let targets: Vec<_> = (route.mappers(from).iter())
                 .map(|mapper| mapper.to)
                 .collect();
-            (from, targets, route.remove_mappers(from, id))
+            (targets, route.remove_mappers(from, id))
         };
         for kind in targets.into_iter().chain([from]) {
             self.remove_unused(kind);

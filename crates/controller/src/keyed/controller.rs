@@ -305,8 +305,9 @@ impl<R: KeyedResource> ResourceController<R> {
         let controller = (self.configure)(builder).build()?;
         let informer = self.resource.informer();
         let calls = Calls::new(Arc::clone(&self.resource));
-        controller.add_informer(informer.resource(), &informer)?;
-        controller.add_reconciler(informer.resource(), calls)?;
+        let kind = controller.kind(informer.resource())?;
+        controller.add_informer(&kind, &informer)?;
+        controller.add_reconciler(&kind, calls)?;
         if let Some(fence) = self.runs.fence.get() {
             controller.set_fence(fence);
         }

@@ -34,7 +34,9 @@ use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 /// };
 /// let finalizers = Finalizers::new(client, FinalizerName::new("example.io/publisher")?)?;
 /// let publish = OpinionatedReconciler::new(finalizers, publish.filter(GenerationChanged));
-/// InformerController::new().add_reconciler("services", publish)?;
+/// let controller = InformerController::new();
+/// let services = controller.kind::<Service>("services")?;
+/// controller.add_reconciler(&services, publish)?;
 /// # Ok(())
 /// # }
 /// ```

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass_controller::{
-    AddError, HandlerId, InformerController, Outcome, Reconciler, Request, SimpleWatcher,
+    AddError, InformerController, Outcome, Reconciler, Registration, Request, Role, SameName,
+    SimpleWatcher,
 };
 use windlass_informer::{HealthState, Informer, Scripted};
 
@@ -14,8 +15,9 @@ use crate::support::{KIND, Log, Refused, Rig, config, pass, settle};
 #[test]
 fn the_same_informer_is_added_once() {
     let rig = Rig::new(InformerController::builder());
-    for kind in [KIND, "another name"] {
-        let again = rig.controller.add_informer(kind, &rig.informer.clone());
+    let other = rig.controller.kind("another name").expect("a new kind");
+    for kind in [rig.kind.clone(), other] {
+        let again = rig.controller.add_informer(&kind, &rig.informer.clone());
         match again {
             Err(AddError::InformerAlreadyAdded { kind }) => assert_eq!(kind, KIND),
             other => panic!("{other:?}"),
@@ -25,27 +27,51 @@ fn the_same_informer_is_added_once() {
 
 /// Rows: GA-33
 #[test]
-fn a_kind_has_a_name() {
+fn a_kind_has_a_name_of_its_own() {
     let controller = InformerController::new();
-    let log = Log::default();
-    let informer = Informer::new(Scripted::<ConfigMap>::new().1);
-    for refused in [
-        controller.add_informer("", &informer).err(),
-        controller.add_watcher("", log.watcher("w")).err(),
-        controller.add_reconciler("", log.reconciler("r")).err(),
-    ] {
-        assert!(matches!(refused, Some(AddError::EmptyKind)), "{refused:?}");
-    }
+    let nameless = controller.kind::<ConfigMap>("");
+    assert!(matches!(nameless, Err(AddError::EmptyKind)), "{nameless:?}");
+
+    let configs = controller.kind::<ConfigMap>(KIND).expect("a new kind");
+    assert_eq!(configs.name(), KIND);
+    let again = controller.kind::<Secret>(KIND).expect_err("it exists");
+    assert!(matches!(&again, AddError::KindExists { kind } if kind == KIND));
+    let clone = configs.clone();
+    drop(configs);
+    assert!(controller.kind::<Secret>(KIND).is_err(), "a handle is left");
+    drop(clone);
+    controller.kind::<Secret>(KIND).expect("the name is free");
 }
 
 #[test]
-fn a_kind_has_one_type_and_the_error_names_both() {
-    let rig = Rig::new(InformerController::builder());
-    let secret = |_: Request<Secret>| async { Ok::<_, Refused>(Outcome::done()) };
-    let refused = rig.controller.add_reconciler(KIND, secret);
-    let error = refused.expect_err("another type").to_string();
-    assert!(error.contains("ConfigMap"), "{error}");
-    assert!(error.contains("Secret"), "{error}");
+fn a_kind_of_another_controller_is_refused() {
+    let (controller, other) = (InformerController::new(), InformerController::new());
+    let (ours, theirs) = (
+        controller.kind::<ConfigMap>(KIND).expect("a new kind"),
+        other.kind::<ConfigMap>(KIND).expect("a new kind"),
+    );
+    let log = Log::default();
+    let informer = Informer::new(Scripted::<ConfigMap>::new().1);
+    let watcher = other.add_watcher(&theirs, log.watcher("w"));
+    watcher.expect("its own kind");
+    for refused in [
+        controller.add_informer(&theirs, &informer).err(),
+        controller.add_watcher(&theirs, log.watcher("w")).err(),
+        (controller.add_reconciler(&theirs, log.reconciler("r"))).err(),
+        controller.add_mapper(&theirs, &ours, SameName).err(),
+        controller.add_mapper(&ours, &theirs, SameName).err(),
+    ] {
+        let refused = refused.expect("of another controller");
+        assert!(
+            matches!(&refused, AddError::OtherController { kind } if kind == KIND),
+            "{refused}"
+        );
+    }
+    assert!(controller.health().is_empty(), "nothing was added");
+    assert_eq!(controller.remove_all_watchers(&theirs), 0);
+    assert_eq!(controller.remove_all_reconcilers(&theirs), 0);
+    assert_eq!(controller.remove_all_mappers(&theirs), 0);
+    assert_eq!(other.remove_all_watchers(&theirs), 1);
 }
 
 /// Rows: GA-27
@@ -54,13 +80,14 @@ async fn the_name_of_a_kind_only_ties_informers_to_handlers() {
     let rig = Rig::new(InformerController::builder());
     let other = rig.log.reconciler("other");
     rig.reconcile(rig.log.reconciler("ours"));
+    let anything_at_all = rig.controller.kind("anything at all").expect("a new kind");
     rig.controller
-        .add_reconciler("anything at all", other)
+        .add_reconciler(&anything_at_all, other)
         .expect("any name");
     // An informer of the same type under another name does not concern our handlers.
     let (script, source) = Scripted::new();
     rig.controller
-        .add_informer("anything at all", &Informer::new(source))
+        .add_informer(&anything_at_all, &Informer::new(source))
         .expect("another informer");
 
     let running = rig.start_empty().await;
@@ -77,7 +104,7 @@ async fn events_of_all_informers_of_a_kind_reach_all_its_handlers() {
     let rig = Rig::new(InformerController::builder());
     let (script, source) = Scripted::new();
     rig.controller
-        .add_informer(KIND, &Informer::new(source))
+        .add_informer(&rig.kind, &Informer::new(source))
         .expect("a second informer");
     rig.watch(rig.log.watcher("w1"))
         .watch(rig.log.watcher("w2"));
@@ -94,20 +121,28 @@ async fn events_of_all_informers_of_a_kind_reach_all_its_handlers() {
 #[tokio::test(start_paused = true)]
 async fn a_removed_watcher_is_not_called_and_the_others_keep_their_order() {
     let rig = Rig::new(InformerController::builder());
-    let mut ids = Vec::new();
+    let mut watchers = Vec::new();
     for name in ["w1", "w2", "w3"] {
         let watcher = rig.log.watcher(name);
-        ids.push(rig.controller.add_watcher(KIND, watcher).expect("added"));
+        let added = rig.controller.add_watcher(&rig.kind, watcher);
+        watchers.push(added.expect("added"));
     }
     let running = rig.start_empty().await;
     let controller = &running.rig.controller;
-    assert!(controller.remove_watcher(KIND, ids[1]));
+    let other = Rig::new(InformerController::builder());
+    other.watch(other.log.watcher("w1"));
+    assert!(watchers[1].remove());
     running.apply(config("web", 1)).await;
     assert_eq!(running.logged().await, "w1 add web=1, w3 add web=1");
 
-    assert!(!controller.remove_watcher(KIND, ids[1]), "it was removed");
-    assert!(!controller.remove_reconciler(KIND, ids[0]), "not one");
-    assert!(!controller.remove_watcher("no such kind", ids[0]));
+    assert!(!watchers[1].remove(), "it was removed");
+    assert_eq!(
+        controller.remove_all_reconcilers(&running.rig.kind),
+        0,
+        "no watcher is one"
+    );
+    let other = other.controller.remove_all_watchers(&other.kind);
+    assert_eq!(other, 1, "handlers of other controllers are not affected");
     running.apply(config("web", 2)).await;
     assert_eq!(
         running.logged().await,
@@ -121,10 +156,10 @@ async fn a_removed_watcher_is_not_called_and_the_others_keep_their_order() {
 async fn one_or_all_handlers_of_a_kind_are_removed() {
     let rig = Rig::new(InformerController::builder());
     let add = |name| {
-        let added = (rig.controller).add_reconciler(KIND, rig.log.reconciler(name));
+        let added = (rig.controller).add_reconciler(&rig.kind, rig.log.reconciler(name));
         added.expect("added")
     };
-    let first: HandlerId = add("r1");
+    let first: Registration = add("r1");
     add("r2");
     add("r3");
     rig.watch(rig.log.watcher("w1"))
@@ -132,20 +167,22 @@ async fn one_or_all_handlers_of_a_kind_are_removed() {
     let running = rig.start_empty().await;
     let controller = running.rig.controller.clone();
 
-    assert!(controller.remove_reconciler(KIND, first));
-    assert!(!controller.remove_reconciler(KIND, first));
+    assert_eq!(first.role(), Role::Reconciler);
+    assert!(first.remove());
+    assert!(!first.remove());
     running.apply(config("web", 1)).await;
     assert_eq!(
         running.logged().await,
         "w1 add web=1, w2 add web=1, r2 created web=1, r3 created web=1"
     );
 
-    assert_eq!(controller.remove_all_watchers(KIND), 2);
+    assert_eq!(controller.remove_all_watchers(&running.rig.kind), 2);
     running.apply(config("web", 2)).await;
     assert_eq!(running.logged().await, "r2 updated web=2, r3 updated web=2");
 
-    assert_eq!(controller.remove_all_reconcilers(KIND), 2);
-    assert_eq!(controller.remove_all_reconcilers("no such kind"), 0);
+    assert_eq!(controller.remove_all_reconcilers(&running.rig.kind), 2);
+    let unused = controller.kind::<ConfigMap>("unused").expect("a new kind");
+    assert_eq!(controller.remove_all_reconcilers(&unused), 0);
     running.apply(config("web", 3)).await;
     assert_eq!(running.logged().await, "");
     running.stop().await.expect("it stops");
@@ -155,13 +192,14 @@ async fn one_or_all_handlers_of_a_kind_are_removed() {
 async fn handlers_and_informers_are_added_and_removed_while_it_runs() {
     let running = Rig::new(InformerController::builder()).start_empty().await;
     let (controller, log) = (running.rig.controller.clone(), running.rig.log.clone());
+    let kind = running.rig.kind.clone();
     controller
-        .add_watcher(KIND, log.watcher("late"))
+        .add_watcher(&kind, log.watcher("late"))
         .expect("added");
 
     let (script, source) = Scripted::new();
     let informer = Informer::new(source);
-    controller.add_informer(KIND, &informer).expect("added");
+    controller.add_informer(&kind, &informer).expect("added");
     script.list([config("theirs", 1)]).await.expect("it runs");
     assert_eq!(running.logged().await, "late add theirs=1");
 
@@ -173,7 +211,7 @@ async fn handlers_and_informers_are_added_and_removed_while_it_runs() {
     assert_eq!(running.logged().await, "late add web=1");
     // Defect 9: it can be added again, and shows what is there then.
     controller
-        .add_informer(KIND, &informer)
+        .add_informer(&kind, &informer)
         .expect("added again");
     script.list([config("theirs", 2)]).await.expect("it runs");
     assert_eq!(running.logged().await, "late add theirs=2");
@@ -188,15 +226,12 @@ async fn a_handler_that_is_removed_while_the_one_before_it_is_called_is_not_call
         log.say("begins");
         pass_and_end(log.clone())
     }));
-    let second = (rig.controller).add_watcher(KIND, rig.log.watcher("second"));
+    let second = (rig.controller).add_watcher(&rig.kind, rig.log.watcher("second"));
     rig.watch(rig.log.watcher("third"));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(running.logged().await, "begins");
-    running
-        .rig
-        .controller
-        .remove_watcher(KIND, second.expect("added"));
+    assert!(second.expect("added").remove());
     pass(5).await;
     assert_eq!(running.logged().await, "ends, third add web=1");
     running.stop().await.expect("it stops");
@@ -223,7 +258,9 @@ async fn an_informer_takes_over_the_objects_of_the_one_that_it_replaces() {
     let (script, source) = Scripted::new();
     let second = Informer::new(source);
     let controller = &running.rig.controller;
-    controller.add_informer(KIND, &second).expect("added");
+    controller
+        .add_informer(&running.rig.kind, &second)
+        .expect("added");
     settle().await;
     script.list([config("web", 1)]).await.expect("it runs");
     assert_eq!(running.logged().await, "", "it is known");
@@ -256,25 +293,20 @@ impl Reconciler<ConfigMap> for Finalizing {
 }
 
 #[test]
-fn a_rejected_registration_leaves_no_kind() {
+fn a_rejected_registration_adds_nothing() {
     let controller = InformerController::new();
-    controller.add_reconciler(KIND, Finalizing).expect("added");
-    let refused = controller.add_reconciler("others", Finalizing);
+    let configs = controller.kind::<ConfigMap>(KIND).expect("a new kind");
+    let others = controller.kind::<ConfigMap>("others").expect("a new kind");
+    controller
+        .add_reconciler(&configs, Finalizing)
+        .expect("added");
+    let refused = controller.add_reconciler(&others, Finalizing);
     let refused = refused.expect_err("the finalizer is taken");
     assert!(
         matches!(refused, AddError::FinalizerTaken { .. }),
         "{refused}"
     );
-    let names_others = |family: &prometheus::proto::MetricFamily| {
-        let mut metrics = family.get_metric().iter();
-        metrics.any(|it| it.get_label().iter().any(|label| label.value() == "others"))
-    };
-    let collectors = controller.prometheus_collectors();
-    let families = collectors.iter().flat_map(|it| it.collect());
-    assert_eq!(families.filter(names_others).count(), 0);
-    // The kind can have another type.
-    let secret = |_: Request<Secret>| async { Ok::<_, Refused>(Outcome::done()) };
-    controller.add_reconciler("others", secret).expect("added");
+    assert_eq!(controller.remove_all_reconcilers(&others), 0);
 }
 
 /// Also while all workers wait for work.
@@ -296,7 +328,13 @@ async fn the_code_of_a_removed_handler_is_dropped() {
     }
     pass(1).await;
     assert_eq!(held.strong_count(), 1);
-    assert_eq!(running.rig.controller.remove_all_reconcilers(KIND), 1);
+    assert_eq!(
+        running
+            .rig
+            .controller
+            .remove_all_reconcilers(&running.rig.kind),
+        1
+    );
     pass(1).await;
     assert_eq!(held.strong_count(), 0);
     running.stop().await.expect("it stops");

@@ -126,7 +126,7 @@ async fn a_change_does_not_wait_for_resyncs() {
     let minute = Duration::from_secs(60);
     let informer = windlass_informer::Informer::builder(source).resync(minute);
     (running.rig.controller)
-        .add_informer(crate::support::KIND, &informer.build())
+        .add_informer(&running.rig.kind, &informer.build())
         .expect("added");
     let objects = ["r1", "r2", "r3"].map(|name| config(name, 1));
     script.list(objects).await.expect("it runs");
@@ -150,7 +150,7 @@ async fn a_change_does_not_wait_for_the_first_list() {
     let (script, source) = windlass_informer::Scripted::new();
     let informer = windlass_informer::Informer::new(source);
     (running.rig.controller)
-        .add_informer(crate::support::KIND, &informer)
+        .add_informer(&running.rig.kind, &informer)
         .expect("added");
     script
         .list(["l1", "l2", "l3"].map(|name| config(name, 1)))

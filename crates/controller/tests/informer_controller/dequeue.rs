@@ -111,7 +111,7 @@ async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
             running
                 .rig
                 .controller
-                .remove_all_watchers(crate::support::KIND);
+                .remove_all_watchers(&running.rig.kind);
             running.rig.watch(running.rig.log.failing("w", 1));
             running.apply(update).await;
             running.logged().await;

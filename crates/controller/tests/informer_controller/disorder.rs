@@ -66,7 +66,9 @@ async fn a_retry_never_receives_an_older_version_of_a_lagging_informer() {
     rig.watch(rig.log.failing("w", 2));
     let (script, source) = Scripted::new();
     let second = Informer::new(source);
-    rig.controller.add_informer(KIND, &second).expect("added");
+    rig.controller
+        .add_informer(&rig.kind, &second)
+        .expect("added");
     let running = rig.start();
     running
         .rig
@@ -146,7 +148,10 @@ async fn delete_retries_until_successor_end_when_the_object_is_recreated() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.logged().await;
-    running.rig.controller.remove_all_watchers(KIND);
+    running
+        .rig
+        .controller
+        .remove_all_watchers(&running.rig.kind);
     running.rig.watch(running.rig.log.failing("w", 1));
     running.delete(config("web", 2)).await;
     assert_eq!(running.logged().await, "w delete web=2");
@@ -168,7 +173,9 @@ async fn a_late_delete_cancels_no_call_of_the_recreated_object() {
     rig.watch(rig.log.failing("w", 0));
     let (script, source) = Scripted::new();
     let second = Informer::new(source);
-    rig.controller.add_informer(KIND, &second).expect("added");
+    rig.controller
+        .add_informer(&rig.kind, &second)
+        .expect("added");
     let running = rig.start();
     running
         .rig
@@ -178,7 +185,10 @@ async fn a_late_delete_cancels_no_call_of_the_recreated_object() {
         .expect("runs");
     script.list([]).await.expect("runs");
     assert_eq!(running.logged().await, "w add web=1");
-    running.rig.controller.remove_all_watchers(KIND);
+    running
+        .rig
+        .controller
+        .remove_all_watchers(&running.rig.kind);
     running.rig.watch(running.rig.log.failing("w", 1));
     // The successor is in the other part, whose informer is ahead.
     script.apply(reborn("web", 3)).await.expect("runs");
@@ -198,10 +208,11 @@ async fn a_late_delete_cancels_no_call_of_the_recreated_object() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_wait_for_another_informer_to_sync() {
     let rig = Rig::new(quiet().start_before_sync(true));
-    let (secrets, source) = Scripted::<Secret>::new();
+    let (script, source) = Scripted::<Secret>::new();
     let informer = Informer::new(source);
+    let secrets = rig.controller.kind("secrets").expect("a new kind");
     rig.controller
-        .add_informer("secrets", &informer)
+        .add_informer(&secrets, &informer)
         .expect("added");
     let (log, other) = (rig.log.clone(), informer.clone());
     rig.reconcile(move |request: Request<ConfigMap>| {
@@ -214,7 +225,7 @@ async fn a_handler_may_wait_for_another_informer_to_sync() {
     });
     let nothing = |_: Request<Secret>| async { Ok::<_, Refused>(Outcome::done()) };
     rig.controller
-        .add_reconciler("secrets", nothing)
+        .add_reconciler(&secrets, nothing)
         .expect("added");
     let running = rig.start();
     let primaries = (0..20).map(|it| config(&format!("web-{it}"), 1));
@@ -225,7 +236,7 @@ async fn a_handler_may_wait_for_another_informer_to_sync() {
         secret.metadata.uid = Some(format!("uid-{it}"));
         secret
     });
-    secrets.list(all).await.expect("runs");
+    script.list(all).await.expect("runs");
     assert_eq!(running.logged().await.split(", ").count(), 20);
     assert_eq!(informer.store().len(), 3_000);
     running.stop().await.expect("it stops");
@@ -235,9 +246,10 @@ async fn a_handler_may_wait_for_another_informer_to_sync() {
 #[tokio::test(start_paused = true)]
 async fn no_handler_is_called_before_all_informers_have_synced() {
     let rig = Rig::new(quiet());
-    let (secrets, source) = Scripted::<Secret>::new();
+    let (script, source) = Scripted::<Secret>::new();
+    let secrets = rig.controller.kind("secrets").expect("a new kind");
     rig.controller
-        .add_informer("secrets", &Informer::new(source))
+        .add_informer(&secrets, &Informer::new(source))
         .expect("added");
     rig.reconcile(rig.log.reconciler("r"));
     let running = rig.start();
@@ -254,7 +266,7 @@ async fn no_handler_is_called_before_all_informers_have_synced() {
         "the other informer has not synced"
     );
     assert!(!running.rig.controller.has_synced());
-    secrets.list([]).await.expect("runs");
+    script.list([]).await.expect("runs");
     assert_eq!(running.logged().await, "r created web=1");
 
     // One that is added later holds up its own kind only.
@@ -262,7 +274,7 @@ async fn no_handler_is_called_before_all_informers_have_synced() {
     running
         .rig
         .controller
-        .add_informer("secrets", &Informer::new(source))
+        .add_informer(&secrets, &Informer::new(source))
         .expect("added");
     let log = running.rig.log.clone();
     let secret = move |request: Request<Secret>| {
@@ -272,13 +284,13 @@ async fn no_handler_is_called_before_all_informers_have_synced() {
     running
         .rig
         .controller
-        .add_reconciler("secrets", secret)
+        .add_reconciler(&secrets, secret)
         .expect("added");
     settle().await;
     let mut first = Secret::default();
     first.metadata.name = Some("a".to_owned());
     first.metadata.uid = Some("a".to_owned());
-    secrets.apply(first).await.expect("runs");
+    script.apply(first).await.expect("runs");
     running.apply(config("web", 2)).await;
     assert_eq!(running.logged().await, "r updated web=2");
     late.list([]).await.expect("runs");
@@ -298,10 +310,12 @@ async fn an_informer_that_does_not_sync_ends_the_run_with_its_name() {
         .await
         .expect("runs");
     let (_never, source) = Scripted::<Secret>::new();
+    let secrets = running.rig.controller.kind("secrets");
+    let secrets = secrets.expect("a new kind");
     running
         .rig
         .controller
-        .add_informer("secrets", &Informer::new(source))
+        .add_informer(&secrets, &Informer::new(source))
         .expect("added");
     let began = Instant::now();
     let ended = running.ended().await.expect_err("it fails");
@@ -361,9 +375,10 @@ async fn a_list_of_unchanged_objects_makes_progress() {
 
     let controller = quiet().build().expect("good settings");
     let log = Log::default();
-    controller.add_informer(KIND, &informer).expect("added");
+    let kind = controller.kind(KIND).expect("a new kind");
+    controller.add_informer(&kind, &informer).expect("added");
     controller
-        .add_watcher(KIND, log.watcher("w"))
+        .add_watcher(&kind, log.watcher("w"))
         .expect("added");
     let stop = tokio_util::sync::CancellationToken::new();
     let task = tokio::spawn({
@@ -410,11 +425,13 @@ async fn a_slow_handler_never_stops_the_watch_and_the_queue_is_bounded() {
 
 /// D27. Rows: GA-33
 #[tokio::test(start_paused = true)]
-async fn a_handler_without_an_informer_is_an_error_that_names_the_closest_kind() {
+async fn a_handler_without_an_informer_is_an_error_that_names_its_kind() {
     let rig = Rig::new(quiet());
     let nothing = |_: Request<ConfigMap>| async { Ok::<_, Refused>(Outcome::done()) };
+    let others = rig.controller.kind::<ConfigMap>("others");
+    let others = others.expect("a new kind");
     rig.controller
-        .add_reconciler("confgis", nothing)
+        .add_reconciler(&others, nothing)
         .expect("checked later");
     let ended = rig
         .start()
@@ -423,11 +440,13 @@ async fn a_handler_without_an_informer_is_an_error_that_names_the_closest_kind()
         .expect_err("nothing would call it");
     assert_eq!(
         ended.to_string(),
-        r#"the kind "confgis" has handlers and no informer (did you mean "configs"?); add its informer before the run"#
+        r#"the kind "others" has handlers and no informer; add its informer before the run"#
     );
 
     let running = Rig::new(quiet()).start_empty().await;
-    let refused = running.rig.controller.add_reconciler("confgis", nothing);
+    let others = running.rig.controller.kind::<ConfigMap>("others");
+    let others = others.expect("a new kind");
+    let refused = running.rig.controller.add_reconciler(&others, nothing);
     assert!(
         matches!(refused, Err(AddError::NoInformer { .. })),
         "{refused:?}"
@@ -449,7 +468,8 @@ async fn an_unused_kind_is_removed_completely() {
     };
     let before = series();
     for round in 0..20 {
-        let kind = format!("kind-{round}");
+        let kind = controller.kind(&format!("kind-{round}"));
+        let kind = kind.expect("a new kind");
         let (script, source) = Scripted::<ConfigMap>::new();
         let informer = Informer::new(source);
         controller.add_informer(&kind, &informer).expect("added");
@@ -457,7 +477,7 @@ async fn an_unused_kind_is_removed_completely() {
         let handler = handler.expect("added");
         script.list([config("web", 1)]).await.expect("runs");
         assert_eq!(running.logged().await, "w add web=1");
-        assert!(controller.remove_watcher(&kind, handler));
+        assert!(handler.remove());
         assert!(controller.remove_informer(&informer));
         settle().await;
     }
@@ -519,8 +539,9 @@ async fn a_filter_of_a_typed_reconciler_holds_for_dynamic_objects() {
     let resource = kube::api::ApiResource::erase::<ConfigMap>(&());
     let informer = Informer::new(source);
     let controller = quiet().build().expect("good settings");
-    controller.add_informer(KIND, &informer).expect("added");
-    controller.add_reconciler(KIND, typed).expect("added");
+    let kind = controller.kind(KIND).expect("a new kind");
+    controller.add_informer(&kind, &informer).expect("added");
+    controller.add_reconciler(&kind, typed).expect("added");
     let stop = tokio_util::sync::CancellationToken::new();
     let task = tokio::spawn({
         let (controller, stop) = (controller.clone(), stop.clone());
@@ -603,8 +624,9 @@ async fn an_update_that_repairs_an_object_is_created_for_a_typed_reconciler() {
     let resource = kube::api::ApiResource::erase::<ConfigMap>(&());
     let controller = quiet().build().expect("good settings");
     let informer = Informer::new(source);
-    controller.add_informer(KIND, &informer).expect("added");
-    controller.add_reconciler(KIND, typed).expect("added");
+    let kind = controller.kind(KIND).expect("a new kind");
+    controller.add_informer(&kind, &informer).expect("added");
+    controller.add_reconciler(&kind, typed).expect("added");
     let stop = tokio_util::sync::CancellationToken::new();
     let task = tokio::spawn({
         let (controller, stop) = (controller.clone(), stop.clone());

@@ -9,7 +9,7 @@ use windlass_controller::{
     Outcome, Request, SimpleWatcher,
 };
 
-use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};
+use crate::support::{Log, Refused, Rig, config, pass, secs, show};
 
 /// Rows: GA-22
 #[tokio::test(start_paused = true)]
@@ -390,7 +390,7 @@ async fn dead_letters_are_dropped_after_an_event_or_the_removal_of_the_handler()
     assert!(!controller.redrive(&dead_letters[0]), "overtaken");
     assert_eq!(controller.dead_letters().len(), 1);
 
-    controller.remove_all_watchers(KIND);
+    controller.remove_all_watchers(&running.rig.kind);
     assert!(
         !controller.redrive(&dead_letters[1]),
         "there is no handler to call"

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use windlass_controller::InformerController;
 use windlass_informer::{Informer, Script, Scripted};
 
-use crate::support::{KIND, Rig, config, settle};
+use crate::support::{Rig, config, settle};
 
 /// More deletes than are remembered of a kind.
 const DELETES: u32 = 10_100;
@@ -19,7 +19,7 @@ async fn an_informer_that_lags_lists_again_when_too_many_deletes_are_remembered(
     let rig = Rig::new(InformerController::builder());
     let (lagging, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
-    (rig.controller.add_informer(KIND, &informer)).expect("another one of the kind");
+    (rig.controller.add_informer(&rig.kind, &informer)).expect("another one of the kind");
     let watcher = rig.log.watcher("w");
     rig.watch(watcher);
     let running = rig.start_empty().await;
@@ -56,7 +56,7 @@ async fn informers_that_do_not_lag_do_not_list_again() {
     let rig = Rig::new(InformerController::builder());
     let (other, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
-    (rig.controller.add_informer(KIND, &informer)).expect("another one of the kind");
+    (rig.controller.add_informer(&rig.kind, &informer)).expect("another one of the kind");
     let watcher = rig.log.watcher("w");
     rig.watch(watcher);
     let running = rig.start_empty().await;
@@ -96,7 +96,7 @@ async fn a_newer_state_follows_the_next_event_of_the_first_informer_or_its_remov
         let (ahead, source) = Scripted::<ConfigMap>::new();
         let informer = Informer::new(source);
         let controller = &running.rig.controller;
-        (controller.add_informer(KIND, &informer)).expect("another one of the kind");
+        (controller.add_informer(&running.rig.kind, &informer)).expect("another one of the kind");
         list(&ahead, [config("web", 3)]).await;
         assert_eq!(running.logged().await, "");
         if is_removed {

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use windlass_controller::{InformerController, Outcome, Priority, Reasons, Request};
 use windlass_informer::ObjectKey;
 
-use crate::support::{KIND, Refused, Rig, config, settle};
+use crate::support::{Refused, Rig, config, settle};
 
 fn level(fails: usize) -> Rig {
     let rig = Rig::new(InformerController::builder().level_triggered());
@@ -24,7 +24,7 @@ fn level(fails: usize) -> Rig {
             }
         }
     };
-    (rig.controller.add_level_reconciler(KIND, reconcile)).expect("a reconciler");
+    (rig.controller.add_level_reconciler(&rig.kind, reconcile)).expect("a reconciler");
     rig
 }
 
@@ -46,12 +46,12 @@ async fn a_wake_calls_the_handler_with_the_newest_object() {
         ObjectKey::new("nothing"),
     ];
     assert_eq!(
-        controller.wake(KIND, keys, Priority::Live, Reasons::TRIGGER),
+        controller.wake(&running.rig.kind, keys, Priority::Live, Reasons::TRIGGER),
         1
     );
     assert_eq!(running.logged().await, "shop/web@1 for trigger");
     assert_eq!(
-        controller.wake_all(KIND, Priority::Resync, Reasons::TRIGGER),
+        controller.wake_all(&running.rig.kind, Priority::Resync, Reasons::TRIGGER),
         1
     );
     assert_eq!(running.logged().await, "shop/web@1 for trigger");

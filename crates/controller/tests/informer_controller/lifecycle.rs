@@ -25,7 +25,8 @@ async fn run_starts_all_informers_and_blocks_until_it_is_stopped() {
     let rig = Rig::new(InformerController::builder());
     let (script, source) = windlass_informer::Scripted::<ConfigMap>::new();
     let second = Informer::new(source);
-    rig.controller.add_informer("more", &second).expect("added");
+    let more = rig.controller.kind("more").expect("a new kind");
+    rig.controller.add_informer(&more, &second).expect("added");
     let first = rig.informer.clone();
     assert!(matches!(first.health().state, HealthState::NotStarted));
 
@@ -189,8 +190,9 @@ impl Source<ConfigMap> for Hopeless {
 async fn a_permanent_informer_failure_ends_the_run_with_its_reason() {
     let rig = Rig::new(InformerController::builder());
     let other = rig.informer.clone();
+    let hopeless = rig.controller.kind("hopeless").expect("a new kind");
     rig.controller
-        .add_informer("hopeless", &Informer::<ConfigMap>::new(Hopeless))
+        .add_informer(&hopeless, &Informer::<ConfigMap>::new(Hopeless))
         .expect("added");
     let running = rig.start_empty().await;
     match running.ended().await {
@@ -274,10 +276,11 @@ async fn handlers_that_never_wait_still_yield_to_other_tasks() {
 async fn an_informer_can_be_shared_by_controllers() {
     let rig = Rig::new(InformerController::builder());
     let other = InformerController::new();
-    other.add_informer(KIND, &rig.informer).expect("added");
+    let kind = other.kind(KIND).expect("a new kind");
+    other.add_informer(&kind, &rig.informer).expect("added");
     let log = Log::default();
     other
-        .add_watcher(KIND, log.watcher("other"))
+        .add_watcher(&kind, log.watcher("other"))
         .expect("added");
     let stop = CancellationToken::new();
     let running = rig.start_empty().await;
@@ -315,7 +318,7 @@ async fn an_informer_that_has_stopped_is_started_again() {
     stop.cancel();
     rig.informer.run(stop).await.expect("it stops");
     rig.controller
-        .add_watcher(KIND, rig.log.watcher("watcher"))
+        .add_watcher(&rig.kind, rig.log.watcher("watcher"))
         .expect("added");
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
@@ -332,7 +335,9 @@ async fn with_a_start_before_the_sync_no_informer_is_waited_for() {
     let rig = Rig::new(builder);
     let (_silent, source) = Scripted::<ConfigMap>::new();
     let silent = Informer::new(source);
-    rig.controller.add_informer(KIND, &silent).expect("added");
+    rig.controller
+        .add_informer(&rig.kind, &silent)
+        .expect("added");
     rig.watch(rig.log.watcher("w"));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
@@ -364,12 +369,15 @@ async fn a_removed_watcher_is_dropped_immediately() {
         let _captured = Arc::clone(&captured);
         async { Ok::<_, Refused>(()) }
     });
-    let id = rig.controller.add_watcher(KIND, watcher).expect("added");
+    let added = rig
+        .controller
+        .add_watcher(&rig.kind, watcher)
+        .expect("added");
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     settle().await;
     assert_eq!(Arc::strong_count(&owned), 2);
-    assert!(running.rig.controller.remove_watcher(KIND, id));
+    assert!(added.remove());
     settle().await;
     assert_eq!(Arc::strong_count(&owned), 1);
     running.stop().await.expect("it stops");

@@ -17,7 +17,7 @@ use windlass_controller::{
     Outcome, Request,
 };
 
-use crate::support::{KIND, Refused, Rig, Running, ask, config, pass, secs, settle};
+use crate::support::{Refused, Rig, Running, ask, config, pass, secs, settle};
 
 /// A registry with the collectors of a controller.
 fn registry(controller: &InformerController) -> Registry {
@@ -350,11 +350,11 @@ async fn the_series_of_a_removed_kind_are_removed() {
     rig.watch(rig.log.failing("w", 1))
         .reconcile(rig.log.reconciler("r"));
     rig.controller
-        .add_mapper(KIND, KIND, |_: &ConfigMap| None)
+        .add_mapper(&rig.kind, &rig.kind, |_: &ConfigMap| None)
         .expect("the kind is there");
     let (controller, informer) = (rig.controller.clone(), rig.informer.clone());
     let registry = registry(&controller);
-    let running = rig.start_empty().await;
+    let mut running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.apply(config("web", 2)).await;
     running.delete(config("web", 3)).await;
@@ -367,10 +367,13 @@ async fn the_series_of_a_removed_kind_are_removed() {
     };
     assert!(of_kind().len() > 100, "{:#?}", of_kind());
 
-    assert_eq!(controller.remove_all_watchers(KIND), 1);
-    assert_eq!(controller.remove_all_reconcilers(KIND), 1);
-    assert_eq!(controller.remove_all_mappers(KIND), 1);
+    let spare = controller.kind("spare").expect("a new kind");
+    let kind = std::mem::replace(&mut running.rig.kind, spare);
+    assert_eq!(controller.remove_all_watchers(&kind), 1);
+    assert_eq!(controller.remove_all_reconcilers(&kind), 1);
+    assert_eq!(controller.remove_all_mappers(&kind), 1);
     assert!(controller.remove_informer(&informer));
+    drop(kind);
     settle().await;
     assert_eq!(of_kind(), Vec::<String>::new());
     running.stop().await.expect("it stops");
@@ -516,7 +519,8 @@ async fn the_objects_of_a_kind_are_those_of_the_informers_that_it_has() {
 
     // Another controller, which counts for itself.
     let other = builder().build().expect("good settings");
-    other.add_informer("configs", &informer).expect("added");
+    let configs = other.kind("configs").expect("a new kind");
+    other.add_informer(&configs, &informer).expect("added");
     assert_eq!(objects(&other), "2");
     running.delete(config("api", 2)).await;
     settle().await;
@@ -532,15 +536,17 @@ async fn the_objects_of_a_kind_are_those_of_the_informers_that_it_has() {
         ("0".into(), "1".into())
     );
     controller
-        .add_informer("configs", &informer)
+        .add_informer(&running.rig.kind, &informer)
         .expect("added again");
     assert_eq!(objects(&controller), "1");
 
     // With the kind its series are removed, and created again with it.
     assert!(other.remove_informer(&informer));
+    drop(configs);
     assert_eq!(series(&registry(&other)).get(OBJECTS), None);
+    let configs = other.kind("configs").expect("the name is free");
     other
-        .add_informer("configs", &informer)
+        .add_informer(&configs, &informer)
         .expect("added again");
     informer.relist();
     running
@@ -626,15 +632,17 @@ async fn the_queued_events_of_a_removed_kind_are_dropped() {
     let rig = Rig::new(builder);
     rig.reconcile(|_: Request<ConfigMap>| std::future::pending::<Result<Outcome, Refused>>());
     let registry = registry(&rig.controller);
-    let running = rig.start_empty().await;
+    let mut running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.apply(config("api", 1)).await;
     settle().await;
     let depth = r#"workqueue_depth{controller="shop",name="shop"}"#;
     assert_eq!(series(&registry)[depth], "1", "the second object");
     let controller = &running.rig.controller;
-    assert_eq!(controller.remove_all_reconcilers(KIND), 1);
+    assert_eq!(controller.remove_all_reconcilers(&running.rig.kind), 1);
     assert!(controller.remove_informer(&running.rig.informer));
+    let spare = controller.kind("spare").expect("a new kind");
+    running.rig.kind = spare;
     settle().await;
     assert_eq!(series(&registry)[depth], "0");
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Coalescing, InformerController, RunError, Watcher};
+use windlass_controller::{Coalescing, InformerController, Kind, RunError, Watcher};
 use windlass_informer::Informer;
 
 use self::server::{Follower, Replica, Server, Version, identify};
@@ -69,6 +69,7 @@ struct Checked(Arc<Mutex<Calls>>);
 struct World {
     server: Arc<Mutex<Server>>,
     controller: InformerController,
+    kind: Kind<ConfigMap>,
     informers: [Option<(Informer<ConfigMap>, Arc<Replica>)>; SELECTED.len()],
     /// Whether the first informer ran before there was another one: objects that it has are shown as
     /// it shows them, until its next event.
@@ -213,11 +214,12 @@ impl World {
             .expect("good settings");
         let calls = Checked::default();
         calls.0.lock().may_repeat = first == 1;
-        (controller.add_watcher(KIND, calls.clone())).expect("a watcher");
+        let kind = controller.kind(KIND).expect("a new kind");
+        (controller.add_watcher(&kind, calls.clone())).expect("a watcher");
         let server = Arc::<Mutex<Server>>::default();
         let mut informers = [const { None }; SELECTED.len()];
         for (informer, parts) in informers.iter_mut().zip(SELECTED).take(first) {
-            *informer = Some(add(&controller, &server, parts));
+            *informer = Some(add(&controller, &kind, &server, parts));
         }
         let stop = CancellationToken::new();
         let run = tokio::spawn({
@@ -227,6 +229,7 @@ impl World {
         Self {
             server,
             controller,
+            kind,
             informers,
             precedes: first == 1,
             removed_at: 0,
@@ -270,7 +273,12 @@ impl World {
     /// Adds an informer, or removes it unless it is the last one.
     async fn toggle(&mut self, at: usize) {
         let Some((informer, replica)) = &self.informers[at] else {
-            self.informers[at] = Some(add(&self.controller, &self.server, SELECTED[at]));
+            self.informers[at] = Some(add(
+                &self.controller,
+                &self.kind,
+                &self.server,
+                SELECTED[at],
+            ));
             return;
         };
         let is_last = self.informers.iter().flatten().count() == 1;
@@ -388,11 +396,12 @@ impl World {
 
 fn add(
     controller: &InformerController,
+    kind: &Kind<ConfigMap>,
     server: &Arc<Mutex<Server>>,
     parts: &'static [u8],
 ) -> (Informer<ConfigMap>, Arc<Replica>) {
     let (replica, source) = Replica::new(server, parts);
     let informer = Informer::new(source);
-    (controller.add_informer(KIND, &informer)).expect("an informer");
+    (controller.add_informer(kind, &informer)).expect("an informer");
     (informer, replica)
 }

@@ -12,7 +12,7 @@ use windlass_controller::{
 };
 use windlass_informer::{Event, ObjectKey};
 
-use crate::support::{KIND, Log, Refused, Rig, ask, config, generation, pass, secs, settle, show};
+use crate::support::{Log, Refused, Rig, ask, config, generation, pass, secs, settle, show};
 
 fn quiet() -> InformerControllerBuilder {
     InformerController::builder().on_error(|_| {})
@@ -179,7 +179,7 @@ async fn a_resync_is_dispatched_though_the_update_merged_with_it_is_rejected() {
         .reconcile(log.reconciler("r2"));
         // Changes of other objects dispatch this one again.
         rig.controller
-            .add_mapper(KIND, KIND, |object: &ConfigMap| {
+            .add_mapper(&rig.kind, &rig.kind, |object: &ConfigMap| {
                 (show(object) != "web=1" && show(object) != "web=2")
                     .then(|| ObjectKey::new("web").within("shop"))
             })
@@ -319,7 +319,7 @@ async fn an_event_that_one_of_several_predicates_refuses_is_not_dispatched() {
         None::<ObjectKey>
     };
     let mapper = Mapper::filter(Mapper::filter(mapper, named), ends);
-    let added = rig.controller.add_mapper(KIND, KIND, mapper);
+    let added = rig.controller.add_mapper(&rig.kind, &rig.kind, mapper);
     added.expect("added");
     let running = rig.start_empty().await;
     running.apply(config("api", 1)).await;

@@ -70,14 +70,15 @@ async fn a_resync_is_marked_and_is_an_update_for_watchers() {
     let informer = Informer::builder(source)
         .resync(Duration::from_secs(60))
         .build();
-    controller.add_informer(KIND, &informer).expect("added");
+    let kind = controller.kind(KIND).expect("a new kind");
+    controller.add_informer(&kind, &informer).expect("added");
     let rig = Rig::new(InformerController::builder());
     let log = rig.log.clone();
     controller
-        .add_watcher(KIND, log.watcher("w"))
+        .add_watcher(&kind, log.watcher("w"))
         .expect("added");
     controller
-        .add_reconciler(KIND, log.reconciler("r"))
+        .add_reconciler(&kind, log.reconciler("r"))
         .expect("added");
     let stop = rig.stop.clone();
     let run = tokio::spawn({
@@ -126,15 +127,14 @@ fn closures_functions_and_structs_are_handlers() {
         .concurrency(NonZeroUsize::MIN)
         .build()
         .expect("good settings");
-    controller.add_reconciler(KIND, function).expect("added");
+    let kind = controller.kind::<ConfigMap>(KIND).expect("a new kind");
+    controller.add_reconciler(&kind, function).expect("added");
     controller
-        .add_reconciler(KIND, |_: Request<ConfigMap>| async {
+        .add_reconciler(&kind, |_: Request<ConfigMap>| async {
             Ok::<_, Refused>(Outcome::done())
         })
         .expect("added");
-    controller
-        .add_watcher::<ConfigMap>(KIND, Nothing)
-        .expect("added");
+    controller.add_watcher(&kind, Nothing).expect("added");
 }
 
 /// Rows: GA-111
@@ -261,11 +261,12 @@ fn dynamic<R: Reconciler<DynamicObject>>(
         .build()
         .expect("good settings");
     let (script, source) = Scripted::new();
+    let kind = controller.kind(KIND).expect("a new kind");
     controller
-        .add_informer(KIND, &Informer::builder(source).resync(resync).build())
+        .add_informer(&kind, &Informer::builder(source).resync(resync).build())
         .expect("added");
     controller
-        .add_reconciler(KIND, reconciler(log.clone()))
+        .add_reconciler(&kind, reconciler(log.clone()))
         .expect("added");
     Dynamic {
         controller,

@@ -215,7 +215,8 @@ async fn a_requeue_repeats_its_action_with_the_same_objects() {
     let controller = quiet().build().expect("good settings");
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).resync(secs(3600)).build();
-    controller.add_informer(KIND, &informer).expect("added");
+    let kind = controller.kind(KIND).expect("a new kind");
+    controller.add_informer(&kind, &informer).expect("added");
     let log = Log::default();
     let lines = log.clone();
     let reconciler = move |request: Request<ConfigMap>| {
@@ -229,7 +230,7 @@ async fn a_requeue_repeats_its_action_with_the_same_objects() {
             })
         }
     };
-    controller.add_reconciler(KIND, reconciler).expect("added");
+    controller.add_reconciler(&kind, reconciler).expect("added");
     tokio::spawn(async move { controller.run(CancellationToken::new()).await });
     script.list([]).await.expect("it runs");
 
@@ -322,7 +323,8 @@ async fn the_retry_of_a_resync_has_the_newest_object() {
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).resync(secs(60)).build();
     let controller = quiet().build().expect("settings that agree");
-    controller.add_informer(KIND, &informer).expect("added");
+    let kind = controller.kind(KIND).expect("a new kind");
+    controller.add_informer(&kind, &informer).expect("added");
     let log = rig.log.clone();
     let reconciler = move |request: Request<ConfigMap>| {
         log.say(ask(&request));
@@ -334,7 +336,7 @@ async fn the_retry_of_a_resync_has_the_newest_object() {
             Ok(Outcome::done())
         }
     };
-    controller.add_reconciler(KIND, reconciler).expect("added");
+    controller.add_reconciler(&kind, reconciler).expect("added");
     let task = tokio::spawn({
         let (controller, stop) = (controller.clone(), rig.stop.clone());
         async move { controller.run(stop).await }
@@ -405,7 +407,10 @@ async fn a_failed_delete_is_retried_with_the_last_known_object() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.logged().await;
-    running.rig.controller.remove_all_watchers(KIND);
+    running
+        .rig
+        .controller
+        .remove_all_watchers(&running.rig.kind);
     running.rig.watch(running.rig.log.failing("w", 2));
     running.delete(config("web", 7)).await;
     assert_eq!(running.logged().await, "w delete web=7");
@@ -442,14 +447,14 @@ async fn a_recreated_object_inherits_no_retries() {
 #[tokio::test(start_paused = true)]
 async fn a_removed_handler_is_not_called_any_more() {
     let rig = Rig::new(quiet());
-    let added = (rig.controller).add_watcher(KIND, rig.log.failing("w1", 9));
+    let added = (rig.controller).add_watcher(&rig.kind, rig.log.failing("w1", 9));
     let first = added.expect("added");
     rig.watch(rig.log.failing("w2", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(running.logged().await, "w1 add web=1, w2 add web=1");
     assert_eq!(running.rig.controller.pending_calls(), 2);
-    running.rig.controller.remove_watcher(KIND, first);
+    assert!(first.remove());
     assert_eq!(running.rig.controller.pending_calls(), 1);
     pass(600).await;
     // The one behind it keeps its own.

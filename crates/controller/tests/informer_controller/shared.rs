@@ -18,9 +18,10 @@ async fn a_controller_that_stops_takes_no_informer_from_another() {
             .name(name)
             .build()
             .expect("good");
-        controller.add_informer(KIND, &informer).expect("added");
+        let kind = controller.kind(KIND).expect("a new kind");
+        controller.add_informer(&kind, &informer).expect("added");
         controller
-            .add_watcher(KIND, log.watcher(name))
+            .add_watcher(&kind, log.watcher(name))
             .expect("added");
         let stop = CancellationToken::new();
         let task = tokio::spawn({
@@ -63,7 +64,10 @@ async fn a_controller_that_may_stop_the_watch_has_its_informers_for_itself() {
         let builder = InformerController::builder().coalescing(coalescing);
         builder.build().expect("good settings")
     };
-    let add = |controller: &InformerController| controller.add_informer(KIND, &informer);
+    let add = |controller: &InformerController| {
+        let kind = controller.kind(KIND).expect("no other handle is left");
+        controller.add_informer(&kind, &informer)
+    };
     let refused = |added: Result<(), AddError>| {
         let error = added.expect_err("the informer is shared");
         assert!(matches!(&error, AddError::SharedInformer { kind, .. } if kind == KIND));
@@ -102,7 +106,8 @@ async fn a_controller_that_may_stop_the_watch_does_not_run_beside_another_subscr
         let informer = Informer::new(source);
         let builder = InformerController::builder().coalescing(coalescing);
         let controller = builder.build().expect("good settings");
-        controller.add_informer(KIND, &informer).expect("added");
+        let kind = controller.kind(KIND).expect("a new kind");
+        controller.add_informer(&kind, &informer).expect("added");
         let events = informer.subscribe();
         let stop = CancellationToken::new();
         stop.cancel();
@@ -129,9 +134,14 @@ async fn a_dropped_run_leaves_its_informers_to_others() {
         .coalescing(Coalescing::Never)
         .build()
         .expect("good settings");
-    alone.add_informer(KIND, &informer).expect("added");
+    let kind = alone.kind(KIND).expect("a new kind");
+    alone.add_informer(&kind, &informer).expect("added");
     let other = InformerController::new();
-    assert!(other.add_informer(KIND, &informer).is_err(), "it is in use");
+    let kind = other.kind(KIND).expect("a new kind");
+    assert!(
+        other.add_informer(&kind, &informer).is_err(),
+        "it is in use"
+    );
     let run = tokio::spawn({
         let alone = alone.clone();
         async move { alone.run(CancellationToken::new()).await }
@@ -139,5 +149,5 @@ async fn a_dropped_run_leaves_its_informers_to_others() {
     settle().await;
     run.abort();
     assert!(run.await.expect_err("dropped").is_cancelled());
-    other.add_informer(KIND, &informer).expect("it is free");
+    other.add_informer(&kind, &informer).expect("it is free");
 }

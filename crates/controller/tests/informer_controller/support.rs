@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Action, InformerController, InformerControllerBuilder, Outcome, Reconciler, Request, RunError,
-    SimpleWatcher, Watcher,
+    Action, InformerController, InformerControllerBuilder, Kind, Outcome, Reconciler, Request,
+    RunError, SimpleWatcher, Watcher,
 };
 use windlass_informer::{Informer, Script, Scripted};
 
@@ -27,6 +27,7 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 /// A controller, and the informer of its first kind.
 pub(crate) struct Rig {
     pub(crate) controller: InformerController,
+    pub(crate) kind: Kind<ConfigMap>,
     pub(crate) informer: Informer<ConfigMap>,
     pub(crate) script: Script<ConfigMap>,
     pub(crate) stop: CancellationToken,
@@ -131,11 +132,13 @@ impl Rig {
         let controller = builder.build().expect("good settings");
         let (script, source) = Scripted::new();
         let informer = Informer::new(source);
+        let kind = controller.kind(KIND).expect("a new kind");
         controller
-            .add_informer(KIND, &informer)
+            .add_informer(&kind, &informer)
             .expect("the first informer");
         Self {
             controller,
+            kind,
             informer,
             script,
             stop: CancellationToken::new(),
@@ -146,14 +149,14 @@ impl Rig {
     /// Adds handlers named after their place: `w` for a watcher, `r` for a reconciler.
     pub(crate) fn watch(&self, watcher: impl Watcher<ConfigMap>) -> &Self {
         self.controller
-            .add_watcher(KIND, watcher)
+            .add_watcher(&self.kind, watcher)
             .expect("a watcher");
         self
     }
 
     pub(crate) fn reconcile(&self, reconciler: impl Reconciler<ConfigMap>) -> &Self {
         self.controller
-            .add_reconciler(KIND, reconciler)
+            .add_reconciler(&self.kind, reconciler)
             .expect("a reconciler");
         self
     }

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
 use windlass_controller::{Coalescing, InformerController, NeverRetry, Outcome, Request};
 use windlass_informer::{Informer, Scripted};
 
-use crate::support::{KIND, Refused, Rig, config, generation, pass, secs, settle};
+use crate::support::{Refused, Rig, config, generation, pass, secs, settle};
 
 /// The log lines of this thread while the guard exists.
 #[derive(Clone, Default)]
@@ -153,7 +153,7 @@ async fn spans_have_the_outcomes() {
         assert_ne!(object.metadata.name.as_deref(), Some("bad"));
         None
     };
-    (rig.controller.add_mapper(KIND, KIND, refuses)).expect("the kind is there");
+    (rig.controller.add_mapper(&rig.kind, &rig.kind, refuses)).expect("the kind is there");
     let running = rig.start_empty().await;
     for name in ["slow", "bad", "refused", "again", "web"] {
         running.apply(config(name, 1)).await;
@@ -258,7 +258,9 @@ async fn overlapping_informers_without_comparable_versions_are_reported_once() {
         rig.watch(rig.log.watcher("w"));
         let (script, source) = Scripted::<ConfigMap>::new();
         let second = Informer::new(source);
-        rig.controller.add_informer(KIND, &second).expect("added");
+        rig.controller
+            .add_informer(&rig.kind, &second)
+            .expect("added");
         let objects = || {
             ["web", "api"].map(|name| {
                 let mut object = config(name, 1);

@@ -34,9 +34,10 @@ async fn races_without_end_are_an_error_and_not_a_loop() {
     let rig = Rig::new();
     rig.world.plan(Fault::RacesUntil(8)).await;
     let controller = reporting(&rig);
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     // Eight tries, without waiting; then the retry policy decides.
     let all = "x1 x2 x3 x4 x5 x6 x7 x8";
@@ -67,9 +68,10 @@ async fn a_conflict_is_retried_immediately_and_not_reported() {
     rig.world.plan(Fault::Conflicts(1)).await;
     rig.world.plan(Fault::Conflicts(3)).await;
     let controller = reporting(&rig);
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     assert_eq!(rig.logged().await, "web [wip], add web=1, web [own]");
     rig.world.plan(Fault::Conflicts(5)).await;
@@ -85,9 +87,10 @@ async fn a_finalizer_write_to_a_removed_object_is_no_error() {
     // object whose add did not succeed.
     rig.world.plan(Fault::Vanishes(1)).await;
     let controller = reporting(&rig);
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     assert_eq!(rig.logged().await, "delete web=1");
 

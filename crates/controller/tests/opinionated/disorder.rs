@@ -63,11 +63,12 @@ async fn an_object_added_in_a_newer_state_is_not_updated_to_an_older_one() {
             Ok::<_, Refused>(())
         }
     });
-    controller.add_watcher("leases", writer).expect("added");
+    let leases = controller.kind("leases").expect("a new kind");
+    controller.add_watcher(&leases, writer).expect("added");
     controller
-        .add_watcher("leases", rig.watcher())
+        .add_watcher(&leases, rig.watcher())
         .expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     assert_eq!(rig.logged().await, "web [wip], add web=3, web [own]");
     pass(60).await;
@@ -271,9 +272,10 @@ async fn an_outage_of_any_length_strands_no_deleted_object() {
         .on_error(|_| {})
         .build()
         .expect("good settings");
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind::<Lease>("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     rig.logged().await;
     for write in 3..40 {
@@ -329,9 +331,10 @@ async fn a_kept_retry_is_not_made_for_a_removed_object() {
     let controller = (builder().retry_dequeue_policy(NeverDequeue))
         .build()
         .expect("good settings");
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     rig.logged().await;
     rig.log.fail("update");
@@ -348,17 +351,19 @@ async fn a_kept_retry_is_not_made_for_a_removed_object() {
 async fn two_wrappers_of_one_kind_need_two_finalizers() {
     let rig = Rig::new();
     let controller = builder().build().expect("good settings");
-    let add = || controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind::<Lease>("leases").expect("a new kind");
+    let add = || controller.add_watcher(&leases, rig.watcher());
     add().expect("the first");
     let taken = add().expect_err("the second has the same finalizer");
     assert!(matches!(taken, AddError::FinalizerTaken { .. }), "{taken}");
     assert!(taken.to_string().contains(OWN), "{taken}");
-    let other = controller.add_watcher("others", rig.watcher());
+    let others = controller.kind::<Lease>("others").expect("a new kind");
+    let other = controller.add_watcher(&others, rig.watcher());
     let other = other.expect_err("of the same type");
     assert!(matches!(other, AddError::FinalizerTaken { .. }), "{other}");
     let plain =
         SimpleWatcher::<Lease>::new().on_add(|_: Arc<Lease>| async { Ok::<_, Refused>(()) });
     controller
-        .add_watcher("leases", plain)
+        .add_watcher(&leases, plain)
         .expect("it writes none");
 }

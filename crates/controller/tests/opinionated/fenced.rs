@@ -115,13 +115,14 @@ impl Fenced {
             .build()
             .expect("good settings");
         let exit = OnSelectorExit::CleanUp;
+        let leases = controller.kind("leases").expect("a new kind");
         match wrapper {
             Wrapper::Reconciler => controller.add_reconciler(
-                "leases",
+                &leases,
                 OpinionatedReconciler::new(finalizers, rig.log.reconciler()).on_selector_exit(exit),
             ),
             Wrapper::Watcher => controller.add_watcher(
-                "leases",
+                &leases,
                 OpinionatedWatcher::new(finalizers, rig.log.watcher()).on_selector_exit(exit),
             ),
         }
@@ -130,7 +131,7 @@ impl Fenced {
         let fence = Fence::with_clock(move || *time.0.lock());
         fence.open_until(LEASE);
         controller.set_fence(&fence);
-        let running = rig.start(controller, None).await;
+        let running = rig.start(controller, &leases, None).await;
         Self {
             rig,
             clock,

@@ -168,9 +168,10 @@ async fn a_change_of_another_client_is_dispatched_with_non_numeric_versions() {
     };
     let controller = (builder().coalescing(Coalescing::Always).build()).expect("good settings");
     let wrapped = OpinionatedReconciler::new(rig.finalizers(), inner);
-    let added = controller.add_reconciler("leases", wrapped);
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, wrapped);
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     pass(2).await;
     assert_eq!(

@@ -194,18 +194,19 @@ async fn start(rig: &Rig, calls: &Checked, with_watcher: bool) -> Running {
     let policy = ExponentialBackoff::forever(Duration::from_secs(1)).cap(Duration::from_secs(10));
     let controller = builder().retry_policy(policy).build();
     let controller = controller.expect("good settings");
+    let leases = controller.kind("leases").expect("a new kind");
     let exit = OnSelectorExit::CleanUp;
     if with_watcher {
         let watcher = OpinionatedWatcher::new(rig.finalizers(), calls.clone());
         let watcher = watcher.on_selector_exit(exit);
-        controller.add_watcher("leases", watcher).expect("added");
+        controller.add_watcher(&leases, watcher).expect("added");
     } else {
         let reconciler = OpinionatedReconciler::new(rig.finalizers(), calls.reconciler());
         let reconciler = reconciler.on_selector_exit(exit);
-        let added = controller.add_reconciler("leases", reconciler);
+        let added = controller.add_reconciler(&leases, reconciler);
         added.expect("added");
     }
-    rig.start(controller, None).await
+    rig.start(controller, &leases, None).await
 }
 
 /// Waits for all retries, and compares the handler with the server.

@@ -132,9 +132,10 @@ async fn an_update_without_the_finalizer_adds_it_and_the_following_update_is_pas
         .retry_policy(NeverRetry)
         .build()
         .expect("good settings");
-    let added = controller.add_reconciler("leases", rig.reconciler());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, rig.reconciler());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.plan(Fault::Fails(1)).await;
     rig.world.create("web", 1).await;
     assert_eq!(rig.logged().await, "");
@@ -198,9 +199,10 @@ async fn a_call_that_asks_for_another_passes_through() {
         };
         let controller = builder.build().expect("good settings");
         let reconciler = OpinionatedReconciler::new(rig.finalizers(), periodic);
-        let added = controller.add_reconciler("leases", reconciler);
+        let leases = controller.kind("leases").expect("a new kind");
+        let added = controller.add_reconciler(&leases, reconciler);
         added.expect("added");
-        let running = rig.start(controller, None).await;
+        let running = rig.start(controller, &leases, None).await;
         rig.world.create("web", 1).await;
         // Defect 7: the event of the finalizer touches neither the requeue nor its state.
         assert_eq!(
@@ -239,9 +241,10 @@ async fn a_requeue_of_a_wrapped_reconciler_repeats_its_action_with_the_same_obje
     };
     let controller = builder().build().expect("good settings");
     let reconciler = OpinionatedReconciler::new(rig.finalizers(), twice);
-    let added = controller.add_reconciler("leases", reconciler);
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, reconciler);
     added.expect("added");
-    let running = rig.start(controller, Some(3600)).await;
+    let running = rig.start(controller, &leases, Some(3600)).await;
     rig.world.create("web", 1).await;
     pass(70).await;
     assert_eq!(
@@ -285,11 +288,12 @@ async fn state_and_attempt_of_a_failed_call_pass_through() {
         .build()
         .expect("good settings");
     let reconciler = OpinionatedReconciler::new(rig.finalizers(), failing);
-    let added = controller.add_reconciler("leases", reconciler);
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, reconciler);
     added.expect("added");
     rig.world.create("web", 1).await;
     rig.world.set_finalizers("web", &[OWN]).await;
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     pass(3600).await;
     assert_eq!(
         rig.logged().await,
@@ -312,9 +316,10 @@ async fn a_successful_call_is_not_repeated_because_its_finalizer_was_not_written
             builder()
         };
         let controller = builder.build().expect("good settings");
-        let added = controller.add_reconciler("leases", rig.reconciler());
+        let leases = controller.kind("leases").expect("a new kind");
+        let added = controller.add_reconciler(&leases, rig.reconciler());
         added.expect("added");
-        let running = rig.start(controller, None).await;
+        let running = rig.start(controller, &leases, None).await;
         rig.world.create("web", 1).await;
         pass(3600).await;
         assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
@@ -352,14 +357,15 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
         .build()
         .expect("good settings");
     let reconciler = OpinionatedReconciler::new(rig.finalizers(), periodic);
-    let added = controller.add_reconciler("leases", reconciler);
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, reconciler);
     added.expect("added");
     rig.world.create("web", 1).await;
     rig.world
         .set_finalizers("web", &["test.windlass.dev/own.in-progress"])
         .await;
     rig.world.plan(Fault::Fails(1)).await;
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     // The patch fails twice: at once, and after 5 s.
     assert_eq!(rig.logged().await, "created None");
     pass(16).await;
@@ -460,9 +466,10 @@ async fn a_create_has_the_object_with_the_guard_and_no_old_state() {
     let controller = builder().retry_policy(NeverRetry).build();
     let controller = controller.expect("good settings");
     let reconciler = OpinionatedReconciler::new(rig.finalizers(), exact(&rig));
-    let added = controller.add_reconciler("leases", reconciler);
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, reconciler);
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.log.fail("created");
     rig.world.create("web", 1).await;
     assert_eq!(
@@ -492,11 +499,12 @@ async fn an_update_is_from_the_last_state_that_the_reconciler_received() {
             Ok::<_, Refused>(())
         }
     });
-    controller.add_watcher("leases", writer).expect("added");
+    let leases = controller.kind("leases").expect("a new kind");
+    controller.add_watcher(&leases, writer).expect("added");
     let reconciler = OpinionatedReconciler::new(rig.finalizers(), exact(&rig));
-    let added = controller.add_reconciler("leases", reconciler);
+    let added = controller.add_reconciler(&leases, reconciler);
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     assert_eq!(
         rig.logged().await,

@@ -111,9 +111,10 @@ async fn a_requeue_with_the_object_of_the_first_call_repeats_its_action() {
         }
     };
     let reconciler = OpinionatedReconciler::new(rig.finalizers(), handler);
-    let added = controller.add_reconciler("leases", reconciler);
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, reconciler);
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.world.create("web", 1).await;
     assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
     pass(11).await;
@@ -158,9 +159,10 @@ async fn a_kept_create_passes_a_change_after_another_call_has_added_the_object()
     let rig = Rig::new();
     let controller = builder().retry_dequeue_policy(NeverDequeue).build();
     let controller = controller.expect("good settings");
-    let added = controller.add_reconciler("leases", rig.reconciler());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, rig.reconciler());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.log.fail("created");
     rig.world.create("web", 1).await;
     assert_eq!(rig.logged().await, "web [wip], created web=1");
@@ -181,17 +183,16 @@ async fn a_kept_create_passes_a_change_after_another_call_has_added_the_object()
 /// Starts an operator whose first patch after a call fails with `fault`, and creates an object.
 async fn unwritten(rig: &Rig, fault: Fault) -> Running {
     let controller = builder().build().expect("good settings");
-    let added = controller.add_reconciler("leases", rig.reconciler());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_reconciler(&leases, rig.reconciler());
     added.expect("added");
     // An event of the object `api` resyncs the object `web`.
     let api = |object: &Lease| {
         let is_api = object.metadata.name.as_deref() == Some("api");
         is_api.then(|| ObjectKey::new("web").within("shop"))
     };
-    controller
-        .add_mapper("leases", "leases", api)
-        .expect("added");
-    let running = rig.start(controller, None).await;
+    controller.add_mapper(&leases, &leases, api).expect("added");
+    let running = rig.start(controller, &leases, None).await;
     rig.world.plan(fault).await;
     rig.world.create("web", 1).await;
     assert!(rig.logged().await.starts_with("web [wip], created web=1"));

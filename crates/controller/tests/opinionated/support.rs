@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Action, ExponentialBackoff, FinalizerName, Finalizers, InformerController,
-    InformerControllerBuilder, OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler,
-    Request, RunError, SimpleWatcher, Watcher,
+    InformerControllerBuilder, Kind, OpinionatedReconciler, OpinionatedWatcher, Outcome,
+    Reconciler, Request, RunError, SimpleWatcher, Watcher,
 };
 use windlass_informer::{Informer, Scripted};
 
@@ -149,27 +149,30 @@ impl Rig {
 
     pub(crate) async fn watch(&self, watcher: impl Watcher<Lease>) -> Running {
         let controller = builder().build().expect("good settings");
-        controller.add_watcher("leases", watcher).expect("added");
-        self.start(controller, None).await
+        let leases = controller.kind("leases").expect("a new kind");
+        controller.add_watcher(&leases, watcher).expect("added");
+        self.start(controller, &leases, None).await
     }
 
     pub(crate) async fn reconcile(&self, reconciler: impl Reconciler<Lease>) -> Running {
         let controller = builder().build().expect("good settings");
-        let added = controller.add_reconciler("leases", reconciler);
+        let leases = controller.kind("leases").expect("a new kind");
+        let added = controller.add_reconciler(&leases, reconciler);
         added.expect("added");
-        self.start(controller, None).await
+        self.start(controller, &leases, None).await
     }
 
     /// Starts an operator with this resync period in seconds.
     pub(crate) async fn start(
         &self,
         controller: InformerController,
+        leases: &Kind<Lease>,
         resync: Option<u64>,
     ) -> Running {
         let (script, source) = Scripted::new();
         let resync = Duration::from_secs(resync.unwrap_or_default());
         let informer = Informer::builder(source).resync(resync).build();
-        controller.add_informer("leases", &informer).expect("added");
+        controller.add_informer(leases, &informer).expect("added");
         let stop = CancellationToken::new();
         let task = tokio::spawn({
             let (controller, stop) = (controller.clone(), stop.clone());

@@ -45,9 +45,10 @@ async fn an_exhausted_add_is_repeated_by_any_event() {
     let controller = (builder().retry_policy(windlass_controller::NeverRetry))
         .build()
         .expect("good settings");
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     rig.log.fail("add");
     rig.world.create("web", 1).await;
     assert_eq!(rig.logged().await, "web [wip], add web=1");
@@ -64,14 +65,15 @@ async fn a_failed_add_is_repeated_although_another_writer_removed_the_guard() {
         let controller = (builder().retry_policy(windlass_controller::NeverRetry))
             .build()
             .expect("good settings");
+        let leases = controller.kind("leases").expect("a new kind");
         let (add, added) = if is_watcher {
-            ("add", controller.add_watcher("leases", rig.watcher()))
+            ("add", controller.add_watcher(&leases, rig.watcher()))
         } else {
             let reconciler = rig.reconciler();
-            ("created", controller.add_reconciler("leases", reconciler))
+            ("created", controller.add_reconciler(&leases, reconciler))
         };
         added.expect("added");
-        let running = rig.start(controller, None).await;
+        let running = rig.start(controller, &leases, None).await;
         rig.log.fail(add);
         rig.world.create("web", 1).await;
         assert_eq!(rig.logged().await, format!("web [wip], {add} web=1"));
@@ -224,9 +226,10 @@ async fn a_resync_is_always_dispatched_and_repeats_exhausted_calls() {
     let controller = (builder().retry_policy(windlass_controller::NeverRetry))
         .build()
         .expect("good settings");
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, Some(60)).await;
+    let running = rig.start(controller, &leases, Some(60)).await;
     rig.world.create("web", 1).await;
     rig.logged().await;
     pass(62).await;
@@ -382,9 +385,10 @@ async fn a_kept_pending_call_does_not_repeat_the_delete() {
         ))
         .build()
         .expect("good settings");
-    let added = controller.add_watcher("leases", rig.watcher());
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, rig.watcher());
     added.expect("added");
-    let running = rig.start(controller, None).await;
+    let running = rig.start(controller, &leases, None).await;
     let theirs = "test.windlass.dev/theirs";
     rig.world.create("web", 1).await;
     rig.world.set_finalizers("web", &[OWN, theirs]).await;
@@ -414,9 +418,10 @@ async fn a_failed_resync_is_retried_by_the_watcher() {
         .build()
         .expect("good settings");
     let watcher = OpinionatedWatcher::new(rig.finalizers(), rig.log.watcher());
-    let added = controller.add_watcher("leases", watcher);
+    let leases = controller.kind("leases").expect("a new kind");
+    let added = controller.add_watcher(&leases, watcher);
     added.expect("added");
-    let running = rig.start(controller, Some(60)).await;
+    let running = rig.start(controller, &leases, Some(60)).await;
     rig.world.create("web", 1).await;
     rig.logged().await;
     rig.log.fail("update");

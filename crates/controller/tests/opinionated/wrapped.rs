@@ -84,9 +84,10 @@ async fn a_user_type_around_an_object_can_be_the_type_of_a_kind() {
             async { Ok::<_, std::convert::Infallible>(()) }
         }
     });
-    controller.add_watcher("leases", watcher).expect("added");
+    let leases = controller.kind("leases").expect("a new kind");
+    controller.add_watcher(&leases, watcher).expect("added");
     let informer = Informer::new(source);
-    controller.add_informer("leases", &informer).expect("added");
+    controller.add_informer(&leases, &informer).expect("added");
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let (controller, stop) = (controller.clone(), stop.clone());

@@ -7,9 +7,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, FinalizerTiming,
-    Finalizers, HandlerId as Id, InformerController, NeverDequeue, NeverRetry, NewEvent,
-    OnSelectorExit, OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher,
-    Outcome, PendingCall, Reconciler, Request, RetryObject, RunError, Watcher,
+    Finalizers, InformerController, Kind, NeverDequeue, NeverRetry, NewEvent, OnSelectorExit,
+    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome, PendingCall,
+    Reconciler, Registration, Request, RetryObject, RunError, Watcher,
 };
 use windlass_informer::{Event, Informer};
 use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};
@@ -29,6 +29,7 @@ pub(crate) const KIND: &str = "leases";
 
 /// A running controller.
 pub(crate) struct Engine {
+    kind: Kind<Lease>,
     controller: InformerController,
     exit: OnSelectorExit,
     /// Whether slow handlers cause backpressure on the watch.
@@ -140,6 +141,8 @@ impl Engine {
         if let Some(concurrency) = NonZeroUsize::new(options.concurrency) {
             builder = builder.concurrency(concurrency);
         }
+        let controller = builder.build().expect("good settings");
+        let kind = controller.kind(KIND).expect("a new kind");
         Self {
             exit: match options.exit {
                 ExitOption::Release => OnSelectorExit::Release,
@@ -147,13 +150,19 @@ impl Engine {
                 ExitOption::Report => OnSelectorExit::Report,
             },
             waits: options.coalescing == CoalescingOption::Never,
-            controller: builder.build().expect("good settings"),
+            controller,
+            kind,
             stop: CancellationToken::new(),
             task: None,
         }
     }
 
-    pub(crate) fn add_handler(&self, handler: u32, kind: HandlerKind, stage: &Stage) -> Id {
+    pub(crate) fn add_handler(
+        &self,
+        handler: u32,
+        kind: HandlerKind,
+        stage: &Stage,
+    ) -> Registration {
         let recorded = Recorded {
             handler,
             stage: stage.clone(),
@@ -169,13 +178,13 @@ impl Engine {
         let odd = |event: &Event<Lease>| event.object().is_some_and(|it| value(it) % 2 == 1);
         let added = match (kind.wrapped, kind.reconciler) {
             (false, false) if kind.filtered => {
-                controller.add_watcher(KIND, Watcher::filter(recorded, odd))
+                controller.add_watcher(&self.kind, Watcher::filter(recorded, odd))
             }
             (false, true) if kind.filtered => {
-                controller.add_reconciler(KIND, Reconciler::filter(recorded, odd))
+                controller.add_reconciler(&self.kind, Reconciler::filter(recorded, odd))
             }
-            (false, false) => controller.add_watcher(KIND, recorded),
-            (false, true) => controller.add_reconciler(KIND, recorded),
+            (false, false) => controller.add_watcher(&self.kind, recorded),
+            (false, true) => controller.add_reconciler(&self.kind, recorded),
             (true, false) => {
                 let sync = recorded.clone();
                 let watcher = OpinionatedWatcher::new(finalizers(), recorded);
@@ -188,7 +197,7 @@ impl Engine {
                             .map(drop)
                     }
                 });
-                controller.add_watcher(KIND, watcher)
+                controller.add_watcher(&self.kind, watcher)
             }
             (true, true) => {
                 let reconciler = OpinionatedReconciler::new(finalizers(), recorded);
@@ -198,18 +207,10 @@ impl Engine {
                 } else {
                     reconciler
                 };
-                controller.add_reconciler(KIND, reconciler)
+                controller.add_reconciler(&self.kind, reconciler)
             }
         };
         added.expect("added")
-    }
-
-    pub(crate) fn remove_handler(&self, id: Id, reconciler: bool) {
-        if reconciler {
-            self.controller.remove_reconciler(KIND, id);
-        } else {
-            self.controller.remove_watcher(KIND, id);
-        }
     }
 
     pub(crate) fn add_informer(
@@ -227,7 +228,7 @@ impl Engine {
             (View::Scripted(sight), Informer::new(source))
         };
         self.controller
-            .add_informer(KIND, &informer)
+            .add_informer(&self.kind, &informer)
             .expect("added");
         (view, informer)
     }
@@ -235,7 +236,7 @@ impl Engine {
     /// Adds a removed informer again.
     pub(crate) fn add_again(&self, informer: &Informer<Lease>) {
         self.controller
-            .add_informer(KIND, informer)
+            .add_informer(&self.kind, informer)
             .expect("added again");
     }
 
@@ -245,12 +246,14 @@ impl Engine {
             .on_error(|_| {})
             .build()
             .expect("good");
+        let kind = controller.kind(KIND).expect("a new kind");
         // The controller of the history may forbid it: where it never coalesces.
-        controller.add_informer(KIND, informer).ok()?;
+        controller.add_informer(&kind, informer).ok()?;
         let nothing = |_: Request<Lease>| async { Ok::<_, Infallible>(Outcome::done()) };
-        controller.add_reconciler(KIND, nothing).expect("added");
+        controller.add_reconciler(&kind, nothing).expect("added");
         let mut other = Self {
             controller,
+            kind,
             exit: OnSelectorExit::default(),
             waits: false,
             stop: CancellationToken::new(),

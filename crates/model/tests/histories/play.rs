@@ -32,7 +32,7 @@ struct Play {
     stage: Stage,
     script: Script,
     engine: Engine,
-    handlers: BTreeMap<u32, (HandlerKind, windlass_controller::HandlerId)>,
+    handlers: BTreeMap<u32, (HandlerKind, windlass_controller::Registration)>,
     kinds: BTreeMap<u32, HandlerKind>,
     informers: BTreeMap<u32, (View, Informer<Lease>)>,
     selectors: BTreeMap<u32, Selector>,
@@ -252,8 +252,8 @@ impl Play {
                 self.add_handler(next, kind);
             }
             Step::RemoveHandler(it) => {
-                if let Some((kind, handler)) = self.handlers.remove(&id(it)) {
-                    self.engine.remove_handler(handler, kind.reconciler);
+                if let Some((_, handler)) = self.handlers.remove(&id(it)) {
+                    handler.remove();
                     self.stage.log(Entry::HandlerRemoved(HandlerId(id(it))));
                     self.kinds.remove(&id(it));
                 }

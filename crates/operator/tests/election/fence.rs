@@ -344,7 +344,10 @@ fn blocking(
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let controller = InformerController::new();
     let informer = Informer::new(ListWatch::new(configs));
-    controller.add_informer("configs", &informer).expect("new");
+    let configs_kind = controller.kind("configs").expect("a new kind");
+    controller
+        .add_informer(&configs_kind, &informer)
+        .expect("new");
     let (begun, may_end) = (Arc::clone(begun), Arc::clone(may_end));
     let reconciler = move |_: Request<ConfigMap>| {
         let (begun, may_end) = (Arc::clone(&begun), Arc::clone(&may_end));
@@ -357,7 +360,7 @@ fn blocking(
         }
     };
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs_kind, reconciler)
         .expect("a name");
     controller
 }

@@ -54,7 +54,10 @@ async fn a_standalone_informer_is_synced_before_its_replica_leads() {
         async move { informer.run(stop).await }
     });
     let controller = InformerController::new();
-    controller.add_informer("configs", &informer).expect("new");
+    let configs_kind = controller.kind("configs").expect("a new kind");
+    controller
+        .add_informer(&configs_kind, &informer)
+        .expect("new");
     let (send, mut received) = mpsc::channel(8);
     let reconciler = move |request: Request<ConfigMap>| {
         let send = send.clone();
@@ -64,7 +67,7 @@ async fn a_standalone_informer_is_synced_before_its_replica_leads() {
             Ok::<_, Infallible>(Outcome::done())
         }
     };
-    let added = controller.add_reconciler("configs", reconciler);
+    let added = controller.add_reconciler(&configs_kind, reconciler);
     added.expect("a name");
     let second = Replica::of(election(&server, "second"), controller);
     informer.synced().await.expect("runs");

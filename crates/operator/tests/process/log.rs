@@ -68,8 +68,9 @@ async fn logs() {
     let election = LeaderElection::new(server.client(), "default", "web").expect("names");
     let controller = InformerController::builder().build().expect("settings");
     let (script, source) = Scripted::<ConfigMap>::new();
+    let configs = controller.kind("configs").expect("a new kind");
     controller
-        .add_informer("configs", &Informer::new(source))
+        .add_informer(&configs, &Informer::new(source))
         .expect("new");
     let (called, mut calls) = mpsc::channel(1000);
     let reconciler = move |request: Request<ConfigMap>| {
@@ -82,7 +83,7 @@ async fn logs() {
         }
     };
     controller
-        .add_reconciler("configs", reconciler)
+        .add_reconciler(&configs, reconciler)
         .expect("a name");
     let operator = Operator::builder().leader_election(election).build();
     operator.add_controller(controller).expect("not running");

@@ -1,6 +1,6 @@
 //! The simulated operators: one for each way to use the framework, with an optional planted bug.
 
-use windlass_controller::{FinalizerName, Finalizers, InformerController};
+use windlass_controller::{FinalizerName, Finalizers, InformerController, Kind};
 use windlass_informer::Informer;
 use windlass_simulate::Process;
 
@@ -73,9 +73,10 @@ pub(crate) fn informer(process: &Process) -> Informer<Site> {
     sites
 }
 
-/// A controller of sites.
-pub(crate) fn controller(process: &Process) -> Result<InformerController, Error> {
+/// A controller of sites, and their kind.
+pub(crate) fn controller(process: &Process) -> Result<(InformerController, Kind<Site>), Error> {
     let controller = InformerController::builder().name("sites").build()?;
-    controller.add_informer("sites", &informer(process))?;
-    Ok(controller)
+    let sites = controller.kind("sites")?;
+    controller.add_informer(&sites, &informer(process))?;
+    Ok((controller, sites))
 }

@@ -130,9 +130,9 @@ fn a_walk_of_an_unknown_kind_is_reported() {
 #[test]
 fn walks_without_an_attained_spec_are_reported() {
     let fails = |process: Process| async move {
-        let controller = operators::controller(&process)?;
+        let (controller, sites) = operators::controller(&process)?;
         controller.add_reconciler(
-            "sites",
+            &sites,
             process.handler("fails", |_: Request<Site>| async {
                 Err::<Outcome, _>(Failed::new("this operator always fails"))
             }),
@@ -149,13 +149,13 @@ fn walks_without_an_attained_spec_are_reported() {
 #[test]
 fn an_update_that_a_handler_does_not_receive_is_reported() {
     let operator = |process: Process| async move {
-        let controller = operators::controller(&process)?;
+        let (controller, sites) = operators::controller(&process)?;
         let done = |_: Request<Site>| async { Ok::<_, Failed>(Outcome::done()) };
         let handler = process.handler("sees", done);
         // After a crash, the handler misses updates.
         let is_first = process.name().ends_with("-1");
         let filter = move |event: &Event<Site>| is_first || matches!(event, Event::Added(_));
-        controller.add_reconciler("sites", handler.filter(filter))?;
+        controller.add_reconciler(&sites, handler.filter(filter))?;
         Ok::<_, operators::Error>(controller.run(process.stop()).await?)
     };
     let simulation = with_steps(Simulation::new("misses updates", operator));
@@ -170,11 +170,11 @@ fn an_update_that_a_handler_does_not_receive_is_reported() {
 #[test]
 fn a_call_before_an_observed_informer_has_synced_is_reported() {
     let operator = |process: Process| async move {
-        let controller = operators::controller(&process)?;
+        let (controller, sites) = operators::controller(&process)?;
         let never_run = Informer::new(Api::<ConfigMap>::all(process.client()));
         process.observe(&never_run);
         let done = |_: Request<Site>| async { Ok::<_, Failed>(Outcome::done()) };
-        controller.add_reconciler("sites", process.handler("early", done))?;
+        controller.add_reconciler(&sites, process.handler("early", done))?;
         Ok::<_, operators::Error>(controller.run(process.stop()).await?)
     };
     let simulation = || with_steps(Simulation::new("early", operator)).seeds(0);

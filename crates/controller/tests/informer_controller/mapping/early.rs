@@ -3,14 +3,13 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass_controller::{ExponentialBackoff, Failure, InformerController, Outcome, Request};
-use windlass_informer::Script;
 
-use super::themes::{map, rig, start, used_by};
+use super::themes::{Themes, map, rig, start, used_by};
 use crate::support::{Log, Running, config, generation, pass, secs};
 
 /// A site whose calls fail with delays of 8, 16, 32 ... seconds. Each call is logged with its
 /// attempt, and so is the delay of each retry.
-async fn failing() -> (Running, Script<ConfigMap>) {
+async fn failing() -> (Running, Themes) {
     let log = Log::default();
     let hook = log.clone();
     let builder = InformerController::builder()
@@ -25,7 +24,7 @@ async fn failing() -> (Running, Script<ConfigMap>) {
         log.say(format_args!("attempt {}", request.attempt()));
         async { Err::<Outcome, _>(Failure::new("no")) }
     });
-    map(&rig, used_by);
+    map(&rig, &themes.kind, used_by);
     let running = start(rig, &themes).await;
     running.apply(config("site-1", 0)).await;
     assert_eq!(running.logged().await, "attempt 0, in 8s");
@@ -103,7 +102,7 @@ async fn an_early_call_that_succeeds_ends_the_retries() {
             Ok(Outcome::done())
         }
     });
-    map(&rig, used_by);
+    map(&rig, &themes.kind, used_by);
     let running = start(rig, &themes).await;
     running.apply(config("site-1", 0)).await;
     assert_eq!(running.logged().await, "attempt 0");

@@ -1,24 +1,21 @@
 //! Mappers: added, removed, with a predicate, with a panic, and counted.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use windlass_controller::{
-    AddError, GenerationChanged, InformerController, Mapper, Role, SameName,
-};
+use windlass_controller::{GenerationChanged, InformerController, Mapper, Role, SameName};
 use windlass_informer::ObjectKey;
 
 use super::themes::{THEMES, map, rig, sites, sorted, start, used_by};
 use crate::support::{KIND, Log, Rig, config, generation, show};
 
 #[test]
-fn a_mapper_requires_a_known_kind_and_has_the_type_of_its_source_kind() {
+fn a_mapper_can_have_the_type_of_its_source_kind_or_be_generic() {
     let rig = Rig::new(InformerController::builder());
-    let add = |kind, to| rig.controller.add_mapper::<Secret>(kind, to, SameName);
-    let unknown = add("secrets", "themes").expect_err("there is no such kind");
-    assert!(matches!(&unknown, AddError::UnknownKind { kind } if kind == "themes"));
-    assert!(matches!(add("", KIND), Err(AddError::EmptyKind)));
-    assert!(matches!(add(KIND, KIND), Err(AddError::OtherType { .. })));
-    add("secrets", KIND).expect("both are known");
-    add("secrets", "secrets").expect("both are known");
+    let secrets = rig.controller.kind::<Secret>("secrets");
+    let secrets = secrets.expect("a new kind");
+    let added = rig.controller.add_mapper(&secrets, &rig.kind, SameName);
+    assert_eq!(added.expect("of secrets").role(), Role::Mapper);
+    let added = rig.controller.add_mapper(&secrets, &secrets, SameName);
+    added.expect("to its own kind");
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,21 +28,21 @@ async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
     themes.apply(config("dark", 1)).await.expect("it runs");
     assert_eq!(running.logged().await, "", "no mapper has asked for it");
 
-    let first = map(&running.rig, used_by);
+    let first = map(&running.rig, &themes.kind, used_by);
     themes.apply(config("light", 1)).await.expect("it runs");
     assert_eq!(running.logged().await, "r resynced site-1=0");
 
-    let controller = &running.rig.controller;
-    assert!(!controller.remove_mapper(KIND, first), "of another kind");
-    assert!(!controller.remove_reconciler(THEMES, first), "no handler");
-    assert!(controller.remove_mapper(THEMES, first));
-    assert!(!controller.remove_mapper(THEMES, first));
+    let (controller, themes_kind) = (&running.rig.controller, themes.kind.clone());
+    assert_eq!(controller.remove_all_mappers(&running.rig.kind), 0);
+    assert_eq!(controller.remove_all_reconcilers(&themes_kind), 0);
+    assert!(first.remove());
+    assert!(!first.remove());
     themes.delete(config("light", 1)).await.expect("it runs");
     assert_eq!(running.logged().await, "");
-    map(&running.rig, used_by);
-    map(&running.rig, used_by);
-    assert_eq!(controller.remove_all_mappers(THEMES), 2);
-    assert_eq!(controller.remove_all_mappers("absent"), 0);
+    map(&running.rig, &themes.kind, used_by);
+    map(&running.rig, &themes.kind, used_by);
+    assert_eq!(controller.remove_all_mappers(&themes_kind), 2);
+    assert_eq!(controller.remove_all_mappers(&themes_kind), 0);
     running.stop().await.expect("it stops");
 }
 
@@ -76,7 +73,7 @@ async fn a_panic_of_a_mapper_is_reported_and_affects_only_its_own_result() {
         used_by(theme)
     })
     .await;
-    map(&running.rig, |_: &ConfigMap| {
+    map(&running.rig, &themes.kind, |_: &ConfigMap| {
         Some(ObjectKey::new("site-3").within("shop"))
     });
     themes.apply(config("dark", 1)).await.expect("it runs");
@@ -104,9 +101,11 @@ async fn mapped_objects_are_counted_if_they_exist() {
         themes.apply(theme).await.expect("it runs");
     }
     running.logged().await;
-    map(&running.rig, |_: &ConfigMap| -> Option<ObjectKey> {
-        panic!("no answer")
-    });
+    map(
+        &running.rig,
+        &themes.kind,
+        |_: &ConfigMap| -> Option<ObjectKey> { panic!("no answer") },
+    );
     themes.apply(config("theme-1", 1)).await.expect("it runs");
     themes.delete(config("theme-1", 1)).await.expect("it runs");
     running.logged().await;

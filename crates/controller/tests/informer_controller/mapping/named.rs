@@ -7,8 +7,8 @@ use tokio::sync::Semaphore;
 use windlass_controller::{Coalescing, Failure, InformerController, Outcome, Request};
 use windlass_informer::{Informer, ObjectKey, Scripted};
 
-use super::themes::{THEMES, map, rig, sites, sorted, start, used_by};
-use crate::support::{KIND, Rig, ask, config, show};
+use super::themes::{map, rig, sites, sorted, start, used_by};
+use crate::support::{Rig, ask, config, show};
 
 /// Rows: KR-05, KR-17
 #[tokio::test(start_paused = true)]
@@ -16,7 +16,7 @@ async fn a_mapped_object_is_dispatched_again_in_its_newest_state() {
     let (rig, themes) = rig(InformerController::builder());
     rig.watch(rig.log.watcher("w"))
         .reconcile(rig.log.reconciler("r"));
-    map(&rig, used_by);
+    map(&rig, &themes.kind, used_by);
     let running = start(rig, &themes).await;
     running.apply(config("site-1", 1)).await;
     running.apply(config("site-1", 2)).await;
@@ -56,7 +56,7 @@ async fn a_changed_reference_dispatches_the_old_and_the_new_object() {
 async fn a_repeatedly_changed_reference_dispatches_every_referenced_object() {
     let (rig, themes) = rig(InformerController::builder().coalescing(Coalescing::Always));
     rig.reconcile(rig.log.reconciler("r"));
-    map(&rig, used_by);
+    map(&rig, &themes.kind, used_by);
     let gate = Arc::new(Semaphore::new(0));
     let late = {
         let (gate, log) = (Arc::clone(&gate), rig.log.clone());
@@ -69,7 +69,8 @@ async fn a_repeatedly_changed_reference_dispatches_every_referenced_object() {
             }
         }
     };
-    rig.controller.add_reconciler(THEMES, late).expect("added");
+    let added = rig.controller.add_reconciler(&themes.kind, late);
+    added.expect("added");
     let running = start(rig, &themes).await;
     for site in 1..=4 {
         running.apply(config(&format!("site-{site}"), 0)).await;
@@ -119,7 +120,7 @@ async fn a_mapped_object_is_not_mapped_again() {
     let rig = Rig::new(InformerController::builder());
     rig.reconcile(rig.log.reconciler("r"));
     rig.controller
-        .add_mapper(KIND, KIND, |_: &ConfigMap| {
+        .add_mapper(&rig.kind, &rig.kind, |_: &ConfigMap| {
             ["a", "b"].map(|name| ObjectKey::new(name).within("shop"))
         })
         .expect("added");
@@ -141,7 +142,7 @@ async fn a_mapped_key_is_looked_up_in_every_informer_of_the_kind() {
     let (script, source) = Scripted::new();
     let controller = &running.rig.controller;
     controller
-        .add_informer(KIND, &Informer::new(source))
+        .add_informer(&running.rig.kind, &Informer::new(source))
         .expect("added");
     script.list([config("site-7", 0)]).await.expect("it runs");
     running.logged().await;

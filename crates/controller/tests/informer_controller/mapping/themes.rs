@@ -1,13 +1,29 @@
 //! Themes and the sites that use them: a change of a theme affects sites.
 
+use std::ops::Deref;
+
 use k8s_openapi::api::core::v1::ConfigMap;
-use windlass_controller::{HandlerId, InformerControllerBuilder, Mapper};
+use windlass_controller::{InformerControllerBuilder, Kind, Mapper, Registration};
 use windlass_informer::{Informer, ObjectKey, Script, Scripted};
 
-use crate::support::{KIND, Rig, Running, config, settle};
+use crate::support::{Rig, Running, config, settle};
 
 /// The kind whose changes concern objects of [`KIND`].
 pub(super) const THEMES: &str = "themes";
+
+/// The kind of themes, and the script of its informer.
+pub(super) struct Themes {
+    pub(super) kind: Kind<ConfigMap>,
+    script: Script<ConfigMap>,
+}
+
+impl Deref for Themes {
+    type Target = Script<ConfigMap>;
+
+    fn deref(&self) -> &Script<ConfigMap> {
+        &self.script
+    }
+}
 
 /// A theme names the site whose number is its value.
 pub(super) fn used_by(theme: &ConfigMap) -> Option<ObjectKey> {
@@ -16,22 +32,27 @@ pub(super) fn used_by(theme: &ConfigMap) -> Option<ObjectKey> {
 }
 
 /// A controller with an informer of themes too.
-pub(super) fn rig(builder: InformerControllerBuilder) -> (Rig, Script<ConfigMap>) {
+pub(super) fn rig(builder: InformerControllerBuilder) -> (Rig, Themes) {
     let rig = Rig::new(builder);
     let (script, source) = Scripted::new();
     let themes = Informer::new(source);
+    let kind = rig.controller.kind(THEMES).expect("a new kind");
     rig.controller
-        .add_informer(THEMES, &themes)
+        .add_informer(&kind, &themes)
         .expect("another informer");
-    (rig, script)
+    (rig, Themes { kind, script })
 }
 
-pub(super) fn map(rig: &Rig, mapper: impl Mapper<ConfigMap>) -> HandlerId {
-    let added = rig.controller.add_mapper(THEMES, KIND, mapper);
+pub(super) fn map(
+    rig: &Rig,
+    themes: &Kind<ConfigMap>,
+    mapper: impl Mapper<ConfigMap>,
+) -> Registration {
+    let added = rig.controller.add_mapper(themes, &rig.kind, mapper);
     added.expect("both kinds are there")
 }
 
-pub(super) async fn start(rig: Rig, themes: &Script<ConfigMap>) -> Running {
+pub(super) async fn start(rig: Rig, themes: &Themes) -> Running {
     let running = rig.start_empty().await;
     themes.list([]).await.expect("it runs");
     settle().await;
@@ -42,10 +63,10 @@ pub(super) async fn start(rig: Rig, themes: &Script<ConfigMap>) -> Running {
 pub(super) async fn sites(
     builder: InformerControllerBuilder,
     mapper: impl Mapper<ConfigMap>,
-) -> (Running, Script<ConfigMap>) {
+) -> (Running, Themes) {
     let (rig, themes) = rig(builder);
     rig.reconcile(rig.log.reconciler("r"));
-    map(&rig, mapper);
+    map(&rig, &themes.kind, mapper);
     let running = start(rig, &themes).await;
     for site in 1..=3 {
         running.apply(config(&format!("site-{site}"), 0)).await;

@@ -35,8 +35,11 @@ async fn no_change_is_lost_with_concurrent_threads() {
         let (script, source) = Scripted::new();
         let informer = Informer::new(source);
         let controller = &rig.controller;
-        controller.add_informer(THEMES, &informer).expect("added");
-        map(&rig, used_by);
+        let themes_kind = controller.kind(THEMES).expect("a new kind");
+        controller
+            .add_informer(&themes_kind, &informer)
+            .expect("added");
+        map(&rig, &themes_kind, used_by);
         let themes = informer.store();
 
         let seen: Arc<Mutex<HashMap<ObjectKey, Known>>> = Arc::default();

@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Coalescing, Failure, InformerController, Outcome, Request};
+use windlass_controller::{Coalescing, Failure, InformerController, Kind, Outcome, Request};
 use windlass_informer::{
     Change, Changes, Informer, Script, Scripted, Source, Subscription, WatchError,
 };
@@ -37,7 +37,7 @@ async fn a_thousand_changes_are_coalesced_into_few_calls() {
             }
         };
         rig.reconcile(slow);
-        map(&rig, used_by);
+        map(&rig, &themes.kind, used_by);
         let running = start(rig, &themes).await;
         running.apply(config("site-1", 0)).await;
         settle().await;
@@ -69,7 +69,7 @@ async fn no_handler_is_called_for_a_mapped_object_before_its_first_event() {
             Ok::<_, Refused>(Outcome::done())
         }
     });
-    map(&rig, used_by);
+    map(&rig, &themes.kind, used_by);
     let running = rig.start();
     let list = (0..100).map(|site| config(&format!("site-{site}"), 0));
     let sites = running.rig.script.list(list);
@@ -107,14 +107,14 @@ async fn a_mapped_object_does_not_wait_for_the_first_list() {
             Ok::<_, Failure>(Outcome::done())
         }
     });
-    map(&rig, used_by);
+    map(&rig, &themes.kind, used_by);
     let running = start(rig, &themes).await;
     running.apply(config("site-1", 0)).await;
     assert_eq!(running.logged().await, "created site-1=0");
     let (script, source) = Scripted::new();
     let controller = &running.rig.controller;
     controller
-        .add_informer(KIND, &Informer::new(source))
+        .add_informer(&running.rig.kind, &Informer::new(source))
         .expect("added");
     let list = ["l1", "l2", "l3"].map(|name| config(name, 1));
     script.list(list).await.expect("it runs");
@@ -138,11 +138,11 @@ async fn a_mapped_object_of_the_first_list_is_dispatched_earlier() {
         slow.send(vec![applied(config(name, 1))]).await;
     }
     slow.add(
-        KIND,
+        &slow.kind,
         (0..20).map(|number| config(&format!("listed-{number}"), 1)),
     )
     .await;
-    slow.add(THEMES, [config("dark", 1)]).await;
+    slow.add(&slow.themes_kind, [config("dark", 1)]).await;
     let light = slow.themes.apply(config("light", 1));
     light.await.expect("it runs");
     settle().await;
@@ -186,7 +186,7 @@ async fn a_new_object_of_a_name_does_not_inherit_the_priority_of_the_old_one() {
     slow.send(vec![applied(config("passed", 3))]).await;
     pass(100).await;
     slow.send(vec![applied(config("called", 3))]).await;
-    slow.add(THEMES, [config("dark", 1)]).await;
+    slow.add(&slow.themes_kind, [config("dark", 1)]).await;
     slow.send(vec![applied(config("changed", 4))]).await;
     pass(100).await;
     assert_eq!(
@@ -199,6 +199,8 @@ async fn a_new_object_of_a_name_does_not_inherit_the_priority_of_the_old_one() {
 /// second.
 struct Slow {
     controller: InformerController,
+    kind: Kind<ConfigMap>,
+    themes_kind: Kind<ConfigMap>,
     log: Log,
     sites: mpsc::Sender<Vec<Change<ConfigMap>>>,
     themes: Script<ConfigMap>,
@@ -235,9 +237,11 @@ impl Slow {
         let mut held_up = informer.subscribe();
         let controller = InformerController::builder().concurrency(one).build();
         let controller = controller.expect("good settings");
-        controller.add_informer(KIND, &informer).expect("added");
+        let kind = controller.kind(KIND).expect("a new kind");
+        controller.add_informer(&kind, &informer).expect("added");
         let (themes, source) = Scripted::new();
-        let added = controller.add_informer(THEMES, &Informer::new(source));
+        let themes_kind = controller.kind(THEMES).expect("a new kind");
+        let added = controller.add_informer(&themes_kind, &Informer::new(source));
         added.expect("added");
         let log = Log::default();
         let lines = log.clone();
@@ -251,8 +255,8 @@ impl Slow {
                 Ok::<_, Refused>(Outcome::done())
             }
         };
-        controller.add_reconciler(KIND, reconciler).expect("added");
-        let added = controller.add_mapper(THEMES, KIND, used_by);
+        controller.add_reconciler(&kind, reconciler).expect("added");
+        let added = controller.add_mapper(&themes_kind, &kind, used_by);
         added.expect("both kinds are there");
         tokio::spawn({
             let controller = controller.clone();
@@ -274,6 +278,8 @@ impl Slow {
         assert_eq!(log.take().await, "created site-1");
         Self {
             controller,
+            kind,
+            themes_kind,
             log,
             sites,
             themes,
@@ -288,7 +294,7 @@ impl Slow {
     }
 
     /// Adds another informer of `kind`, which lists `objects`.
-    async fn add(&self, kind: &str, objects: impl IntoIterator<Item = ConfigMap>) {
+    async fn add(&self, kind: &Kind<ConfigMap>, objects: impl IntoIterator<Item = ConfigMap>) {
         let (script, source) = Scripted::new();
         let added = (self.controller).add_informer(kind, &Informer::new(source));
         added.expect("added");

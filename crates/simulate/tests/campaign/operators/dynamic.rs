@@ -26,7 +26,8 @@ pub(crate) async fn dynamic_kinds(process: Process) -> Ended {
     let objects = Informer::new(ListWatch::from((api.clone(), kind.clone())));
     process.observe(&objects);
     let controller = InformerController::builder().name("dynamic").build()?;
-    controller.add_informer("objects", &objects)?;
+    let objects_kind = controller.kind("objects")?;
+    controller.add_informer(&objects_kind, &objects)?;
     let external = process.external();
     let copy = move |request: Request<DynamicObject>| {
         let external = external.clone();
@@ -46,6 +47,6 @@ pub(crate) async fn dynamic_kinds(process: Process) -> Ended {
     let name = FinalizerName::new("simulate.windlass.dev/dynamic")?;
     let finalizers = Finalizers::of(api, &kind, name)?;
     let copy = OpinionatedReconciler::new(finalizers, process.handler("copy", copy));
-    controller.add_reconciler("objects", copy)?;
+    controller.add_reconciler(&objects_kind, copy)?;
     Ok(controller.run(process.stop()).await?)
 }

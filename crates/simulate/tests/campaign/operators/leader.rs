@@ -22,12 +22,12 @@ pub(crate) async fn three_replicas(process: Process, bug: Option<Bug>) -> Ended 
     } else {
         election.fence().client(process.client())
     };
-    let controller = controller(&process)?;
+    let (controller, sites) = controller(&process)?;
     let publish = process.handler("publish", Publish::new(&process, client.clone(), bug));
     let name = FinalizerName::new("simulate.windlass.dev/publisher")?;
     let finalizers = Finalizers::new(client, name)?;
     let publish = OpinionatedReconciler::new(finalizers, publish);
-    controller.add_reconciler("sites", publish)?;
+    controller.add_reconciler(&sites, publish)?;
     let operator = Operator::builder().leader_election(election).build();
     if ignores_lease {
         // It waits for the lease once, and never checks it again.

@@ -19,9 +19,11 @@ pub(crate) async fn mapped(process: Process) -> Ended {
     let configs = Informer::new(Api::<ConfigMap>::namespaced(process.client(), NAMESPACE));
     process.observe(&configs);
     let controller = InformerController::builder().name("mapped").build()?;
-    controller.add_informer("sites", &sites)?;
-    controller.add_informer("configs", &configs)?;
-    controller.add_mapper::<ConfigMap>("configs", "sites", SameName)?;
+    let sites_kind = controller.kind("sites")?;
+    controller.add_informer(&sites_kind, &sites)?;
+    let configs_kind = controller.kind("configs")?;
+    controller.add_informer(&configs_kind, &configs)?;
+    controller.add_mapper(&configs_kind, &sites_kind, SameName)?;
     let client = process.client();
     let copy = move |request: Request<Site>| {
         let (client, configs) = (client.clone(), configs.store());
@@ -52,6 +54,6 @@ pub(crate) async fn mapped(process: Process) -> Ended {
             Ok::<_, Failure>(Outcome::done())
         }
     };
-    controller.add_reconciler("sites", process.handler("copy", copy))?;
+    controller.add_reconciler(&sites_kind, process.handler("copy", copy))?;
     Ok(controller.run(process.stop()).await?)
 }

@@ -17,7 +17,8 @@ use crate::site::Site;
 
 pub(crate) async fn pages(client: Client, stop: CancellationToken) -> Ended {
     let controller = InformerController::builder().name("pages").build()?;
-    controller.add_informer("sites", &Informer::new(Api::<Site>::all(client.clone())))?;
+    let sites = controller.kind("sites")?;
+    controller.add_informer(&sites, &Informer::new(Api::<Site>::all(client.clone())))?;
     let name = FinalizerName::new("simulate.windlass.dev/pages")?;
     let finalizers = Finalizers::new(client.clone(), name)?;
     let show = move |request: Request<Site>| {
@@ -35,6 +36,6 @@ pub(crate) async fn pages(client: Client, stop: CancellationToken) -> Ended {
             Ok::<_, Failure>(Outcome::done())
         }
     };
-    controller.add_reconciler("sites", OpinionatedReconciler::new(finalizers, show))?;
+    controller.add_reconciler(&sites, OpinionatedReconciler::new(finalizers, show))?;
     Ok(controller.run(stop).await?)
 }

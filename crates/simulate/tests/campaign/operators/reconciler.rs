@@ -18,7 +18,7 @@ use crate::site::{NAMESPACE, Site};
 
 /// Writes a host name, a config map and a status for each site.
 pub(crate) async fn opinionated_reconciler(process: Process, bug: Option<Bug>) -> Ended {
-    let controller = controller(&process)?;
+    let (controller, sites) = controller(&process)?;
     let publish = Publish::new(&process, process.client(), bug);
     if bug == Some(Bug::LeavesATask) {
         tokio::spawn(std::future::pending::<()>());
@@ -36,25 +36,25 @@ pub(crate) async fn opinionated_reconciler(process: Process, bug: Option<Bug>) -
             let flawed = std::sync::Arc::clone(&flawed);
             async move { flawed.reconcile(&request).await }
         };
-        controller.add_reconciler("sites", process.handler("publish", flawed))?;
+        controller.add_reconciler(&sites, process.handler("publish", flawed))?;
     } else {
         let publish = process.handler("publish", publish);
         let publish = OpinionatedReconciler::new(finalizers(&process, "publisher"), publish);
-        controller.add_reconciler("sites", publish)?;
+        controller.add_reconciler(&sites, publish)?;
     }
     Ok(controller.run(process.stop()).await?)
 }
 
 /// Writes a page, servers and an address for each site, like the example `quickstart`.
 pub(crate) async fn quickstart(process: Process) -> Ended {
-    let controller = controller(&process)?;
+    let (controller, sites) = controller(&process)?;
     let publish = Publish {
         children: Children::PageServersAndAddress,
         ..Publish::new(&process, process.client(), None)
     };
     let publish = process.handler("publish", publish);
     let publish = OpinionatedReconciler::new(finalizers(&process, "publisher"), publish);
-    controller.add_reconciler("sites", publish)?;
+    controller.add_reconciler(&sites, publish)?;
     Ok(controller.run(process.stop()).await?)
 }
 

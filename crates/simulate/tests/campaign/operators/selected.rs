@@ -14,11 +14,12 @@ pub(crate) async fn selected(process: Process) -> Ended {
     let sites = Informer::new(ListWatch::new(sites).labels("team=web")?);
     process.observe(&sites);
     let controller = InformerController::builder().name("selected").build()?;
-    controller.add_informer("sites", &sites)?;
+    let sites_kind = controller.kind("sites")?;
+    controller.add_informer(&sites_kind, &sites)?;
     let publish = Publish::new(&process, process.client(), None);
     let publish = process.handler("publish", publish);
     let publish = OpinionatedReconciler::new(finalizers(&process, "selected"), publish)
         .on_selector_exit(OnSelectorExit::CleanUp);
-    controller.add_reconciler("sites", publish)?;
+    controller.add_reconciler(&sites_kind, publish)?;
     Ok(controller.run(process.stop()).await?)
 }

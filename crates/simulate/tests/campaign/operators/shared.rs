@@ -18,7 +18,8 @@ pub(crate) async fn shared_informers(process: Process) -> Ended {
     let publish = Publish::new(&process, process.client(), None);
 
     let names = InformerController::builder().name("names").build()?;
-    names.add_informer("sites", &sites)?;
+    let sites_kind = names.kind("sites")?;
+    names.add_informer(&sites_kind, &sites)?;
     let external = process.external();
     let name = move |request: Request<Site>| {
         let external = external.clone();
@@ -37,10 +38,11 @@ pub(crate) async fn shared_informers(process: Process) -> Ended {
     };
     let name = process.handler("name", name);
     let name = OpinionatedReconciler::new(finalizers(&process, "names"), name);
-    names.add_reconciler("sites", name)?;
+    names.add_reconciler(&sites_kind, name)?;
 
     let pages = InformerController::builder().name("pages").build()?;
-    pages.add_informer("sites", &sites)?;
+    let sites_kind = pages.kind("sites")?;
+    pages.add_informer(&sites_kind, &sites)?;
     let show = move |request: Request<Site>| {
         let publish = publish.clone();
         async move {
@@ -53,7 +55,7 @@ pub(crate) async fn shared_informers(process: Process) -> Ended {
     };
     let show = process.handler("page", show);
     let show = OpinionatedReconciler::new(finalizers(&process, "pages"), show);
-    pages.add_reconciler("sites", show)?;
+    pages.add_reconciler(&sites_kind, show)?;
 
     let operator = Operator::new();
     operator.add_controller(names)?;

@@ -19,17 +19,17 @@ struct Watch {
 }
 
 pub(crate) async fn plain_watcher(process: Process, bug: Option<Bug>) -> Ended {
-    let controller = controller(&process)?;
+    let (controller, sites) = controller(&process)?;
     let watch = Watch {
         publish: Publish::new(&process, process.client(), bug),
         held: false,
     };
-    controller.add_watcher("sites", process.handler("watch", watch))?;
+    controller.add_watcher(&sites, process.handler("watch", watch))?;
     Ok(controller.run(process.stop()).await?)
 }
 
 pub(crate) async fn opinionated_watcher(process: Process, bug: Option<Bug>) -> Ended {
-    let controller = controller(&process)?;
+    let (controller, sites) = controller(&process)?;
     let publish = Publish::new(&process, process.client(), bug);
     let watch = Watch {
         publish: publish.clone(),
@@ -46,7 +46,7 @@ pub(crate) async fn opinionated_watcher(process: Process, bug: Option<Bug>) -> E
             publish.publish(&site).await
         }
     });
-    controller.add_watcher("sites", watcher)?;
+    controller.add_watcher(&sites, watcher)?;
     Ok(controller.run(process.stop()).await?)
 }
 

@@ -16,6 +16,7 @@ pub mod prelude {
         handler::{Action, Failure, Outcome, Reconciler, Request, SimpleWatcher, Watcher},
         informer::{Event, Informer, ObjectKey},
         leader::LeaderElection,
+        level::{Context, Controller, ControllerBuilder, Desired, ObjectReconciler, Owned, Watch},
         mapper::{Mapper, Owners},
         operator::Operator,
         predicate::{GenerationChanged, Predicate},
@@ -43,7 +44,8 @@ pub mod store {
     //! `Indexer`.
 
     pub use windlass_informer::{
-        ErasedObject, Index, LazyObject, ObjectIdentity, RawObject, Store, Stored, UndeclaredIndex,
+        ErasedObject, Index, LateIndex, LazyObject, ObjectIdentity, RawObject, Store, Stored,
+        UndeclaredIndex,
     };
 }
 
@@ -60,9 +62,9 @@ pub mod controller {
     //! Controllers: they call watchers and reconcilers for the events of informers.
 
     pub use windlass_controller::{
-        AddError, BuildError, Coalescing, DeadLetter, ErrorReport, HandledAs, HandlerError,
-        HandlerId, InformerController, InformerControllerBuilder, InformerHealth, Kind, OnStop,
-        Registration, Role, RunError, Runnable,
+        AddError, BuildError, CallOutcome, CallReport, Coalescing, DeadLetter, ErrorReport,
+        HandledAs, HandlerError, HandlerId, InformerController, InformerControllerBuilder,
+        InformerHealth, Kind, OnStop, Registration, Role, RunError, Runnable,
     };
 }
 
@@ -72,6 +74,16 @@ pub mod keyed {
     pub use windlass_controller::{
         Background, FnResource, KeyedResource, ResourceController, TestRun, new_resource,
         test_controller_run,
+    };
+}
+
+pub mod level {
+    //! Controllers of one kind: each call gets the newest object, whatever has changed.
+
+    pub use windlass_controller::{
+        AddedWatch, ChildError, Context, Controller, ControllerBuildError, ControllerBuilder,
+        Deleted, Desired, Informers, InvalidChild, MissingKind, ObjectReconciler, Owned, Reasons,
+        Referred, Related, Retry, Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable,
     };
 }
 

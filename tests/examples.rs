@@ -31,7 +31,7 @@ fn quickstart_reconciles_drift_changes_and_the_deletion() {
         "user:     delete the website",
         "operator: clean up after default/blog",
         "user:     the website and its deployment are deleted",
-        "metrics:  controller_runtime_reconcile_total{controller=\"websites\",kind=\"websites\",result=\"success\"}",
+        "metrics:  controller_runtime_reconcile_total{controller=\"websites\",kind=\"websites.windlass.dev\",result=\"success\"}",
         "success",
     ] {
         let (_, after) = rest

@@ -4,8 +4,7 @@
 //! it. `user.rs` plays the user: it creates, changes and deletes a website.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, CustomResource, Resource as _, ResourceExt as _};
+use kube::{Client, CustomResource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -53,68 +52,53 @@ async fn main() -> Result<(), Error> {
     user::print_metrics(&registry)
 }
 
-/// Builds the operator: two informers, a mapper and a reconciler.
+/// Builds the operator: one controller, for websites and the deployments that they own.
 fn operator(client: Client) -> Result<Operator, Error> {
-    let controller = InformerController::builder().name("websites").build()?;
-    let websites = controller.kind::<Website>("websites")?;
-    let deployments = controller.kind::<Deployment>("deployments")?;
-    controller.add_informer(&websites, &Informer::new(Api::all(client.clone())))?;
-    controller.add_informer(&deployments, &Informer::new(Api::all(client.clone())))?;
+    let mut websites = Controller::<Website>::builder(client, Watch::all());
     // When a deployment changes, the website that owns it is reconciled. So drift is corrected.
-    controller.add_mapper(&deployments, &websites, Owners::of::<Website>(&()))?;
-
-    // The finalizer keeps a deleted website until `reconcile` has returned `Outcome::done()` for
-    // `Action::Deleted`.
-    let finalizer = FinalizerName::new("windlass.dev/website")?;
-    let finalizers = Finalizers::new(client.clone(), finalizer)?;
-    let reconcile = move |request| reconcile(client.clone(), request);
-    let reconciler = OpinionatedReconciler::new(finalizers, reconcile);
-    // Our own status writes do not change the generation, so they cause no further call.
-    controller.add_reconciler(&websites, reconciler.filter(GenerationChanged))?;
-
-    // `Operator::builder` adds leader election and an HTTP server for health and metrics.
+    let deployments = websites.owns(Watch::all());
+    // The finalizer keeps a deleted website until `cleanup` has returned `Outcome::done()`.
+    let websites = websites.name("websites").finalizer("windlass.dev/website");
     let operator = Operator::new();
-    operator.add_controller(controller)?;
+    operator.add_controller(websites.build(Websites { deployments })?)?;
+    // `Operator::builder` adds leader election and an HTTP server for health and metrics.
     Ok(operator)
 }
 
-/// Makes the cluster match the spec of a website. A returned error is retried with backoff.
-async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome, Failure> {
-    if request.action() == Action::Deleted {
-        println!("operator: clean up after {}", request.key());
-        // Clean up external resources here. Kubernetes deletes the owned deployment itself.
-        return Ok(Outcome::done());
-    }
-    let site = request.object();
-    let WebsiteSpec { image, replicas } = &site.spec;
-    println!("operator: apply {} with {replicas} replicas", request.key());
-    let (name, namespace) = (site.name_any(), site.namespace().unwrap_or_default());
-    let labels = json!({ "website": name });
-    // The default pull policy depends on the image tag, and would not change with it.
-    let container = json!({ "name": "server", "image": image, "imagePullPolicy": "IfNotPresent" });
-    let deployment = json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": { "name": name, "ownerReferences": [site.controller_owner_ref(&())] },
-        "spec": {
+/// Reconciles websites. A returned error is retried with backoff.
+struct Websites {
+    deployments: Owned<Website, Deployment>,
+}
+
+impl ObjectReconciler<Website> for Websites {
+    type Error = Failure;
+
+    /// Makes the cluster match the spec of a website.
+    async fn reconcile(&self, cx: Context<Website>) -> Result<Outcome, Failure> {
+        let WebsiteSpec { image, replicas } = &cx.object().spec;
+        println!("operator: apply {} with {replicas} replicas", cx.key());
+        let labels = json!({ "website": cx.key().name() });
+        // The default pull policy depends on the image tag, and would not change with it.
+        let container =
+            json!({ "name": "server", "image": image, "imagePullPolicy": "IfNotPresent" });
+        // Name, namespace, owner and kind are added.
+        let deployment = Desired::json(json!({ "spec": {
             "replicas": replicas,
             "selector": { "matchLabels": labels },
             "template": { "metadata": { "labels": labels }, "spec": { "containers": [container] } },
-        },
-    });
-    let status = json!({
-        "apiVersion": "windlass.dev/v1",
-        "kind": "Website",
-        "status": { "observedGeneration": site.metadata.generation },
-    });
-    let apply = PatchParams::apply("website-operator").force();
-    let deployments = Api::<Deployment>::namespaced(client.clone(), &namespace);
-    deployments
-        .patch(&name, &apply, &Patch::Apply(deployment))
+        }}));
+        self.deployments.apply(&cx, deployment).await?;
+        let observed_generation = cx.generation();
+        cx.write_status(WebsiteStatus {
+            observed_generation,
+        })
         .await?;
-    let sites = Api::<Website>::namespaced(client, &namespace);
-    sites
-        .patch_status(&name, &apply, &Patch::Apply(status))
-        .await?;
-    Ok(Outcome::done())
+        Ok(Outcome::done())
+    }
+
+    /// Cleans up external resources. Kubernetes deletes the owned deployment itself.
+    async fn cleanup(&self, cx: Context<Website>) -> Result<Outcome, Failure> {
+        println!("operator: clean up after {}", cx.key());
+        Ok(Outcome::done())
+    }
 }

@@ -23,6 +23,7 @@ mod helm;
 mod history;
 mod kubectl;
 mod leader;
+mod level;
 mod listing;
 mod mapping;
 mod objects;
@@ -82,6 +83,7 @@ fn main() {
         history::trials(),
         kubectl::trials(),
         leader::trials(),
+        level::trials(),
         listing::trials(),
         mapping::trials(),
         objects::trials(),

@@ -3,7 +3,7 @@
 use std::{
     any::TypeId,
     fmt,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use prometheus::core::Collector;
@@ -161,6 +161,24 @@ impl InformerController {
     )]
     pub fn new() -> Self {
         (Self::builder().build()).expect("our own metrics have valid names")
+    }
+
+    /// Adds a handler with an erased type for a `K`.
+    pub(crate) fn add_erased<K: Stored>(
+        &self,
+        kind: &Kind<K>,
+        code: Box<dyn ErasedHandler>,
+    ) -> Result<Registration, AddError> {
+        self.add(kind.handle(), Role::Reconciler, code)
+    }
+
+    /// A weak reference, for code that the handlers of the controller hold.
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
+    }
+
+    pub(crate) const fn from_shared(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     /// Returns a builder.

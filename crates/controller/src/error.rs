@@ -262,6 +262,23 @@ impl HandlerError {
         }
     }
 
+    /// Whether the API server refused a write because the object had changed.
+    pub(crate) fn is_conflict(&self) -> bool {
+        let Self::Failed { source } = self else {
+            return false;
+        };
+        let first: &(dyn Error + 'static) = &**source;
+        std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
+            (**error).source()
+        })
+        .take(Self::SOURCES)
+        .find_map(|error| error.downcast_ref::<kube::Error>())
+        .is_some_and(|error| match error {
+            kube::Error::Api(status) => status.code == 409 && status.reason == "Conflict",
+            _ => false,
+        })
+    }
+
     /// The minimum time until the next attempt, if the API server demanded one: the handler's error
     /// or one of its sources is a [`kube::Error`] with `retryAfterSeconds`, or a [`FinalizerError`]
     /// with one. At most 5 minutes.

@@ -153,6 +153,15 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         &self.names.own
     }
 
+    /// The same finalizers, through the same client.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            client: Arc::clone(&self.client),
+            names: self.names.clone(),
+            resource: Arc::clone(&self.resource),
+        }
+    }
+
     /// Which of our finalizers `object` has.
     pub(crate) fn presence(&self, object: &K) -> FinalizerPresence {
         self.names.presence(object.meta())
@@ -166,6 +175,11 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     /// Whether the finalizers of other writers differ.
     pub(crate) fn foreign_changed(&self, old: &K, new: &K) -> bool {
         self.names.foreign(old.meta()) != self.names.foreign(new.meta())
+    }
+
+    /// Like [`foreign_changed`](Self::foreign_changed), for metadata.
+    pub(crate) fn foreign_changed_in(&self, old: &ObjectMeta, new: &ObjectMeta) -> bool {
+        self.names.foreign(old) != self.names.foreign(new)
     }
 
     /// Brings the finalizers of `object` to `goal`.

@@ -120,7 +120,11 @@ pub use crate::{
         Background, FnResource, KeyedResource, ResourceController, TestRun, new_resource,
         test_controller_run,
     },
-    level::Reasons,
+    level::{
+        AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder, Informers,
+        MissingKind, ObjectReconciler, Owned, Reasons, Referred, Related, Step, Trigger,
+        TriggerHandle, Watch, Watchable,
+    },
     mapper::{Mapper, Owners, SameName},
     opinionated::{
         DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
@@ -129,8 +133,10 @@ pub use crate::{
         AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Predicate,
         ResourceVersionChanged,
     },
-    reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
-    report::ErrorReport,
+    reconciler::{
+        CannotCastError, Failure, Outcome, Reconciler, Request, Retry, State, TypedReconciler,
+    },
+    report::{CallOutcome, CallReport, ErrorReport},
     retry::{
         DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
         OpinionatedRetryDequeuePolicy, PendingCall, RateLimited, RetryDequeuePolicy, RetryObject,

@@ -74,6 +74,12 @@ pub use self::{owners::Owners, same_name::SameName};
 /// assert!(named.keys(&secret).into_iter().eq([key]));
 /// # Ok::<(), windlass_controller::AddError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a mapper of `{K}`",
+    label = "neither implements `Mapper<{K}>` nor is a function of a `&{K}` that returns keys",
+    note = "a closure is one in this form: `|changed: &{K}| -> Option<ObjectKey> {{ .. }}`; it can also return an array or a `Vec` of keys",
+    note = "`Owners::of::<Owner>(&())` returns the owners, `SameName` the object with the same name"
+)]
 pub trait Mapper<K>: Send + Sync + 'static {
     /// Returns the keys of the objects that `object` affects.
     fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey>;

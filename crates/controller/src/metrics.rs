@@ -39,6 +39,7 @@ struct EventMetrics {
     latency: HistogramVec,
     exhausted: IntCounterVec,
     mapped: IntCounterVec,
+    steps: HistogramVec,
     pending: IntGauge,
 }
 
@@ -63,8 +64,8 @@ struct WorkqueueMetrics {
     retries: IntCounter,
 }
 
-/// The values of the label `result`, as in controller-runtime.
-const RESULTS: [&str; 3] = ["success", "requeue_after", "error"];
+/// The values of the label `result`, as in controller-runtime, and `conflict`.
+const RESULTS: [&str; 4] = ["success", "requeue_after", "error", "conflict"];
 
 /// The buckets of the histograms: from a tenth of a millisecond, the overhead of the engine, to
 /// half a minute, a slow call.
@@ -115,6 +116,11 @@ impl Metrics {
         _ = results.panics.remove_label_values(&[kind]);
     }
 
+    /// The histogram of the step called `name`.
+    pub(crate) fn step(&self, name: &str) -> Histogram {
+        self.event.steps.with_label_values(&[name])
+    }
+
     /// Sets the number of workers.
     pub(crate) fn workers(&self, workers: usize) {
         self.results.max_workers.set(whole(workers));
@@ -145,6 +151,7 @@ impl Metrics {
             Box::new(event.latency),
             Box::new(event.exhausted),
             Box::new(event.mapped),
+            Box::new(event.steps),
             Box::new(event.pending),
             Box::new(results.total),
             Box::new(results.errors),
@@ -211,6 +218,13 @@ impl EventMetrics {
             mapped: by_kind(
                 "mapped_objects_total",
                 "Objects that mappers returned and that exist.",
+            )?,
+            steps: HistogramVec::new(
+                seconds(opts(
+                    "reconcile_step_duration_seconds",
+                    "Time of a named step of a call.",
+                )),
+                &["step"],
             )?,
             pending: IntGauge::with_opts(opts(
                 "pending_retries",

@@ -10,16 +10,13 @@ mod request;
 mod state;
 mod typed;
 
+pub(crate) use self::request::{Attempt, Call, cast, of_kind, of_kind_uncached};
 pub use self::{
-    failure::Failure,
+    failure::{Failure, Retry},
     outcome::Outcome,
     request::Request,
     state::State,
     typed::{CannotCastError, TypedReconciler},
-};
-pub(crate) use self::{
-    failure::Retry,
-    request::{Attempt, Call, cast, of_kind, of_kind_uncached},
 };
 
 /// Brings the actual state in line with the desired state of one object.

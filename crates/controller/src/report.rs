@@ -31,6 +31,48 @@ pub struct ErrorReport<'a> {
     pub retry_in: Option<Duration>,
 }
 
+/// A call of a watcher or reconciler that has ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CallReport<'a> {
+    /// The name of the kind.
+    pub kind: &'a str,
+    /// The object's namespace and name.
+    pub key: &'a ObjectKey,
+    /// The handler that was called.
+    pub handler: HandlerId,
+    /// Whether that is a watcher or a reconciler.
+    pub role: Role,
+    /// The action of the call.
+    pub action: Action,
+    /// The number of earlier failed calls of the same request: 0 for a first call.
+    pub attempt: u32,
+    /// How the call ended.
+    pub outcome: CallOutcome<'a>,
+    /// The time from the begin to the end of the call.
+    pub duration: Duration,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum CallOutcome<'a> {
+    /// It succeeded.
+    Succeeded,
+    /// It succeeded, and is repeated after this delay.
+    Requeued(Duration),
+    /// It failed.
+    Failed(&'a HandlerError),
+    /// Another writer was faster: [`Failure::conflict`](crate::Failure::conflict).
+    Conflict(&'a HandlerError),
+    /// It was dropped before its end, because the controller was dropped, or refused by the fence. It
+    /// is made again by the next leader or after the next start.
+    Abandoned,
+}
+
+/// The hook for ended calls.
+pub(crate) type CallHook = Box<dyn Fn(&CallReport<'_>) + Send + Sync>;
+
 /// The error hook. By default it logs.
 pub(crate) type Hook = Box<dyn Fn(&ErrorReport<'_>) + Send + Sync>;
 

@@ -35,6 +35,7 @@ pub(crate) struct CallFailure {
     pub(crate) error: HandlerError,
     pub(crate) state: Option<State>,
     pub(crate) retry: Retry,
+    pub(crate) is_conflict: bool,
 }
 
 /// Calls `handler` with a time limit.
@@ -62,11 +63,17 @@ pub(crate) async fn call(
     match ended {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(failure)) => {
-            let (source, state, retry) = failure.into_parts();
+            let (source, state, retry, is_conflict) = failure.into_parts();
+            // A controller that catches panics and timeouts of user code passes them on.
+            let error = match source.downcast::<HandlerError>() {
+                Ok(error) => *error,
+                Err(source) => HandlerError::Failed { source },
+            };
             Err(CallFailure {
-                error: HandlerError::Failed { source },
+                error,
                 state,
                 retry,
+                is_conflict,
             })
         }
         Err(panic) => {
@@ -163,6 +170,7 @@ impl From<HandlerError> for CallFailure {
             error,
             state: None,
             retry: Retry::Policy,
+            is_conflict: false,
         }
     }
 }

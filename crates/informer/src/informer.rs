@@ -13,6 +13,7 @@ mod users;
 use std::{
     fmt,
     future::Future,
+    hash::Hash,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -40,7 +41,7 @@ use self::{
     users::Users,
 };
 use crate::{
-    Health, HealthState, InformerMetrics, Source, Store, Stored, Subscription,
+    Health, HealthState, Index, InformerMetrics, LateIndex, Source, Store, Stored, Subscription,
     metrics::Instruments, subscription::NewSubscribers,
 };
 
@@ -130,6 +131,19 @@ impl<K: Stored> Informer<K> {
     #[must_use]
     pub fn store(&self) -> Store<K> {
         self.shared.store.clone()
+    }
+
+    /// Declares `index`, like [`InformerBuilder::index`], in an informer that has not run. Declaring
+    /// an index again has no effect.
+    ///
+    /// # Errors
+    ///
+    /// [`LateIndex`] if the informer has run before.
+    pub fn add_index<V>(&self, index: &Index<K, V>) -> Result<(), LateIndex>
+    where
+        V: Clone + Eq + Hash + Send + Sync + 'static,
+    {
+        self.shared.store.add_index(index)
     }
 
     /// Subscribes to all events from now on, after an [`Added`](crate::Event::Added) for each

@@ -81,7 +81,7 @@ pub use crate::{
     raw_object::RawObject,
     simulated::{random_seed, wall_clock},
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
-    store::{Index, Store, UndeclaredIndex},
+    store::{Index, LateIndex, Store, UndeclaredIndex},
     stored::Stored,
     subscription::{EventEnvelope, Subscription},
     watch::{Backoff, InvalidBackoff, Verb, WatchError, WatchErrorCause},

@@ -17,10 +17,10 @@ use std::{
 
 use tokio::task::yield_now;
 
-pub use self::index::{Index, UndeclaredIndex};
+pub use self::index::{Index, LateIndex, UndeclaredIndex};
 use self::sharded_map::{NameRef, ShardedMap};
 pub(crate) use self::{
-    index::{ErasedIndexTable, IndexTable},
+    index::{DeclaredIndexes, ErasedIndexTable, IndexTable},
     writer::{Deltas, Writer},
 };
 use crate::{
@@ -57,7 +57,7 @@ struct Contents<K> {
     objects: ShardedMap<K>,
 
     /// In declaration order.
-    indexes: Vec<Box<dyn ErasedIndexTable<K>>>,
+    indexes: DeclaredIndexes<K>,
 
     /// How often the history of the server has gone back.
     epoch: AtomicU32,
@@ -190,10 +190,48 @@ impl<K: Stored> Store<K> {
         V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
         Q: Eq + Hash + ?Sized,
     {
-        let mut indexes = self.contents.indexes.iter();
-        let table = indexes.find_map(|declared| index.table(&**declared));
-        let keys: HashSet<ObjectKey> = table.ok_or(UndeclaredIndex)?.keys(value);
+        let keys = self.keys_of(index, value)?;
         Ok(keys.iter().filter_map(|key| self.get_lazy(key)).collect())
+    }
+
+    /// Returns the keys of the objects that `index` has under `value`, in no particular order,
+    /// without decoding the objects.
+    ///
+    /// # Errors
+    ///
+    /// [`UndeclaredIndex`] if the informer was not built with `index`.
+    pub fn keys_by<V, Q>(
+        &self,
+        index: &Index<K, V>,
+        value: &Q,
+    ) -> Result<Vec<ObjectKey>, UndeclaredIndex>
+    where
+        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        Ok(self.keys_of(index, value)?.into_iter().collect())
+    }
+
+    fn keys_of<V, Q>(
+        &self,
+        index: &Index<K, V>,
+        value: &Q,
+    ) -> Result<HashSet<ObjectKey>, UndeclaredIndex>
+    where
+        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        let mut indexes = self.contents.indexes.all().iter();
+        let table = indexes.find_map(|declared| index.table(&**declared));
+        Ok(table.ok_or(UndeclaredIndex)?.keys(value))
+    }
+
+    /// Declares an index, if the store was neither written nor read through an index before.
+    pub(crate) fn add_index<V>(&self, index: &Index<K, V>) -> Result<(), LateIndex>
+    where
+        V: Clone + Eq + Hash + Send + Sync + 'static,
+    {
+        self.contents.indexes.add(index)
     }
 
     /// Decodes objects, and yields after every 32 of them.
@@ -320,7 +358,7 @@ impl<K> Store<K> {
         Self {
             contents: Arc::new(Contents {
                 objects: ShardedMap::new(),
-                indexes,
+                indexes: DeclaredIndexes::new(indexes),
                 epoch: AtomicU32::new(0),
                 instruments,
             }),

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     BuildError, DeleteRetry, ErrorReport, ExponentialBackoff, NewEvent, PendingCall,
     RetryDequeuePolicy, RetryObject, RetryPolicy,
-    report::{self, Hook},
+    report::{self, CallHook, CallReport, Hook},
 };
 
 /// Configures and builds an [`InformerController`].
@@ -62,6 +62,7 @@ pub(crate) struct Settings {
     pub(crate) queue: NonZeroUsize,
     pub(crate) call_timeout: Option<Duration>,
     pub(crate) on_error: Hook,
+    pub(crate) on_call: Option<CallHook>,
     pub(crate) on_exhausted: Option<exhausted::Hook>,
     pub(crate) seed: Option<u64>,
 }
@@ -104,6 +105,7 @@ impl InformerControllerBuilder {
                 queue: Self::DEFAULT_QUEUE,
                 call_timeout: None,
                 on_error: Box::new(report::log),
+                on_call: None,
                 on_exhausted: None,
                 seed: None,
             },
@@ -231,6 +233,23 @@ impl InformerControllerBuilder {
     /// on retries: the retry policy decides.
     pub fn on_error(mut self, hook: impl Fn(&ErrorReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Box::new(hook);
+        self
+    }
+
+    /// Calls `hook` after each call of a watcher or reconciler, also if the call was dropped before its
+    /// end. It returns immediately and does not block.
+    ///
+    /// ```
+    /// use windlass_controller::{CallReport, InformerController};
+    ///
+    /// let controller = InformerController::builder()
+    ///     .on_call(|call: &CallReport<'_>| println!("{} {:?}", call.key, call.outcome))
+    ///     .build()?;
+    /// # drop(controller);
+    /// # Ok::<(), windlass_controller::BuildError>(())
+    /// ```
+    pub fn on_call(mut self, hook: impl Fn(&CallReport<'_>) + Send + Sync + 'static) -> Self {
+        self.settings.on_call = Some(Box::new(hook));
         self
     }
 

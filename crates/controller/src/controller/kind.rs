@@ -91,6 +91,10 @@ impl<S> Kind<S> {
         &self.handle.name
     }
 
+    pub(crate) fn id(&self) -> KindId {
+        self.handle.id
+    }
+
     pub(super) fn handle(&self) -> &KindHandle {
         &self.handle
     }

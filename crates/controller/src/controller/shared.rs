@@ -562,6 +562,11 @@ impl Shared {
         woken
     }
 
+    /// The histogram of the step called `name`.
+    pub(crate) fn step(&self, name: &str) -> prometheus::Histogram {
+        self.metrics.step(name)
+    }
+
     /// A random number in `[0, 1)`.
     pub(super) fn random(&self) -> f64 {
         self.random.lock().random()

@@ -115,6 +115,8 @@ pub(super) fn supersede(
         .unwrap_or(true)
     };
 
+    // A level-triggered handler is called for any change of its object as for a resync.
+    let is_wake = offer.event.requested_by_mapper || turn.shared.settings.level_triggered;
     let mut carried = CarryOver::default();
     let decisions: Vec<_> = (pendings.iter())
         .map(|pending| {
@@ -129,8 +131,7 @@ pub(super) fn supersede(
                 return Decision::Cancel;
             }
             let dequeued = is_dequeued(pending, event);
-            let is_early =
-                offer.event.requested_by_mapper && pending.call.backoff().early_from() <= now;
+            let is_early = is_wake && pending.call.backoff().early_from() <= now;
             let waits = !is_early
                 && is_in_backoff(pending, now, event)
                 && !turn.is_finalizer_removed(pending, event);
@@ -148,7 +149,7 @@ pub(super) fn supersede(
         .collect();
     for (mut pending, decision) in pendings.drain(..).zip(decisions) {
         let waits = carried.waits(pending.handler);
-        let backoff = next_backoff(&pending, now, event, offer.event.requested_by_mapper);
+        let backoff = next_backoff(&pending, now, event, is_wake);
         if decision == Decision::Cancel && !waits {
             let has_finalizer = turn.finalizer(pending.handler).is_some();
             carried.add(pending, event, backoff, has_finalizer);
@@ -174,9 +175,7 @@ pub(super) fn supersede(
         } else if latest {
             pending.call.refresh(event);
         }
-        if matches!(decision, Decision::TakeOver | Decision::Replace)
-            && offer.event.requested_by_mapper
-        {
+        if matches!(decision, Decision::TakeOver | Decision::Replace) && is_wake {
             hasten(&mut pending);
         }
         if let Some(action) = Action::of(&pending.call.event)

@@ -5,7 +5,7 @@
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Event, LazyObject, ObjectIdentity, ObjectKey};
+use windlass_informer::{ErrorChain, Event, LazyObject, ObjectIdentity, ObjectKey, log};
 
 use super::{
     Shared,
@@ -18,8 +18,8 @@ use super::{
     superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
-    Action, ErasedObject, ErrorReport, ExponentialBackoff, FencePermit, HandlerError, HandlerId,
-    Outcome, Reasons,
+    Action, CallOutcome, CallReport, ErasedObject, ErrorReport, ExponentialBackoff, FencePermit,
+    HandlerError, HandlerId, Outcome, Reasons,
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,
@@ -55,6 +55,15 @@ struct Invocation<'a> {
     key: &'a ObjectKey,
     action: Action,
     event: &'a AnyEvent,
+}
+
+/// A call, which is reported when it ends or is dropped.
+struct ObservedCall<'a> {
+    turn: &'a Turn<'a>,
+    invocation: &'a Invocation<'a>,
+    attempt: u32,
+    /// When it began. `None` after it was reported.
+    began: Option<Moment>,
 }
 
 /// The controller stops, so a call did not begin.
@@ -386,22 +395,49 @@ impl Turn<'_> {
             // Checked at the time of the call: no call begins after a stop, or after the deadline
             // of the lease.
             let permit = self.permit().await?;
+            // Dropped with the call, which is then reported as abandoned.
+            let observed = ObservedCall {
+                turn: self,
+                invocation,
+                attempt,
+                began: Some(self.shared.engine.now()),
+            };
             let called = work::call(handler, call, self.shared.settings.call_timeout);
-            Ok(match &permit {
+            let ended = match &permit {
                 Some(permit) => permit.within(called).await,
                 None => called.await,
-            })
+            };
+            Ok((ended, observed))
         });
-        let ended = trace::within(&span, called).await?;
+        let (ended, mut observed) = trace::within(&span, called).await?;
         let result = ended.as_ref().map_err(|failed| &failed.error);
         trace::called(&span, result);
         drop(span);
         *now = self.shared.engine.now();
         let is_deferred = ended.as_ref().is_ok_and(Outcome::is_deferred);
+        let is_conflict = ended.as_ref().is_err_and(|failed| failed.is_conflict);
+        let is_fenced = result.is_err_and(|error| self.shared.is_refused_by_fence(error));
         if is_deferred {
             drop(ongoing);
         } else {
-            ongoing.called(handler.role, *now - began, result);
+            ongoing.called(handler.role, *now - began, result, is_conflict);
+        }
+        if is_fenced {
+            // It is reported as abandoned.
+            drop(observed);
+        } else if is_deferred {
+            observed.began = None;
+        } else {
+            observed.ended(
+                *now,
+                match &ended {
+                    Ok(outcome) => outcome
+                        .delay()
+                        .map_or(CallOutcome::Succeeded, CallOutcome::Requeued),
+                    Err(failed) if is_conflict => CallOutcome::Conflict(&failed.error),
+                    Err(failed) => CallOutcome::Failed(&failed.error),
+                },
+            );
         }
 
         let (reason, delay, call) = match ended {
@@ -422,12 +458,13 @@ impl Turn<'_> {
                 (Reason::Requeued, delay, call)
             }
             Err(failed) => {
-                // It did not fail: the lease ended. Its repetition waits for the next lease.
-                let is_fenced = self.shared.is_refused_by_fence(&failed.error);
                 // An early call keeps the schedule.
                 let kept = backoff.kept_due.filter(|due| *due > *now);
                 let (delay, attempt) = if is_fenced {
+                    // It did not fail: the lease ended. Its repetition waits for the next lease.
                     (Some(Duration::ZERO), attempt)
+                } else if is_conflict {
+                    (self.conflict_delay(invocation, &failed), attempt)
                 } else {
                     let kept = kept.map(|due| due - *now);
                     let delay = self.retry_delay(invocation, attempt, kept, &failed);
@@ -480,7 +517,7 @@ impl Turn<'_> {
         /// How many backoffs in a row are ended before it is logged.
         const ROUNDS: u32 = 10;
         if ended == ROUNDS {
-            tracing::warn!(
+            log::warn!(
                 component = "InformerController",
                 kind = %self.metrics.kind,
                 key = %invocation.key,
@@ -527,6 +564,26 @@ impl Turn<'_> {
         let report = self.report(invocation, attempt, &failed.error, retry_in);
         call_user_code("on_error", || (settings.on_error)(&report));
         retry_in
+    }
+
+    /// Returns the delay after a conflict with another writer, if the policy repeats the call, and logs
+    /// it: the delay of a first failure.
+    fn conflict_delay(
+        &self,
+        invocation: &Invocation<'_>,
+        failed: &CallFailure,
+    ) -> Option<Duration> {
+        let asked = failed.error.retry_after().unwrap_or_default();
+        let delay = self.policy(invocation, 0, failed)?.max(asked);
+        log::info!(
+            component = "InformerController",
+            kind = &*self.metrics.kind,
+            object = %invocation.key,
+            retry_in = ?delay,
+            error = %ErrorChain::new(&failed.error),
+            "another writer was faster, retrying"
+        );
+        Some(delay)
     }
 
     fn report<'a>(
@@ -597,5 +654,40 @@ impl Turn<'_> {
     fn is_last(&self, attempt: u32) -> bool {
         let max = self.shared.max_attempts;
         max.is_some_and(|max| attempt >= max)
+    }
+}
+
+// === impl ObservedCall ===
+
+impl ObservedCall<'_> {
+    fn ended(mut self, now: Moment, outcome: CallOutcome<'_>) {
+        self.report(now, outcome);
+    }
+
+    fn report(&mut self, now: Moment, outcome: CallOutcome<'_>) {
+        let hook = &self.turn.shared.settings.on_call;
+        let (Some(began), Some(hook)) = (self.began.take(), hook) else {
+            return;
+        };
+        let report = CallReport {
+            kind: &self.turn.metrics.kind,
+            key: self.invocation.key,
+            handler: self.invocation.handler.id,
+            role: self.invocation.handler.role,
+            action: self.invocation.action,
+            attempt: self.attempt,
+            outcome,
+            duration: now - began,
+        };
+        call_user_code("on_call", || hook(&report));
+    }
+}
+
+impl Drop for ObservedCall<'_> {
+    fn drop(&mut self) {
+        if self.began.is_some() {
+            let now = self.turn.shared.engine.now();
+            self.report(now, CallOutcome::Abandoned);
+        }
     }
 }

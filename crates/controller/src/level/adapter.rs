@@ -17,8 +17,12 @@ use crate::{
 pub(crate) struct LevelAdapter<K, R> {
     stores: Weak<Shared>,
     reconciler: R,
+    filter: Option<Filter>,
     of: PhantomData<fn(K)>,
 }
+
+/// Decides which events cause a call.
+pub(super) type Filter = Box<dyn Fn(&AnyEvent) -> bool + Send + Sync>;
 
 // === impl LevelAdapter ===
 
@@ -27,7 +31,16 @@ impl<K, R> LevelAdapter<K, R> {
         Self {
             stores,
             reconciler,
+            filter: None,
             of: PhantomData,
+        }
+    }
+
+    /// Calls the reconciler only for events that pass `filter`.
+    pub(super) fn filtered(self, filter: Filter) -> Self {
+        Self {
+            filter: Some(filter),
+            ..self
         }
     }
 
@@ -85,8 +98,8 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<
         .boxed()
     }
 
-    fn wants(&self, _: &AnyEvent) -> bool {
-        true
+    fn wants(&self, event: &AnyEvent) -> bool {
+        self.filter.as_ref().is_none_or(|passes| passes(event))
     }
 
     fn finalizer(&self) -> Option<&str> {

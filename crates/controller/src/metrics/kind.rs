@@ -38,6 +38,7 @@ struct Counts {
     success: LocalIntCounter,
     requeue_after: LocalIntCounter,
     error: LocalIntCounter,
+    conflict: LocalIntCounter,
     active_workers: GaugeDelta,
 }
 
@@ -180,7 +181,13 @@ impl OngoingActivity<'_> {
     }
 
     /// Ends a call.
-    pub(crate) fn called(self, role: Role, took: Duration, ended: Result<&Outcome, &HandlerError>) {
+    pub(crate) fn called(
+        self,
+        role: Role,
+        took: Duration,
+        ended: Result<&Outcome, &HandlerError>,
+        is_conflict: bool,
+    ) {
         if let (Err(HandlerError::Panicked { .. }), Some(of)) = (ended, self.of) {
             of.panics.inc();
         }
@@ -202,6 +209,7 @@ impl OngoingActivity<'_> {
                     counts.retries.inc();
                 }
                 Ok(_) => counts.success.inc(),
+                Err(_) if is_conflict => counts.conflict.inc(),
                 Err(_) => {
                     by_action.reconciler_errors.inc();
                     counts.result_errors.inc();
@@ -250,6 +258,7 @@ impl Counts {
             success: result("success"),
             requeue_after: result("requeue_after"),
             error: result("error"),
+            conflict: result("conflict"),
             active_workers: GaugeDelta::of(results.active_workers.clone()),
         }
     }
@@ -278,10 +287,12 @@ impl Counts {
             success,
             requeue_after,
             error,
+            conflict,
             active_workers,
         } = self;
         actions.iter_mut().for_each(ActionCounts::flush);
-        for counter in [adds, retries, result_errors, success, requeue_after, error] {
+        let results = [success, requeue_after, error, conflict];
+        for counter in [adds, retries, result_errors].into_iter().chain(results) {
             counter.flush();
         }
         for histogram in [wait, work, latency, result_time] {

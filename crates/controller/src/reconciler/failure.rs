@@ -51,17 +51,19 @@ pub struct Failure {
     source: Box<dyn Error + Send + Sync>,
     state: Option<State>,
     retry: Retry,
+    is_conflict: bool,
 }
 
-/// The retry instruction of the handler.
+/// Whether and when a failed call is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Retry {
-    /// The retry policy decides.
+pub enum Retry {
+    /// As the retry policy decides.
     #[default]
     Policy,
-    /// If the policy allows a retry, use this delay instead of the policy's.
+    /// After this delay, if the retry policy repeats the call. A `Retry-After` of the API server in
+    /// the error is never undercut.
     After(Duration),
-    /// No retry.
+    /// Not before the next event of the object: the call becomes a dead letter.
     Never,
 }
 
@@ -74,6 +76,18 @@ impl Failure {
             source: source.into(),
             state: None,
             retry: Retry::Policy,
+            is_conflict: false,
+        }
+    }
+
+    /// Another writer was faster: the call used an outdated object. It is repeated soon, at the latest
+    /// after the delay that the retry policy has for a first failure. It is logged at `INFO`, counted
+    /// as `conflict`, and does not count as a failed attempt.
+    #[must_use]
+    pub fn conflict(self) -> Self {
+        Self {
+            is_conflict: true,
+            ..self
         }
     }
 
@@ -114,8 +128,13 @@ impl Failure {
         }
     }
 
-    pub(crate) fn into_parts(self) -> (Box<dyn Error + Send + Sync>, Option<State>, Retry) {
-        (self.source, self.state, self.retry)
+    pub(crate) fn into_parts(self) -> (Box<dyn Error + Send + Sync>, Option<State>, Retry, bool) {
+        (self.source, self.state, self.retry, self.is_conflict)
+    }
+
+    /// The failure with another instruction for the retry.
+    pub(crate) fn retry(self, retry: Retry) -> Self {
+        Self { retry, ..self }
     }
 }
 

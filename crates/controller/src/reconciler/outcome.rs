@@ -47,6 +47,30 @@ impl Outcome {
         }
     }
 
+    /// Repeats the call at once.
+    pub const fn again() -> Self {
+        Self::requeue_after(Duration::ZERO)
+    }
+
+    /// The clean-up has not finished, and the next event of the object or of an object that affects
+    /// it continues it. The finalizer stays. If there is no event, the clean-up is called again after
+    /// 10 hours.
+    pub const fn unfinished() -> Self {
+        Self::requeue_after(Self::UNFINISHED)
+    }
+
+    /// When an unfinished clean-up is called without an event: the longest interval of a
+    /// controller-runtime controller.
+    const UNFINISHED: Duration = Duration::from_secs(10 * 3600);
+
+    /// The same outcome, with another delay.
+    pub(crate) fn delayed(self, delay: Duration) -> Self {
+        Self {
+            requeue_after: Some(delay),
+            ..self
+        }
+    }
+
     /// Sets the state for the next call of this request. Dropped if there is no next call.
     pub fn state(self, state: State) -> Self {
         Self {

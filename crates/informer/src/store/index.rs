@@ -6,7 +6,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     hash::Hash,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use dashmap::{DashMap, mapref::entry::Entry};
@@ -36,6 +36,17 @@ type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
     "this index was not declared when the informer was built; add it with `Informer::builder(source).index(&index)`"
 )]
 pub struct UndeclaredIndex;
+
+/// An index was added to an informer that has run before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an index can only be added to an informer before its first run")]
+pub struct LateIndex;
+
+/// The indexes of a store. Fixed at the first use, so that reads take no lock.
+pub(crate) struct DeclaredIndexes<K> {
+    declared: Mutex<Vec<Box<dyn ErasedIndexTable<K>>>>,
+    fixed: OnceLock<Vec<Box<dyn ErasedIndexTable<K>>>>,
+}
 
 /// The contents of one index.
 pub(crate) struct IndexTable<K, V> {
@@ -100,6 +111,51 @@ impl<K, V> Clone for Index<K, V> {
 impl<K, V> fmt::Debug for Index<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Index").finish_non_exhaustive()
+    }
+}
+
+// === impl DeclaredIndexes ===
+
+impl<K> DeclaredIndexes<K> {
+    pub(crate) fn new(declared: Vec<Box<dyn ErasedIndexTable<K>>>) -> Self {
+        Self {
+            declared: Mutex::new(declared),
+            fixed: OnceLock::new(),
+        }
+    }
+
+    /// All indexes, which are fixed from now on.
+    pub(crate) fn all(&self) -> &[Box<dyn ErasedIndexTable<K>>] {
+        if let Some(fixed) = self.fixed.get() {
+            return fixed;
+        }
+        // Locked until they are fixed, so that no index is added in between and lost.
+        let mut declared = self.declared.lock();
+        (self.fixed).get_or_init(|| std::mem::take(&mut *declared))
+    }
+
+    /// Adds `index`, unless it is declared already.
+    pub(crate) fn add<V>(&self, index: &Index<K, V>) -> Result<(), LateIndex>
+    where
+        K: Send + Sync + 'static,
+        V: Clone + Eq + Hash + Send + Sync + 'static,
+    {
+        // Locked, so that the indexes are not fixed meanwhile.
+        let mut declared = self.declared.lock();
+        let is_known = |all: &[Box<dyn ErasedIndexTable<K>>]| {
+            all.iter().any(|it| index.table(&**it).is_some())
+        };
+        if let Some(fixed) = self.fixed.get() {
+            return if is_known(fixed) {
+                Ok(())
+            } else {
+                Err(LateIndex)
+            };
+        }
+        if !is_known(&declared) {
+            declared.push(Box::new(IndexTable::new(index.clone())));
+        }
+        Ok(())
     }
 }
 

@@ -97,9 +97,9 @@ impl<K: Stored> Writer<K> {
             PutOutcome::New(key) => (key, None, self.went_back),
             PutOutcome::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
         };
-        if !self.store.contents.indexes.is_empty() {
+        if !self.store.contents.indexes.all().is_empty() {
             let object = incoming.get();
-            for index in &self.store.contents.indexes {
+            for index in self.store.contents.indexes.all() {
                 index.update(&key, object.as_deref());
             }
         }
@@ -191,7 +191,7 @@ impl<K: Stored> Writer<K> {
         missed: bool,
     ) -> Option<Delta<K>> {
         let entry = self.store.contents.objects.remove(key)?;
-        for index in &self.store.contents.indexes {
+        for index in self.store.contents.indexes.all() {
             index.update(key, None);
         }
         let stored = IncomingObject::removed(entry.lazy);

@@ -1,0 +1,200 @@
+//! Children of the object of a call: apply, delete and prune.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Resource;
+use parking_lot::Mutex;
+use serde::Serialize;
+use windlass_informer::{ObjectIdentity as _, ObjectKey, Uid, log};
+
+use super::{Context, Owned, Watchable};
+use crate::{
+    Failure, Outcome,
+    children::{
+        Applied, ChildError, ChildKind, ChildMemory, ChildOutcome, Children, Deleted, Desired,
+        Parent,
+    },
+};
+
+/// What the calls for each object remember of its children, while the object exists.
+#[derive(Default)]
+pub(super) struct Memories(Mutex<HashMap<Uid, Arc<Mutex<ChildMemory>>>>);
+
+/// What one call has written.
+#[derive(Default)]
+pub(super) struct CallWrites {
+    /// The resources and keys of the children that were applied.
+    applied: Mutex<HashSet<(String, ObjectKey)>>,
+    /// When the call has to be repeated, although it succeeds.
+    repeat_after: Mutex<Option<Duration>>,
+}
+
+// === impl Memories ===
+
+impl Memories {
+    fn of(&self, object: &impl Resource) -> Arc<Mutex<ChildMemory>> {
+        let uid = object.meta().uid.as_deref().map(Uid::from);
+        let Some(uid) = uid else {
+            // Refused by `Parent::of`.
+            return Arc::new(Mutex::new(ChildMemory::new()));
+        };
+        let mut memories = self.0.lock();
+        let memory = memories.entry(uid);
+        Arc::clone(memory.or_insert_with(|| Arc::new(Mutex::new(ChildMemory::new()))))
+    }
+
+    /// Forgets an object that was deleted.
+    pub(super) fn forget(&self, object: &impl Resource) {
+        if let Some(uid) = &object.meta().uid {
+            self.0.lock().remove(&Uid::from(uid.as_str()));
+        }
+    }
+}
+
+// === impl CallWrites ===
+
+impl CallWrites {
+    fn repeat_after(&self, wait: Duration) {
+        let mut known = self.repeat_after.lock();
+        *known = Some(known.map_or(wait, |known| known.min(wait)));
+    }
+
+    /// The outcome of a call that has succeeded: repeated earlier, if a child was delayed.
+    pub(super) fn outcome(&self, outcome: Outcome) -> Outcome {
+        match *self.repeat_after.lock() {
+            Some(wait) if outcome.delay().is_none_or(|delay| delay > wait) => outcome.delayed(wait),
+            _ => outcome,
+        }
+    }
+}
+
+// === impl Owned ===
+
+impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
+    /// Brings one child of the object of `cx` to its desired state, by server-side apply. Returns the
+    /// newest known state of the child.
+    ///
+    /// Namespace, owner reference and labels are added, and the name of the object of `cx` if
+    /// `desired` has none. A child that is as desired causes no request, except once after a start. A
+    /// change of a field in `desired` by another writer is reverted, and fields that are not in
+    /// `desired` are left alone. If another writer reverts the child again and again, it is applied
+    /// less often, down to once in 5 minutes.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError`]: an invalid child; an object of this name that is not a child of the object of
+    /// `cx`; a refused request. After [`ChildError::Invalid`] nothing was written.
+    pub async fn apply(
+        &self,
+        cx: &Context<K>,
+        desired: impl Into<Desired<C>> + Send,
+    ) -> Result<Arc<C>, Failure> {
+        let kind = self.kind();
+        let (client, parent) = (cx.client(), parent(cx)?);
+        let memory = cx.call.setup.memories.of(&**cx.object());
+        let children = Children {
+            client: &client,
+            parent: &parent,
+            memory: &memory,
+        };
+        let desired = desired.into();
+        let applied = children
+            .apply(&kind, desired, |key| {
+                cx.call
+                    .writes
+                    .applied
+                    .lock()
+                    .insert((kind.resource(), key.clone()));
+                self.informers().get_lazy(key)
+            })
+            .await;
+        let Applied {
+            object,
+            outcome,
+            contention,
+            ..
+        } = applied.map_err(failure)?;
+        if let ChildOutcome::Delayed(wait) = outcome {
+            cx.call.writes.repeat_after(wait);
+        }
+        if let Some(contention) = contention {
+            log::warn!(
+                component = "Controller",
+                object = %cx.key(),
+                child = %object.key(),
+                fields = contention.conflicts.join("; "),
+                "another writer reverts a child, applying it less often"
+            );
+        }
+        Ok(object)
+    }
+
+    /// Deletes a child of the object of `cx`, and no other object of its name.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError`] if it is not a child of the object of `cx`, or the request is refused.
+    pub async fn delete(&self, cx: &Context<K>, child: &C) -> Result<Deleted, Failure> {
+        let (client, parent) = (cx.client(), parent(cx)?);
+        let memory = cx.call.setup.memories.of(&**cx.object());
+        let children = Children {
+            client: &client,
+            parent: &parent,
+            memory: &memory,
+        };
+        let deleted = children.delete(&self.kind(), child.meta()).await;
+        deleted.map_err(failure)
+    }
+
+    /// Deletes the children of the object of `cx` that this call has not applied, except those with
+    /// the annotation `windlass.dev/keep`. Returns their number. Call it after all children were
+    /// applied.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError`] if a request is refused, after all were tried.
+    pub async fn prune(&self, cx: &Context<K>) -> Result<usize, Failure> {
+        let (kind, client, parent) = (self.kind(), cx.client(), parent(cx)?);
+        let memory = cx.call.setup.memories.of(&**cx.object());
+        let children = Children {
+            client: &client,
+            parent: &parent,
+            memory: &memory,
+        };
+        let applied = cx.call.writes.applied.lock().clone();
+        let is_desired = |key: &ObjectKey| applied.contains(&(kind.resource(), key.clone()));
+        let stored = self.lazy(cx);
+        let pruned = children
+            .prune(&kind, stored, is_desired)
+            .await
+            .map_err(failure)?;
+        match pruned.forbidden {
+            Some(error) => Err(failure(error)),
+            None => Ok(pruned.deleted.len()),
+        }
+    }
+
+    fn kind(&self) -> ChildKind {
+        ChildKind::of::<C>(self.informers().types())
+    }
+}
+
+fn parent<K: Watchable>(cx: &Context<K>) -> Result<Parent, Failure> {
+    let parent = Parent::of(&**cx.object(), cx.call.setup.types(), cx.field_manager());
+    parent.map_err(failure)
+}
+
+fn failure(error: ChildError) -> Failure {
+    let (is_conflict, is_invalid) = (error.is_conflict(), error.is_invalid());
+    let failure = Failure::new(error);
+    match (is_conflict, is_invalid) {
+        (true, _) => failure.conflict(),
+        // The next event may have a valid one.
+        (_, true) => failure.permanent(),
+        _ => failure,
+    }
+}

@@ -1,0 +1,173 @@
+//! `Controller`: reconciles the objects of one kind.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use futures::future::BoxFuture;
+use kube::Client;
+use parking_lot::Mutex;
+use prometheus::core::Collector;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{ControllerBuilder, Informers, Watch, Watchable};
+use crate::{Fence, InformerController, InformerHealth, RunError, Runnable};
+
+/// Reconciles the objects of kind `K`, whenever one of them or something that affects it has
+/// changed.
+///
+/// # Contract
+///
+/// *Guaranteed.*
+/// - **One call at a time for each object.** Calls for different objects run concurrently.
+/// - **Newest state.** Each call gets the newest object of the store, also when it repeats a failed
+///   call. Any number of events during a call cause one further call.
+/// - **Nothing is missed.** After the last change of a primary object, of an object of another kind
+///   whose mapper returns its key for the old or the new state, or of a trigger, a call begins that
+///   sees at least that state.
+/// - **After sync.** No call begins before all stores of the controller are complete. A watch that is
+///   added while the controller runs stops calls until its store is complete.
+/// - **Clean-up.** With a [finalizer](ControllerBuilder::finalizer), the clean-up has succeeded before
+///   an object disappears.
+///
+/// | a call ends with | the next call | result in the metrics |
+/// |--|--|--|
+/// | [`Outcome::done`](crate::Outcome::done) | the next event, or the longest interval | `success` |
+/// | [`Outcome::requeue_after`](crate::Outcome::requeue_after), [`again`](crate::Outcome::again) | after the delay at the latest; an event is earlier and drops it | `requeue_after` |
+/// | [`Outcome::unfinished`](crate::Outcome::unfinished) in a clean-up | the next event; the finalizer stays | `requeue_after` |
+/// | an error, a panic, the time limit | as [`failed`](super::ObjectReconciler::failed) says, by default the retry policy; never before a `Retry-After` in the error | `error` |
+/// | [`Failure::conflict`](crate::Failure::conflict), or a 409 of the API server | after the first delay of the policy at the latest; the attempt does not count | `conflict`, logged at `INFO` |
+/// | [`Failure::permanent`](crate::Failure::permanent) | the next event | `error`, and a dead letter |
+/// | dropped, because of the fence or the drain timeout | the next leader or the next start | none |
+///
+/// *Required.* It is run once. Calls are idempotent and do not block their thread.
+///
+/// *Not guaranteed.* One call for each change. That the stores of two kinds are of one moment.
+///
+/// For a handler that needs each event, or the old state, use an [`InformerController`].
+///
+/// # Example
+///
+/// ```no_run
+/// use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+/// use windlass_controller::{Context, Controller, Failure, Outcome, Watch};
+///
+/// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut configs = Controller::<ConfigMap>::builder(client, Watch::all());
+/// let deployments = configs.owns(Watch::<Deployment>::all());
+/// let controller = configs.build(move |cx: Context<ConfigMap>| {
+///     let owned = deployments.of(&cx).len();
+///     async move {
+///         println!("{} owns {owned} deployments", cx.key());
+///         Ok::<_, Failure>(Outcome::done())
+///     }
+/// })?;
+/// # drop(controller);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Controller<K: Watchable> {
+    engine: InformerController,
+    primaries: Informers<K>,
+    fence: Arc<OnceLock<Fence>>,
+    /// The tasks of the triggers, until the controller runs.
+    tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
+}
+
+// === impl Controller ===
+
+impl<K: Watchable> Controller<K> {
+    /// Returns a builder of a controller for the objects of `primary`. `client` is used for the lists
+    /// and watches, for finalizers, and in calls.
+    pub fn builder(client: Client, primary: Watch<K>) -> ControllerBuilder<K> {
+        ControllerBuilder::new(client, primary)
+    }
+
+    pub(super) fn new(
+        engine: InformerController,
+        primaries: Informers<K>,
+        fence: Arc<OnceLock<Fence>>,
+        tasks: Vec<BoxFuture<'static, ()>>,
+    ) -> Self {
+        Self {
+            engine,
+            primaries,
+            fence,
+            tasks: Mutex::new(tasks),
+        }
+    }
+
+    /// The name of the controller.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.engine.name()
+    }
+
+    /// The informers of the primary kind, to read their stores, and to add and remove watches while
+    /// the controller runs.
+    #[must_use]
+    pub const fn informers(&self) -> &Informers<K> {
+        &self.primaries
+    }
+
+    /// The engine, for its dead letters and its pending calls. Handlers and informers that are added
+    /// to it directly are not part of this controller's contract.
+    #[must_use]
+    pub const fn engine(&self) -> &InformerController {
+        &self.engine
+    }
+
+    /// Runs the controller until `stop` is cancelled, like [`InformerController::run`].
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] like [`InformerController::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops all calls in progress.
+    pub async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
+        let mut triggers = JoinSet::new();
+        for task in std::mem::take(&mut *self.tasks.lock()) {
+            triggers.spawn(task);
+        }
+        // The triggers end when the set is dropped.
+        self.engine.run(stop).await
+    }
+}
+
+impl<K: Watchable> Runnable for Controller<K> {
+    type Error = RunError;
+
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
+        self.run(stop).await
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        _ = self.fence.set(fence.clone());
+        self.engine.set_fence(fence);
+    }
+
+    fn health(&self) -> Vec<InformerHealth> {
+        self.engine.health()
+    }
+
+    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
+        self.engine.prometheus_collectors()
+    }
+}
+
+impl<K: Watchable> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.name())
+            .field("objects", &self.primaries)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! Which changes of a primary object reconcile it.
+
+use kube::api::ObjectMeta;
+use windlass_informer::{ErasedObject, Event};
+
+use super::Watchable;
+use crate::{
+    Finalizers, Predicate, content, event::AnyEvent, finalizer::FinalizerPresence, work::typed,
+};
+
+/// The filter of the primary kind.
+///
+/// A deletion mark, a deletion, changed finalizers of other writers, and the removal of our own
+/// finalizer always pass. The addition of our own finalizer is no reason for a call.
+pub(super) struct Filter<K> {
+    pub(super) finalizers: Option<Finalizers<K>>,
+    /// `None` for the default: generation, labels and annotations.
+    pub(super) predicate: Option<Box<dyn Predicate<K>>>,
+}
+
+// === impl Filter ===
+
+impl<K: Watchable> Filter<K> {
+    pub(super) fn passes(&self, event: &AnyEvent) -> bool {
+        match event {
+            Event::Updated { old, new } => {
+                let old = &**old.as_erased();
+                self.matters(&old.metadata(), &new.metadata()) || self.is_wanted(event, old, &**new)
+            }
+            Event::Added(object) => {
+                object.metadata().deletion_timestamp.is_some()
+                    || self
+                        .predicate
+                        .as_ref()
+                        .is_none_or(|it| typed(event).is_none_or(|event| it.passes(&event)))
+            }
+            // Also a resync: a mapper, a trigger or the longest interval asked for it.
+            _ => true,
+        }
+    }
+
+    /// Whether the metadata require a call.
+    fn matters(&self, old: &ObjectMeta, new: &ObjectMeta) -> bool {
+        if old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some() {
+            return true;
+        }
+        let Some(finalizers) = &self.finalizers else {
+            return old.finalizers.as_deref().unwrap_or_default()
+                != new.finalizers.as_deref().unwrap_or_default();
+        };
+        let is_held = |metadata| finalizers.presence_in(metadata) != FinalizerPresence::Absent;
+        finalizers.foreign_changed_in(old, new) || (is_held(old) && !is_held(new))
+    }
+
+    fn is_wanted(&self, event: &AnyEvent, old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
+        let Some(predicate) = &self.predicate else {
+            return match (old.generation(), new.generation()) {
+                (Some(before), Some(after)) => {
+                    let (old, new) = (old.metadata(), new.metadata());
+                    before != after
+                        || old.labels != new.labels
+                        || old.annotations != new.annotations
+                }
+                _ => content::differs(old, new),
+            };
+        };
+        // An object that does not decode is passed, so that the error is reported.
+        typed(event).is_none_or(|event| predicate.passes(&event))
+    }
+}

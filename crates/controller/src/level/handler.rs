@@ -1,0 +1,252 @@
+//! Calls an `ObjectReconciler` for the newest object, with its finalizer, pace and hooks.
+
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use serde::Serialize;
+use tokio::time::{Instant, timeout};
+use windlass_informer::{log, panic_message};
+
+use super::{
+    Context, ObjectReconciler, Watchable, children::CallWrites, context::CallContext, pace::Paces,
+    setup::Setup,
+};
+use crate::{
+    Action, Failure, FinalizerTiming, Finalizers, HandlerError, OpinionatedReconciler, Outcome,
+    Reconciler, Request, Retry,
+    finalizer::{FinalizerGoal, FinalizerPresence},
+};
+
+/// The reconciler of the primary kind.
+pub(super) struct LevelHandler<K: Watchable, R> {
+    pub(super) paces: Paces,
+    pub(super) calls: Arc<Calls<K, R>>,
+    pub(super) held: Option<Held<K, R>>,
+}
+
+/// Calls with a finalizer.
+pub(super) struct Held<K: Watchable, R> {
+    pub(super) finalizers: Finalizers<K>,
+    pub(super) wrapper: OpinionatedReconciler<K, Shared<K, R>>,
+}
+
+/// The calls of the user's reconciler, for the wrapper with the finalizer.
+pub(super) struct Shared<K: Watchable, R>(pub(super) Arc<Calls<K, R>>);
+
+/// Calls the user's reconciler.
+pub(super) struct Calls<K: Watchable, R> {
+    pub(super) setup: Arc<Setup<K>>,
+    pub(super) reconciler: R,
+    pub(super) limit: Option<Duration>,
+}
+
+// === impl LevelHandler ===
+
+impl<K, R> LevelHandler<K, R>
+where
+    K: Watchable + Serialize,
+    R: ObjectReconciler<K>,
+{
+    pub(super) fn new(paces: Paces, calls: Calls<K, R>, finalizers: Option<Finalizers<K>>) -> Self {
+        let calls = Arc::new(calls);
+        let held = finalizers.map(|finalizers| Held {
+            wrapper: OpinionatedReconciler::new(finalizers.again(), Shared(Arc::clone(&calls)))
+                .finalizer_timing(FinalizerTiming::BeforeFirstCall),
+            finalizers,
+        });
+        Self { paces, calls, held }
+    }
+
+    /// Processes an object with a finalizer.
+    async fn with_finalizer(
+        &self,
+        held: &Held<K, R>,
+        request: Request<K>,
+    ) -> Result<Outcome, Failure> {
+        let object = request.object();
+        let is_held = held.finalizers.presence(object) != FinalizerPresence::Absent;
+        let is_terminating = object.meta().deletion_timestamp.is_some();
+        let is_needed = self.calls.needs_finalizer(object);
+        if is_needed || (is_held && is_terminating) {
+            return held.wrapper.reconcile(request).await;
+        }
+        if request.action() == Action::Deleted || is_terminating {
+            return Ok(Outcome::done());
+        }
+        if is_held {
+            held.finalizers
+                .reach(FinalizerGoal::Release, object)
+                .await?;
+        }
+        self.calls.reconcile(request).await
+    }
+}
+
+impl<K, R> Reconciler<K> for LevelHandler<K, R>
+where
+    K: Watchable + Serialize,
+    R: ObjectReconciler<K>,
+{
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
+        if request.action() == Action::Deleted {
+            self.paces.forget(request.key());
+            self.calls.setup.memories.forget(&**request.object());
+            return match &self.held {
+                Some(held) => self.with_finalizer(held, request).await,
+                None => Ok(Outcome::done()),
+            };
+        }
+        let now = Instant::now();
+        if let Some(wait) = self.paces.wait(request.key(), request.reasons(), now) {
+            return Ok(Outcome::deferred(wait));
+        }
+        match &self.held {
+            Some(held) => self.with_finalizer(held, request).await,
+            None if request.object().meta().deletion_timestamp.is_some() => Ok(Outcome::done()),
+            None => self.calls.reconcile(request).await,
+        }
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        let held = self.held.as_ref()?;
+        Some(held.finalizers.name().as_str())
+    }
+
+    fn history_went_back(&self, uid: &str) {
+        if let Some(held) = &self.held {
+            held.wrapper.history_went_back(uid);
+        }
+    }
+}
+
+// === impl Shared ===
+
+impl<K, R> Reconciler<K> for Shared<K, R>
+where
+    K: Watchable + Serialize,
+    R: ObjectReconciler<K>,
+{
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
+        self.0.reconcile(request).await
+    }
+}
+
+// === impl Calls ===
+
+impl<K, R> Calls<K, R>
+where
+    K: Watchable,
+    R: ObjectReconciler<K>,
+{
+    /// Whether the user's reconciler needs the finalizer. If that code panics, it does.
+    fn needs_finalizer(&self, object: &K) -> bool {
+        let asked = || self.reconciler.needs_finalizer(object);
+        crate::work::call_user_code("needs_finalizer", asked).unwrap_or(true)
+    }
+
+    async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
+        let context = self.context(&request);
+        let ended = if request.action() == Action::Deleted {
+            self.caught(self.reconciler.cleanup(context.clone())).await
+        } else {
+            self.caught(self.reconciler.reconcile(context.clone()))
+                .await
+        };
+        let (failure, error) = match ended {
+            Ok(Ok(outcome)) => return Ok(context.call.writes.outcome(outcome)),
+            Ok(Err(failure)) => {
+                let (source, state, retry, is_conflict) = failure.into().into_parts();
+                let error = HandlerError::Failed { source };
+                (
+                    Parts {
+                        state,
+                        retry,
+                        is_conflict,
+                    },
+                    error,
+                )
+            }
+            Err(error) => (Parts::default(), error),
+        };
+        let is_conflict = failure.is_conflict || error.is_conflict();
+        let decided = if is_conflict {
+            Retry::Policy
+        } else {
+            let decided = self
+                .caught(async { Ok::<_, Failure>(self.reconciler.failed(&context, &error).await) });
+            match decided.await {
+                Ok(Ok(retry)) => retry,
+                Ok(Err(_)) => Retry::Policy,
+                Err(panicked) => {
+                    log::error!(
+                        component = "Controller",
+                        object = %context.key(),
+                        error = %panicked,
+                        "the `failed` hook did not return, the retry policy decides"
+                    );
+                    Retry::Policy
+                }
+            }
+        };
+        let retry = match decided {
+            Retry::Policy => failure.retry,
+            Retry::After(delay) => Retry::After(delay.max(error.retry_after().unwrap_or_default())),
+            Retry::Never => Retry::Never,
+        };
+        let mut failed = Failure::new(error).retry(retry);
+        if let Some(state) = failure.state {
+            failed = failed.state(state);
+        }
+        Err(if is_conflict {
+            failed.conflict()
+        } else {
+            failed
+        })
+    }
+
+    /// Runs user code within the time limit. Panics and timeouts become errors.
+    async fn caught<T, E>(
+        &self,
+        code: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<Result<T, E>, HandlerError> {
+        let code = AssertUnwindSafe(code).catch_unwind();
+        let ended = match self.limit {
+            None => code.await,
+            Some(limit) => match timeout(limit, code).await {
+                Ok(ended) => ended,
+                Err(_) => return Err(HandlerError::TimedOut { limit }),
+            },
+        };
+        ended.map_err(|panic| {
+            let message = panic_message(panic);
+            HandlerError::Panicked { message }
+        })
+    }
+
+    fn context(&self, request: &Request<K>) -> Context<K> {
+        Context {
+            call: Arc::new(CallContext {
+                setup: Arc::clone(&self.setup),
+                key: request.key().clone(),
+                object: Arc::clone(request.object()),
+                reasons: request.reasons(),
+                attempt: request.attempt(),
+                is_last: request.last_attempt(),
+                state: request.state().cloned(),
+                writes: CallWrites::default(),
+            }),
+        }
+    }
+}
+
+/// The instructions of a failure.
+#[derive(Default)]
+struct Parts {
+    state: Option<crate::State>,
+    retry: Retry,
+    is_conflict: bool,
+}

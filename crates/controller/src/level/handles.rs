@@ -1,0 +1,227 @@
+//! Handles: how a reconciler reads the objects of the other kinds of its controller.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use kube::ResourceExt as _;
+use windlass_informer::{DecodeError, Index, LazyObject, ObjectKey, Uid};
+
+use super::{Context, Informers, Watchable, references::References};
+use crate::{
+    Mapper, Owners,
+    children::{ChildKind, ParentOf, parent_uid},
+};
+
+/// The objects of kind `C` that objects of kind `K` own. [`ControllerBuilder::owns`] creates it.
+///
+/// The handle contains the stores, so that a kind that is not owned cannot be read.
+///
+/// [`ControllerBuilder::owns`]: super::ControllerBuilder::owns
+pub struct Owned<K: Watchable, C: Watchable> {
+    informers: Informers<C>,
+    by_owner: Index<C, Uid>,
+    of: PhantomData<fn(K)>,
+}
+
+/// The objects of kind `O` that affect objects of kind `K` through a mapper.
+/// [`ControllerBuilder::watches`] creates it.
+///
+/// [`ControllerBuilder::watches`]: super::ControllerBuilder::watches
+pub struct Related<K: Watchable, O: Watchable> {
+    informers: Informers<O>,
+    of: PhantomData<fn(K)>,
+}
+
+/// The objects of kind `O` to which objects of kind `K` refer.
+/// [`ControllerBuilder::refers_to`] creates it.
+///
+/// [`ControllerBuilder::refers_to`]: super::ControllerBuilder::refers_to
+pub struct Referred<K: Watchable, O: Watchable> {
+    informers: Informers<O>,
+    references: Arc<References<K>>,
+}
+
+/// Maps a child to its owners, and to the parent that its annotation names.
+pub(super) struct OwnersOrParent {
+    pub(super) owners: Owners,
+    pub(super) parent: ParentOf,
+}
+
+// === impl Owned ===
+
+impl<K: Watchable, C: Watchable> Owned<K, C> {
+    /// The index of children by the uids of their owners, and of the parent that their annotation
+    /// names.
+    pub(super) fn index(types: &C::DynamicType) -> Index<C, Uid> {
+        let kind = ChildKind::of::<C>(types);
+        Index::new(move |child: &C| owners(&kind, child))
+    }
+
+    pub(super) const fn new(informers: Informers<C>, by_owner: Index<C, Uid>) -> Self {
+        Self {
+            informers,
+            by_owner,
+            of: PhantomData,
+        }
+    }
+
+    /// The children of the object of `cx`: those with an owner reference to it, by uid. In no
+    /// particular order.
+    #[must_use]
+    pub fn of(&self, cx: &Context<K>) -> Vec<Arc<C>> {
+        let Some(uid) = &cx.object().meta().uid else {
+            return Vec::new();
+        };
+        let owner = Uid::from(uid.as_str());
+        // The index is declared in all informers of this kind.
+        (self.informers.by(&self.by_owner, &owner)).unwrap_or_default()
+    }
+
+    /// Like [`of`](Self::of), without decoding the children.
+    pub(super) fn lazy(&self, cx: &Context<K>) -> Vec<LazyObject<C>> {
+        let uid = cx.object().meta().uid.as_deref().map(Uid::from);
+        let keys = uid.map(|uid| self.informers.keys_by(&self.by_owner, &uid));
+        let keys = keys.and_then(Result::ok).unwrap_or_default();
+        keys.iter()
+            .filter_map(|key| self.informers.get_lazy(key))
+            .collect()
+    }
+
+    /// The child of the object of `cx` called `name`, in the namespace of the object.
+    #[must_use]
+    pub fn get(&self, cx: &Context<K>, name: &str) -> Option<Arc<C>> {
+        let key = ObjectKey::new(name);
+        let child = self.informers.get(&match cx.key().namespace() {
+            Some(namespace) => key.within(namespace),
+            None => key,
+        })?;
+        let uid = Uid::from(cx.object().meta().uid.as_deref()?);
+        let kind = ChildKind::of::<C>(self.informers.types());
+        owners(&kind, &*child).contains(&uid).then_some(child)
+    }
+
+    /// The informers of the children, for all objects of kind `K`.
+    #[must_use]
+    pub const fn informers(&self) -> &Informers<C> {
+        &self.informers
+    }
+}
+
+/// The uids of the owners of `child`, and of the parent that its annotation names.
+fn owners<C: Watchable>(kind: &ChildKind, child: &C) -> Vec<Uid> {
+    let owners = child
+        .owner_references()
+        .iter()
+        .map(|owner| Uid::from(owner.uid.as_str()));
+    let parent = parent_uid(kind, child.meta()).map(|uid| Uid::from(uid.as_str()));
+    owners.chain(parent).collect()
+}
+
+// === impl OwnersOrParent ===
+
+impl<C: Watchable> Mapper<C> for OwnersOrParent {
+    fn keys(&self, child: &C) -> impl IntoIterator<Item = ObjectKey> {
+        let mut keys: Vec<_> = self.owners.keys(child).into_iter().collect();
+        keys.extend(self.parent.keys(child));
+        keys
+    }
+
+    fn keys_before(&self, old: &LazyObject<C>) -> Result<Vec<ObjectKey>, DecodeError> {
+        let mut keys = Mapper::<C>::keys_before(&self.owners, old)?;
+        keys.extend(Mapper::<C>::keys_before(&self.parent, old)?);
+        Ok(keys)
+    }
+}
+
+// === impl Related ===
+
+impl<K: Watchable, O: Watchable> Related<K, O> {
+    pub(super) const fn new(informers: Informers<O>) -> Self {
+        Self {
+            informers,
+            of: PhantomData,
+        }
+    }
+
+    /// The object with this key.
+    #[must_use]
+    pub fn get(&self, _: &Context<K>, key: &ObjectKey) -> Option<Arc<O>> {
+        self.informers.get(key)
+    }
+
+    /// The informers of the kind.
+    #[must_use]
+    pub const fn informers(&self) -> &Informers<O> {
+        &self.informers
+    }
+}
+
+// === impl Referred ===
+
+impl<K: Watchable, O: Watchable> Referred<K, O> {
+    pub(super) const fn new(informers: Informers<O>, references: Arc<References<K>>) -> Self {
+        Self {
+            informers,
+            references,
+        }
+    }
+
+    /// The objects to which the object of `cx` refers and that exist, in the order of the references.
+    #[must_use]
+    pub fn of(&self, cx: &Context<K>) -> Vec<Arc<O>> {
+        let keys = (self.references)(cx.object());
+        keys.iter()
+            .filter_map(|key| self.informers.get(key))
+            .collect()
+    }
+
+    /// The first object to which the object of `cx` refers and that exists.
+    #[must_use]
+    pub fn one(&self, cx: &Context<K>) -> Option<Arc<O>> {
+        let keys = (self.references)(cx.object());
+        keys.iter().find_map(|key| self.informers.get(key))
+    }
+
+    /// The informers of the kind.
+    #[must_use]
+    pub const fn informers(&self) -> &Informers<O> {
+        &self.informers
+    }
+}
+
+// === formatting and cloning ===
+
+impl<K: Watchable, C: Watchable> Clone for Owned<K, C> {
+    fn clone(&self) -> Self {
+        Self::new(self.informers.clone(), self.by_owner.clone())
+    }
+}
+
+impl<K: Watchable, O: Watchable> Clone for Related<K, O> {
+    fn clone(&self) -> Self {
+        Self::new(self.informers.clone())
+    }
+}
+
+impl<K: Watchable, O: Watchable> Clone for Referred<K, O> {
+    fn clone(&self) -> Self {
+        Self::new(self.informers.clone(), Arc::clone(&self.references))
+    }
+}
+
+impl<K: Watchable, C: Watchable> fmt::Debug for Owned<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Owned").field(&self.informers).finish()
+    }
+}
+
+impl<K: Watchable, O: Watchable> fmt::Debug for Related<K, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Related").field(&self.informers).finish()
+    }
+}
+
+impl<K: Watchable, O: Watchable> fmt::Debug for Referred<K, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Referred").field(&self.informers).finish()
+    }
+}

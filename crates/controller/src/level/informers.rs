@@ -1,0 +1,323 @@
+//! `Informers`: the informers of one kind of a controller, read together.
+
+use std::{
+    borrow::Borrow,
+    fmt,
+    hash::Hash,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+
+use kube::Client;
+use parking_lot::RwLock;
+use windlass_informer::{
+    Index, Informer, InformerId, LazyObject, ObjectIdentity as _, ObjectKey, Store, UndeclaredIndex,
+};
+
+use super::{
+    error::ControllerBuildError,
+    watch::{DeclaredIndex, Opened, Watch, Watchable},
+};
+use crate::{AddError, InformerController, Kind, controller::Shared};
+
+/// The informers of one kind of a [`Controller`](crate::Controller), with their stores read as one.
+///
+/// # Contract
+///
+/// *Guaranteed.* Of an object that several informers show, the newest state is returned. A watch
+/// that is added while the controller runs stops all calls of the controller until its objects are
+/// listed.
+///
+/// *Not guaranteed.* A consistent snapshot: two reads can be of different times.
+///
+/// Clones belong to the same controller.
+pub struct Informers<K: Watchable> {
+    shared: Arc<Contents<K>>,
+}
+
+struct Contents<K: Watchable> {
+    types: K::DynamicType,
+    informers: RwLock<Vec<Informer<K>>>,
+    indexes: RwLock<Vec<Arc<dyn DeclaredIndex<K>>>>,
+    /// Set when the controller is built.
+    controller: OnceLock<Added<K>>,
+}
+
+/// The controller, for informers that are added later.
+struct Added<K> {
+    /// Weak, because the handlers of the controller hold these informers.
+    controller: Weak<Shared>,
+    kind: Kind<K>,
+    client: Client,
+    resync: Option<Duration>,
+}
+
+/// The identity of a watch that was added to a running controller.
+#[derive(Clone, Debug)]
+pub struct AddedWatch(Vec<InformerId>);
+
+// === impl Informers ===
+
+impl<K: Watchable> Informers<K> {
+    pub(super) fn new(types: K::DynamicType) -> Self {
+        Self {
+            shared: Arc::new(Contents {
+                types,
+                informers: RwLock::default(),
+                indexes: RwLock::default(),
+                controller: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// The group, version and plural name of the kind, if it is known only at run time.
+    pub(super) fn types(&self) -> &K::DynamicType {
+        &self.shared.types
+    }
+
+    /// Declares an index for all informers that are added later.
+    pub(super) fn declare<V>(&self, index: &Index<K, V>)
+    where
+        V: Clone + Eq + Hash + Send + Sync + 'static,
+    {
+        self.shared.indexes.write().push(Arc::new(index.clone()));
+    }
+
+    /// Adds the informers of `watch` to `kind` of `controller`, and remembers both
+    /// for later additions.
+    pub(super) fn attach(
+        &self,
+        controller: &InformerController,
+        kind: Kind<K>,
+        client: &Client,
+        resync: Option<Duration>,
+        watch: Watch<K>,
+    ) -> Result<(), ControllerBuildError> {
+        _ = self.shared.controller.set(Added {
+            controller: controller.downgrade(),
+            kind,
+            client: client.clone(),
+            resync,
+        });
+        self.open(controller, watch).map(drop)
+    }
+
+    fn open(
+        &self,
+        controller: &InformerController,
+        watch: Watch<K>,
+    ) -> Result<AddedWatch, ControllerBuildError> {
+        let Some(added) = self.shared.controller.get() else {
+            return Err(ControllerBuildError::NotBuilt);
+        };
+        let (opened, indexes) = watch.open(&added.client)?;
+        let informers = match opened {
+            Opened::Shared(informer) => {
+                let declared = self.shared.indexes.read();
+                for index in declared.iter().chain(&indexes) {
+                    index.add(&informer)?;
+                }
+                vec![informer]
+            }
+            Opened::Own(lists) => {
+                let build = |list| {
+                    let builder = Informer::builder(list);
+                    let builder = match added.resync {
+                        Some(period) => builder.resync(period),
+                        None => builder,
+                    };
+                    let declared = self.shared.indexes.read();
+                    let all = declared.iter().chain(&indexes);
+                    all.fold(builder, |builder, index| index.declare(builder))
+                        .build()
+                };
+                lists.into_iter().map(build).collect::<Vec<_>>()
+            }
+        };
+        if informers.is_empty() {
+            return Err(ControllerBuildError::NothingWatched {
+                kind: added.kind.name().to_owned(),
+            });
+        }
+        let mut ids = Vec::with_capacity(informers.len());
+        for informer in informers {
+            // Readable before its first event can be mapped.
+            self.shared.informers.write().push(informer.clone());
+            if let Err(error) = controller.add_informer(&added.kind, &informer) {
+                self.shared
+                    .informers
+                    .write()
+                    .retain(|it| it.id() != informer.id());
+                return Err(error.into());
+            }
+            ids.push(informer.id());
+        }
+        Ok(AddedWatch(ids))
+    }
+
+    /// Adds the objects of `watch` while the controller runs, for example those of another
+    /// namespace. No call begins until they are listed.
+    ///
+    /// # Errors
+    ///
+    /// [`ControllerBuildError`] if the controller was dropped, a selector is invalid, or the same
+    /// informer was already added.
+    pub fn add(&self, watch: Watch<K>) -> Result<AddedWatch, ControllerBuildError> {
+        let added = self.shared.controller.get();
+        let controller = added.and_then(|added| added.controller.upgrade());
+        let controller = controller.ok_or(ControllerBuildError::NotBuilt)?;
+        self.open(&InformerController::from_shared(controller), watch)
+    }
+
+    /// Removes a watch that was added. Its objects are not read any more, and cause no calls except
+    /// for events that are queued. Returns whether it was there.
+    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
+    pub fn remove(&self, watch: &AddedWatch) -> bool {
+        let removed: Vec<_> = {
+            let mut informers = self.shared.informers.write();
+            let is_removed = |informer: &mut Informer<K>| watch.0.contains(&informer.id());
+            informers.extract_if(.., is_removed).collect()
+        };
+        let added = self.shared.controller.get();
+        if let Some(controller) = added.and_then(|added| added.controller.upgrade()) {
+            let controller = InformerController::from_shared(controller);
+            for informer in &removed {
+                controller.remove_informer(informer);
+            }
+        }
+        !removed.is_empty()
+    }
+
+    /// Returns the object with this key.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.newest(key)?.get(key)
+    }
+
+    /// Returns the object with this key, without decoding it.
+    #[must_use]
+    pub fn get_lazy(&self, key: &ObjectKey) -> Option<LazyObject<K>> {
+        self.newest(key)?.get_lazy(key)
+    }
+
+    /// The store with the newest state of the object with this key.
+    fn newest(&self, key: &ObjectKey) -> Option<Store<K>> {
+        let informers = self.shared.informers.read();
+        if let [only] = &**informers {
+            return Some(only.store());
+        }
+        let versions = informers.iter().filter_map(|informer| {
+            let store = informer.store();
+            Some((version(&store.get_lazy(key)?), store))
+        });
+        Some(versions.max_by_key(|(version, _)| *version)?.1)
+    }
+
+    /// Returns all objects, in no particular order.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<K>> {
+        let informers = self.shared.informers.read();
+        match &**informers {
+            [only] => only.store().list(),
+            all => {
+                let mut keys: Vec<_> = all.iter().flat_map(|it| it.store().keys()).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                drop(informers);
+                keys.iter().filter_map(|key| self.get(key)).collect()
+            }
+        }
+    }
+
+    /// Returns the objects that `index` has under `value`.
+    ///
+    /// # Errors
+    ///
+    /// [`UndeclaredIndex`] if the [`Watch`] or a shared informer was not built with `index`.
+    pub fn by<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<Arc<K>>, UndeclaredIndex>
+    where
+        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        let keys = self.keys_by(index, value)?;
+        Ok(keys.iter().filter_map(|key| self.get(key)).collect())
+    }
+
+    /// Returns the keys of the objects that `index` has under `value`, without decoding them.
+    ///
+    /// # Errors
+    ///
+    /// [`UndeclaredIndex`] like [`by`](Self::by).
+    pub fn keys_by<V, Q>(
+        &self,
+        index: &Index<K, V>,
+        value: &Q,
+    ) -> Result<Vec<ObjectKey>, UndeclaredIndex>
+    where
+        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        let informers = self.shared.informers.read();
+        let mut keys = Vec::new();
+        for informer in &*informers {
+            keys.extend(informer.store().keys_by(index, value)?);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// The number of objects; of an object that several informers show, the number of these.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let informers = self.shared.informers.read();
+        informers.iter().map(|it| it.store().len()).sum()
+    }
+
+    /// Whether there is no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether all informers have listed their objects.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        let informers = self.shared.informers.read();
+        informers.iter().all(Informer::has_synced)
+    }
+
+    /// The informers.
+    #[must_use]
+    pub fn informers(&self) -> Vec<Informer<K>> {
+        self.shared.informers.read().clone()
+    }
+}
+
+/// The version as a number, to compare two states of one object.
+fn version<K>(object: &LazyObject<K>) -> Option<u64> {
+    object.resource_version()?.parse().ok()
+}
+
+impl<K: Watchable> Clone for Informers<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<K: Watchable> fmt::Debug for Informers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informers")
+            .field("kind", &K::kind(&self.shared.types))
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<AddError> for ControllerBuildError {
+    fn from(source: AddError) -> Self {
+        Self::Add { source }
+    }
+}

@@ -1,0 +1,61 @@
+//! What all calls of one controller share.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use kube::Client;
+
+use super::{Informers, Watchable, children::Memories};
+use crate::{Fence, controller::Shared};
+
+/// The shared parts of a controller: its client, its primary objects and its names.
+pub(super) struct Setup<K: Watchable> {
+    pub(super) field_manager: String,
+    pub(super) primaries: Informers<K>,
+    pub(super) engine: Weak<Shared>,
+    pub(super) fence: Arc<OnceLock<Fence>>,
+    pub(super) memories: Memories,
+    client: Client,
+    /// Created at the first use, after the fence is set.
+    fenced: OnceLock<Client>,
+}
+
+// === impl Setup ===
+
+impl<K: Watchable> Setup<K> {
+    pub(super) fn new(
+        field_manager: String,
+        primaries: Informers<K>,
+        engine: Weak<Shared>,
+        fence: Arc<OnceLock<Fence>>,
+        client: Client,
+    ) -> Self {
+        Self {
+            field_manager,
+            primaries,
+            engine,
+            fence,
+            memories: Memories::default(),
+            client,
+            fenced: OnceLock::new(),
+        }
+    }
+
+    /// The group, version and plural name of the primary kind.
+    pub(super) fn types(&self) -> &K::DynamicType {
+        self.primaries.types()
+    }
+
+    /// The client of the calls.
+    pub(super) fn client(&self) -> Client {
+        let fenced = || match self.fence.get() {
+            Some(fence) => fence.client(self.client.clone()),
+            None => self.client.clone(),
+        };
+        self.fenced.get_or_init(fenced).clone()
+    }
+
+    /// The histogram of the step called `name`, while the controller exists.
+    pub(super) fn step(&self, name: &str) -> Option<prometheus::Histogram> {
+        Some(self.engine.upgrade()?.step(name))
+    }
+}

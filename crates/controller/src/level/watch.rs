@@ -1,0 +1,304 @@
+//! `Watch`: which objects of a kind a controller lists and watches.
+
+use std::{fmt, hash::Hash, sync::Arc};
+
+use kube::{
+    Api, Client, Resource,
+    api::PartialObjectMeta,
+    core::{ClusterResourceScope, NamespaceResourceScope},
+};
+use serde::de::DeserializeOwned;
+use windlass_informer::{Index, Informer, InformerBuilder, InvalidListWatch, LateIndex, ListWatch};
+
+/// Which objects of a kind a [`Controller`](crate::Controller) lists and watches: all, those of
+/// some namespaces, or those that a selector matches.
+///
+/// | value | objects |
+/// |--|--|
+/// | `Watch::all()` | all, in all namespaces |
+/// | `Watch::namespaced("shop")` | those of one namespace |
+/// | `Watch::in_namespaces(["shop", "blog"])` | those of several namespaces, with a watch for each |
+/// | `Watch::from(api)`, `Watch::from((api, api_resource))` | those of a [`kube::Api`], also of another cluster, and of kinds that are known only at run time |
+/// | `Watch::from(list_watch)` | those of a [`ListWatch`] with its settings |
+/// | `Watch::from(informer)` | those of an [`Informer`], which is shared with other controllers |
+///
+/// # Example
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass_controller::Watch;
+///
+/// let settings = Watch::<ConfigMap>::in_namespaces(["shop", "blog"]).labels("app=web");
+/// let names_only = Watch::<Secret>::all().metadata_only();
+/// # drop((settings, names_only));
+/// ```
+#[must_use = "a watch does nothing until it is given to a controller"]
+pub struct Watch<K: Watchable> {
+    pub(super) types: K::DynamicType,
+    sources: Sources<K>,
+    indexes: Vec<Arc<dyn DeclaredIndex<K>>>,
+    pub(super) is_optional: bool,
+}
+
+/// Where the objects come from.
+enum Sources<K: Watchable> {
+    /// Created with the client of the controller.
+    Listed(Box<dyn FnOnce(&Client) -> Result<Vec<ListWatch<K>>, InvalidListWatch> + Send>),
+    Shared(Informer<K>),
+}
+
+/// An index of any type of values.
+pub(super) trait DeclaredIndex<K: Watchable>: Send + Sync {
+    /// Declares it in the builder of an informer.
+    fn declare(&self, builder: InformerBuilder<K>) -> InformerBuilder<K>;
+
+    /// Declares it in an informer that exists and has not run.
+    fn add(&self, informer: &Informer<K>) -> Result<(), LateIndex>;
+}
+
+/// The informers of a watch that were created for this controller, or the shared one.
+pub(super) enum Opened<K: Watchable> {
+    Own(Vec<ListWatch<K>>),
+    Shared(Informer<K>),
+}
+
+/// A kind whose objects can be watched by a controller: every decoded kind of kube.
+///
+/// Implemented for all types with these bounds.
+pub trait Watchable:
+    Resource<DynamicType: Clone + Eq + Hash + Send + Sync + 'static>
+    + Clone
+    + DeserializeOwned
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Watchable for K where
+    K: Resource<DynamicType: Clone + Eq + Hash + Send + Sync + 'static>
+        + Clone
+        + DeserializeOwned
+        + fmt::Debug
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+// === impl DeclaredIndex ===
+
+impl<K, V> DeclaredIndex<K> for Index<K, V>
+where
+    K: Watchable,
+    V: Clone + Eq + Hash + Send + Sync + 'static,
+{
+    fn declare(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
+        builder.index(self)
+    }
+
+    fn add(&self, informer: &Informer<K>) -> Result<(), LateIndex> {
+        informer.add_index(self)
+    }
+}
+
+// === impl Watch ===
+
+impl<K: Watchable> Watch<K>
+where
+    K::DynamicType: Default,
+{
+    /// All objects, in all namespaces.
+    pub fn all() -> Self {
+        let types = K::DynamicType::default();
+        let of = types.clone();
+        Self::listed(types, move |client| {
+            let api = Api::all_with(client.clone(), &of);
+            Ok(vec![ListWatch::from((api, of))])
+        })
+    }
+
+    /// The objects of one namespace.
+    pub fn namespaced(namespace: impl Into<String>) -> Self
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+    {
+        Self::in_namespaces([namespace])
+    }
+
+    /// The objects of several namespaces, with one watch for each.
+    /// [`Informers::add`](super::Informers::add) adds others while the controller runs.
+    pub fn in_namespaces(namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+    {
+        let mut namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        Self::listed(K::DynamicType::default(), move |client| {
+            let api = |namespace: &String| Api::namespaced(client.clone(), namespace);
+            Ok(namespaces.iter().map(api).map(ListWatch::from).collect())
+        })
+    }
+
+    /// The one object with this name, of a cluster-scoped kind.
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: Resource<Scope = ClusterResourceScope>,
+    {
+        Self::all().fields(format!("metadata.name={}", name.into()))
+    }
+}
+
+impl<K: Watchable> Watch<K> {
+    fn listed(
+        types: K::DynamicType,
+        lists: impl FnOnce(&Client) -> Result<Vec<ListWatch<K>>, InvalidListWatch> + Send + 'static,
+    ) -> Self {
+        Self {
+            types,
+            sources: Sources::Listed(Box::new(lists)),
+            indexes: Vec::new(),
+            is_optional: false,
+        }
+    }
+
+    /// Changes each list and watch. Has no effect on a shared informer, which has its own settings.
+    fn map<T: Watchable<DynamicType = K::DynamicType>>(
+        self,
+        change: impl Fn(ListWatch<K>) -> Result<ListWatch<T>, InvalidListWatch> + Send + 'static,
+    ) -> Result<Watch<T>, Self> {
+        let Sources::Listed(lists) = self.sources else {
+            return Err(self);
+        };
+        let mut watch = Watch::listed(self.types, move |client: &Client| {
+            lists(client)?.into_iter().map(&change).collect()
+        });
+        watch.is_optional = self.is_optional;
+        Ok(watch)
+    }
+
+    /// Selects objects by labels, on the server: `app=web,tier in (front, back)`. An invalid
+    /// selector is an error of [`build`](super::ControllerBuilder::build).
+    pub fn labels(self, selector: impl Into<String>) -> Self {
+        let (selector, indexes) = (selector.into(), self.indexes.clone());
+        let watch = self.map(move |list| list.labels(selector.clone()));
+        watch.map_or_else(|shared| shared, |watch| Self { indexes, ..watch })
+    }
+
+    /// Selects objects by fields, on the server: `metadata.name=web`. An invalid selector is an
+    /// error of [`build`](super::ControllerBuilder::build).
+    pub fn fields(self, selector: impl Into<String>) -> Self {
+        let (selector, indexes) = (selector.into(), self.indexes.clone());
+        let watch = self.map(move |list| list.fields(selector.clone()));
+        watch.map_or_else(|shared| shared, |watch| Self { indexes, ..watch })
+    }
+
+    /// Changes the settings of each list and watch, for example its page size or its backoff. Has no
+    /// effect on a shared informer, which has settings of its own.
+    pub fn settings(self, change: impl Fn(ListWatch<K>) -> ListWatch<K> + Send + 'static) -> Self {
+        let indexes = self.indexes.clone();
+        let watch = self.map(move |list| Ok(change(list)));
+        watch.map_or_else(|shared| shared, |watch| Self { indexes, ..watch })
+    }
+
+    /// Declares `index`, for [`Informers::by`](super::Informers::by).
+    pub fn index<V>(mut self, index: &Index<K, V>) -> Self
+    where
+        V: Clone + Eq + Hash + Send + Sync + 'static,
+    {
+        self.indexes.push(Arc::new(index.clone()));
+        self
+    }
+
+    /// The controller does not wait for this kind while the API server does not know it, and reads
+    /// no object of it. When the kind is installed, its objects are listed, and the controller
+    /// pauses until that list is complete.
+    pub fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
+    /// The lists and watches, and the indexes.
+    pub(super) fn open(
+        self,
+        client: &Client,
+    ) -> Result<(Opened<K>, Vec<Arc<dyn DeclaredIndex<K>>>), InvalidListWatch> {
+        let opened = match self.sources {
+            Sources::Listed(lists) => Opened::Own(lists(client)?),
+            Sources::Shared(informer) => Opened::Shared(informer),
+        };
+        Ok((opened, self.indexes))
+    }
+}
+
+impl<K: Watchable> Watch<K>
+where
+    PartialObjectMeta<K>: Watchable<DynamicType = K::DynamicType>,
+{
+    /// Requests and keeps only the metadata of each object. Indexes are declared after this call,
+    /// and a shared informer cannot be changed: for it this is an error of
+    /// [`build`](super::ControllerBuilder::build).
+    pub fn metadata_only(self) -> Watch<PartialObjectMeta<K>> {
+        let types = self.types.clone();
+        self.map(|list| Ok(list.metadata()))
+            .unwrap_or_else(|_| Watch::listed(types, |_| Ok(Vec::new())))
+    }
+}
+
+impl<K: Watchable> From<Api<K>> for Watch<K>
+where
+    K::DynamicType: Default,
+{
+    fn from(api: Api<K>) -> Self {
+        Self::from((api, K::DynamicType::default()))
+    }
+}
+
+impl<K: Watchable> From<(Api<K>, K::DynamicType)> for Watch<K> {
+    fn from((api, types): (Api<K>, K::DynamicType)) -> Self {
+        let of = types.clone();
+        Self::listed(types, move |_| Ok(vec![ListWatch::from((api, of))]))
+    }
+}
+
+impl<K: Watchable> From<ListWatch<K>> for Watch<K>
+where
+    K::DynamicType: Default,
+{
+    fn from(list: ListWatch<K>) -> Self {
+        Self::listed(K::DynamicType::default(), move |_| Ok(vec![list]))
+    }
+}
+
+impl<K: Watchable> From<Informer<K>> for Watch<K>
+where
+    K::DynamicType: Default,
+{
+    fn from(informer: Informer<K>) -> Self {
+        Self {
+            types: K::DynamicType::default(),
+            sources: Sources::Shared(informer),
+            indexes: Vec::new(),
+            is_optional: false,
+        }
+    }
+}
+
+impl<K: Watchable> From<&Informer<K>> for Watch<K>
+where
+    K::DynamicType: Default,
+{
+    fn from(informer: &Informer<K>) -> Self {
+        Self::from(informer.clone())
+    }
+}
+
+impl<K: Watchable> fmt::Debug for Watch<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("kind", &K::kind(&self.types))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,506 @@
+//! `Controller<K>`: owned, related and referred objects, finalizers, and watches.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use kube::{
+    Api, CustomResourceExt as _, Resource, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
+    runtime::wait::await_condition,
+};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass::{
+    Context, Controller, ControllerBuilder, Failure, ObjectKey, ObjectReconciler, Outcome, Owned,
+    Owners, Watch,
+    controller::RunError,
+    level::{MissingKind, Watchable},
+    store::Index,
+};
+
+use crate::{
+    cluster::Cluster,
+    kinds::{Gadget, GadgetSpec, GadgetStatus, config, labelled},
+    watched::quick,
+};
+
+/// The annotation that names another object.
+const NAMED: &str = "test.windlass.dev/name";
+
+/// A running controller, and the calls that it made.
+struct Rig {
+    calls: mpsc::Receiver<String>,
+    stop: CancellationToken,
+    task: AbortOnDropHandle<Result<(), RunError>>,
+}
+
+on_both_servers! {
+    /// The finalizer is set before the first call, and the object disappears after its clean-up.
+    ///
+    /// Rows: BO-15
+    async fn an_object_is_kept_until_its_clean_up_has_finished(cluster: Cluster) {
+        struct Kept {
+            sender: mpsc::Sender<String>,
+            answers: Mutex<Vec<Outcome>>,
+        }
+
+        impl ObjectReconciler<Gadget> for Kept {
+            type Error = Failure;
+
+            async fn reconcile(&self, cx: Context<Gadget>) -> Result<Outcome, Failure> {
+                say(&self.sender, format!("reconcile {}", cx.object().finalizers().join(" "))).await;
+                cx.write_status(GadgetStatus { ready: true }).await?;
+                Ok(Outcome::done())
+            }
+
+            async fn cleanup(&self, cx: Context<Gadget>) -> Result<Outcome, Failure> {
+                say(&self.sender, format!("clean up {}", cx.object().finalizers().join(" "))).await;
+                let answer = self.answers.lock().await.pop();
+                Ok(answer.unwrap_or_default())
+            }
+        }
+
+        cluster.install(&Gadget::crd()).await;
+        let gadgets = cluster.api_aside::<Gadget>();
+        let (sender, receiver) = mpsc::channel(64);
+        let answers = vec![Outcome::requeue_after(Duration::from_millis(50)), Outcome::unfinished()];
+        let kept = Kept { sender, answers: Mutex::new(answers) };
+        let builder = builder::<Gadget>(&cluster).await.finalizer("test.windlass.dev/level");
+        let mut rig = Rig::start(builder.build(kept).expect("good settings"), receiver);
+
+        create(&gadgets, Gadget::new("a", GadgetSpec { size: 1 })).await;
+        assert_eq!(rig.next().await, "reconcile test.windlass.dev/level");
+        let ready = |gadget: Option<&Gadget>| {
+            gadget.and_then(|it| it.status.as_ref()).is_some_and(|status| status.ready)
+        };
+        await_condition(gadgets.clone(), "a", ready).await.expect("a status");
+        gadgets.delete("a", &DeleteParams::default()).await.expect("there");
+        assert_eq!(rig.next().await, "clean up test.windlass.dev/level");
+        // It has not finished, and the next event continues it.
+        let object = gadgets.get("a").await.expect("kept by its finalizer");
+        assert_eq!(object.finalizers(), ["test.windlass.dev/level"]);
+        patch(&gadgets, "a", json!({ "metadata": { "labels": { "go": "on" } } })).await;
+        assert_eq!(rig.next().await, "clean up test.windlass.dev/level");
+        // Requeued, and then finished.
+        assert_eq!(rig.next().await, "clean up test.windlass.dev/level");
+        let gone = |gadget: Option<&Gadget>| gadget.is_none();
+        await_condition(gadgets, "a", gone).await.expect("deleted");
+        rig.stop().await;
+    }
+
+    /// Rows: BO-16
+    async fn a_finalizer_is_added_only_if_it_is_needed_and_removed_when_it_is_not(cluster: Cluster) {
+        struct Sometimes(mpsc::Sender<String>);
+
+        impl ObjectReconciler<Gadget> for Sometimes {
+            type Error = Failure;
+
+            async fn reconcile(&self, cx: Context<Gadget>) -> Result<Outcome, Failure> {
+                let gadget = cx.object();
+                say(&self.0, format!("{} reconcile", gadget.spec.size)).await;
+                Ok(Outcome::done())
+            }
+
+            async fn cleanup(&self, cx: Context<Gadget>) -> Result<Outcome, Failure> {
+                say(&self.0, format!("{} clean up", cx.object().spec.size)).await;
+                Ok(Outcome::done())
+            }
+
+            fn needs_finalizer(&self, gadget: &Gadget) -> bool {
+                gadget.spec.size > 1
+            }
+        }
+
+        cluster.install(&Gadget::crd()).await;
+        let gadgets = cluster.api_aside::<Gadget>();
+        let (sender, receiver) = mpsc::channel(64);
+        let builder = builder::<Gadget>(&cluster).await.finalizer("test.windlass.dev/level");
+        let mut rig = Rig::start(builder.build(Sometimes(sender)).expect("good settings"), receiver);
+        let finalizers = async |name| gadgets.get(name).await.expect("there").finalizers().to_vec();
+
+        create(&gadgets, Gadget::new("a", GadgetSpec { size: 1 })).await;
+        assert_eq!(rig.next().await, "1 reconcile");
+        assert!(finalizers("a").await.is_empty());
+        patch(&gadgets, "a", json!({ "spec": { "size": 2 } })).await;
+        assert_eq!(rig.next().await, "2 reconcile");
+        assert_eq!(finalizers("a").await, ["test.windlass.dev/level"]);
+        patch(&gadgets, "a", json!({ "spec": { "size": 1 } })).await;
+        assert_eq!(rig.next().await, "1 reconcile");
+        assert!(finalizers("a").await.is_empty());
+        patch(&gadgets, "a", json!({ "spec": { "size": 3 } })).await;
+        assert_eq!(rig.next().await, "3 reconcile");
+        gadgets.delete("a", &DeleteParams::default()).await.expect("there");
+        assert_eq!(rig.next().await, "3 clean up");
+        let gone = |gadget: Option<&Gadget>| gadget.is_none();
+        await_condition(gadgets, "a", gone).await.expect("deleted");
+        rig.stop().await;
+    }
+
+    /// Rows: KR-04, KR-15, BO-08
+    async fn a_change_of_an_owned_child_reconciles_its_owner_which_finds_it_by_an_index(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let children = builder.owns(watch::<Secret>(&cluster).await);
+        let (sender, receiver) = mpsc::channel(64);
+        let mut rig = Rig::start(build(builder, sender, move |cx| children_of(cx, &children)), receiver);
+        let owner = create(&configs, config("a", "1")).await;
+        assert_eq!(rig.next().await, "a:");
+        // Of nobody, and of another kind with the same name.
+        create(&secrets, secret("nobodys")).await;
+        let other = create(&secrets, secret("a")).await;
+        create(&secrets, owned_by(secret("theirs"), &other)).await;
+        create(&secrets, owned_by(secret("ours"), &owner)).await;
+        assert_eq!(rig.next().await, "a: ours");
+        patch(&secrets, "ours", json!({ "stringData": { "key": "2" } })).await;
+        assert_eq!(rig.next().await, "a: ours");
+        secrets.delete("ours", &DeleteParams::default()).await.expect("there");
+        assert_eq!(rig.next().await, "a:");
+        rig.quiet(&configs).await;
+    }
+
+    /// Rows: KR-05, KR-17, BO-09
+    async fn a_mapper_returns_none_one_or_many_keys_for_the_old_and_the_new_state(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let named = |secret: &Secret| {
+            let names = secret.annotations().get(NAMED).cloned().unwrap_or_default();
+            let namespace = secret.namespace().unwrap_or_default();
+            let key = |name: &str| ObjectKey::new(name).within(namespace.as_str());
+            names.split(' ').filter(|name| !name.is_empty()).map(key).collect::<Vec<_>>()
+        };
+        builder.watches(watch::<Secret>(&cluster).await, named);
+        let (sender, receiver) = mpsc::channel(64);
+        let mut rig = Rig::start(build(builder, sender, |cx| cx.key().name().to_owned()), receiver);
+        for name in ["a", "b", "c"] {
+            create(&configs, config(name, "1")).await;
+        }
+        assert_eq!(rig.several(3).await, ["a", "b", "c"]);
+        create(&secrets, secret("none")).await;
+        create(&secrets, annotated(secret("one"), "a")).await;
+        assert_eq!(rig.next().await, "a");
+        create(&secrets, annotated(secret("many"), "a b nothing")).await;
+        assert_eq!(rig.several(2).await, ["a", "b"]);
+        patch(&secrets, "one", json!({ "metadata": { "annotations": { NAMED: "c" } } })).await;
+        assert_eq!(rig.several(2).await, ["a", "c"], "the old and the new one");
+        secrets.delete("one", &DeleteParams::default()).await.expect("there");
+        assert_eq!(rig.next().await, "c");
+        rig.quiet(&configs).await;
+    }
+
+    /// Rows: KR-05, KR-18, BO-08, BO-09
+    async fn an_object_is_reconciled_when_what_it_refers_to_changes_or_when_it_refers_to_another(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let reference = |config: &ConfigMap| {
+            let (namespace, name) = config.annotations().get(NAMED)?.split_once('/')?;
+            Some(ObjectKey::new(name).within(namespace))
+        };
+        let referred = builder.refers_to(watch::<Secret>(&cluster).await, reference);
+        let (sender, receiver) = mpsc::channel(64);
+        let mut rig = Rig::start(build(builder, sender, move |cx| {
+            let found = referred.one(cx).map(|it| it.name_any()).unwrap_or_default();
+            format!("{}: {found}", cx.key().name())
+        }), receiver);
+        let path = |name: &str| format!("{}/{name}", cluster.namespace());
+        create(&configs, annotated(config("a", "1"), &path("s"))).await;
+        assert_eq!(rig.next().await, "a: ");
+        create(&configs, annotated(config("b", "1"), &path("t"))).await;
+        assert_eq!(rig.next().await, "b: ");
+        create(&secrets, secret("s")).await;
+        assert_eq!(rig.next().await, "a: s");
+        patch(&secrets, "s", json!({ "stringData": { "key": "2" } })).await;
+        assert_eq!(rig.next().await, "a: s");
+        patch(&configs, "a", json!({ "metadata": { "annotations": { NAMED: path("t") } } })).await;
+        assert_eq!(rig.next().await, "a: ");
+        secrets.delete("s", &DeleteParams::default()).await.expect("there");
+        create(&secrets, secret("t")).await;
+        assert_eq!(rig.several(2).await, ["a: t", "b: t"]);
+        rig.quiet(&configs).await;
+    }
+
+    /// Rows: KR-10, KR-16, KR-19
+    async fn all_kinds_can_be_known_only_at_run_time(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let client = cluster.client().await;
+        let dynamic = |resource: ApiResource| {
+            let api = Api::<DynamicObject>::namespaced_with(client.clone(), cluster.namespace(), &resource);
+            Watch::from((api, resource))
+        };
+        let kind = ApiResource::erase::<ConfigMap>(&());
+        let mut builder = Controller::<DynamicObject>::builder(client.clone(), dynamic(kind.clone()).settings(quick));
+        let children = builder.owns(dynamic(ApiResource::erase::<Secret>(&())).settings(quick));
+        let owners = Owners::of::<DynamicObject>(&kind);
+        builder.watches(dynamic(ApiResource::erase::<Secret>(&())).labels("also=watched").settings(quick), owners);
+        let (sender, receiver) = mpsc::channel(64);
+        let mut rig = Rig::start(build(builder, sender, move |cx| children_of(cx, &children)), receiver);
+        let owner = create(&configs, config("a", "1")).await;
+        assert_eq!(rig.next().await, "a:");
+        create(&secrets, owned_by(secret("ours"), &owner)).await;
+        assert_eq!(rig.next().await, "a: ours");
+        secrets.delete("ours", &DeleteParams::default()).await.expect("there");
+        assert_eq!(rig.next().await, "a:");
+        rig.quiet(&configs).await;
+    }
+
+    /// Rows: KR-09, KR-14
+    async fn selectors_bound_what_is_listed_and_the_stores_can_be_read_before_the_start(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        create(&configs, labelled(config("in", "1"), "app", "web")).await;
+        create(&configs, config("out", "1")).await;
+        let selected = watch::<ConfigMap>(&cluster).await.labels("app=web");
+        let by_value = Index::new(|config: &ConfigMap| config.data.as_ref()?.get("value").cloned());
+        let builder = Controller::builder(cluster.client().await, selected.index(&by_value));
+        let (sender, receiver) = mpsc::channel(64);
+        let controller = build(builder, sender, |cx| cx.key().name().to_owned());
+        let informers = controller.informers().clone();
+        assert!(informers.is_empty() && !informers.has_synced());
+        let mut rig = Rig::start(controller, receiver);
+        assert_eq!(rig.next().await, "in");
+        let names: Vec<_> = informers.list().iter().map(|it| it.name_any()).collect();
+        assert_eq!(names, ["in"]);
+        assert_eq!(informers.by(&by_value, "1").expect("a declared index").len(), 1);
+        rig.stop().await;
+
+        let invalid = watch::<ConfigMap>(&cluster).await.labels(" ");
+        let builder = Controller::builder(cluster.client().await, invalid);
+        let built = builder.build(|_: Context<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) });
+        let error = built.expect_err("an empty selector");
+        assert!(std::error::Error::source(&error).is_some_and(|it| it.to_string().contains("selector")));
+    }
+
+    /// Rows: BO-43, KR-09
+    async fn namespaces_are_added_and_removed_while_the_controller_runs(cluster: Cluster) {
+        let other = format!("{}-more", cluster.namespace());
+        crate::cluster::create_namespace(cluster.aside(), &other).await;
+        let (here, there) = (cluster.api_aside::<ConfigMap>(), Api::<ConfigMap>::namespaced(cluster.aside(), &other));
+        create(&there, config("b", "1")).await;
+        let builder = builder::<ConfigMap>(&cluster).await;
+        let (sender, receiver) = mpsc::channel(64);
+        let controller = build(builder, sender, |cx| cx.key().name().to_owned());
+        let informers = controller.informers().clone();
+        let mut rig = Rig::start(controller, receiver);
+        create(&here, config("a", "1")).await;
+        assert_eq!(rig.next().await, "a");
+        let added = Watch::from(Api::<ConfigMap>::namespaced(cluster.client().await, &other));
+        let added = informers.add(added.settings(quick)).expect("a running controller");
+        assert_eq!(rig.next().await, "b");
+        assert_eq!(informers.list().iter().filter(|it| it.name_any() != "kube-root-ca.crt").count(), 2);
+        assert!(informers.remove(&added) && !informers.remove(&added));
+        patch(&there, "b", json!({ "data": { "value": "2" } })).await;
+        rig.quiet(&here).await;
+    }
+
+    /// No call begins while a store of the controller is incomplete.
+    ///
+    /// Rows: BO-35
+    async fn a_missing_kind_fails_with_its_name_or_is_waited_for(cluster: Cluster) {
+        let missing = |client| {
+            let resource = ApiResource {
+                group: "test.windlass.dev".into(),
+                version: "v1".into(),
+                api_version: "test.windlass.dev/v1".into(),
+                kind: "Missing".into(),
+                plural: "missings".into(),
+            };
+            let api = Api::<DynamicObject>::namespaced_with(client, cluster.namespace(), &resource);
+            Watch::from((api, resource)).settings(quick)
+        };
+        let configs = cluster.api_aside::<ConfigMap>();
+        create(&configs, config("a", "1")).await;
+        for (then, fails) in [
+            (MissingKind::Fail { after: Duration::from_millis(500) }, true),
+            (MissingKind::Wait, false),
+        ] {
+            let mut builder = builder::<ConfigMap>(&cluster).await;
+            let owners = Owners::of::<ConfigMap>(&());
+            builder.watches(missing(cluster.client().await), owners);
+            let (sender, mut receiver) = mpsc::channel(64);
+            let controller = build(builder.missing_kind(then), sender, |cx| cx.key().name().to_owned());
+            let run = controller.run(CancellationToken::new());
+            let ended = tokio::time::timeout(Duration::from_secs(if fails { 60 } else { 2 }), run).await;
+            assert_eq!(ended.is_ok(), fails, "{then:?}");
+            if let Ok(ended) = ended {
+                let error = ended.expect_err("it fails").to_string();
+                assert!(error.contains("missings.test.windlass.dev"), "{error}");
+            }
+            assert!(receiver.try_recv().is_err(), "no call before all stores are complete");
+        }
+    }
+
+    /// Rows: BO-04
+    async fn events_during_a_call_cause_one_further_call_with_the_newest_object(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let gate = Arc::new(Semaphore::new(0));
+        let (sender, receiver) = mpsc::channel(64);
+        let builder = builder::<ConfigMap>(&cluster).await.concurrency(NonZeroUsize::MIN);
+        let reconciler = {
+            let gate = Arc::clone(&gate);
+            move |cx: Context<ConfigMap>| {
+                let (gate, sender) = (Arc::clone(&gate), sender.clone());
+                async move {
+                    if cx.key().name() == "kube-root-ca.crt" {
+                        return Ok(Outcome::done());
+                    }
+                    let value = cx.object().data.as_ref().and_then(|data| data.get("value")).cloned();
+                    say(&sender, format!("{} {}", cx.key().name(), value.unwrap_or_default())).await;
+                    gate.acquire().await.expect("open").forget();
+                    Ok::<_, Failure>(Outcome::done())
+                }
+            }
+        };
+        let controller = builder.build(reconciler).expect("good settings");
+        let informers = controller.informers().clone();
+        let mut rig = Rig::start(controller, receiver);
+        create(&configs, config("a", "0")).await;
+        assert_eq!(rig.next().await, "a 0");
+        for value in 1..=9 {
+            patch(&configs, "a", json!({ "data": { "value": value.to_string() } })).await;
+        }
+        create(&configs, config("z", "0")).await;
+        let key = |name: &str| ObjectKey::new(name).within(cluster.namespace());
+        while informers.get(&key("z")).is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        gate.add_permits(100);
+        assert_eq!(rig.several(2).await, ["a 9", "z 0"]);
+        rig.quiet(&configs).await;
+    }
+}
+
+// === impl Rig ===
+
+impl Rig {
+    fn start<K: Watchable>(controller: Controller<K>, calls: mpsc::Receiver<String>) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move { controller.run(stop).await }
+        });
+        Self {
+            calls,
+            stop,
+            task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    async fn next(&mut self) -> String {
+        self.calls.recv().await.expect("the controller runs")
+    }
+
+    /// The next calls, sorted: different objects are reconciled concurrently.
+    async fn several(&mut self, count: usize) -> Vec<String> {
+        let mut calls = Vec::new();
+        while calls.len() < count {
+            calls.push(self.next().await);
+        }
+        calls.sort();
+        calls
+    }
+
+    /// Stops the controller after a last object was reconciled, without other calls before.
+    async fn quiet(mut self, configs: &Api<ConfigMap>) {
+        create(configs, config("the-last", "0")).await;
+        let last = self.next().await;
+        assert!(last.starts_with("the-last"), "{last}");
+        self.stop().await;
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task
+            .await
+            .expect("no panic")
+            .expect("a graceful shutdown");
+    }
+}
+
+/// A watch of the objects in the namespace of the test.
+async fn watch<K>(cluster: &Cluster) -> Watch<K>
+where
+    K: Watchable + Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+{
+    Watch::from(cluster.api::<K>().await).settings(quick)
+}
+
+async fn builder<K>(cluster: &Cluster) -> ControllerBuilder<K>
+where
+    K: Watchable + Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+{
+    Controller::builder(cluster.client().await, watch(cluster).await)
+}
+
+/// A controller that sends a line for each call.
+fn build<K: Watchable + serde::Serialize>(
+    builder: ControllerBuilder<K>,
+    sender: mpsc::Sender<String>,
+    line: impl Fn(&Context<K>) -> String + Send + Sync + 'static,
+) -> Controller<K> {
+    let line = Arc::new(line);
+    let reconciler = move |cx: Context<K>| {
+        let (sender, line) = (sender.clone(), Arc::clone(&line));
+        async move {
+            // The real server publishes its certificates in every namespace.
+            if cx.key().name() != "kube-root-ca.crt" {
+                say(&sender, line(&cx)).await;
+            }
+            Ok::<_, Failure>(Outcome::done())
+        }
+    };
+    builder.build(reconciler).expect("good settings")
+}
+
+async fn say(sender: &mpsc::Sender<String>, line: String) {
+    sender.send(line).await.expect("the test listens");
+}
+
+fn children_of<K: Watchable, C: Watchable>(cx: &Context<K>, children: &Owned<K, C>) -> String {
+    let mut line = format!("{}:", cx.key().name());
+    for child in children.of(cx) {
+        line = format!("{line} {}", child.name_any());
+        assert!(children.get(cx, &child.name_any()).is_some());
+    }
+    line
+}
+
+fn secret(name: &str) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Secret::default()
+    }
+}
+
+fn annotated<K: Resource>(mut object: K, name: &str) -> K {
+    let annotations = object.annotations_mut();
+    annotations.insert(NAMED.to_owned(), name.to_owned());
+    object
+}
+
+fn owned_by<K: Resource<DynamicType = ()>>(mut secret: Secret, owner: &K) -> Secret {
+    let reference: OwnerReference = owner.controller_owner_ref(&()).expect("a name and a uid");
+    secret.metadata.owner_references = Some(vec![reference]);
+    secret
+}
+
+async fn create<K>(objects: &Api<K>, object: K) -> K
+where
+    K: Resource + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let created = objects.create(&PostParams::default(), &object).await;
+    created.expect("a new object")
+}
+
+async fn patch<K>(objects: &Api<K>, name: &str, patch: Value)
+where
+    K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    let patched = objects.patch(name, &params, &patch).await;
+    patched.expect("an object that is there");
+}

@@ -68,6 +68,12 @@ pub mod controller {
     };
 }
 
+pub mod apply_cleanup {
+    //! One method for objects that exist, and one for those that are being deleted.
+
+    pub use windlass_controller::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError};
+}
+
 pub mod keyed {
     //! Keyed resources: keep something else in step with a kind, by the keys of its objects.
 
@@ -128,9 +134,9 @@ pub mod finalizer {
     //! Finalizers, and handlers that keep each object until its clean-up has succeeded.
 
     pub use windlass_controller::{
-        DefaultFinalizerSupplier, DeleteOrder, FinalizerError, FinalizerName, FinalizerPatch,
-        FinalizerSupplier, FinalizerTiming, Finalizers, InvalidFinalizer, OnSelectorExit,
-        OpinionatedReconciler, OpinionatedWatcher, PatchClient, UnwatchedObject,
+        DefaultFinalizerSupplier, DeleteOrder, FinalizerChange, FinalizerError, FinalizerName,
+        FinalizerPatch, FinalizerSupplier, FinalizerTiming, Finalizers, InvalidFinalizer,
+        OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher, PatchClient, UnwatchedObject,
     };
 }
 
@@ -172,6 +178,7 @@ pub mod tracing {
 
 // The names of other frameworks.
 pub mod consul;
+pub mod k8s_controller;
 
 #[cfg(feature = "chrono")]
 pub mod chrono;

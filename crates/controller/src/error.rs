@@ -2,9 +2,9 @@
 
 use std::{error::Error, time::Duration};
 
-use windlass_informer::{InformerError, SharedInformerError};
+use windlass_informer::{InformerError, InvalidListWatch, SharedInformerError};
 
-use crate::FinalizerError;
+use crate::{FinalizerError, InvalidFinalizer};
 
 /// Why a call of a handler failed.
 ///
@@ -185,6 +185,22 @@ pub enum RunError {
         /// The error of the addition.
         #[from]
         source: AddError,
+    },
+
+    /// Kubernetes would reject the name of the finalizer.
+    #[error("the finalizer of the controller is not valid")]
+    Finalizer {
+        /// Why it is invalid.
+        #[from]
+        source: InvalidFinalizer,
+    },
+
+    /// A selector of the controller is invalid.
+    #[error("a selector of the controller is not valid")]
+    Selector {
+        /// Why it is invalid.
+        #[from]
+        source: InvalidListWatch,
     },
 
     /// A nested controller failed.

@@ -24,7 +24,7 @@ use self::{
 };
 pub use self::{
     client::PatchClient,
-    error::FinalizerError,
+    error::{FinalizerChange, FinalizerError},
     name::{FinalizerName, InvalidFinalizer},
     plan::FinalizerPatch,
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier},
@@ -198,6 +198,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         object: &Arc<K>,
     ) -> Result<GoalOutcome<K>, FinalizerError> {
         let key = ObjectKey::of(&**object);
+        let change = goal.change();
         let mut latest = Arc::clone(object);
         for _ in 0..Self::TRIES {
             let patch = match self.names.plan(goal, latest.meta()) {
@@ -220,10 +221,10 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
             match status(&refused) {
                 Some(404) if is_not_found(&refused) => return Ok(GoalOutcome::Gone),
                 Some(409 | 422) => {}
-                _ => return Err(self.cannot_write(key, refused)),
+                _ => return Err(self.cannot_write(change, key, refused)),
             }
             // Either a conflict with another writer, or the server rejects the patch itself.
-            let Some(fresh) = self.find(object).await? else {
+            let Some(fresh) = self.find(change, object).await? else {
                 return Ok(GoalOutcome::Gone);
             };
             let is_terminating = |object: &K| object.meta().deletion_timestamp.is_some();
@@ -233,11 +234,12 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
             }
             let is_same = self.names.plan(goal, fresh.meta()) == PatchPlan::Write(patch);
             if is_same && status(&refused) == Some(422) {
-                return Err(self.cannot_write(key, refused));
+                return Err(self.cannot_write(change, key, refused));
             }
             latest = fresh;
         }
         Err(FinalizerError::Contended {
+            change,
             finalizer: self.names.own.clone(),
             key,
             tries: Self::TRIES,
@@ -246,21 +248,30 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
 
     /// Reads the current state of `object`. `None` if it does not exist, or another object has its
     /// name.
-    pub(crate) async fn find(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
-        let found = self.get(&ObjectKey::of(&**object)).await?;
+    pub(crate) async fn find(
+        &self,
+        change: FinalizerChange,
+        object: &Arc<K>,
+    ) -> Result<Option<Arc<K>>, FinalizerError> {
+        let found = self.get(change, &ObjectKey::of(&**object)).await?;
         let found = found.filter(|found| found.meta().uid == object.meta().uid);
         Ok(found.map(Arc::new))
     }
 
     /// Reads the object with this key, if it exists.
-    async fn get(&self, key: &ObjectKey) -> Result<Option<K>, FinalizerError> {
+    async fn get(
+        &self,
+        change: FinalizerChange,
+        key: &ObjectKey,
+    ) -> Result<Option<K>, FinalizerError> {
         match self.client.get(key).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if is_not_found(&error) => Ok(None),
             Err(source) if status(&source) == Some(403) => {
-                Err(self.forbidden("get", key.clone(), source))
+                Err(self.forbidden(change, "get", key.clone(), source))
             }
             Err(source) => Err(FinalizerError::Read {
+                change,
                 finalizer: self.names.own.clone(),
                 key: key.clone(),
                 source,
@@ -268,19 +279,32 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         }
     }
 
-    fn cannot_write(&self, key: ObjectKey, source: kube::Error) -> FinalizerError {
+    fn cannot_write(
+        &self,
+        change: FinalizerChange,
+        key: ObjectKey,
+        source: kube::Error,
+    ) -> FinalizerError {
         if status(&source) == Some(403) {
-            return self.forbidden("patch", key, source);
+            return self.forbidden(change, "patch", key, source);
         }
         FinalizerError::Write {
+            change,
             finalizer: self.names.own.clone(),
             key,
             source,
         }
     }
 
-    fn forbidden(&self, verb: &'static str, key: ObjectKey, source: kube::Error) -> FinalizerError {
+    fn forbidden(
+        &self,
+        change: FinalizerChange,
+        verb: &'static str,
+        key: ObjectKey,
+        source: kube::Error,
+    ) -> FinalizerError {
         FinalizerError::Forbidden {
+            change,
             verb,
             resource: Arc::clone(&self.resource),
             finalizer: self.names.own.clone(),

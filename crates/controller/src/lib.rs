@@ -79,6 +79,7 @@ mod opinionated;
 #[doc(hidden)]
 pub mod children;
 // Programming models over the controller.
+mod apply_cleanup;
 mod keyed;
 
 // Fences for leader election.
@@ -104,6 +105,7 @@ pub use crate::{
 
 pub use crate::{
     action::{Action, ResourceAction},
+    apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
     children::{ChildError, Deleted, Desired, InvalidChild, UpdateStrategy},
     controller::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,
@@ -112,8 +114,8 @@ pub use crate::{
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{
-        DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
-        Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,
+        DefaultFinalizerSupplier, FinalizerChange, FinalizerError, FinalizerName, FinalizerPatch,
+        FinalizerSupplier, Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,
     },
     handler::{HandlerId, Role},
     keyed::{

@@ -112,6 +112,7 @@ async fn a_demanded_wait_is_rounded_up_to_seconds_and_limited() {
         let details = refused.details.clone().expect("details");
         assert_eq!(details.retry_after_seconds, seconds, "{wait}");
         let error = FinalizerError::Write {
+            change: windlass_controller::FinalizerChange::Add,
             finalizer: FinalizerName::new(OWN).expect("a name"),
             key: ObjectKey::new("web"),
             source: kube::Error::Api(Box::new(refused)),

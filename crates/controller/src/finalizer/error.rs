@@ -18,6 +18,8 @@ pub enum FinalizerError {
     /// The API server rejected the patch, or was not reached.
     #[error("cannot write finalizer {finalizer} of {key}")]
     Write {
+        /// What was to be done.
+        change: FinalizerChange,
         /// Our finalizer.
         finalizer: FinalizerName,
         /// The object.
@@ -29,6 +31,8 @@ pub enum FinalizerError {
     /// The object could not be read.
     #[error("cannot read {key} for its finalizer {finalizer}")]
     Read {
+        /// What was to be done.
+        change: FinalizerChange,
         /// Our finalizer.
         finalizer: FinalizerName,
         /// The object.
@@ -43,6 +47,8 @@ pub enum FinalizerError {
          ClusterRole must grant `get` and `patch` on {resource}"
     )]
     Forbidden {
+        /// What was to be done.
+        change: FinalizerChange,
         /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The kind, as `plural.group`.
@@ -60,6 +66,8 @@ pub enum FinalizerError {
         "cannot write finalizer {finalizer} of {key}: other writers changed its finalizers during each of {tries} attempts"
     )]
     Contended {
+        /// What was to be done.
+        change: FinalizerChange,
         /// Our finalizer.
         finalizer: FinalizerName,
         /// The object.
@@ -79,9 +87,31 @@ pub enum FinalizerError {
     },
 }
 
+/// What was to be done with a finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FinalizerChange {
+    /// The finalizer was to be added, or written in another form.
+    Add,
+    /// The finalizer was to be removed.
+    Remove,
+}
+
 // === impl FinalizerError ===
 
 impl FinalizerError {
+    /// Whether the finalizer was to be removed, or the object was read to decide about that: it was
+    /// deleted.
+    pub(crate) const fn is_removal(&self) -> bool {
+        match self {
+            Self::Write { change, .. }
+            | Self::Read { change, .. }
+            | Self::Forbidden { change, .. }
+            | Self::Contended { change, .. } => matches!(change, FinalizerChange::Remove),
+            Self::NoUid { .. } => false,
+        }
+    }
+
     /// The least time to wait before the next attempt, at most 5 minutes, if the API server named
     /// one: in the `Retry-After` header, or as `retryAfterSeconds`. The engine waits at least as
     /// long before it repeats the call.

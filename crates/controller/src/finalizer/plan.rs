@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::FinalizerName;
+use super::{FinalizerChange, FinalizerName};
 
 /// A conditional change of the finalizers of one object, as a JSON patch.
 ///
@@ -53,6 +53,15 @@ pub(crate) enum FinalizerGoal {
     Hold,
     /// None.
     Release,
+}
+
+impl FinalizerGoal {
+    pub(crate) const fn change(self) -> FinalizerChange {
+        match self {
+            Self::InProgress | Self::Hold => FinalizerChange::Add,
+            Self::Release => FinalizerChange::Remove,
+        }
+    }
 }
 
 /// The result of the computation.

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use windlass_informer::{ObjectKey, Uid};
 
 use super::{FinalizerGoal, Finalizers, GoalOutcome, client::send};
-use crate::FinalizerError;
+use crate::{FinalizerChange, FinalizerError};
 
 /// An object with a finalizer of ours that no informer shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ where
         &self,
         object: &UnwatchedObject,
     ) -> Result<bool, FinalizerError> {
-        let Some(live) = self.get(&object.key).await? else {
+        let Some(live) = self.get(FinalizerChange::Remove, &object.key).await? else {
             return Ok(false);
         };
         if Uid::of(&live) != object.uid {

@@ -188,8 +188,9 @@ impl<R: KeyedResource> ResourceController<R> {
         + Sync
         + 'static,
     ) -> Self {
+        let before = self.configure;
         Self {
-            configure: Arc::new(configure),
+            configure: Arc::new(move |builder| configure(before(builder))),
             ..self
         }
     }

@@ -14,7 +14,7 @@ use super::{
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    Failure, FinalizerError, Finalizers, Outcome, Predicate,
+    Failure, FinalizerChange, FinalizerError, Finalizers, Outcome, Predicate,
     finalizer::{FinalizerGoal, FinalizerPresence, GoalOutcome},
 };
 
@@ -321,7 +321,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         let progress = self.progress(last);
         let live = match progress {
             Some(Progress::Released | Progress::Gone) => None,
-            _ => self.finalizers.find(last).await?,
+            _ => self.finalizers.find(FinalizerChange::Remove, last).await?,
         };
         let is_free = |live: &K| self.finalizers.presence(live) == FinalizerPresence::Absent;
         if progress == Some(Progress::CleanedUp) {
@@ -364,7 +364,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     ) -> Result<Option<Arc<K>>, FinalizerError> {
         let mut object = Arc::clone(object);
         if self.is_stale(&object) || self.progress(&object) == Some(Progress::CleanUpBegun) {
-            let Some(fresh) = self.finalizers.find(&object).await? else {
+            let Some(fresh) = self.finalizers.find(goal.change(), &object).await? else {
                 return Ok(None);
             };
             if goal == FinalizerGoal::Release

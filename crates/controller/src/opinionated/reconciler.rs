@@ -77,6 +77,8 @@ pub struct OpinionatedReconciler<K, R> {
     reconciler: R,
     order: DeleteOrder,
     timing: FinalizerTiming,
+    /// Whether objects that were deleted without ever having the finalizer get no call.
+    only_held: bool,
 }
 
 /// When a wrapper writes the finalizer of a new object: after its first call, or before it.
@@ -131,6 +133,15 @@ where
             reconciler,
             order: DeleteOrder::default(),
             timing: FinalizerTiming::default(),
+            only_held: false,
+        }
+    }
+
+    /// Passes no `Deleted` of an object that was never known with the finalizer.
+    pub(crate) fn only_held(self) -> Self {
+        Self {
+            only_held: true,
+            ..self
         }
     }
 
@@ -176,6 +187,7 @@ where
             reconciler: self.reconciler.filter(predicate),
             order: self.order,
             timing: self.timing,
+            only_held: self.only_held,
         }
     }
 
@@ -448,6 +460,12 @@ where
         );
         if released && self.order == DeleteOrder::WhileHeld {
             state.retire(&last);
+            return Ok(Outcome::done());
+        }
+        let is_unknown = matches!(state.progress(&last), None | Some(Progress::Ignored));
+        let is_free = state.finalizers.presence(&last) == FinalizerPresence::Absent;
+        if self.only_held && is_unknown && is_free {
+            state.forget(&last);
             return Ok(Outcome::done());
         }
         let clean_up = |object| self.clean_up(request, object, carried);

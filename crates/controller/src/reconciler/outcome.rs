@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use windlass_informer::random_seed;
+
 use super::State;
 
 /// The result of a successful call: whether to requeue.
@@ -69,6 +72,24 @@ impl Outcome {
             requeue_after: Some(delay),
             ..self
         }
+    }
+
+    /// Repeats the call after a random delay of at least `min` and less than `max`, so that objects
+    /// that were processed together are not all repeated together.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_controller::Outcome;
+    ///
+    /// let (min, max) = (Duration::from_secs(60), Duration::from_secs(90));
+    /// let delay = Outcome::requeue_between(min, max).delay();
+    /// assert!(delay.is_some_and(|it| (min..max).contains(&it)));
+    /// ```
+    pub fn requeue_between(min: Duration, max: Duration) -> Self {
+        let random: f64 = StdRng::seed_from_u64(random_seed()).random();
+        Self::requeue_after(min + max.saturating_sub(min).mul_f64(random))
     }
 
     /// Sets the state for the next call of this request. Dropped if there is no next call.

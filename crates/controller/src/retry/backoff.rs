@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use windlass_informer::random_seed;
+
 use super::RetryPolicy;
 use crate::ErrorReport;
 
@@ -146,6 +149,26 @@ impl ExponentialBackoff {
             Jitter::UpperHalf => delay * (0.5 + random / 2.0),
         };
         Some(Duration::try_from_secs_f64(delay.min(cap)).unwrap_or(self.cap))
+    }
+}
+
+impl ExponentialBackoff {
+    /// Returns the delay after the failure of `attempt` with a jitter from the randomness of the
+    /// process. `None` after the last attempt.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_controller::ExponentialBackoff;
+    ///
+    /// let delay = ExponentialBackoff::K8S_CONTROLLER.random_delay_after(0);
+    /// assert!(delay.is_some_and(|it| it >= Duration::from_secs(1) && it < Duration::from_secs(2)));
+    /// ```
+    #[must_use]
+    pub fn random_delay_after(&self, attempt: u32) -> Option<Duration> {
+        let random = StdRng::seed_from_u64(random_seed()).random();
+        self.delay_after(attempt, random)
     }
 }
 

@@ -1,0 +1,331 @@
+//! The names of the crate `k8s_controller`: its programs move by their imports.
+//!
+//! | there | here |
+//! |--|--|
+//! | `k8s_controller::{Context, Controller, Error}` | the same names |
+//! | `kube_runtime::controller::Action`, `kube_runtime::watcher` | [`Action`], [`watcher`] |
+//! | `Controller::run` | the same, or [`Controller::run_until`], which can be stopped and reports its error. An `Operator` runs it too |
+//!
+//! `docs/from-k8s-controller.md` says what changes in meaning. First: a requeue from
+//! [`cleanup`](Context::cleanup) keeps the finalizer.
+//!
+//! The trait has boxed futures, so that `#[async_trait]` implementations compile. New programs
+//! implement [`ApplyCleanup`], whose methods are `async` without boxes.
+
+use std::{
+    fmt::Debug,
+    future::Future,
+    num::NonZeroUsize,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use kube::{
+    Api, Client,
+    core::{ClusterResourceScope, NamespaceResourceScope},
+};
+use prometheus::core::Collector;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{
+    ApplyCleanup, ApplyCleanupController, ExponentialBackoff, Fence, InformerControllerBuilder,
+    InformerHealth, Outcome, RunError, Runnable,
+};
+use windlass_informer::{ErrorChain, InvalidListWatch, ListWatch};
+
+pub use windlass_controller::ApplyCleanupError as Error;
+
+/// The concurrency that 0 stands for: more than an API server answers at once.
+const UNLIMITED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+pub mod watcher {
+    //! Which objects a controller watches.
+
+    /// Selects the watched objects. By default all.
+    #[derive(Clone, Debug, Default)]
+    #[must_use]
+    pub struct Config {
+        pub(super) labels: Option<String>,
+        pub(super) fields: Option<String>,
+    }
+
+    impl Config {
+        /// Watches only objects with these labels.
+        pub fn labels(self, selector: &str) -> Self {
+            let labels = Some(selector.to_owned());
+            Self { labels, ..self }
+        }
+
+        /// Watches only objects with these fields.
+        pub fn fields(self, selector: &str) -> Self {
+            let fields = Some(selector.to_owned());
+            Self { fields, ..self }
+        }
+    }
+}
+
+/// What a controller does after a call: requeue the object, or wait for its next change.
+#[derive(Clone, Debug)]
+pub struct Action(Outcome);
+
+impl Action {
+    /// Requeues the object after `duration`.
+    #[must_use]
+    pub const fn requeue(duration: Duration) -> Self {
+        Self(Outcome::requeue_after(duration))
+    }
+
+    /// Does nothing until the object changes.
+    #[must_use]
+    pub const fn await_change() -> Self {
+        Self(Outcome::done())
+    }
+}
+
+/// Callbacks for the objects that a [`Controller`] watches. The signatures are those of
+/// `k8s_controller`; [`ApplyCleanup`] has the contract.
+pub trait Context {
+    /// The kind of the objects.
+    type Resource: kube::Resource;
+
+    /// The error of `apply` and `cleanup`.
+    type Error: std::error::Error;
+
+    /// The finalizer. It must be unique among the controllers of a kind.
+    const FINALIZER_NAME: &'static str;
+
+    /// Called when an object was created or changed.
+    fn apply<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        client: Client,
+        resource: &'life1 Self::Resource,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Action>, Self::Error>> + Send + 'async_trait>>
+    where
+        Self: 'async_trait,
+        'life0: 'async_trait,
+        'life1: 'async_trait;
+
+    /// Called when an object is marked for deletion. [`Action::requeue`] keeps the finalizer; `None`
+    /// and [`Action::await_change`] remove it.
+    fn cleanup<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        client: Client,
+        resource: &'life1 Self::Resource,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Action>, Self::Error>> + Send + 'async_trait>>
+    where
+        Self: 'async_trait,
+        'life0: 'async_trait,
+        'life1: 'async_trait;
+
+    /// The action after a call that returned `None`. By default a requeue after a random delay from
+    /// 40 to 60 minutes. After a clean-up it is not performed.
+    fn success_action(&self, resource: &Self::Resource) -> Action {
+        let _ = resource;
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        Action(Outcome::requeue_between(minutes(40), minutes(60)))
+    }
+
+    /// The action after an error. By default a requeue with exponential backoff and jitter, at most
+    /// after 256 seconds.
+    fn error_action(
+        self: Arc<Self>,
+        resource: Arc<Self::Resource>,
+        err: &Error<Self::Error>,
+        consecutive_errors: u32,
+    ) -> Action {
+        let _ = (resource, err);
+        let delay = ExponentialBackoff::K8S_CONTROLLER.random_delay_after(consecutive_errors);
+        delay.map_or_else(Action::await_change, Action::requeue)
+    }
+}
+
+/// A [`Context`] in our own form.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Adapter<Ctx>(Arc<Ctx>);
+
+impl<Ctx> ApplyCleanup for Adapter<Ctx>
+where
+    Ctx: Context + Send + Sync + 'static,
+    Ctx::Error: Send + Sync + 'static,
+    Ctx::Resource: kube::Resource<DynamicType = ()>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    type Resource = Ctx::Resource;
+    type Error = Ctx::Error;
+    const FINALIZER_NAME: &'static str = Ctx::FINALIZER_NAME;
+
+    async fn apply(
+        &self,
+        client: Client,
+        object: &Ctx::Resource,
+    ) -> Result<Option<Outcome>, Ctx::Error> {
+        Ok(self.0.apply(client, object).await?.map(|action| action.0))
+    }
+
+    async fn cleanup(
+        &self,
+        client: Client,
+        object: &Ctx::Resource,
+    ) -> Result<Option<Outcome>, Ctx::Error> {
+        Ok(self.0.cleanup(client, object).await?.map(|action| action.0))
+    }
+
+    fn success_outcome(&self, object: &Ctx::Resource) -> Outcome {
+        self.0.success_action(object).0
+    }
+
+    fn error_outcome(
+        self: Arc<Self>,
+        object: Arc<Ctx::Resource>,
+        error: &Error<Ctx::Error>,
+        consecutive_errors: u32,
+    ) -> Outcome {
+        let context = Arc::clone(&self.0);
+        context.error_action(object, error, consecutive_errors).0
+    }
+}
+
+/// Watches the objects of a kind, and calls a [`Context`] for them.
+#[must_use = "a controller does nothing until it is run"]
+#[derive(Debug)]
+pub struct Controller<Ctx>
+where
+    Adapter<Ctx>: ApplyCleanup,
+{
+    controller: ApplyCleanupController<Adapter<Ctx>>,
+    /// Why the selectors of the config are invalid.
+    invalid: Mutex<Option<InvalidListWatch>>,
+}
+
+type ResourceOf<Ctx> = <Adapter<Ctx> as ApplyCleanup>::Resource;
+
+impl<Ctx> Controller<Ctx>
+where
+    Adapter<Ctx>: ApplyCleanup,
+{
+    /// Watches one namespace.
+    pub fn namespaced(client: Client, context: Ctx, namespace: &str, wc: watcher::Config) -> Self
+    where
+        ResourceOf<Ctx>: kube::Resource<Scope = NamespaceResourceScope>,
+    {
+        let api = Api::namespaced(client.clone(), namespace);
+        Self::over(client, context, &api, wc)
+    }
+
+    /// Watches all namespaces.
+    pub fn namespaced_all(client: Client, context: Ctx, wc: watcher::Config) -> Self
+    where
+        ResourceOf<Ctx>: kube::Resource<Scope = NamespaceResourceScope>,
+    {
+        let api = Api::all(client.clone());
+        Self::over(client, context, &api, wc)
+    }
+
+    /// Watches a cluster-scoped kind.
+    pub fn cluster(client: Client, context: Ctx, wc: watcher::Config) -> Self
+    where
+        ResourceOf<Ctx>: kube::Resource<Scope = ClusterResourceScope>,
+    {
+        let api = Api::all(client.clone());
+        Self::over(client, context, &api, wc)
+    }
+
+    fn over(client: Client, context: Ctx, api: &Api<ResourceOf<Ctx>>, wc: watcher::Config) -> Self {
+        let all = || ListWatch::new(api.clone());
+        let selected = wc.labels.map_or_else(|| Ok(all()), |it| all().labels(it));
+        let selected = selected.and_then(|it| match wc.fields {
+            Some(fields) => it.fields(fields),
+            None => Ok(it),
+        });
+        let (objects, invalid) = match selected {
+            Ok(objects) => (objects, None),
+            Err(invalid) => (all(), Some(invalid)),
+        };
+        Self {
+            controller: ApplyCleanupController::new(client, Adapter(Arc::new(context)), objects),
+            invalid: Mutex::new(invalid),
+        }
+    }
+
+    /// Sets how many objects are processed concurrently. The default is 16; 0 means 1,024.
+    pub fn with_concurrency(self, concurrency: u16) -> Self {
+        let objects = NonZeroUsize::new(concurrency.into()).unwrap_or(UNLIMITED);
+        self.with_controller(move |settings| settings.concurrency(objects))
+    }
+
+    /// Sets the name: the label `controller` of the metrics.
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        let controller = self.controller.with_name(name);
+        Self { controller, ..self }
+    }
+
+    /// Changes the settings of the controller.
+    pub fn with_controller(
+        self,
+        f: impl Fn(InformerControllerBuilder) -> InformerControllerBuilder + Send + Sync + 'static,
+    ) -> Self {
+        let controller = self.controller.with_controller(f);
+        Self { controller, ..self }
+    }
+
+    /// Runs until the process ends. An error is logged.
+    pub async fn run(self) {
+        if let Err(error) = self.run_until(CancellationToken::new()).await {
+            tracing::error!(
+                component = "k8s_controller",
+                error = %ErrorChain::new(&error),
+                "the controller ended"
+            );
+        }
+    }
+
+    /// Runs until `stop` is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Selector`] if a selector of the config is invalid, and the errors of
+    /// [`ApplyCleanupController::run`].
+    pub async fn run_until(&self, stop: CancellationToken) -> Result<(), RunError> {
+        let invalid = self.invalid.lock().ok().and_then(|mut it| it.take());
+        if let Some(source) = invalid {
+            return Err(RunError::Selector { source });
+        }
+        self.controller.run(stop).await
+    }
+}
+
+impl<Ctx> Runnable for Controller<Ctx>
+where
+    Adapter<Ctx>: ApplyCleanup,
+    Ctx: Send + Sync + 'static,
+{
+    type Error = RunError;
+
+    fn name(&self) -> &str {
+        self.controller.name()
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
+        self.run_until(stop).await
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        self.controller.set_fence(fence);
+    }
+
+    fn health(&self) -> Vec<InformerHealth> {
+        self.controller.health()
+    }
+
+    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
+        self.controller.prometheus_collectors()
+    }
+}

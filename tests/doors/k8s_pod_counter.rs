@@ -1,0 +1,129 @@
+//! A counter of Pods, as in the documentation of `k8s_controller`: only the imports differ.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use windlass::k8s_controller::{Action, Context, Controller, watcher};
+
+use crate::cluster::{Cluster, until};
+
+// --- the program ---
+
+#[derive(Clone, Default)]
+struct PodCounter {
+    pods: Arc<Mutex<HashSet<String>>>,
+}
+
+#[async_trait::async_trait]
+impl Context for PodCounter {
+    type Resource = Pod;
+    type Error = kube::Error;
+
+    const FINALIZER_NAME: &'static str = "example.com/pod-counter";
+
+    async fn apply(
+        &self,
+        _client: Client,
+        pod: &Self::Resource,
+    ) -> Result<Option<Action>, Self::Error> {
+        let has_finalizer = pod.finalizers().iter().any(|it| it == Self::FINALIZER_NAME);
+        assert!(has_finalizer, "it is there before the first call");
+        self.pods
+            .lock()
+            .unwrap()
+            .insert(pod.uid().unwrap_or_default());
+        Ok(None)
+    }
+
+    async fn cleanup(
+        &self,
+        _client: Client,
+        pod: &Self::Resource,
+    ) -> Result<Option<Action>, Self::Error> {
+        self.pods
+            .lock()
+            .unwrap()
+            .remove(&pod.uid().unwrap_or_default());
+        Ok(None)
+    }
+}
+
+// --- the test ---
+
+/// Rows: KC-01, KC-02, KC-04, KC-05, KC-06, KC-12, KC-16, KC-26
+#[tokio::test(start_paused = true)]
+async fn pods_are_counted() {
+    let cluster = Cluster::start().await;
+    let counter = PodCounter::default();
+    // As in the program: it runs until the process ends.
+    let controller = Controller::namespaced_all(
+        cluster.client(),
+        counter.clone(),
+        watcher::Config::default(),
+    );
+    let running = tokio::spawn(controller.run());
+
+    let pod = json!({ "metadata": { "name": "web" }, "spec": { "containers": [{ "name": "web", "image": "web" }] } });
+    cluster.create::<Pod>("shop", pod).await;
+    until(async || counter.pods.lock().unwrap().len() == 1).await;
+    let stored = cluster
+        .api::<Pod>("shop")
+        .get("web")
+        .await
+        .expect("it exists");
+    assert_eq!(stored.finalizers(), ["example.com/pod-counter"]);
+
+    cluster.delete::<Pod>("shop", "web").await;
+    until(async || counter.pods.lock().unwrap().is_empty()).await;
+    until(async || {
+        cluster
+            .api::<Pod>("shop")
+            .get_opt("web")
+            .await
+            .expect("a response")
+            .is_none()
+    })
+    .await;
+    running.abort();
+}
+
+/// Rows: KC-27
+#[tokio::test(start_paused = true)]
+async fn a_selector_and_a_namespace_restrict_the_objects() {
+    let cluster = Cluster::start().await;
+    let counter = PodCounter::default();
+    let config = watcher::Config::default().labels("app=web");
+    let controller = Controller::namespaced(cluster.client(), counter.clone(), "shop", config);
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let running = tokio::spawn(async move { controller.run_until(stopped).await });
+    let pod = |name: &str, app: &str| {
+        json!({ "metadata": { "name": name, "labels": { "app": app } },
+        "spec": { "containers": [{ "name": "web", "image": "web" }] } })
+    };
+    cluster
+        .create::<Pod>("default", pod("elsewhere", "web"))
+        .await;
+    cluster.create::<Pod>("shop", pod("other", "db")).await;
+    let web = cluster.create::<Pod>("shop", pod("web", "web")).await;
+    until(async || !counter.pods.lock().unwrap().is_empty()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let counted = counter.pods.lock().unwrap().clone();
+    assert_eq!(counted, HashSet::from([web.uid().expect("it has one")]));
+    stop.cancel();
+    running.await.expect("no panic").expect("no error");
+
+    let invalid = watcher::Config::default().labels("");
+    let controller = Controller::namespaced_all(cluster.client(), counter, invalid);
+    let error = controller
+        .run_until(CancellationToken::new())
+        .await
+        .expect_err("invalid");
+    assert!(error.to_string().contains("selector"), "{error}");
+}

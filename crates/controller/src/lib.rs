@@ -75,9 +75,11 @@ mod level;
 mod finalizer;
 mod opinionated;
 
-// Declarative children.
+// Declarative children, and the record of a controller's own writes.
 #[doc(hidden)]
 pub mod children;
+mod own_writes;
+
 // Programming models over the controller.
 mod apply_cleanup;
 mod keyed;

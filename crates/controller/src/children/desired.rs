@@ -172,9 +172,9 @@ impl<C> Desired<C> {
         let name = self.name.or_else(|| given.map(str::to_owned));
         let name = name.unwrap_or_else(|| parent.key.name().to_owned());
         *shown = Some(name.clone());
-        let key = ObjectKey::new(&*check_name("name", &name)?);
+        let key = ObjectKey::new(check_name("name", &name)?);
         let key = match namespace(&metadata, parent, kind)? {
-            Some(namespace) => key.within(&*check_name("namespace", &namespace)?),
+            Some(namespace) => key.within(check_name("namespace", &namespace)?),
             None => key,
         };
         if !parent.can_own(key.namespace()) && !self.is_untracked {

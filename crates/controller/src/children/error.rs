@@ -142,7 +142,7 @@ pub enum ChildError {
         /// The object.
         key: ObjectKey,
         /// The response of the API server.
-        source: kube::Error,
+        source: Box<kube::Error>,
     },
 
     /// Other writers have deleted the child too often since it was created.
@@ -172,7 +172,7 @@ pub enum ChildError {
         /// The object.
         key: ObjectKey,
         /// The response of the API server.
-        source: kube::Error,
+        source: Box<kube::Error>,
     },
 
     /// The API server refused the request, or was not reached.
@@ -185,7 +185,7 @@ pub enum ChildError {
         /// The object.
         key: ObjectKey,
         /// The error.
-        source: kube::Error,
+        source: Box<kube::Error>,
     },
 
     /// The kind has no status subresource.

@@ -138,7 +138,8 @@ impl ObjectRequests<'_> {
             _ => 0,
         };
         let is_conflict = matches!(&error, RequestError::Status(status) if is_conflict(status));
-        let (resource, key, source) = (self.kind.resource(), self.key.clone(), kube_error(error));
+        let (resource, key) = (self.kind.resource(), self.key.clone());
+        let source = Box::new(kube_error(error));
         match code {
             _ if is_conflict => ChildError::Conflict {
                 resource,

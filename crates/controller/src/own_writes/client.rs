@@ -1,0 +1,520 @@
+//! The client of a call: it records the writes of the call from their responses.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use kube::{Client, client::Body};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::time::Instant;
+use tower::BoxError;
+use windlass_informer::{ObjectKey, api_request::sent_once};
+
+use super::{CallAnswers, OwnWrite, OwnWrites, WriteEffect, parse_version};
+
+/// Records the writes of one call.
+#[derive(Clone, Debug)]
+pub(crate) struct CallRecorder {
+    pub(crate) lane: ObjectKey,
+    pub(crate) writes: Arc<Mutex<OwnWrites>>,
+    pub(crate) answers: Arc<Mutex<CallAnswers>>,
+}
+
+/// What a write is for, from the path of its request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    /// The kind, as `plural.group`.
+    resource: Arc<str>,
+    namespace: Option<String>,
+    name: Option<String>,
+    subresource: Option<String>,
+}
+
+/// A write without a response. When it is dropped, its result is unknown.
+struct PendingWrite {
+    recorder: CallRecorder,
+    target: Target,
+    is_finished: bool,
+}
+
+/// The fields of a request or response that decide.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Envelope {
+    kind: Option<String>,
+    metadata: Metadata,
+    details: Details,
+    preconditions: Metadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    name: Option<String>,
+    uid: Option<String>,
+}
+
+/// Returns a client that sends everything through `client`, each write once, and records the writes.
+/// Call it within a tokio runtime, like [`Client::new`].
+pub(crate) fn recording_client(client: Client, recorder: CallRecorder) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let valid_until = *client.valid_until();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, recorder) = (client.clone(), recorder.clone());
+        async move { send(&client, recorder, request).await }
+    });
+    Client::new(service, namespace).with_valid_until(valid_until)
+}
+
+async fn send(
+    client: &Client,
+    recorder: CallRecorder,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    let Some(target) = write_target(&request) else {
+        return Ok(client.send(request).await?);
+    };
+    let (head, body) = request.into_parts();
+    let body = body.collect_bytes().await?;
+    let precondition = precondition(&head, &body);
+    let method = head.method.clone();
+    let request = Request::from_parts(head, sent_once(body.to_vec()).await?);
+
+    let mut pending = PendingWrite::new(recorder, target);
+    let response = client.send(request).await?;
+    let (head, body) = response.into_parts();
+    let body = body.collect_bytes().await?;
+    pending.finish(&method, head.status, precondition.as_deref(), &body);
+    Ok(Response::from_parts(head, Body::from(body)))
+}
+
+/// What `request` writes. `None` if it is no write.
+fn write_target(request: &Request<Body>) -> Option<Target> {
+    let is_write = matches!(
+        *request.method(),
+        Method::POST | Method::PUT | Method::PATCH | Method::DELETE
+    );
+    let is_upgrade = request.headers().contains_key(header::UPGRADE);
+    let query = request.uri().query().unwrap_or_default();
+    if !is_write || is_upgrade || query.contains("dryRun=") {
+        return None;
+    }
+    Target::of(request.uri().path())
+}
+
+/// The version that the object must have before the write, if the request has one. An apply in YAML
+/// is not read.
+fn precondition(head: &http::request::Parts, body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Operation {
+        op: String,
+        path: String,
+        #[serde(default)]
+        value: serde_json::Value,
+    }
+
+    let content_type = head.headers.get(header::CONTENT_TYPE);
+    if content_type.is_some_and(|it| it.as_bytes().starts_with(b"application/json-patch+json")) {
+        let operations: Vec<Operation> = serde_json::from_slice(body).ok()?;
+        let mut tests = operations.into_iter().take_while(|it| it.op == "test");
+        let test = tests.find(|it| it.path == "/metadata/resourceVersion")?;
+        return Some(test.value.as_str()?.to_owned());
+    }
+    let envelope: Envelope = serde_json::from_slice(body).ok()?;
+    let given = match head.method {
+        Method::DELETE => envelope.preconditions.resource_version,
+        _ => envelope.metadata.resource_version,
+    };
+    given.filter(|version| !version.is_empty())
+}
+
+// === impl Target ===
+
+impl Target {
+    /// Reads `/api/v1/…` and `/apis/group/version/…`. `None` for any other path.
+    fn of(path: &str) -> Option<Self> {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        let _version = parts.next()?;
+        let rest: Vec<_> = parts.collect();
+        let (namespace, rest) = match *rest {
+            // The subresources of a namespace.
+            ["namespaces", _, "status" | "finalize"] => (None, &rest[..]),
+            ["namespaces", namespace, _, ..] => (Some(namespace), &rest[2..]),
+            _ => (None, &rest[..]),
+        };
+        let plural = *rest.first()?;
+        let resource = if group.is_empty() {
+            plural.to_owned()
+        } else {
+            format!("{plural}.{group}")
+        };
+        let part = |index: usize| rest.get(index).map(|part| (*part).to_owned());
+        Some(Self {
+            resource: resource.into(),
+            namespace: namespace.map(str::to_owned),
+            name: part(1),
+            subresource: part(2),
+        })
+    }
+
+    fn key(&self, name: &str) -> ObjectKey {
+        match &self.namespace {
+            Some(namespace) => ObjectKey::new(name).within(namespace.as_str()),
+            None => ObjectKey::new(name),
+        }
+    }
+}
+
+// === impl PendingWrite ===
+
+impl PendingWrite {
+    fn new(recorder: CallRecorder, target: Target) -> Self {
+        recorder.writes.lock().sending(&recorder.lane);
+        Self {
+            recorder,
+            target,
+            is_finished: false,
+        }
+    }
+
+    /// Records the complete response.
+    fn finish(
+        &mut self,
+        method: &Method,
+        status: http::StatusCode,
+        precondition: Option<&str>,
+        body: &Bytes,
+    ) {
+        if status.is_client_error() {
+            // Nothing was written.
+            self.is_finished = true;
+            return;
+        }
+        if !status.is_success() {
+            return;
+        }
+        let is_collection = self.target.name.is_none() && *method != Method::POST;
+        let answer: Envelope = serde_json::from_slice(body).unwrap_or_default();
+        let written = if is_collection {
+            None
+        } else {
+            self.written(method, status, precondition, &answer)
+        };
+        match written {
+            Some(Some((write, has_object))) => self.record(write, has_object.then(|| body.clone())),
+            // An object that is not stored, such as a review, or whose version is not a number.
+            Some(None) => {}
+            None => return,
+        }
+        self.is_finished = true;
+    }
+
+    /// The write of a response, and whether the response is the object. `None` if the result cannot
+    /// be read from it; `Some(None)` if nothing is to be tracked.
+    #[expect(
+        clippy::option_option,
+        reason = "unknown and nothing are two answers, and are used in one place"
+    )]
+    fn written(
+        &self,
+        method: &Method,
+        status: http::StatusCode,
+        precondition: Option<&str>,
+        answer: &Envelope,
+    ) -> Option<Option<(OwnWrite, bool)>> {
+        let target = &self.target;
+        let write = |name: &str, uid: &str, effect, is_proven| OwnWrite {
+            resource: Arc::clone(&target.resource),
+            key: target.key(name),
+            uid: uid.into(),
+            effect,
+            is_proven,
+            at: Instant::now(),
+        };
+        let metadata = &answer.metadata;
+        let name = metadata.name.as_deref().or(target.name.as_deref());
+        if let (Some(name), Some(uid), Some(version)) =
+            (name, &metadata.uid, &metadata.resource_version)
+        {
+            let is_marked = metadata.deletion_timestamp.is_some()
+                && (metadata
+                    .finalizers
+                    .as_ref()
+                    .is_some_and(|it| !it.is_empty())
+                    || metadata.deletion_grace_period_seconds.unwrap_or(0) > 0);
+            if *method == Method::DELETE && target.subresource.is_none() && !is_marked {
+                return Some(Some((write(name, uid, WriteEffect::Gone, false), false)));
+            }
+            let Some(number) = parse_version(version) else {
+                return Some(None);
+            };
+            let is_created = status == http::StatusCode::CREATED && target.subresource.is_none();
+            let is_guarded = precondition.is_some_and(|before| before != version);
+            let effect = WriteEffect::Version(number);
+            let has_object = matches!(target.subresource.as_deref(), None | Some("status"))
+                && answer.kind.as_deref() != Some("PartialObjectMetadata");
+            let write = write(name, uid, effect, is_created || is_guarded);
+            return Some(Some((write, has_object)));
+        }
+        if *method == Method::DELETE && target.subresource.is_none() {
+            let name = answer.details.name.as_deref().or(target.name.as_deref())?;
+            let uid = answer.details.uid.as_deref()?;
+            return Some(Some((write(name, uid, WriteEffect::Gone, false), false)));
+        }
+        if *method == Method::POST && target.name.is_none() {
+            return Some(None);
+        }
+        None
+    }
+
+    fn record(&self, write: OwnWrite, body: Option<Bytes>) {
+        self.recorder.answers.lock().put(
+            Arc::clone(&write.resource),
+            write.key.clone(),
+            Arc::clone(&write.uid),
+            write.effect,
+            body,
+        );
+        let lane = &self.recorder.lane;
+        self.recorder.writes.lock().record(lane, write);
+    }
+}
+
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let resource = Arc::clone(&self.target.resource);
+            let mut writes = self.recorder.writes.lock();
+            writes.record_unknown(&self.recorder.lane, resource, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, time::Duration};
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const PATH: &str = "/api/v1/namespaces/shop/configmaps";
+
+    /// Sends one request, and shows what was recorded of its response.
+    async fn recorded(
+        request: http::request::Builder,
+        body: Value,
+        status: u16,
+        answer: Value,
+    ) -> String {
+        let recorder = CallRecorder {
+            lane: ObjectKey::new("blog").within("shop"),
+            writes: Arc::new(Mutex::new(OwnWrites::new(Duration::from_secs(5)))),
+            answers: Arc::default(),
+        };
+        let server = tower::service_fn(move |_: Request<Body>| {
+            let answer = answer.to_string().into_bytes();
+            async move {
+                let response = Response::builder().status(status).body(Body::from(answer));
+                Ok::<_, Infallible>(response.expect("a response"))
+            }
+        });
+        let client = recording_client(Client::new(server, "shop"), recorder.clone());
+        let body = Body::from(body.to_string().into_bytes());
+        let sent = client.send(request.body(body).expect("a request")).await;
+        let response = sent.expect("the response is passed on");
+        assert_eq!(response.status().as_u16(), status);
+
+        let mut writes = recorder.writes.lock();
+        let Some(lane) = writes.lanes.remove(&recorder.lane) else {
+            return "nothing".to_owned();
+        };
+        let mut shown: Vec<_> = (lane.writes.iter())
+            .map(|it| {
+                let effect = match it.effect {
+                    WriteEffect::Version(version) => version.to_string(),
+                    WriteEffect::Gone => "gone".to_owned(),
+                };
+                let proven = if it.is_proven { " proven" } else { "" };
+                format!("{} {} {} {effect}{proven}", it.resource, it.key, it.uid)
+            })
+            .collect();
+        shown.extend(
+            lane.unknown
+                .iter()
+                .map(|it| format!("unknown {}", it.resource)),
+        );
+        shown.join(", ")
+    }
+
+    fn answer(version: &str) -> Value {
+        json!({ "kind": "ConfigMap", "metadata": {
+            "namespace": "shop", "name": "web", "uid": "c", "resourceVersion": version,
+        } })
+    }
+
+    fn guard(version: &str) -> Value {
+        json!({ "metadata": { "resourceVersion": version } })
+    }
+
+    #[tokio::test]
+    async fn a_create_and_a_guarded_write_that_changed_something_are_proven() {
+        let named = format!("{PATH}/web");
+        let created = recorded(Request::post(PATH), json!({}), 201, answer("7")).await;
+        assert_eq!(created, "configmaps shop/web c 7 proven");
+        let applied = recorded(Request::patch(&named), json!({}), 201, answer("7")).await;
+        assert_eq!(applied, "configmaps shop/web c 7 proven");
+
+        for (before, expected) in [
+            (json!({}), "configmaps shop/web c 7"),
+            (guard("6"), "configmaps shop/web c 7 proven"),
+            // The write changed nothing: 7 may be the version of another writer.
+            (guard("7"), "configmaps shop/web c 7"),
+        ] {
+            for request in [Request::put(&named), Request::patch(&named)] {
+                let shown = recorded(request, before.clone(), 200, answer("7")).await;
+                assert_eq!(shown, expected, "{before}");
+            }
+        }
+        let test = json!([{ "op": "test", "path": "/metadata/resourceVersion", "value": "6" }]);
+        let json_patch = || {
+            let header = "application/json-patch+json";
+            Request::patch(&named).header(header::CONTENT_TYPE, header)
+        };
+        let shown = recorded(json_patch(), test, 200, answer("7")).await;
+        assert_eq!(shown, "configmaps shop/web c 7 proven");
+        let status = Request::put(format!("{named}/status"));
+        let shown = recorded(status, guard("6"), 200, answer("7")).await;
+        assert_eq!(shown, "configmaps shop/web c 7 proven");
+    }
+
+    #[tokio::test]
+    async fn a_delete_removes_the_object_or_marks_it() {
+        let delete = || Request::delete(format!("{PATH}/web"));
+        let status = json!({ "kind": "Status", "details": { "name": "web", "uid": "c" } });
+        let shown = recorded(delete(), json!({}), 200, status).await;
+        assert_eq!(shown, "configmaps shop/web c gone");
+        let shown = recorded(delete(), json!({}), 200, answer("7")).await;
+        assert_eq!(shown, "configmaps shop/web c gone");
+        let mut marked = answer("7");
+        marked["metadata"]["deletionTimestamp"] = "2026-11-25T00:00:00Z".into();
+        marked["metadata"]["finalizers"] = json!(["a/b"]);
+        let guarded = json!({ "preconditions": { "resourceVersion": "6" } });
+        let shown = recorded(delete(), guarded, 200, marked).await;
+        assert_eq!(shown, "configmaps shop/web c 7 proven");
+    }
+
+    #[tokio::test]
+    async fn refused_writes_dry_runs_reads_and_reviews_are_not_recorded() {
+        let named = format!("{PATH}/web");
+        for status in [400, 403, 404, 409, 422, 429] {
+            let shown = recorded(Request::put(&named), json!({}), status, json!({})).await;
+            assert_eq!(shown, "nothing", "{status}");
+        }
+        let dry_run = Request::put(format!("{named}?dryRun=All"));
+        assert_eq!(
+            recorded(dry_run, json!({}), 200, answer("7")).await,
+            "nothing"
+        );
+        let read = Request::get(&named);
+        assert_eq!(recorded(read, json!({}), 200, answer("7")).await, "nothing");
+        let review = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+        let reviewed = json!({ "kind": "SelfSubjectAccessReview", "status": {} });
+        assert_eq!(recorded(review, json!({}), 201, reviewed).await, "nothing");
+    }
+
+    #[tokio::test]
+    async fn a_failed_or_unreadable_response_is_unknown() {
+        let named = format!("{PATH}/web");
+        for status in [302, 500, 503] {
+            let shown = recorded(Request::put(&named), json!({}), status, json!({})).await;
+            assert_eq!(shown, "unknown configmaps", "{status}");
+        }
+        let evicted = Request::post("/api/v1/namespaces/shop/pods/web/eviction");
+        let status = json!({ "kind": "Status" });
+        let shown = recorded(evicted, json!({}), 201, status.clone()).await;
+        assert_eq!(shown, "unknown pods");
+        let all = recorded(Request::delete(PATH), json!({}), 200, status).await;
+        assert_eq!(all, "unknown configmaps");
+    }
+
+    #[tokio::test]
+    async fn a_write_that_is_dropped_is_unknown() {
+        let recorder = CallRecorder {
+            lane: ObjectKey::new("blog"),
+            writes: Arc::new(Mutex::new(OwnWrites::new(Duration::from_secs(5)))),
+            answers: Arc::default(),
+        };
+        let server = tower::service_fn(|_: Request<Body>| {
+            futures::future::pending::<Result<Response<Body>, Infallible>>()
+        });
+        let client = recording_client(Client::new(server, "shop"), recorder.clone());
+        let request = Request::put(format!("{PATH}/web")).body(Body::empty());
+        let sent = client.send(request.expect("a request"));
+        let timeout = tokio::time::timeout(Duration::from_millis(20), sent).await;
+        assert!(timeout.is_err());
+        // The task of the client drops the request after its caller.
+        while recorder.writes.lock().len() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn the_target_of_a_write_is_in_its_path() {
+        let shown = |path: &str| {
+            let target = Target::of(path)?;
+            let or_dash = |part: Option<String>| part.unwrap_or_else(|| "-".to_owned());
+            Some(format!(
+                "{} {} {} {}",
+                target.resource,
+                or_dash(target.namespace),
+                or_dash(target.name),
+                or_dash(target.subresource),
+            ))
+        };
+        for (path, expected) in [
+            (
+                "/api/v1/namespaces/shop/pods/web/status",
+                "pods shop web status",
+            ),
+            ("/api/v1/namespaces/shop", "namespaces - shop -"),
+            (
+                "/api/v1/namespaces/shop/finalize",
+                "namespaces - shop finalize",
+            ),
+            ("/api/v1/namespaces", "namespaces - - -"),
+            ("/api/v1/nodes/one", "nodes - one -"),
+            (
+                "/apis/apps/v1/namespaces/a/deployments",
+                "deployments.apps a - -",
+            ),
+            (
+                "/apis/example.io/v1/clusters/x/scale",
+                "clusters.example.io - x scale",
+            ),
+        ] {
+            assert_eq!(shown(path).as_deref(), Some(expected), "{path}");
+        }
+        for path in ["/version", "/", "/apis/apps", "/healthz/etcd"] {
+            assert_eq!(shown(path), None, "{path}");
+        }
+    }
+}

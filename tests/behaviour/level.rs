@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
-    Context, Controller, ControllerBuilder, Failure, ObjectKey, ObjectReconciler, Outcome, Owned,
-    Owners, Watch,
+    Context, Controller, ControllerBuilder, Desired, Failure, ObjectKey, ObjectReconciler, Outcome,
+    Owned, Owners, Watch,
     controller::RunError,
-    level::{MissingKind, Watchable},
+    level::{MissingKind, Reasons, Watchable},
     store::Index,
 };
 
@@ -137,6 +137,92 @@ on_both_servers! {
         assert_eq!(rig.next().await, "3 clean up");
         let gone = |gadget: Option<&Gadget>| gadget.is_none();
         await_condition(gadgets, "a", gone).await.expect("deleted");
+        rig.stop().await;
+    }
+
+    /// Rows: BO-06, BO-07, BO-12, BO-13
+    async fn own_writes_are_read_at_once_and_cause_no_call_and_those_of_others_do(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let (sender, receiver) = mpsc::channel(64);
+        let mut builder = builder::<ConfigMap>(&cluster).await.concurrency(NonZeroUsize::MIN);
+        let children = builder.owns(watch::<Secret>(&cluster).await);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (children, sender) = (children.clone(), sender.clone());
+            async move {
+                if cx.key().name() == "kube-root-ca.crt" {
+                    return Ok(Outcome::done());
+                }
+                let before = children.of(&cx).len();
+                let value = cx.object().data.as_ref().and_then(|data| data.get("value")).cloned();
+                let desired = Desired::json(json!({ "stringData": { "value": value } }));
+                let applied = children.apply(&cx, desired).await?;
+                // The response, although the watch may not have shown it.
+                let read = children.get(&cx, cx.key().name()).expect("just applied");
+                assert_eq!(read.resource_version(), applied.resource_version());
+                assert!(!cx.is_stale());
+                say(&sender, format!("{} {before} {}", cx.key().name(), children.of(&cx).len())).await;
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        create(&configs, config("a", "1")).await;
+        assert_eq!(rig.next().await, "a 0 1");
+        create(&configs, config("b", "1")).await;
+        assert_eq!(rig.next().await, "b 0 1", "no call for the own create of a");
+        patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
+        assert_eq!(rig.next().await, "a 1 1");
+        create(&configs, config("c", "1")).await;
+        assert_eq!(rig.next().await, "c 0 1", "no call for the own change of a");
+
+        let value = |wanted: &'static [u8]| move |secret: Option<&Secret>| {
+            let data = secret.and_then(|it| it.data.as_ref());
+            data.and_then(|data| data.get("value")).is_some_and(|it| it.0 == wanted)
+        };
+        // A field of the desired state, which is reverted, and another field, which is left.
+        patch(&secrets, "a", json!({ "stringData": { "value": "3" } })).await;
+        assert_eq!(rig.next().await, "a 1 1");
+        await_condition(secrets.clone(), "a", value(b"2")).await.expect("reverted");
+        patch(&secrets, "a", json!({ "stringData": { "other": "4" } })).await;
+        assert_eq!(rig.next().await, "a 1 1");
+        let secret = secrets.get("a").await.expect("there");
+        assert!(secret.data.is_some_and(|data| data.contains_key("other")));
+        secrets.delete("a", &DeleteParams::default()).await.expect("there");
+        assert_eq!(rig.next().await, "a 0 1", "a deleted child is created again");
+        rig.quiet(&configs).await;
+    }
+
+    /// Rows: BO-14
+    async fn children_that_a_call_has_not_applied_are_pruned(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let (sender, receiver) = mpsc::channel(64);
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let children = builder.owns(watch::<Secret>(&cluster).await);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (children, sender) = (children.clone(), sender.clone());
+            async move {
+                if cx.key().name() == "kube-root-ca.crt" {
+                    return Ok(Outcome::done());
+                }
+                let names = cx.object().data.as_ref().and_then(|data| data.get("value")).cloned();
+                for name in names.unwrap_or_default().split_whitespace() {
+                    let desired = Desired::json(json!({ "stringData": { "key": "value" } }));
+                    children.apply(&cx, desired.named(name)).await?;
+                }
+                let pruned = children.prune(&cx).await?;
+                say(&sender, format!("{} pruned {pruned}", cx.key().name())).await;
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        create(&secrets, secret("foreign")).await;
+        create(&configs, config("a", "one two three")).await;
+        assert_eq!(rig.next().await, "a pruned 0");
+        patch(&configs, "a", json!({ "data": { "value": "two" } })).await;
+        assert_eq!(rig.next().await, "a pruned 2");
+        let left = secrets.list(&Default::default()).await.expect("a list");
+        let mut names: Vec<_> = left.iter().map(|it| it.name_any()).collect();
+        names.sort();
+        assert_eq!(names, ["foreign", "two"]);
         rig.stop().await;
     }
 
@@ -292,6 +378,29 @@ on_both_servers! {
         assert!(informers.remove(&added) && !informers.remove(&added));
         patch(&there, "b", json!({ "data": { "value": "2" } })).await;
         rig.quiet(&here).await;
+    }
+
+    /// Rows: BO-23
+    async fn an_object_is_reconciled_at_least_once_in_the_longest_interval_which_can_be_off(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let line = |cx: &Context<ConfigMap>| {
+            let interval = if cx.reasons().contains(Reasons::INTERVAL) { " interval" } else { "" };
+            format!("{}{interval}", cx.key().name())
+        };
+        let often = builder::<ConfigMap>(&cluster).await.longest_interval(Duration::from_millis(200));
+        let (sender, receiver) = mpsc::channel(64);
+        let mut often = Rig::start(build(often, sender, line), receiver);
+        let off = builder::<ConfigMap>(&cluster).await.name("off").longest_interval(None);
+        let (sender, receiver) = mpsc::channel(64);
+        let mut off = Rig::start(build(off, sender, line), receiver);
+        create(&configs, config("a", "1")).await;
+        assert_eq!(often.next().await, "a");
+        for _ in 0..3 {
+            assert_eq!(often.next().await, "a interval");
+        }
+        often.stop().await;
+        assert_eq!(off.next().await, "a");
+        off.quiet(&configs).await;
     }
 
     /// No call begins while a store of the controller is incomplete.

@@ -18,6 +18,7 @@ mod watched;
 mod api;
 mod clients;
 mod controller;
+mod database;
 mod finalizer;
 mod helm;
 mod history;
@@ -78,6 +79,7 @@ fn main() {
         api::yaml::trials(),
         clients::trials(),
         controller::trials(),
+        database::trials(),
         finalizer::trials(),
         helm::trials(),
         history::trials(),

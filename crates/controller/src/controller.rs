@@ -54,7 +54,7 @@ use self::{feed::InformerFeed, kind::KindHandle};
 use crate::{
     AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, Watcher,
     handler::ErasedHandler,
-    level::LevelAdapter,
+    level::{LevelAdapter, OwnWriteTracker},
     metrics::Refreshed,
     route::KindId,
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
@@ -170,6 +170,11 @@ impl InformerController {
         code: Box<dyn ErasedHandler>,
     ) -> Result<Registration, AddError> {
         self.add(kind.handle(), Role::Reconciler, code)
+    }
+
+    /// Sets the own writes, whose echoes wake no lane.
+    pub(crate) fn track(&self, own: &Arc<OwnWriteTracker>) {
+        _ = self.shared.own_writes.set(Arc::clone(own));
     }
 
     /// A weak reference, for code that the handlers of the controller hold.

@@ -22,6 +22,7 @@ mod triggers;
 // Calls.
 mod adapter;
 mod handler;
+mod own;
 mod setup;
 
 // When a call begins.
@@ -29,7 +30,7 @@ mod debounce;
 mod pace;
 mod rate;
 
-pub(crate) use self::adapter::LevelAdapter;
+pub(crate) use self::{adapter::LevelAdapter, own::OwnWriteTracker};
 pub use self::{
     builder::{ControllerBuilder, MissingKind},
     context::{Context, Step},

@@ -40,6 +40,7 @@ struct EventMetrics {
     exhausted: IntCounterVec,
     mapped: IntCounterVec,
     steps: HistogramVec,
+    stale: IntCounter,
     pending: IntGauge,
 }
 
@@ -116,6 +117,11 @@ impl Metrics {
         _ = results.panics.remove_label_values(&[kind]);
     }
 
+    /// Counts a call whose stores did not show own writes in time.
+    pub(crate) fn stale(&self) {
+        self.event.stale.inc();
+    }
+
     /// The histogram of the step called `name`.
     pub(crate) fn step(&self, name: &str) -> Histogram {
         self.event.steps.with_label_values(&[name])
@@ -152,6 +158,7 @@ impl Metrics {
             Box::new(event.exhausted),
             Box::new(event.mapped),
             Box::new(event.steps),
+            Box::new(event.stale),
             Box::new(event.pending),
             Box::new(results.total),
             Box::new(results.errors),
@@ -226,6 +233,10 @@ impl EventMetrics {
                 )),
                 &["step"],
             )?,
+            stale: IntCounter::with_opts(opts(
+                "stale_reconciles_total",
+                "Calls that began although the stores did not show the writes of an earlier call.",
+            ))?,
             pending: IntGauge::with_opts(opts(
                 "pending_retries",
                 "Pending calls: retries and requeues that are not due yet.",

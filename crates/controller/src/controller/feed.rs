@@ -318,7 +318,13 @@ impl<K: Stored> Enqueuer<'_, K> {
                 let waits_long = !self.dispatched_soon || queued.permit.is_none();
                 if has_mappers && !queued.requested_by_mapper {
                     let event = queued.event.clone();
-                    to_map.push((event, it.offer.priority, it.span.clone(), waits_long));
+                    to_map.push((
+                        event,
+                        queued.from_list,
+                        it.offer.priority,
+                        it.span.clone(),
+                        waits_long,
+                    ));
                 } else if waits_long {
                     release_decoded(&queued.event);
                 }
@@ -347,8 +353,16 @@ impl<K: Stored> Enqueuer<'_, K> {
         if synced && !feed.synced.swap(true, Ordering::AcqRel) {
             into.synced.notify_one();
         }
-        for (event, priority, span, waits_long) in to_map {
-            mapping::map(into, &self.mappers, self.kind, &event, priority, &span);
+        for (event, from_list, priority, span, waits_long) in to_map {
+            mapping::map(
+                into,
+                &self.mappers,
+                self.kind,
+                (&event, from_list),
+                feed.informer.resource(),
+                priority,
+                &span,
+            );
             if waits_long {
                 release_decoded(&event);
             }

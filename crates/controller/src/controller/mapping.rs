@@ -37,7 +37,8 @@ pub(super) fn map(
     shared: &Shared,
     mappers: &[Arc<RegisteredMapper>],
     kind: KindId,
-    event: &AnyEvent,
+    (event, is_from_list): (&AnyEvent, bool),
+    resource: &str,
     priority: Priority,
     parent: &Span,
 ) {
@@ -53,6 +54,10 @@ pub(super) fn map(
     }
     for (kind, keys) in named {
         let requested = if shared.settings.level_triggered {
+            let mut keys = keys;
+            if let Some(own) = shared.own_writes.get() {
+                keys.retain(|lane| own.wakes(lane, resource, event, is_from_list));
+            }
             shared.wake(kind, keys, priority, Reasons::RELATED)
         } else {
             shared.request_resyncs(kind, &keys, priority)

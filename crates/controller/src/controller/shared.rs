@@ -29,6 +29,7 @@ use crate::{
     Action, AddError, BuildError, DeleteRetry, ErasedObject, Fence, FenceClosed, FencePermit,
     HandlerError, HandlerId, Reasons, Role,
     handler::{ErasedHandler, ErasedMapper},
+    level::OwnWriteTracker,
     metrics::{KindMetrics, Metrics, constant_labels},
     route::{KindId, Route},
     schedule::{LaneKey, Offer, Pending, Priority, Reason, ScheduleItem},
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     pub(super) ran: AtomicBool,
     /// Permits calls. Without a fence all calls are permitted.
     pub(super) fence: OnceLock<Fence>,
+    /// The own writes of a level-triggered controller.
+    pub(crate) own_writes: OnceLock<Arc<OwnWriteTracker>>,
 }
 
 /// An informer and its kind.
@@ -112,6 +115,7 @@ impl Shared {
             max_attempts: max_attempts.flatten(),
             ran: AtomicBool::new(false),
             fence: OnceLock::new(),
+            own_writes: OnceLock::new(),
         })
     }
 
@@ -560,6 +564,11 @@ impl Shared {
             (self.settings.coalescing).coalesce(older, newer, &mut dropped)
         });
         woken
+    }
+
+    /// Counts a call whose stores did not show own writes in time.
+    pub(crate) fn count_stale(&self) {
+        self.metrics.stale();
     }
 
     /// The histogram of the step called `name`.

@@ -296,6 +296,7 @@ impl Turn<'_> {
                 number: attempt,
                 is_last: self.is_last(attempt),
                 is_repeated: false,
+                is_stale: false,
                 reasons,
                 state,
             };
@@ -334,6 +335,7 @@ impl Turn<'_> {
             number: pending.call.attempt,
             is_last: self.is_last(pending.call.attempt),
             is_repeated: true,
+            is_stale: false,
             reasons: match pending.reason {
                 Reason::Failed => Reasons::RETRY,
                 Reason::Requeued => Reasons::REQUEUE,

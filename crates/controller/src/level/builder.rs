@@ -18,6 +18,7 @@ use super::{
     filter::Filter,
     handler::{Calls, LevelHandler},
     handles::{Owned, OwnersOrParent, Referred, Related},
+    own::OwnWriteTracker,
     pace::Paces,
     rate::Rate,
     references::{self, Referrers},
@@ -37,7 +38,7 @@ use crate::{
 /// A mapper of another kind, a reconciler of another kind, and a child of a kind that is not owned
 /// do not compile:
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 /// use windlass_controller::{Controller, Watch};
 /// use windlass_informer::ObjectKey;
@@ -48,7 +49,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 /// use windlass_controller::{Context, Controller, Failure, Outcome, Watch};
 ///
@@ -58,7 +59,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 /// use windlass_controller::{Context, Desired, Owned};
 ///
@@ -67,7 +68,7 @@ use crate::{
 /// }
 /// ```
 ///
-/// ```compile_fail,E0308
+/// ```compile_fail
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 /// use windlass_controller::{Context, Owned};
 ///
@@ -93,12 +94,19 @@ pub struct ControllerBuilder<K: Watchable> {
     limit: Option<Duration>,
     debounce: Option<Debounce>,
     rate: Option<Rate>,
+    own_write_timeout: Duration,
     longest_interval: Option<Duration>,
 }
 
 /// Adds the informers and the mapper of a secondary kind. Called once the engine exists.
 type AddSecondary<K> = Box<
-    dyn FnOnce(&InformerController, &Kind<K>, &Client) -> Result<(), ControllerBuildError> + Send,
+    dyn FnOnce(
+            &InformerController,
+            &Kind<K>,
+            &Client,
+            &OwnWriteTracker,
+        ) -> Result<(), ControllerBuildError>
+        + Send,
 >;
 
 // === impl ControllerBuilder ===
@@ -106,6 +114,10 @@ type AddSecondary<K> = Box<
 impl<K: Watchable> ControllerBuilder<K> {
     /// The default of [`longest_interval`](Self::longest_interval): as in controller-runtime.
     pub(crate) const DEFAULT_LONGEST_INTERVAL: Duration = Duration::from_secs(10 * 3600);
+
+    /// The default of [`own_write_timeout`](Self::own_write_timeout): longer than a watch of a healthy
+    /// API server lags, and short enough that a call is not missed.
+    pub(crate) const DEFAULT_OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
     pub(super) fn new(client: Client, primary: Watch<K>) -> Self {
         let primaries = Informers::new(primary.types.clone());
@@ -123,6 +135,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             limit: None,
             debounce: None,
             rate: None,
+            own_write_timeout: Self::DEFAULT_OWN_WRITE_TIMEOUT,
             longest_interval: Some(Self::DEFAULT_LONGEST_INTERVAL),
         }
     }
@@ -197,10 +210,11 @@ impl<K: Watchable> ControllerBuilder<K> {
         let informers = Informers::new(watch.types.clone());
         let added = informers.clone();
         self.secondaries
-            .push(Box::new(move |controller, primary, client| {
+            .push(Box::new(move |controller, primary, client, own| {
                 let resource = resource_name::<O>(added.types());
                 let kind = new_kind::<O>(controller, &resource)?;
                 added.attach(controller, kind.clone(), client, None, watch)?;
+                own.watch(&added);
                 controller.add_mapper(&kind, primary, mapper)?;
                 Ok(())
             }));
@@ -292,6 +306,14 @@ impl<K: Watchable> ControllerBuilder<K> {
         self
     }
 
+    /// Sets how long a call for an object waits until the stores have the writes of the earlier call.
+    /// Then it begins, and [`Context::is_stale`](super::Context::is_stale) returns true. The default
+    /// is 5 seconds. With zero, own writes are neither waited for nor recognized.
+    pub fn own_write_timeout(mut self, timeout: Duration) -> Self {
+        self.own_write_timeout = timeout;
+        self
+    }
+
     /// Sets what happens if the API server does not know a kind, or does not allow to list it. By
     /// default the controller fails after 2 minutes, with an error that names the kind and the cause.
     pub fn missing_kind(self, then: MissingKind) -> Self {
@@ -326,10 +348,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         let api = Api::<K>::all_with(self.client.clone(), &types);
         let finalizers = finalizer.map(|name| Finalizers::of(api, &types, name));
         let finalizers = finalizers.transpose()?;
-        let filter = Filter {
-            finalizers: finalizers.as_ref().map(Finalizers::again),
-            predicate: self.predicate,
-        };
+        let filtered = finalizers.as_ref().map(Finalizers::again);
         let controller = self.engine.name(self.name.clone()).build()?;
         let primary = controller.kind::<K>(&resource_name::<K>(&types))?;
         self.primaries.attach(
@@ -339,8 +358,11 @@ impl<K: Watchable> ControllerBuilder<K> {
             self.longest_interval,
             self.primary,
         )?;
+        let own = Arc::new(OwnWriteTracker::new(self.own_write_timeout));
+        own.watch(&self.primaries);
+        controller.track(&own);
         for add in self.secondaries {
-            add(&controller, &primary, &self.client)?;
+            add(&controller, &primary, &self.client, &own)?;
         }
         let fence = Arc::new(OnceLock::new());
         let setup = Setup::new(
@@ -348,18 +370,27 @@ impl<K: Watchable> ControllerBuilder<K> {
             self.primaries.clone(),
             controller.downgrade(),
             Arc::clone(&fence),
+            own,
             self.client.clone(),
         );
+        let setup = Arc::new(setup);
         let calls = Calls {
-            setup: Arc::new(setup),
+            setup: Arc::clone(&setup),
             reconciler,
             limit: self.limit,
         };
         let paces = Paces::new(self.debounce, self.rate);
         let handler = LevelHandler::new(paces, calls, finalizers);
+        let calls = Arc::clone(&handler.calls);
+        let filter = Filter {
+            finalizers: filtered,
+            needs_finalizer: Box::new(move |object: &K| calls.needs_finalizer(object)),
+            predicate: self.predicate,
+        };
         let passes = Box::new(move |event: &_| filter.passes(event));
         let code = LevelAdapter::<K, _>::new(controller.downgrade(), handler).filtered(passes);
         controller.add_erased(&primary, Box::new(code))?;
+        _ = setup.kind.set(primary.id());
         let target = Target {
             engine: controller.downgrade(),
             kind: primary.id(),

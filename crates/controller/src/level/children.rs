@@ -109,7 +109,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
                     .applied
                     .lock()
                     .insert((kind.resource(), key.clone()));
-                self.informers().get_lazy(key)
+                self.newest(cx, key)
             })
             .await;
         let Applied {

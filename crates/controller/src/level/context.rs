@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 
-use super::{Reasons, Watchable, children::CallWrites, setup::Setup};
+use super::{Reasons, Watchable, children::CallWrites, own::CallWriter, setup::Setup};
 use crate::{Failure, State};
 
 /// One call of an [`ObjectReconciler`](super::ObjectReconciler): the object, and how to read and
@@ -31,6 +31,8 @@ pub(super) struct CallContext<K: Watchable> {
     pub(super) is_last: bool,
     pub(super) state: Option<State>,
     pub(super) writes: CallWrites,
+    pub(super) writer: CallWriter,
+    pub(super) is_stale: bool,
 }
 
 /// A named part of a call, which is timed until it is dropped.
@@ -88,11 +90,19 @@ impl<K: Watchable> Context<K> {
         self.call.state.as_ref()?.get()
     }
 
-    /// The client of the controller. While the controller does not hold the lease of its operator,
+    /// Whether the stores did not show a write of an earlier call for this object in time.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.call.is_stale
+    }
+
+    /// The client of this call. It sends each write once, and records it: the next call for the object
+    /// waits until the stores have it, and the event that it causes does not reconcile this object
+    /// again. While the controller does not hold the lease of its operator,
     /// writes fail.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.call.setup.client()
+        self.call.writer.client(|| self.call.setup.client())
     }
 
     /// The field manager of the controller, for server-side apply.

@@ -34,10 +34,18 @@ pub enum ControllerBuildError {
         source: LateIndex,
     },
 
-    /// A watch has no namespace and no informer, so that its objects would never be read.
+    /// Selectors or settings of a shared informer were to be changed.
     #[error(
-        "the watch of {kind} has no objects: it has no namespace, or asks for the metadata of a shared informer; give it a namespace or a list and watch of its own"
+        "the informer of {kind} is shared, so that its selectors and settings cannot be changed; \
+         set them in the informer, or give the controller a watch of its own"
     )]
+    SharedInformer {
+        /// The kind.
+        kind: String,
+    },
+
+    /// A watch has no namespace, so that it has no objects.
+    #[error("the watch of {kind} has no namespace; name at least one")]
     NothingWatched {
         /// The kind.
         kind: String,

@@ -11,9 +11,12 @@ use crate::{
 /// The filter of the primary kind.
 ///
 /// A deletion mark, a deletion, changed finalizers of other writers, and the removal of our own
-/// finalizer always pass. The addition of our own finalizer is no reason for a call.
+/// finalizer from an object that needs it always pass. The addition of our own finalizer, and its
+/// removal from an object that does not need it, are no reason for a call.
 pub(super) struct Filter<K> {
     pub(super) finalizers: Option<Finalizers<K>>,
+    /// Whether an object needs our finalizer.
+    pub(super) needs_finalizer: Box<dyn Fn(&K) -> bool + Send + Sync>,
     /// `None` for the default: generation, labels and annotations.
     pub(super) predicate: Option<Box<dyn Predicate<K>>>,
 }
@@ -25,7 +28,10 @@ impl<K: Watchable> Filter<K> {
         match event {
             Event::Updated { old, new } => {
                 let old = &**old.as_erased();
-                self.matters(&old.metadata(), &new.metadata()) || self.is_wanted(event, old, &**new)
+                let metadata = (old.metadata(), new.metadata());
+                self.matters(&metadata.0, &metadata.1)
+                    || self.has_lost_finalizer(event, &metadata.0, &metadata.1)
+                    || self.is_wanted(event, old, &**new)
             }
             Event::Added(object) => {
                 object.metadata().deletion_timestamp.is_some()
@@ -48,8 +54,21 @@ impl<K: Watchable> Filter<K> {
             return old.finalizers.as_deref().unwrap_or_default()
                 != new.finalizers.as_deref().unwrap_or_default();
         };
+        finalizers.foreign_changed_in(old, new)
+    }
+
+    /// Whether our finalizer was removed from an object that needs it.
+    fn has_lost_finalizer(&self, event: &AnyEvent, old: &ObjectMeta, new: &ObjectMeta) -> bool {
+        let Some(finalizers) = &self.finalizers else {
+            return false;
+        };
         let is_held = |metadata| finalizers.presence_in(metadata) != FinalizerPresence::Absent;
-        finalizers.foreign_changed_in(old, new) || (is_held(old) && !is_held(new))
+        if !is_held(old) || is_held(new) {
+            return false;
+        }
+        let event = typed::<K>(event);
+        let object = event.as_ref().and_then(Event::object);
+        object.is_none_or(|object| (self.needs_finalizer)(object))
     }
 
     fn is_wanted(&self, event: &AnyEvent, old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {

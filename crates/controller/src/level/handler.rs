@@ -8,7 +8,11 @@ use tokio::time::{Instant, timeout};
 use windlass_informer::{log, panic_message};
 
 use super::{
-    Context, ObjectReconciler, Watchable, children::CallWrites, context::CallContext, pace::Paces,
+    Context, ObjectReconciler, Watchable,
+    children::CallWrites,
+    context::CallContext,
+    own::{Begin, RunningCall},
+    pace::Paces,
     setup::Setup,
 };
 use crate::{
@@ -93,6 +97,7 @@ where
         if request.action() == Action::Deleted {
             self.paces.forget(request.key());
             self.calls.setup.memories.forget(&**request.object());
+            self.calls.setup.own.forget(request.key());
             return match &self.held {
                 Some(held) => self.with_finalizer(held, request).await,
                 None => Ok(Outcome::done()),
@@ -102,6 +107,16 @@ where
         if let Some(wait) = self.paces.wait(request.key(), request.reasons(), now) {
             return Ok(Outcome::deferred(wait));
         }
+        let setup = &self.calls.setup;
+        let request = match setup.own.before_call(request.key(), &setup.client()).await {
+            Begin::Now { is_stale } => {
+                if is_stale {
+                    setup.count_stale();
+                }
+                request.stale(is_stale)
+            }
+            Begin::After(wait) => return Ok(Outcome::deferred(wait)),
+        };
         match &self.held {
             Some(held) => self.with_finalizer(held, request).await,
             None if request.object().meta().deletion_timestamp.is_some() => Ok(Outcome::done()),
@@ -143,13 +158,14 @@ where
     R: ObjectReconciler<K>,
 {
     /// Whether the user's reconciler needs the finalizer. If that code panics, it does.
-    fn needs_finalizer(&self, object: &K) -> bool {
+    pub(super) fn needs_finalizer(&self, object: &K) -> bool {
         let asked = || self.reconciler.needs_finalizer(object);
         crate::work::call_user_code("needs_finalizer", asked).unwrap_or(true)
     }
 
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let context = self.context(&request);
+        let _running = RunningCall(&context.call.writer);
         let ended = if request.action() == Action::Deleted {
             self.caught(self.reconciler.cleanup(context.clone())).await
         } else {
@@ -157,7 +173,10 @@ where
                 .await
         };
         let (failure, error) = match ended {
-            Ok(Ok(outcome)) => return Ok(context.call.writes.outcome(outcome)),
+            Ok(Ok(outcome)) => {
+                self.setup.own.set_failing(request.key(), false);
+                return Ok(context.call.writes.outcome(outcome));
+            }
             Ok(Err(failure)) => {
                 let (source, state, retry, is_conflict) = failure.into().into_parts();
                 let error = HandlerError::Failed { source };
@@ -172,6 +191,10 @@ where
             }
             Err(error) => (Parts::default(), error),
         };
+        // Before the call ends: events of its writes wait for the retry.
+        self.setup
+            .own
+            .set_failing(request.key(), failure.retry != Retry::Never);
         let is_conflict = failure.is_conflict || error.is_conflict();
         let decided = if is_conflict {
             Retry::Policy
@@ -228,6 +251,8 @@ where
     }
 
     fn context(&self, request: &Request<K>) -> Context<K> {
+        let setup = Arc::clone(&self.setup);
+        let writer = (self.setup.own).begin(request.key(), move |key| setup.wake(key));
         Context {
             call: Arc::new(CallContext {
                 setup: Arc::clone(&self.setup),
@@ -238,6 +263,8 @@ where
                 is_last: request.last_attempt(),
                 state: request.state().cloned(),
                 writes: CallWrites::default(),
+                writer,
+                is_stale: request.is_stale(),
             }),
         }
     }

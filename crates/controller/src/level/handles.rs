@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use kube::ResourceExt as _;
-use windlass_informer::{DecodeError, Index, LazyObject, ObjectKey, Uid};
+use windlass_informer::{DecodeError, Index, LazyObject, ObjectKey, Uid, resource_name};
 
 use super::{Context, Informers, Watchable, references::References};
 use crate::{
@@ -68,35 +68,57 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// particular order.
     #[must_use]
     pub fn of(&self, cx: &Context<K>) -> Vec<Arc<C>> {
-        let Some(uid) = &cx.object().meta().uid else {
-            return Vec::new();
-        };
-        let owner = Uid::from(uid.as_str());
-        // The index is declared in all informers of this kind.
-        (self.informers.by(&self.by_owner, &owner)).unwrap_or_default()
+        let children = self.lazy(cx);
+        children
+            .iter()
+            .filter_map(|child| child.get().ok())
+            .collect()
     }
 
     /// Like [`of`](Self::of), without decoding the children.
     pub(super) fn lazy(&self, cx: &Context<K>) -> Vec<LazyObject<C>> {
-        let uid = cx.object().meta().uid.as_deref().map(Uid::from);
-        let keys = uid.map(|uid| self.informers.keys_by(&self.by_owner, &uid));
-        let keys = keys.and_then(Result::ok).unwrap_or_default();
-        keys.iter()
-            .filter_map(|key| self.informers.get_lazy(key))
-            .collect()
+        let Some(uid) = cx.object().meta().uid.as_deref().map(Uid::from) else {
+            return Vec::new();
+        };
+        let resource = resource_name::<C>(self.informers.types());
+        // The index is declared in all informers of this kind.
+        let keys = self
+            .informers
+            .keys_by(&self.by_owner, &uid)
+            .unwrap_or_default();
+        let stored = keys.iter().filter_map(|key| {
+            (cx.call.writer).newest(&resource, key, self.informers.get_lazy(key))
+        });
+        let mut children: Vec<_> = stored.collect();
+        let kind = ChildKind::of::<C>(self.informers.types());
+        let created = (cx.call.writer).created::<C>(&resource, |key| keys.contains(key));
+        let is_owned = |child: &LazyObject<C>| {
+            child
+                .get()
+                .is_ok_and(|child| owners(&kind, &*child).contains(&uid))
+        };
+        children.extend(created.into_iter().filter(is_owned));
+        children
     }
 
     /// The child of the object of `cx` called `name`, in the namespace of the object.
     #[must_use]
     pub fn get(&self, cx: &Context<K>, name: &str) -> Option<Arc<C>> {
         let key = ObjectKey::new(name);
-        let child = self.informers.get(&match cx.key().namespace() {
+        let key = match cx.key().namespace() {
             Some(namespace) => key.within(namespace),
             None => key,
-        })?;
+        };
+        let child = self.newest(cx, &key)?.get().ok()?;
         let uid = Uid::from(cx.object().meta().uid.as_deref()?);
         let kind = ChildKind::of::<C>(self.informers.types());
         owners(&kind, &*child).contains(&uid).then_some(child)
+    }
+
+    /// The newest state of the child with `key`: from the store, or from a response of this call.
+    pub(super) fn newest(&self, cx: &Context<K>, key: &ObjectKey) -> Option<LazyObject<C>> {
+        let resource = resource_name::<C>(self.informers.types());
+        (cx.call.writer).newest(&resource, key, self.informers.get_lazy(key))
     }
 
     /// The informers of the children, for all objects of kind `K`.

@@ -18,7 +18,11 @@ use super::{
     error::ControllerBuildError,
     watch::{DeclaredIndex, Opened, Watch, Watchable},
 };
-use crate::{AddError, InformerController, Kind, controller::Shared};
+use crate::{
+    AddError, InformerController, Kind,
+    controller::Shared,
+    own_writes::{Shown, parse_version},
+};
 
 /// The informers of one kind of a [`Controller`](crate::Controller), with their stores read as one.
 ///
@@ -211,6 +215,38 @@ impl<K: Watchable> Informers<K> {
             Some((version(&store.get_lazy(key)?), store))
         });
         Some(versions.max_by_key(|(version, _)| *version)?.1)
+    }
+
+    /// What the least advanced informer shows of the object with this key.
+    pub(super) fn shown(&self, key: Option<&ObjectKey>) -> Shown {
+        let informers = self.shared.informers.read();
+        let shown = informers.iter().map(|informer| {
+            // First, because the store is written before the version advances.
+            let passed = informer.last_sync_resource_version();
+            let object = key.and_then(|key| informer.store().get_lazy(key));
+            let object = object.and_then(|object| {
+                let version = parse_version(object.resource_version()?)?;
+                Some((Arc::from(object.uid()?), version))
+            });
+            let passed = passed.as_deref().and_then(parse_version);
+            (object, passed)
+        });
+        let of_object = |(object, passed): &(Option<(Arc<str>, u64)>, Option<u64>)| {
+            object.as_ref().map(|(_, version)| *version).max(*passed)
+        };
+        match (key, self.is_one_of_several()) {
+            // The namespaces of several informers are not known here: one of them shows the object.
+            (Some(_), true) => shown.max_by_key(of_object),
+            _ => shown.min_by_key(of_object),
+        }
+        .map_or(Shown::Unwatched, |(object, passed)| Shown::Watched {
+            object,
+            passed,
+        })
+    }
+
+    fn is_one_of_several(&self) -> bool {
+        self.shared.informers.read().len() > 1
     }
 
     /// Returns all objects, in no particular order.

@@ -4,8 +4,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use kube::Client;
 
-use super::{Informers, Watchable, children::Memories};
-use crate::{Fence, controller::Shared};
+use windlass_informer::ObjectKey;
+
+use super::{Informers, Reasons, Watchable, children::Memories, own::OwnWriteTracker};
+use crate::{Fence, controller::Shared, route::KindId, schedule::Priority};
 
 /// The shared parts of a controller: its client, its primary objects and its names.
 pub(super) struct Setup<K: Watchable> {
@@ -14,6 +16,8 @@ pub(super) struct Setup<K: Watchable> {
     pub(super) engine: Weak<Shared>,
     pub(super) fence: Arc<OnceLock<Fence>>,
     pub(super) memories: Memories,
+    pub(super) own: Arc<OwnWriteTracker>,
+    pub(super) kind: OnceLock<KindId>,
     client: Client,
     /// Created at the first use, after the fence is set.
     fenced: OnceLock<Client>,
@@ -27,6 +31,7 @@ impl<K: Watchable> Setup<K> {
         primaries: Informers<K>,
         engine: Weak<Shared>,
         fence: Arc<OnceLock<Fence>>,
+        own: Arc<OwnWriteTracker>,
         client: Client,
     ) -> Self {
         Self {
@@ -35,6 +40,8 @@ impl<K: Watchable> Setup<K> {
             engine,
             fence,
             memories: Memories::default(),
+            own,
+            kind: OnceLock::new(),
             client,
             fenced: OnceLock::new(),
         }
@@ -52,6 +59,20 @@ impl<K: Watchable> Setup<K> {
             None => self.client.clone(),
         };
         self.fenced.get_or_init(fenced).clone()
+    }
+
+    /// Reconciles the object with `key` again.
+    pub(super) fn wake(&self, key: &ObjectKey) {
+        if let Some((engine, kind)) = self.engine.upgrade().zip(self.kind.get()) {
+            engine.wake(*kind, [key.clone()], Priority::Live, Reasons::RELATED);
+        }
+    }
+
+    /// Counts a call whose stores did not show own writes in time.
+    pub(super) fn count_stale(&self) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.count_stale();
+        }
     }
 
     /// The histogram of the step called `name`, while the controller exists.

@@ -10,6 +10,8 @@ use kube::{
 use serde::de::DeserializeOwned;
 use windlass_informer::{Index, Informer, InformerBuilder, InvalidListWatch, LateIndex, ListWatch};
 
+use super::ControllerBuildError;
+
 /// Which objects of a kind a [`Controller`](crate::Controller) lists and watches: all, those of
 /// some namespaces, or those that a selector matches.
 ///
@@ -37,7 +39,8 @@ pub struct Watch<K: Watchable> {
     pub(super) types: K::DynamicType,
     sources: Sources<K>,
     indexes: Vec<Arc<dyn DeclaredIndex<K>>>,
-    pub(super) is_optional: bool,
+    /// Whether settings were changed that a shared informer already has.
+    changes_shared: bool,
 }
 
 /// Where the objects come from.
@@ -160,11 +163,11 @@ impl<K: Watchable> Watch<K> {
             types,
             sources: Sources::Listed(Box::new(lists)),
             indexes: Vec::new(),
-            is_optional: false,
+            changes_shared: false,
         }
     }
 
-    /// Changes each list and watch. Has no effect on a shared informer, which has its own settings.
+    /// Changes each list and watch. Returns a watch of a shared informer unchanged.
     fn map<T: Watchable<DynamicType = K::DynamicType>>(
         self,
         change: impl Fn(ListWatch<K>) -> Result<ListWatch<T>, InvalidListWatch> + Send + 'static,
@@ -172,11 +175,17 @@ impl<K: Watchable> Watch<K> {
         let Sources::Listed(lists) = self.sources else {
             return Err(self);
         };
-        let mut watch = Watch::listed(self.types, move |client: &Client| {
+        Ok(Watch::listed(self.types, move |client: &Client| {
             lists(client)?.into_iter().map(&change).collect()
-        });
-        watch.is_optional = self.is_optional;
-        Ok(watch)
+        }))
+    }
+
+    /// A shared informer has its own selectors and settings: an error of `build`.
+    fn unchangeable(self) -> Self {
+        Self {
+            changes_shared: true,
+            ..self
+        }
     }
 
     /// Selects objects by labels, on the server: `app=web,tier in (front, back)`. An invalid
@@ -184,7 +193,7 @@ impl<K: Watchable> Watch<K> {
     pub fn labels(self, selector: impl Into<String>) -> Self {
         let (selector, indexes) = (selector.into(), self.indexes.clone());
         let watch = self.map(move |list| list.labels(selector.clone()));
-        watch.map_or_else(|shared| shared, |watch| Self { indexes, ..watch })
+        watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
     }
 
     /// Selects objects by fields, on the server: `metadata.name=web`. An invalid selector is an
@@ -192,15 +201,16 @@ impl<K: Watchable> Watch<K> {
     pub fn fields(self, selector: impl Into<String>) -> Self {
         let (selector, indexes) = (selector.into(), self.indexes.clone());
         let watch = self.map(move |list| list.fields(selector.clone()));
-        watch.map_or_else(|shared| shared, |watch| Self { indexes, ..watch })
+        watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
     }
 
-    /// Changes the settings of each list and watch, for example its page size or its backoff. Has no
-    /// effect on a shared informer, which has settings of its own.
+    /// Changes the settings of each list and watch, for example its page size or its backoff. A shared
+    /// informer has settings of its own: for it this is an error of
+    /// [`build`](super::ControllerBuilder::build).
     pub fn settings(self, change: impl Fn(ListWatch<K>) -> ListWatch<K> + Send + 'static) -> Self {
         let indexes = self.indexes.clone();
         let watch = self.map(move |list| Ok(change(list)));
-        watch.map_or_else(|shared| shared, |watch| Self { indexes, ..watch })
+        watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
     }
 
     /// Declares `index`, for [`Informers::by`](super::Informers::by).
@@ -212,19 +222,15 @@ impl<K: Watchable> Watch<K> {
         self
     }
 
-    /// The controller does not wait for this kind while the API server does not know it, and reads
-    /// no object of it. When the kind is installed, its objects are listed, and the controller
-    /// pauses until that list is complete.
-    pub fn optional(mut self) -> Self {
-        self.is_optional = true;
-        self
-    }
-
     /// The lists and watches, and the indexes.
     pub(super) fn open(
         self,
         client: &Client,
-    ) -> Result<(Opened<K>, Vec<Arc<dyn DeclaredIndex<K>>>), InvalidListWatch> {
+    ) -> Result<(Opened<K>, Vec<Arc<dyn DeclaredIndex<K>>>), ControllerBuildError> {
+        if self.changes_shared {
+            let kind = K::kind(&self.types).into_owned();
+            return Err(ControllerBuildError::SharedInformer { kind });
+        }
         let opened = match self.sources {
             Sources::Listed(lists) => Opened::Own(lists(client)?),
             Sources::Shared(informer) => Opened::Shared(informer),
@@ -242,8 +248,13 @@ where
     /// [`build`](super::ControllerBuilder::build).
     pub fn metadata_only(self) -> Watch<PartialObjectMeta<K>> {
         let types = self.types.clone();
-        self.map(|list| Ok(list.metadata()))
-            .unwrap_or_else(|_| Watch::listed(types, |_| Ok(Vec::new())))
+        self.map(|list| Ok(list.metadata())).unwrap_or_else(|_| {
+            let nothing = Watch::listed(types, |_| Ok(Vec::new()));
+            Watch {
+                changes_shared: true,
+                ..nothing
+            }
+        })
     }
 }
 
@@ -281,7 +292,7 @@ where
             types: K::DynamicType::default(),
             sources: Sources::Shared(informer),
             indexes: Vec::new(),
-            is_optional: false,
+            changes_shared: false,
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Attempt {
     /// Whether it repeats an earlier call instead of being for a new event.
     pub(crate) is_repeated: bool,
     pub(crate) reasons: Reasons,
+    /// Whether the stores did not show own writes in time.
+    pub(crate) is_stale: bool,
     pub(crate) state: Option<State>,
 }
 
@@ -136,6 +138,15 @@ impl<K> Request<K> {
     /// Whether this repeats an earlier call instead of being for a new event.
     pub(crate) const fn is_repeated(&self) -> bool {
         self.attempt.is_repeated
+    }
+
+    pub(crate) const fn is_stale(&self) -> bool {
+        self.attempt.is_stale
+    }
+
+    pub(crate) fn stale(mut self, is_stale: bool) -> Self {
+        self.attempt.is_stale = is_stale;
+        self
     }
 
     /// Why the call was queued, for logs.

@@ -115,3 +115,38 @@ async fn a_call_gets_the_state_of_the_store_after_the_first_list() {
     assert_eq!(rig.controller.informers().len(), 2);
     rig.stop().await;
 }
+
+/// Rows: BO-54
+#[tokio::test(start_paused = true)]
+async fn named_steps_are_timed() {
+    let log = Log::new();
+    let reconcile = |cx: windlass_controller::Context<k8s_openapi::api::core::v1::ConfigMap>| async move {
+        {
+            let _step = cx.step("render");
+            pass(secs(2)).await;
+        }
+        let _step = cx.step("apply");
+        pass(secs(3)).await;
+        Ok::<_, windlass_controller::Failure>(Outcome::done())
+    };
+    let rig = Rig::start(&log, |builder| builder, reconcile).await;
+    let registry = prometheus::Registry::new();
+    for collector in rig.controller.engine().prometheus_collectors() {
+        registry.register(collector).expect("a new name");
+    }
+    rig.apply(config("web", 1)).await;
+    pass(secs(10)).await;
+    let metrics = prometheus::TextEncoder::new().encode_to_string(&registry.gather());
+    let metrics = metrics.expect("text");
+    for (step, seconds) in [("render", 2), ("apply", 3)] {
+        let sum = metrics.lines().find(|line| {
+            line.starts_with("reconcile_step_duration_seconds_sum")
+                && line.contains(&format!("step=\"{step}\""))
+        });
+        assert!(
+            sum.is_some_and(|line| line.ends_with(&format!(" {seconds}"))),
+            "{sum:?}"
+        );
+    }
+    rig.stop().await;
+}

@@ -214,12 +214,17 @@ impl<K: Stored> Run<'_, K> {
             Change::ListEnded { resource_version } => self.end_list(resource_version).await,
             Change::Applied(incoming) => {
                 let object = &incoming.lazy;
+                let version = object.resource_version().map(str::to_owned);
                 let was_undecodable = status.send_if_modified(|status| {
-                    status.advance_version(object.resource_version());
                     // Building a key allocates, and objects are rarely undecodable.
                     !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
                 });
                 let changed = self.writer.apply(incoming);
+                // After the store: a reader that sees the version also sees the object.
+                status.send_if_modified(|status| {
+                    status.advance_version(version.as_deref());
+                    false
+                });
                 // The list may have shown the object while it did not decode.
                 self.publish_all(changed, self.is_listing || was_undecodable)
                     .await;
@@ -229,11 +234,11 @@ impl<K: Stored> Run<'_, K> {
                 self.publish_all(changed, self.is_listing).await;
             }
             Change::Deleted { identity, last } => {
+                let changed = self.writer.delete(&identity, last);
                 status.send_if_modified(|status| {
                     status.advance_version(identity.resource_version.as_deref());
                     status.undecodable.remove(&identity.key)
                 });
-                let changed = self.writer.delete(&identity, last);
                 self.publish_all(changed, self.is_listing).await;
             }
             Change::Undecodable { identity, error } => {

@@ -1,0 +1,254 @@
+//! Own writes: a call waits until the stores have the writes of the earlier calls for its object, and
+//! the events of its own writes cause no further call.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, ListParams},
+    core::PartialObjectMeta,
+};
+use parking_lot::{Mutex, RwLock};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout};
+use windlass_informer::{Event, LazyObject, ObjectKey, resource_name};
+
+use super::{Informers, Watchable};
+use crate::{
+    event::AnyEvent,
+    own_writes::{
+        CallAnswers, CallRecorder, EventDecision, EventMark, OwnWrites, Readiness, Shown,
+        parse_version, recording_client,
+    },
+};
+
+/// The own writes of a controller, and the stores that show them.
+pub(crate) struct OwnWriteTracker {
+    writes: Arc<Mutex<OwnWrites>>,
+    /// Lanes whose last call has failed, so that a retry is scheduled.
+    failing: Mutex<HashSet<ObjectKey>>,
+    watched: RwLock<Vec<WatchedKind>>,
+}
+
+/// A kind of a controller, with erased types.
+struct WatchedKind {
+    resource: String,
+    types: ApiResource,
+    shown: Box<dyn Fn(Option<&ObjectKey>) -> Shown + Send + Sync>,
+}
+
+/// The writes of one call.
+pub(super) struct CallWriter {
+    tracker: Arc<OwnWriteTracker>,
+    recorder: CallRecorder,
+    client: OnceLock<Client>,
+    /// Called if the object is reconciled again because of an event during the call.
+    wake: Box<dyn Fn(&ObjectKey) + Send + Sync>,
+}
+
+/// Whether a call can begin.
+pub(super) enum Begin {
+    Now { is_stale: bool },
+    After(Duration),
+}
+
+// === impl OwnWriteTracker ===
+
+impl OwnWriteTracker {
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self {
+            writes: Arc::new(Mutex::new(OwnWrites::new(timeout))),
+            failing: Mutex::default(),
+            watched: RwLock::default(),
+        }
+    }
+
+    /// Adds a kind whose stores show own writes.
+    pub(super) fn watch<C: Watchable>(&self, informers: &Informers<C>) {
+        let types = ApiResource::erase::<C>(informers.types());
+        let informers = informers.clone();
+        self.watched.write().push(WatchedKind {
+            resource: resource_name::<C>(informers.types()),
+            types,
+            shown: Box::new(move |key| informers.shown(key)),
+        });
+    }
+
+    /// What the least advanced informers of `resource` show.
+    fn shown(&self, resource: &str, key: Option<&ObjectKey>) -> Shown {
+        let watched = self.watched.read();
+        let kinds = watched.iter().filter(|kind| kind.resource == resource);
+        let shown = kinds.map(|kind| (kind.shown)(key));
+        let shown = shown.filter(|shown| *shown != Shown::Unwatched);
+        let progress = |shown: &Shown| match shown {
+            Shown::Unwatched => None,
+            Shown::Watched { object, passed } => {
+                object.as_ref().map(|(_, version)| *version).max(*passed)
+            }
+        };
+        shown.min_by_key(progress).unwrap_or(Shown::Unwatched)
+    }
+
+    /// Whether a call for `lane` can begin. Asks the server for its version after a write with an
+    /// unknown result.
+    pub(super) async fn before_call(&self, lane: &ObjectKey, client: &Client) -> Begin {
+        loop {
+            let ready = (self.writes.lock()).before_call(lane, Instant::now(), |resource, key| {
+                self.shown(resource, key)
+            });
+            match ready {
+                Readiness::Ready => return Begin::Now { is_stale: false },
+                Readiness::Stale => return Begin::Now { is_stale: true },
+                Readiness::Wait(wait) => return Begin::After(wait),
+                Readiness::FindVersions(resources) => {
+                    for resource in resources {
+                        let version = self.version(&resource, client).await;
+                        self.writes.lock().passes(lane, &resource, version);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The current version of the server for `resource`.
+    async fn version(&self, resource: &str, client: &Client) -> Option<u64> {
+        /// The limit of the request: a call waits for it.
+        const LIMIT: Duration = Duration::from_secs(5);
+        let types = {
+            let watched = self.watched.read();
+            watched
+                .iter()
+                .find(|kind| kind.resource == resource)?
+                .types
+                .clone()
+        };
+        let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &types);
+        let one = ListParams::default().limit(1);
+        let list = timeout(LIMIT, api.list_metadata(&one)).await.ok()?.ok()?;
+        parse_version(list.metadata.resource_version.as_deref()?)
+    }
+
+    /// Begins a call. `wake` is called if its object has to be reconciled again.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        lane: &ObjectKey,
+        wake: impl Fn(&ObjectKey) + Send + Sync + 'static,
+    ) -> CallWriter {
+        self.writes.lock().begin(lane, Instant::now());
+        CallWriter {
+            tracker: Arc::clone(self),
+            recorder: CallRecorder {
+                lane: lane.clone(),
+                writes: Arc::clone(&self.writes),
+                answers: Arc::default(),
+            },
+            client: OnceLock::new(),
+            wake: Box::new(wake),
+        }
+    }
+
+    /// Notes whether the last call of `lane` has failed, so that a retry is scheduled.
+    pub(super) fn set_failing(&self, lane: &ObjectKey, is_failing: bool) {
+        let mut failing = self.failing.lock();
+        if is_failing {
+            failing.insert(lane.clone());
+        } else {
+            failing.remove(lane);
+        }
+    }
+
+    /// Forgets an object that was deleted.
+    pub(super) fn forget(&self, lane: &ObjectKey) {
+        self.failing.lock().remove(lane);
+        self.writes.lock().forget(lane);
+    }
+
+    /// Whether `event` of an object of another kind wakes `lane`, and is not the echo of a write of
+    /// that lane.
+    pub(crate) fn wakes(
+        &self,
+        lane: &ObjectKey,
+        resource: &str,
+        event: &AnyEvent,
+        is_from_list: bool,
+    ) -> bool {
+        let mut writes = self.writes.lock();
+        if writes.len() == 0 {
+            return true;
+        }
+        let Some(object) = event.object() else {
+            return true;
+        };
+        let is_deleted = matches!(event, Event::Deleted { .. });
+        let version = object.resource_version().and_then(parse_version);
+        let mark = EventMark {
+            resource: Arc::from(resource),
+            uid: object.uid().map(Arc::from),
+            version: version.filter(|_| !is_deleted),
+            is_from_watch: !is_from_list,
+            is_new_generation: false,
+        };
+        let is_in_backoff = self.failing.lock().contains(lane);
+        writes.event(lane, mark, is_in_backoff) == EventDecision::Wake
+    }
+}
+
+// === impl CallWriter ===
+
+impl CallWriter {
+    /// The client of the call, through `client`.
+    pub(super) fn client(&self, client: impl FnOnce() -> Client) -> Client {
+        let recording = || recording_client(client(), self.recorder.clone());
+        self.client.get_or_init(recording).clone()
+    }
+
+    /// The newer one of the stored object and the responses of this call.
+    pub(super) fn newest<C>(
+        &self,
+        resource: &str,
+        key: &ObjectKey,
+        stored: Option<LazyObject<C>>,
+    ) -> Option<LazyObject<C>>
+    where
+        C: Resource + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.answers().lock().newest(resource, key, stored)
+    }
+
+    /// The objects that this call created and whose keys are not `known`.
+    pub(super) fn created<C>(
+        &self,
+        resource: &str,
+        known: impl Fn(&ObjectKey) -> bool,
+    ) -> Vec<LazyObject<C>>
+    where
+        C: Resource + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.answers().lock().created(resource, known)
+    }
+
+    fn answers(&self) -> &Mutex<CallAnswers> {
+        &self.recorder.answers
+    }
+}
+
+/// Ends a call when it is dropped: also if the call is dropped before its end, or code of the user
+/// keeps its context.
+pub(super) struct RunningCall<'a>(pub(super) &'a CallWriter);
+
+// === impl RunningCall ===
+
+impl Drop for RunningCall<'_> {
+    fn drop(&mut self) {
+        let lane = &self.0.recorder.lane;
+        let is_in_backoff = self.0.tracker.failing.lock().contains(lane);
+        let is_woken = self.0.tracker.writes.lock().end(lane, is_in_backoff);
+        if is_woken {
+            (self.0.wake)(lane);
+        }
+    }
+}

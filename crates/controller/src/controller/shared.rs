@@ -441,22 +441,22 @@ impl Shared {
         key: &LaneKey,
         event: &QueuedEvent,
         called: impl Fn(HandlerId) -> bool,
-    ) -> bool {
+    ) -> Option<Vec<DeadLetterEntry>> {
         // A dead letter of this object was added in an earlier turn.
         if !self.has_dead_letters.load(Ordering::Acquire) {
-            return false;
+            return None;
         }
         let action = event.action();
         let ends_deletes = self.settings.delete_retry == DeleteRetry::UntilSuccessor
             && action == Some(Action::Created);
-        let _dropped = self.dead_letters.lock().clear(key, |it| {
+        let forgotten = self.dead_letters.lock().clear(key, |it| {
             let is_delete = it.letter.action == Action::Deleted;
             if !it.call.is_same_object(event) {
                 return is_delete && ends_deletes;
             }
             called(it.letter.handler) || (action == Some(Action::Deleted) && !is_delete)
         });
-        true
+        Some(forgotten)
     }
 
     /// Repeats the call of a dead letter as a first attempt.

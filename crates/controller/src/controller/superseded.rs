@@ -13,6 +13,10 @@
 //! | failed, not due | of the same generation, not newly marked for deletion | kept with the newest object; the event is not dispatched to its handler |
 //! | any | any | cancelled or kept, as the policy says |
 //!
+//! A wrapper with a finalizer only knows after its requests whether its inner handler is called for
+//! an event. If it is not, because a predicate rejects the event, the calls that the event has
+//! cancelled stay pending. A `Deleted` cancels them anyway.
+//!
 //! A resync that a mapper requested causes an early call, because the cause of the failure may no
 //! longer exist, but at most once in the first delay of the policy. An early call that fails keeps
 //! the due time of the retry and the number of failures. Calls of another uid with the same name are
@@ -46,6 +50,10 @@ pub(super) struct CarryOver {
     waiting: Vec<HandlerId>,
 
     calls: Vec<(HandlerId, PreviousCalls)>,
+
+    /// The cancelled calls of wrappers. They stay pending if the wrapper does not call its inner
+    /// handler for the event.
+    cancelled: Vec<Pending<RepeatableCall>>,
 }
 
 /// What the previous calls of a handler for this uid pass to the next one.
@@ -152,7 +160,10 @@ pub(super) fn supersede(
         let backoff = next_backoff(&pending, now, event, is_wake);
         if decision == Decision::Cancel && !waits {
             let has_finalizer = turn.finalizer(pending.handler).is_some();
-            carried.add(pending, event, backoff, has_finalizer);
+            carried.add(&pending, event, backoff, has_finalizer);
+            if has_finalizer && !matches!(event, Event::Deleted { .. }) {
+                carried.cancelled.push(pending);
+            }
             continue;
         }
         if decision == Decision::Keep && !waits {
@@ -178,14 +189,19 @@ pub(super) fn supersede(
         if matches!(decision, Decision::TakeOver | Decision::Replace) && is_wake {
             hasten(&mut pending);
         }
-        if let Some(action) = Action::of(&pending.call.event)
-            && pending.action != Action::Deleted
-        {
-            pending.action = action;
-        }
+        adopt_action(&mut pending);
         later.push(pending);
     }
     carried
+}
+
+/// Gives `pending` the action of its event, which may have replaced an earlier one.
+fn adopt_action(pending: &mut Pending<RepeatableCall>) {
+    if let Some(action) = Action::of(&pending.call.event)
+        && pending.action != Action::Deleted
+    {
+        pending.action = action;
+    }
 }
 
 /// Whether `pending` failed and is not due, and `event` does not end the backoff: it has the same
@@ -282,24 +298,62 @@ impl CarryOver {
     /// finalizer may have begun its clean-up before the `Deleted`.
     fn add(
         &mut self,
-        pending: Pending<RepeatableCall>,
+        pending: &Pending<RepeatableCall>,
         event: &AnyEvent,
         backoff: Backoff,
         has_finalizer: bool,
     ) {
-        let attempt = failures(&pending, event);
-        let keeps_state = is_continued(&pending, event)
+        let attempt = failures(pending, event);
+        let keeps_state = is_continued(pending.action, event)
             || (has_finalizer && matches!(event, Event::Deleted { .. }));
-        let RepeatableCall { state, failed, .. } = pending.call;
+        let RepeatableCall { state, failed, .. } = &pending.call;
         self.note(
             pending.handler,
             PreviousCalls {
                 attempt,
-                state: state.filter(|_| keeps_state).map(|state| *state),
-                object: failed.and_then(|failed| failed.object),
+                state: state.as_deref().filter(|_| keeps_state).cloned(),
+                object: failed.as_ref().and_then(|failed| failed.object.clone()),
                 backoff,
             },
         );
+    }
+
+    /// Notes the state of a call whose retries are exhausted, for the call that follows.
+    pub(super) fn add_exhausted(
+        &mut self,
+        handler: HandlerId,
+        action: Action,
+        state: State,
+        event: &AnyEvent,
+    ) {
+        if is_continued(action, event) {
+            let state = Some(state);
+            self.note(
+                handler,
+                PreviousCalls {
+                    state,
+                    ..PreviousCalls::default()
+                },
+            );
+        }
+    }
+
+    /// Takes the cancelled calls of `handler`, with the object of `event` if retries get the newest.
+    pub(super) fn take_cancelled(
+        &mut self,
+        handler: HandlerId,
+        event: &AnyEvent,
+        latest: bool,
+    ) -> Vec<Pending<RepeatableCall>> {
+        let mut taken = Vec::new();
+        for mut pending in self.cancelled.extract_if(.., |it| it.handler == handler) {
+            if latest {
+                pending.call.refresh(event);
+                adopt_action(&mut pending);
+            }
+            taken.push(pending);
+        }
+        taken
     }
 
     fn note(&mut self, handler: HandlerId, previous: PreviousCalls) {
@@ -316,16 +370,16 @@ impl CarryOver {
     }
 }
 
-/// Whether a call for `event` continues the work of `pending`: both are for the delete of the
+/// Whether a call for `event` continues the work of a call with `action`: both are for the delete of the
 /// object, or neither is.
-fn is_continued(pending: &Pending<RepeatableCall>, event: &AnyEvent) -> bool {
-    (pending.action == Action::Deleted) == matches!(event, Event::Deleted { .. })
+fn is_continued(action: Action, event: &AnyEvent) -> bool {
+    (action == Action::Deleted) == matches!(event, Event::Deleted { .. })
 }
 
 /// The number of failures of `pending` that count for a call for `event`: those with the same
 /// generation.
 fn failures(pending: &Pending<RepeatableCall>, event: &AnyEvent) -> u32 {
-    if pending.call.attempt == 0 || !is_continued(pending, event) {
+    if pending.call.attempt == 0 || !is_continued(pending.action, event) {
         // Without failures the states are not compared, which may parse their JSON.
         return 0;
     }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Action, CallOutcome, CallReport, ErasedObject, ErrorReport, ExponentialBackoff, FencePermit,
-    HandlerError, HandlerId, Outcome, Reasons,
+    HandlerError, HandlerId, Outcome, Reasons, RetryObject,
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,
@@ -64,6 +64,16 @@ struct ObservedCall<'a> {
     attempt: u32,
     /// When it began. `None` after it was reported.
     began: Option<Moment>,
+}
+
+/// What follows from a call.
+enum Called {
+    Done,
+    /// The call is pending again.
+    Pending(Box<Pending<RepeatableCall>>),
+    /// A wrapper did not call its inner handler, so that the calls stay pending which the event has
+    /// cancelled.
+    Declined,
 }
 
 /// The controller stops, so a call did not begin.
@@ -185,11 +195,22 @@ impl Turn<'_> {
         self.forget_restored(&offer.event);
         let recipients = self.recipients(&offer.event);
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
-        let redriven = (self.shared).forget_dead_letters(guard.key(), &offer.event, called);
-        if redriven {
+        let forgotten = (self.shared).forget_dead_letters(guard.key(), &offer.event, called);
+        if forgotten.is_some() {
             guard.take_new_pendings();
         }
-        let carried = supersede(self, guard, &recipients);
+        let mut carried = supersede(self, guard, &recipients);
+        if let Work::Event { offer, .. } = guard.work() {
+            let event = &offer.event;
+            for entry in forgotten.into_iter().flatten() {
+                let (handler, action) = (entry.letter.handler, entry.letter.action);
+                if let Some(state) = entry.call.state.as_deref()
+                    && entry.call.is_same_object(event)
+                {
+                    carried.add_exhausted(handler, action, state.clone(), &event.event);
+                }
+            }
+        }
         self.dispatch(guard, &recipients, carried, began).await
     }
 
@@ -306,9 +327,16 @@ impl Turn<'_> {
                 action,
                 event,
             };
-            let pending = self.call(&invocation, attempt, backoff, &mut now).await?;
+            let called = self.call(&invocation, attempt, backoff, &mut now).await?;
             // No `await` from here to the end: the call and its results are noted together.
-            later.extend(pending);
+            match called {
+                Called::Done => {}
+                Called::Pending(pending) => later.push(*pending),
+                Called::Declined => {
+                    let latest = self.shared.settings.retry_object == RetryObject::Latest;
+                    later.extend(carried.take_cancelled(handler.id, invocation.event, latest));
+                }
+            }
             *last_called = Some(position);
         }
         if let Some(object) = event.object() {
@@ -356,21 +384,20 @@ impl Turn<'_> {
         if let Some(object) = invocation.event.object() {
             object.release_decoded();
         }
-        if let Some(pending) = called {
-            guard.add_pending(pending);
+        if let Called::Pending(pending) = called {
+            guard.add_pending(*pending);
         }
         Ok(now)
     }
 
-    /// Calls a handler, and advances `now` to the end of the call. Returns the pending call that
-    /// follows.
+    /// Calls a handler, and advances `now` to the end of the call.
     async fn call(
         &self,
         invocation: &Invocation<'_>,
         attempt: Attempt,
         backoff: Backoff,
         now: &mut Moment,
-    ) -> Result<Option<Pending<RepeatableCall>>, Stopped> {
+    ) -> Result<Called, Stopped> {
         let Invocation {
             handler,
             key,
@@ -445,7 +472,12 @@ impl Turn<'_> {
         let (reason, delay, call) = match ended {
             Ok(outcome) => {
                 let Some(delay) = outcome.delay() else {
-                    return Ok(None);
+                    let declined = outcome.is_declined();
+                    return Ok(if declined {
+                        Called::Declined
+                    } else {
+                        Called::Done
+                    });
                 };
                 let call = RepeatableCall {
                     event: event.clone(),
@@ -496,7 +528,7 @@ impl Turn<'_> {
                 let Some(delay) = delay else {
                     self.add_exhausted(invocation, call).await;
                     *now = self.shared.engine.now();
-                    return Ok(None);
+                    return Ok(Called::Done);
                 };
                 if !is_fenced && kept.is_none() {
                     self.metrics.retried();
@@ -504,14 +536,14 @@ impl Turn<'_> {
                 (Reason::Failed, delay, call)
             }
         };
-        Ok(Some(Pending {
+        Ok(Called::Pending(Box::new(Pending {
             handler: handler.id,
             action,
             reason,
             due: *now + delay,
             overtaken: false,
             call,
-        }))
+        })))
     }
 
     /// Logs that calls of a handler fail without a backoff, because its object changes each time.

@@ -11,12 +11,21 @@ pub(super) struct WrappedState {
     /// Whether the inner handler has added the object, in that call or before it.
     pub(super) added: bool,
 
-    /// The state of the inner handler.
-    pub(super) state: Option<State>,
+    pub(super) inner: InnerCall,
 
     /// The outcome of the inner handler, if it has succeeded and only the finalizer could not be
     /// written.
     pub(super) unwritten: Option<Outcome>,
+}
+
+/// What the next call of the inner handler continues.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InnerCall {
+    /// The state that the inner handler has left.
+    pub(super) state: Option<State>,
+
+    /// Whether its predicates have accepted the call, which a repetition does not ask again.
+    pub(super) accepted: bool,
 }
 
 /// Wraps a failure of the inner handler for the engine, with the state for the next call.
@@ -24,13 +33,16 @@ pub(super) fn carry_failure(
     failure: Failure,
     passed_as: Action,
     added: bool,
-    state: Option<State>,
+    inner: InnerCall,
 ) -> Failure {
     failure.state_as(|left| {
         State::new(WrappedState {
             passed_as,
             added,
-            state: left.or(state),
+            inner: InnerCall {
+                state: left.or(inner.state),
+                ..inner
+            },
             unwritten: None,
         })
     })
@@ -43,7 +55,10 @@ pub(super) fn carry_outcome(outcome: Outcome, passed_as: Action) -> Outcome {
         Some(delay) => Outcome::requeue_after(delay).state(State::new(WrappedState {
             passed_as,
             added: true,
-            state: outcome.into_state(),
+            inner: InnerCall {
+                state: outcome.into_state(),
+                accepted: true,
+            },
             unwritten: None,
         })),
     }

@@ -9,7 +9,7 @@ use windlass_informer::{Event, ObjectKey, Uid, log};
 
 use super::{
     change,
-    memory::{Memories, Memory, Progress, UnfinishedCall},
+    memory::{Memories, Memory, Progress, UnfinishedCall, is_to_be_added},
     next_step::Observed,
     selector_exit::OnSelectorExit,
 };
@@ -89,18 +89,34 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
     }
 
-    /// Notes that the inner handler has cleaned up after `object`, which was deleted. An informer
-    /// that lags may still show it.
-    fn set_cleaned_up(&self, object: &K) {
-        self.set_progress(object, Progress::Gone);
-        self.memories.lock().retire(Uid::of(object));
+    /// Notes that the present life of `object` has ended: it was deleted, or has left the selector.
+    /// An informer that lags may still show it.
+    fn end_life(&self, object: &K) {
+        let is_gone = is_terminating(object) || self.progress(object) == Some(Progress::Gone);
+        let progress = if is_gone {
+            Progress::Gone
+        } else {
+            Progress::Released
+        };
+        self.set_progress(object, progress);
+        self.retire(object);
     }
 
-    /// Notes that the clean-up after `object`, which is outside of the selector, begins. If it fails
-    /// and the object is in the selector again, the object is added again.
-    fn set_cleaning_up_outside(&self, object: &K) {
-        self.set_progress(object, Progress::CleanUpBegun);
-        self.memories.lock().retire(Uid::of(object));
+    /// Notes that the clean-up after `object`, which no informer shows, begins. Retries receive no
+    /// older state. If it fails and the object is in the selector again, the object is added again.
+    fn set_cleaning_up_outside(&self, object: &Arc<K>) {
+        self.change(object, |memory| {
+            memory.progress = Some(Progress::CleanUpBegun);
+            memory.given = Some(Arc::clone(object));
+        });
+        self.memories.lock().retire(Uid::of(&**object));
+    }
+
+    /// Notes that an add begins: nothing of an earlier life counts any more.
+    fn begin_life(&self, object: &K) {
+        if self.progress(object) == Some(Progress::Released) {
+            self.set_progress(object, Progress::Begun { held: true });
+        }
     }
 
     pub(super) fn unfinished(&self, object: &K) -> Option<UnfinishedCall<K>> {
@@ -111,6 +127,20 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Notes that a call begins which must succeed, whatever events follow.
     pub(super) fn begin(&self, object: &K, call: UnfinishedCall<K>) {
         self.change(object, |memory| memory.unfinished = Some(call));
+    }
+
+    /// Notes that an update since `old` may be due, unless a call is due already.
+    pub(super) fn begin_undecided(&self, object: &K, old: &Arc<K>) {
+        self.change(object, |memory| {
+            let since = || UnfinishedCall::Undecided(Arc::clone(old));
+            memory.unfinished.get_or_insert_with(since);
+        });
+    }
+
+    /// Whether a call has begun that must succeed. Predicates are not asked about it again.
+    pub(super) fn is_due(&self, object: &K) -> bool {
+        let unfinished = self.unfinished(object);
+        unfinished.is_some_and(|call| !matches!(call, UnfinishedCall::Undecided(_)))
     }
 
     /// Notes that the call has succeeded.
@@ -173,13 +203,15 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         drop(forgotten);
     }
 
-    /// Forgets everything of a deleted object except that it was released: an informer that lags
-    /// may still show it.
+    /// Forgets everything of an object whose life has ended, except that it has ended: an informer
+    /// that lags may still show it.
     pub(super) fn retire(&self, object: &K) {
         let uid = Uid::of(object);
         let mut forgotten = None;
         let mut memories = self.memories.lock();
-        memories.change(uid.clone(), |memory| forgotten = memory.given.take());
+        memories.change(uid.clone(), |memory| {
+            forgotten = Some((memory.given.take(), memory.unfinished.take()));
+        });
         memories.retire(uid);
         drop(memories);
         // Dropped without the lock.
@@ -197,16 +229,28 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         &self,
         object: &Arc<K>,
     ) -> Result<Option<Arc<K>>, FinalizerError> {
-        self.write_finalizers(FinalizerGoal::InProgress, object)
-            .await
+        let is_to_be_added = is_to_be_added(self.progress(object));
+        self.begin_life(object);
+        let marked = self
+            .write_finalizers(FinalizerGoal::InProgress, object)
+            .await?;
+        if let Some(marked) = &marked {
+            let presence = self.finalizers.presence(marked);
+            let held = matches!(presence, FinalizerPresence::Held { .. });
+            if !held || is_to_be_added {
+                self.set_progress(object, Progress::Begun { held });
+            }
+        }
+        Ok(marked)
     }
 
     /// Writes the finalizer to `object` before its first call, in place of our other ones. `None` if
     /// it is marked for deletion or does not exist; then it is not added.
     pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        self.begin_life(object);
         let guarded = self.write_finalizers(FinalizerGoal::Hold, object).await?;
         if guarded.is_some() {
-            self.set_progress(object, Progress::Guarded);
+            self.set_progress(object, Progress::Begun { held: true });
         }
         Ok(guarded)
     }
@@ -230,7 +274,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             .await?;
         // Otherwise the server was restored from a backup, and the object is added again.
         if self.progress(object) != Some(Progress::CleanUpBegun) {
-            self.set_progress(object, Progress::Released);
+            self.set_progress(object, Progress::Gone);
         }
         Ok(())
     }
@@ -240,8 +284,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
         self.write_finalizers(FinalizerGoal::Release, object)
             .await?;
-        self.set_progress(object, Progress::Released);
-        self.memories.lock().retire(Uid::of(&**object));
+        self.end_life(object);
         log::warn!(
             component = "Finalizers",
             key = %ObjectKey::of(&**object),
@@ -279,7 +322,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             self.finish(&object);
             self.release(&object).await?;
         }
-        Ok(outcome)
+        // What is pending for an object that was cleaned up has no purpose.
+        Ok(if outcome.is_declined() {
+            Outcome::done()
+        } else {
+            outcome
+        })
     }
 
     /// Processes an object that the informer reported as deleted, and whose last state is `last`.
@@ -292,27 +340,28 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     where
         F: Future<Output = Result<Outcome, Failure>> + Send,
     {
-        match self.delete_step(&last).await? {
-            DeleteStep::Nothing => Ok(Outcome::done()),
-            DeleteStep::CleanUpGone => {
-                let outcome = clean_up(Arc::clone(&last)).await?;
-                if outcome.delay().is_none() {
-                    self.set_cleaned_up(&last);
-                }
-                Ok(outcome)
-            }
-            DeleteStep::CleanUp(live) => clean_up(live).await,
-            DeleteStep::CleanUpAndRelease(live) => {
-                self.set_cleaning_up_outside(&live);
-                let outcome = clean_up(Arc::clone(&live)).await?;
-                if outcome.delay().is_none() {
-                    // If the patch fails, the clean-up is not repeated.
-                    self.set_progress(&live, Progress::CleanedUp);
-                    self.release_outside(&live).await?;
-                }
-                Ok(outcome)
-            }
+        let step = self.delete_step(&last).await?;
+        let last = match &step {
+            DeleteStep::Nothing => return Ok(Outcome::done()),
+            DeleteStep::CleanUpGone => last,
+            DeleteStep::CleanUp(live) | DeleteStep::CleanUpAndRelease(live) => Arc::clone(live),
+        };
+        self.set_cleaning_up_outside(&last);
+        let outcome = clean_up(Arc::clone(&last)).await?;
+        if outcome.delay().is_some() {
+            return Ok(outcome);
         }
+        match step {
+            DeleteStep::CleanUpGone => self.set_progress(&last, Progress::Gone),
+            // If the patch fails, the clean-up is not repeated.
+            _ => self.set_progress(&last, Progress::CleanedUp),
+        }
+        if let DeleteStep::CleanUpAndRelease(_) = step {
+            self.release_outside(&last).await?;
+        } else {
+            self.end_life(&last);
+        }
+        Ok(outcome)
     }
 
     /// Reads the actual state of an object that the informer reported as deleted with the last
@@ -325,31 +374,36 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         };
         let is_free = |live: &K| self.finalizers.presence(live) == FinalizerPresence::Absent;
         if progress == Some(Progress::CleanedUp) {
-            match live.filter(|live| !is_free(live)) {
+            match live {
+                Some(live) if is_free(&live) => self.end_life(&live),
                 Some(live) => self.release_outside(&live).await?,
-                None => self.forget(last),
+                None => {
+                    self.set_progress(last, Progress::Gone);
+                    self.end_life(last);
+                }
             }
             return Ok(DeleteStep::Nothing);
         }
-        // A repeated call reads the actual state again.
-        self.forget(last);
         let Some(live) = live else {
             return Ok(DeleteStep::CleanUpGone);
         };
         let terminating = is_terminating(&*live);
         let exit = self.on_selector_exit;
         if is_free(&live) {
-            return Ok(if terminating || exit == OnSelectorExit::CleanUp {
-                DeleteStep::CleanUp(live)
-            } else {
-                DeleteStep::Nothing
-            });
+            if terminating || exit == OnSelectorExit::CleanUp {
+                return Ok(DeleteStep::CleanUp(live));
+            }
+            self.end_life(&live);
+            return Ok(DeleteStep::Nothing);
         }
         match exit {
             _ if terminating => return Ok(DeleteStep::CleanUpAndRelease(live)),
             OnSelectorExit::CleanUp => return Ok(DeleteStep::CleanUpAndRelease(live)),
             OnSelectorExit::Release => self.release_outside(&live).await?,
-            OnSelectorExit::Report => self.report_outside(&live),
+            OnSelectorExit::Report => {
+                self.report_outside(&live);
+                self.forget(last);
+            }
         }
         Ok(DeleteStep::Nothing)
     }
@@ -509,7 +563,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             if is_written && memory.given.as_ref().is_some_and(is_shown) {
                 memory.given = None;
             }
-            if has_finalizer && memory.progress == Some(Progress::Held) {
+            // A finalizer that another process has written shows that it has added the object.
+            let is_shown = [Progress::Held, Progress::Begun { held: false }];
+            if has_finalizer && memory.progress.is_some_and(|it| is_shown.contains(&it)) {
                 memory.progress = None;
             }
         });

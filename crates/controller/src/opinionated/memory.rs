@@ -42,8 +42,11 @@ pub(super) struct Memory<K> {
 /// The progress of the work for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It has the finalizer, and its add has not succeeded.
-    Guarded,
+    /// Its add has begun in its present life, and has not succeeded.
+    Begun {
+        /// Whether it had the finalizer before, which then does not show that it was added.
+        held: bool,
+    },
     /// Its add has succeeded; the finalizer is not written.
     Added,
     /// Its add has succeeded, and it has the finalizer.
@@ -52,11 +55,12 @@ pub(super) enum Progress {
     CleaningUp,
     /// Its clean-up has succeeded; the finalizer is not removed.
     CleanedUp,
-    /// Its clean-up has succeeded, and it has no finalizer of ours.
+    /// It has left the selector, and it has no finalizer of ours.
     Released,
     /// It was marked for deletion, without a finalizer of ours, when it was first seen.
     Ignored,
-    /// It does not exist, and its clean-up has succeeded: what an informer shows is older.
+    /// It is marked for deletion or does not exist, its clean-up has succeeded, and it has no
+    /// finalizer of ours: what an informer shows is older.
     Gone,
     /// It is marked for deletion on the server; what the informer shows is older.
     Terminating,
@@ -69,16 +73,23 @@ pub(super) enum Progress {
 /// that event alone may not require a call.
 #[derive(Debug)]
 pub(super) enum UnfinishedCall<K> {
+    /// An add.
+    Add,
     /// An update, with this old state.
     Update(Arc<K>),
+    /// An update with this old state, about which the predicates have not decided.
+    Undecided(Arc<K>),
     /// A resume.
     Resume,
 }
 
-/// Whether the inner handler has cleaned up after the object, or has begun to. If such an object
-/// exists, it is added again, whatever finalizer it has.
-pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
-    matches!(progress, Some(Progress::CleanedUp | Progress::CleanUpBegun))
+/// Whether the inner handler has to add the object although it has the finalizer: the finalizer is
+/// from an earlier life, or precedes the add.
+pub(super) const fn is_to_be_added(progress: Option<Progress>) -> bool {
+    matches!(
+        progress,
+        Some(Progress::CleanedUp | Progress::CleanUpBegun | Progress::Begun { held: true })
+    )
 }
 
 // === impl Memories ===
@@ -171,7 +182,9 @@ impl<K> Default for Memory<K> {
 impl<K> Clone for UnfinishedCall<K> {
     fn clone(&self) -> Self {
         match self {
+            Self::Add => Self::Add,
             Self::Update(old) => Self::Update(Arc::clone(old)),
+            Self::Undecided(old) => Self::Undecided(Arc::clone(old)),
             Self::Resume => Self::Resume,
         }
     }

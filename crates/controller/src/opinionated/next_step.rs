@@ -1,6 +1,6 @@
 //! Computes the next step of a wrapper for an object that exists. *(pure)*
 
-use super::memory::{Progress, is_cleaned_up};
+use super::memory::{Progress, is_to_be_added};
 use crate::finalizer::FinalizerPresence;
 
 /// Why a wrapper is called.
@@ -76,20 +76,17 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
             _ => NextStep::CleanUp,
         };
     }
-    if is_cleaned_up(progress) {
-        // The inner handler has cleaned up, and the object exists: the server was restored, or the
-        // object is in the selector again.
+    if is_to_be_added(progress) {
+        // Its add has not succeeded. Or the inner handler has cleaned up, and the object exists: the
+        // server was restored, or the object is in the selector again.
         return NextStep::Add;
     }
     if progress == Some(Progress::Terminating) {
         // The event with the deletion mark will arrive.
         return NextStep::Nothing;
     }
-    if stale && progress == Some(Progress::Released) {
+    if stale && matches!(progress, Some(Progress::Released | Progress::Begun { .. })) {
         // It was released outside of the selector and is in it again: the event is older than that.
-        return NextStep::Add;
-    }
-    if progress == Some(Progress::Guarded) {
         return NextStep::Add;
     }
     let has_finalizer = matches!(presence, FinalizerPresence::Held { .. });
@@ -162,10 +159,20 @@ mod tests {
     fn an_object_whose_add_has_not_succeeded_is_added_whatever_finalizer_it_has() {
         for cause in ALL {
             for shown in ["free", "stale free", "held", "free after held", "legacy"] {
-                check(cause, shown, Some(Progress::Guarded), NextStep::Add);
+                check(
+                    cause,
+                    shown,
+                    Some(Progress::Begun { held: true }),
+                    NextStep::Add,
+                );
             }
             for shown in ["terminating held", "terminating free"] {
-                check(cause, shown, Some(Progress::Guarded), NextStep::CleanUp);
+                check(
+                    cause,
+                    shown,
+                    Some(Progress::Begun { held: true }),
+                    NextStep::CleanUp,
+                );
             }
         }
     }

@@ -7,9 +7,9 @@ use serde::Serialize;
 use windlass_informer::{Event, LazyObject};
 
 use super::{
-    carried::{WrappedState, carry_failure, carry_outcome},
+    carried::{InnerCall, WrappedState, carry_failure, carry_outcome},
     finalizer_state::FinalizerState,
-    memory::{Progress, is_cleaned_up},
+    memory::{Progress, is_to_be_added},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
@@ -223,10 +223,11 @@ where
             }
             if carried.passed_as == Action::Created && !carried.added {
                 let progress = state.progress(&object);
-                // After a clean-up, a finalizer of an object that exists again is an old one.
+                // After a clean-up, or before an add has succeeded, the finalizer shows nothing.
                 let is_held = self.timing == FinalizerTiming::AfterFirstCall
+                    && !observed.stale
                     && matches!(observed.presence, FinalizerPresence::Held { .. });
-                let is_added = (is_held && !is_cleaned_up(progress))
+                let is_added = (is_held && !is_to_be_added(progress))
                     || matches!(progress, Some(Progress::Added | Progress::Held));
                 if !is_added {
                     return self.create(request, object, Some(carried)).await;
@@ -237,7 +238,7 @@ where
                     if given.as_ref().is_none_or(|given| !is_new(given)) {
                         return Ok(Outcome::done());
                     }
-                    let inner = carried.state.clone();
+                    let inner = carried.inner.clone();
                     return self
                         .call_inner(request, Action::Updated, object, inner)
                         .await;
@@ -259,7 +260,7 @@ where
             let action = match step {
                 NextStep::Hold => {
                     let Some(updated) = state.hold(&object).await? else {
-                        return Ok(Outcome::done());
+                        return Ok(Outcome::declined());
                     };
                     object = updated;
                     observed.presence = FinalizerPresence::Held { tidy: true };
@@ -287,13 +288,13 @@ where
                     return Ok(Outcome::done());
                 }
                 NextStep::Nothing if observed.terminating || repeats.is_none() => {
-                    return Ok(Outcome::done());
+                    return Ok(Outcome::declined());
                 }
                 NextStep::Nothing | NextStep::Resume => Action::Resynced,
                 NextStep::Update => Action::Updated,
             };
             let action = repeats.unwrap_or(action);
-            let inner = carried.and_then(|carried| carried.state);
+            let inner = carried.map(|carried| carried.inner).unwrap_or_default();
             return self.call_inner(request, action, object, inner).await;
         }
     }
@@ -306,7 +307,9 @@ where
         object: Arc<K>,
         carried: Option<&WrappedState>,
     ) -> Result<Outcome, Failure> {
-        let inner = carried.and_then(|carried| carried.state.clone());
+        let inner = carried
+            .map(|carried| carried.inner.clone())
+            .unwrap_or_default();
         let progress = self.state.progress(&object);
         let is_early = self.timing == FinalizerTiming::BeforeFirstCall;
         let written = if is_early {
@@ -318,11 +321,11 @@ where
             carry_failure(Failure::from(error), Action::Created, false, inner.clone())
         })?;
         let Some(object) = written else {
-            return Ok(Outcome::done());
+            return Ok(Outcome::declined());
         };
         if !is_early
             && let FinalizerPresence::Held { .. } = self.state.finalizers.presence(&object)
-            && !is_cleaned_up(progress)
+            && !is_to_be_added(progress)
         {
             // The event is old: the object was already added.
             self.state.set_progress(&object, Progress::Held);
@@ -333,9 +336,14 @@ where
             };
             return self.call_inner(request, action, object, inner).await;
         }
+        let is_due = inner.accepted;
         let outcome = self
             .call(request, Action::Created, Arc::clone(&object), false, inner)
             .await?;
+        if outcome.is_declined() && is_due {
+            // An earlier call has not succeeded, and stays pending.
+            return Ok(outcome);
+        }
         if is_early {
             self.state.set_created(&object);
             return Ok(carry_outcome(outcome, Action::Created));
@@ -368,8 +376,16 @@ where
             Action::Resynced => Action::Resynced,
             _ => Action::Updated,
         };
-        self.call_inner(request, action, object, outcome.into_state())
-            .await
+        let inner = InnerCall {
+            state: outcome.clone().into_state(),
+            accepted: false,
+        };
+        let called = self.call_inner(request, action, object, inner).await?;
+        Ok(if called.is_declined() {
+            carry_outcome(outcome, carried.passed_as)
+        } else {
+            called
+        })
     }
 
     /// Calls the reconciler for an object with the finalizer.
@@ -378,34 +394,36 @@ where
         request: Request<K>,
         action: Action,
         object: Arc<K>,
-        inner: Option<State>,
+        inner: InnerCall,
     ) -> Result<Outcome, Failure> {
         let outcome = self.call(request, action, object, true, inner).await?;
         Ok(carry_outcome(outcome, action))
     }
 
-    /// Calls the inner reconciler, if its predicates accept the event. `added` says whether it has
-    /// added the object before.
+    /// Calls the inner reconciler, if its predicates accept the event or have accepted the call that
+    /// this one repeats. `added` says whether it has added the object before.
     async fn call(
         &self,
         request: Request<K>,
         action: Action,
         object: Arc<K>,
         added: bool,
-        inner: Option<State>,
+        mut inner: InnerCall,
     ) -> Result<Outcome, Failure> {
         let old = match action {
             Action::Updated => request.old().cloned(),
             _ => None,
         };
-        if !self.is_wanted(action, &object, old.as_ref()) {
-            return Ok(Outcome::done());
+        let is_due = request.is_repeated() && inner.accepted;
+        if !is_due && !self.is_wanted(action, &object, old.as_ref()) {
+            return Ok(Outcome::declined());
         }
+        inner.accepted = true;
         // The API server was asked meanwhile.
         fence::check()
             .map_err(|closed| carry_failure(Failure::from(closed), action, added, inner.clone()))?;
         self.state.set_given(&object);
-        let request = request.passed_on(action, object, old, inner.clone());
+        let request = request.passed_on(action, object, old, inner.state.clone());
         let called = self.reconciler.reconcile(request).await;
         called.map_err(|error| carry_failure(error.into(), action, added, inner))
     }
@@ -441,7 +459,7 @@ where
     ) -> Result<Outcome, Failure> {
         // The state of another action does not belong to this request.
         let carried = carried.filter(|carried| carried.passed_as == Action::Deleted);
-        let inner = carried.and_then(|carried| carried.state);
+        let inner = carried.map(|carried| carried.inner).unwrap_or_default();
         self.call_inner(request, Action::Deleted, object, inner)
             .await
     }
@@ -478,7 +496,10 @@ fn unwritten(failure: Failure, outcome: Outcome) -> Failure {
     failure.state(State::new(WrappedState {
         passed_as: Action::Created,
         added: true,
-        state: outcome.clone().into_state(),
+        inner: InnerCall {
+            state: outcome.clone().into_state(),
+            accepted: true,
+        },
         unwritten: Some(outcome),
     }))
 }

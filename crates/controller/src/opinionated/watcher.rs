@@ -10,7 +10,7 @@ use windlass_informer::{Event, LazyObject};
 use super::{
     change,
     finalizer_state::FinalizerState,
-    memory::{Progress, UnfinishedCall, is_cleaned_up},
+    memory::{Progress, UnfinishedCall, is_to_be_added},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
@@ -159,7 +159,7 @@ where
         state.note_shown(shown);
         match (state.unfinished(&object), cause) {
             // Even if the object is the same again: half of the call may have been done.
-            (Some(UnfinishedCall::Update(since)), _) => {
+            (Some(UnfinishedCall::Update(since) | UnfinishedCall::Undecided(since)), _) => {
                 cause = Cause::Updated { matters: true };
                 old = Some(since);
             }
@@ -179,7 +179,7 @@ where
                 NextStep::Hold => {
                     if let (Cause::Updated { matters: true }, Some(old)) = (cause, &old) {
                         // If the patch fails, the next event has a newer old state.
-                        state.begin(&object, UnfinishedCall::Update(Arc::clone(old)));
+                        state.begin_undecided(&object, old);
                     }
                     let Some(updated) = state.hold(&object).await? else {
                         return Ok(());
@@ -201,7 +201,7 @@ where
                     object = marked;
                     observed.presence = state.finalizers.presence(&object);
                     if let FinalizerPresence::Held { .. } = observed.presence
-                        && !is_cleaned_up(progress)
+                        && !is_to_be_added(progress)
                     {
                         // The event is old: the object was already added.
                         state.set_progress(&object, Progress::Held);
@@ -212,11 +212,13 @@ where
                 NextStep::Resume => return self.resume(cause, object).await,
                 NextStep::Update => {
                     let old = old.unwrap_or_else(|| Arc::clone(&object));
-                    state.begin(&object, UnfinishedCall::Update(Arc::clone(&old)));
-                    if self.is_wanted(|| Event::Updated {
-                        old: LazyObject::from(Arc::clone(&old)),
-                        new: Arc::clone(&object),
-                    }) {
+                    if state.is_due(&object)
+                        || self.is_wanted(|| Event::Updated {
+                            old: LazyObject::from(Arc::clone(&old)),
+                            new: Arc::clone(&object),
+                        })
+                    {
+                        state.begin(&object, UnfinishedCall::Update(Arc::clone(&old)));
                         fence::check()?;
                         state.set_given(&object);
                         let updated = self.watcher.update(old, Arc::clone(&object)).await;
@@ -236,11 +238,13 @@ where
 
     /// Adds an object that has the in-progress finalizer.
     async fn add_in_progress(&self, object: Arc<K>) -> Result<(), Failure> {
-        if self.is_wanted(|| Event::Added(Arc::clone(&object))) {
+        if self.state.is_due(&object) || self.is_wanted(|| Event::Added(Arc::clone(&object))) {
+            self.state.begin(&object, UnfinishedCall::Add);
             fence::check()?;
             self.state.set_given(&object);
             let added = self.watcher.add(Arc::clone(&object)).await;
             added.map_err(Into::into)?;
+            self.state.finish(&object);
         }
         self.state.set_added(&object);
         self.state.hold(&object).await?;
@@ -249,8 +253,8 @@ where
 
     /// Syncs an object that was added before.
     async fn resume(&self, cause: Cause, object: Arc<K>) -> Result<(), Failure> {
-        self.state.begin(&object, UnfinishedCall::Resume);
-        if self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
+        if self.state.is_due(&object) || self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
+            self.state.begin(&object, UnfinishedCall::Resume);
             fence::check()?;
             self.state.set_given(&object);
             let again = Arc::clone(&object);

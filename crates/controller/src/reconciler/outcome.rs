@@ -24,6 +24,7 @@ use super::State;
 pub struct Outcome {
     requeue_after: Option<Duration>,
     is_deferred: bool,
+    is_declined: bool,
     state: Option<State>,
 }
 
@@ -35,6 +36,7 @@ impl Outcome {
         Self {
             requeue_after: None,
             is_deferred: false,
+            is_declined: false,
             state: None,
         }
     }
@@ -46,6 +48,7 @@ impl Outcome {
         Self {
             requeue_after: Some(delay),
             is_deferred: false,
+            is_declined: false,
             state: None,
         }
     }
@@ -113,8 +116,24 @@ impl Outcome {
         Self {
             requeue_after: Some(delay),
             is_deferred: true,
+            is_declined: false,
             state: None,
         }
+    }
+
+    /// A wrapper did not call its inner handler for the event. The pending calls that the event has
+    /// cancelled stay pending.
+    pub(crate) const fn declined() -> Self {
+        Self {
+            requeue_after: None,
+            is_deferred: false,
+            is_declined: true,
+            state: None,
+        }
+    }
+
+    pub(crate) const fn is_declined(&self) -> bool {
+        self.is_declined
     }
 
     pub(crate) const fn is_deferred(&self) -> bool {

@@ -14,6 +14,8 @@ mod disorder;
 mod fenced;
 mod filtered;
 mod finalizers;
+mod inner_predicate;
+mod lives;
 mod model;
 mod reconciler;
 mod repeated;

@@ -196,8 +196,10 @@ fn after_clean_up(facts: &Facts, by: Writer, after: Option<&Arc<Snapshot>>, uid:
     if after.is_some_and(|it| it.has_any(ours)) {
         return Ok(());
     }
-    let cleaned =
-        (facts.cleaned.get(&(handler, Arc::clone(uid)))).is_some_and(|at| *at > handling.added);
+    // A clean-up of an earlier life, before the object returned to the selector, does not count.
+    let since = facts.work(handler, uid).and_then(|it| it.since);
+    let cleaned = (facts.cleaned.get(&(handler, Arc::clone(uid))))
+        .is_some_and(|at| *at > handling.added && since.is_none_or(|since| *at > since));
     let left = (facts.observed.get(uid)).is_some_and(|it| it.absence_after(None).is_some());
     let left = left && facts.settings.selector_exit == SelectorExit::Release;
     ensure(cleaned || (left && !before.terminating), uid, || {

@@ -271,6 +271,50 @@ fn each_object_is_cleaned_up_exactly_once() {
 }
 
 /// The history breaks no rule.
+/// The calls that are pending when an event arrives which the predicate in a wrapper rejects.
+#[test]
+fn a_predicate_in_a_wrapper_loses_no_pending_call() {
+    for kind in [
+        "wrapped filtered watcher",
+        "wrapped filtered reconciler",
+        "early wrapped filtered reconciler",
+    ] {
+        let requeued = "create a x; next 0 requeues 10; list 0; wait 1; touch a; show 0 9; wait 20";
+        let failed = "create a x; list 0; wait 1; show 0 9; next 0 fails; update a; show 0 9; \
+                      wait 0; touch a; strip a; show 0 9; wait 1; touch a; show 0 9; wait 20";
+        let first = "create a x; next 0 fails; list 0; wait 1; strip a; show 0 9; wait 0; \
+                     touch a; show 0 9; wait 20";
+        for steps in [requeued, failed, first] {
+            for options in ["retry constant", "retry constant, as received"] {
+                holds(&format!("{kind} | all | {options} | {steps}"));
+            }
+        }
+    }
+}
+
+/// An object leaves the selector and returns, and its first call then fails.
+#[test]
+fn a_second_life_in_the_selector_is_cleaned_up() {
+    for kind in [
+        "wrapped watcher",
+        "wrapped reconciler",
+        "early wrapped reconciler",
+    ] {
+        for exit in ["", "exit cleans up,"] {
+            let back = "create a x; list 0; wait 1; show 0 9; label a y; show 0 9; wait 1; \
+                        next 0 fails; label a x; show 0 9; wait 0";
+            for then in [
+                "delete a; show 0 9; wait 1",
+                "label a y; show 0 9; wait 1; delete a",
+            ] {
+                holds(&format!(
+                    "{kind} | label x | {exit} retry constant | {back}; {then}"
+                ));
+            }
+        }
+    }
+}
+
 #[track_caller]
 fn holds(script: &str) {
     quiet_panics();

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, FinalizerTiming,
-    Finalizers, InformerController, Kind, NeverDequeue, NeverRetry, NewEvent, OnSelectorExit,
+    Finalizers, GenerationChanged, InformerController, Kind, NeverDequeue, NeverRetry, NewEvent, OnSelectorExit,
     OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome, PendingCall,
     Reconciler, Registration, Request, RetryObject, RunError, Watcher,
 };
@@ -197,7 +197,11 @@ impl Engine {
                             .map(drop)
                     }
                 });
-                controller.add_watcher(&self.kind, watcher)
+                if kind.filtered {
+                    controller.add_watcher(&self.kind, watcher.filter(GenerationChanged))
+                } else {
+                    controller.add_watcher(&self.kind, watcher)
+                }
             }
             (true, true) => {
                 let reconciler = OpinionatedReconciler::new(finalizers(), recorded);
@@ -207,7 +211,11 @@ impl Engine {
                 } else {
                     reconciler
                 };
-                controller.add_reconciler(&self.kind, reconciler)
+                if kind.filtered {
+                    controller.add_reconciler(&self.kind, reconciler.filter(GenerationChanged))
+                } else {
+                    controller.add_reconciler(&self.kind, reconciler)
+                }
             }
         };
         added.expect("added")

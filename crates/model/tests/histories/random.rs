@@ -34,6 +34,53 @@ pub(crate) fn script(number: u64) -> Script {
     }
 }
 
+/// The script with this number in which all handlers have a finalizer, many of them with a
+/// predicate, and calls fail and are requeued, other clients write, and objects leave the selector
+/// and return while the informer lags.
+pub(crate) fn wrapped_script(number: u64) -> Script {
+    // Other numbers than those of `script`.
+    let mut random = StdRng::seed_from_u64(number ^ 0x5752_4150);
+    let random = &mut random;
+    let handlers: Vec<_> = (0..random.random_range(1..=2))
+        .map(|_| HandlerKind {
+            filtered: random.random_bool(0.6),
+            ..loop {
+                let kind = handler(random, true);
+                if kind.wrapped {
+                    break kind;
+                }
+            }
+        })
+        .collect();
+    let informers = vec![Selector::Label('x')];
+    let options = Options {
+        no_generation: random.random_bool(0.1),
+        ..options(random)
+    };
+    let allowed = Allowed {
+        failures: true,
+        requeues: true,
+        strips: true,
+        labels: true,
+        patches: true,
+        names: 1,
+        ..Allowed::some(random, options.timeout > 0)
+    };
+    let length = random.random_range(6..=24);
+    let mut steps = vec![Step::Create('a', 'x'), Step::List(0)];
+    while steps.len() < length {
+        steps.extend(step(random, &informers, &handlers, &allowed));
+    }
+    // One informer with all objects of the kind: a wrapper has no other.
+    steps.retain(|it| !matches!(it, Step::AddInformer(_)));
+    Script {
+        handlers,
+        informers,
+        options,
+        steps,
+    }
+}
+
 /// The script with this number for the embedded API server, which cannot be restored from a backup.
 pub(crate) fn server_script(number: u64) -> Script {
     let mut script = script(number);
@@ -95,7 +142,7 @@ fn handler(random: &mut StdRng, wrapped: bool) -> HandlerKind {
         wrapped,
         early: wrapped && reconciler && random.random_bool(0.3),
         reconciler,
-        filtered: !wrapped && random.random_bool(0.1),
+        filtered: random.random_bool(if wrapped { 0.3 } else { 0.1 }),
     }
 }
 
@@ -165,7 +212,7 @@ fn step(
     let informer = random.random_range(0..informers.len().max(1));
     let handler = random.random_range(0..handlers.len().max(1));
     let if_allowed = |allowed: bool, step: Step| if allowed { vec![step] } else { Vec::new() };
-    match random.random_range(0..43) {
+    match random.random_range(0..45) {
         0..3 => vec![Step::Create(name, if allowed.labels { label } else { 'x' })],
         3..7 => vec![Step::Update(name)],
         7..9 => vec![Step::Touch(name)],
@@ -224,6 +271,20 @@ fn step(
                 Step::Wait(0),
             ];
             release.into_iter().chain(leaves).collect()
+        }
+        // An object leaves a selector and returns, and its first call then may fail.
+        43 | 44 if allowed.labels => {
+            let left = if label == 'x' { 'y' } else { 'x' };
+            let shown = [Step::Show(informer, 5), Step::Wait(0)];
+            let fails = (allowed.failures && random.random_bool(0.5))
+                .then_some(Step::Next(handler, Behaviour::Fail));
+            [Step::Label(name, left)]
+                .into_iter()
+                .chain(shown)
+                .chain(fails)
+                .chain([Step::Label(name, label)])
+                .chain(shown)
+                .collect()
         }
         _ => vec![Step::Show(informer, 1), Step::Wait(0)],
     }

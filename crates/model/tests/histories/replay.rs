@@ -3,6 +3,7 @@
 //! | variable | meaning |
 //! |--|--|
 //! | `WINDLASS_HISTORIES` | the number of histories with scripted sources, starting with `WINDLASS_FIRST` (0) |
+//! | `WINDLASS_WRAPPED_HISTORIES` | the number of histories in which each handler has a finalizer, with the same start |
 //! | `WINDLASS_SERVER_HISTORIES` | the number of histories with the embedded server, with the same start |
 //! | `WINDLASS_HISTORY` | plays one history, given as a number or a script, and prints its log |
 //! | `WINDLASS_SURVEY` | continues after a failure, and prints one history for each broken rule |
@@ -21,6 +22,9 @@ use crate::{
 
 /// The default of `WINDLASS_HISTORIES`.
 const HISTORIES: u64 = 2_000;
+
+/// The default of `WINDLASS_WRAPPED_HISTORIES`.
+const WRAPPED_HISTORIES: u64 = 1_000;
 
 /// The default of `WINDLASS_SERVER_HISTORIES`.
 const SERVER_HISTORIES: u64 = 200;
@@ -64,6 +68,15 @@ fn random_histories_keep_all_rules() {
         set("WINDLASS_HISTORIES").unwrap_or(HISTORIES),
         random::script,
     );
+}
+
+/// Each handler has a finalizer. Fixed numbers, so that each run plays the same histories.
+#[test]
+fn random_histories_of_wrappers_keep_all_rules() {
+    if env::var("WINDLASS_HISTORY").is_err() {
+        let count = set("WINDLASS_WRAPPED_HISTORIES").unwrap_or(WRAPPED_HISTORIES);
+        survey(count, random::wrapped_script);
+    }
 }
 
 #[test]

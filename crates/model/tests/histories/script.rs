@@ -21,7 +21,8 @@ pub(crate) struct HandlerKind {
     /// Whether the wrapper writes the final finalizer before the first call.
     pub(crate) early: bool,
     pub(crate) reconciler: bool,
-    /// Whether it has a predicate that accepts only objects whose value is odd.
+    /// Whether it has a predicate: one that accepts only objects whose value is odd, or in a wrapper
+    /// `GenerationChanged`.
     pub(crate) filtered: bool,
 }
 

@@ -399,7 +399,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         match exit {
             _ if terminating => return Ok(DeleteStep::CleanUpAndRelease(live)),
             OnSelectorExit::CleanUp => return Ok(DeleteStep::CleanUpAndRelease(live)),
-            OnSelectorExit::Release => self.release_outside(&live).await?,
+            OnSelectorExit::Release => {
+                // If the response is lost, the object may be released.
+                self.set_cleaning_up_outside(&live);
+                self.release_outside(&live).await?;
+            }
             OnSelectorExit::Report => {
                 self.report_outside(&live);
                 self.forget(last);
@@ -416,8 +420,15 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         goal: FinalizerGoal,
         object: &Arc<K>,
     ) -> Result<Option<Arc<K>>, FinalizerError> {
+        let shown = object.meta().resource_version.clone();
         let mut object = Arc::clone(object);
-        if self.is_stale(&object) || self.progress(&object) == Some(Progress::CleanUpBegun) {
+        let is_uncertain = match self.progress(&object) {
+            Some(Progress::CleanUpBegun) => true,
+            // The response to the release may be lost.
+            Some(Progress::CleanedUp) => goal != FinalizerGoal::Release,
+            _ => false,
+        };
+        if is_uncertain || self.is_stale(&object) {
             let Some(fresh) = self.finalizers.find(goal.change(), &object).await? else {
                 return Ok(None);
             };
@@ -439,7 +450,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             GoalOutcome::Terminating | GoalOutcome::Gone => return Ok(None),
         };
         let version = &written.meta().resource_version;
-        if *version != object.meta().resource_version {
+        if *version != shown {
             self.change(&object, |memory| memory.patched.clone_from(version));
         }
         if goal != FinalizerGoal::Release && is_terminating(&*written) {

@@ -74,7 +74,12 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
             let mut pending = work.pending.iter().map(|it| it.object.version);
             pending.any(|it| server_object.was_stripped_in(&(it..began.object.version), ours))
         });
-    if cause.due || cause.urgent || kept || stripped || began.action == Action::Deleted {
+    // A wrapper may release an object that leaves the selector without a call.
+    let returned = is_wrapped(facts, began)
+        && began.action == Action::Created
+        && (facts.observed.get(uid)).is_some_and(|it| it.absence_after(None).is_some());
+    let early = cause.urgent || kept || stripped || returned;
+    if cause.due || early || began.action == Action::Deleted {
         return Ok(());
     }
     // An object that returned after its delete is dispatched immediately.

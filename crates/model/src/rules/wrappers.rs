@@ -95,6 +95,12 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .is_none_or(|it| it.was_guarded(began.handler));
     let work = facts.work(began.handler, uid);
     let restored = work.is_some_and(|it| it.is_restored(&began.object));
+    // The clean-up of the present life has failed.
+    let unfinished = work.is_some_and(|it| {
+        let mut pending = it.pending.iter();
+        !it.deleted && pending.any(|it| it.action == Action::Deleted)
+    });
+    let again = again || unfinished;
     // Versions do not show which of two informers has detected a restored server.
     let restored = restored || facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
     ensure(cleaned.is_none() || again || restored || !held, uid, || {

@@ -257,6 +257,24 @@ fn a_clean_up_after_a_selector_exit_is_done_once_also_if_the_release_fails() {
     }
 }
 
+/// An object leaves the selector and returns while calls and patches fail.
+#[test]
+fn an_object_that_returns_has_nothing_of_its_earlier_life() {
+    for script in [
+        "wrapped reconciler | label x | retry constant | create a x; list 0; label a y; show 0 5; \
+         next 0 fails; label a x; release loses its answer; wait 0",
+        "wrapped watcher, early wrapped filtered reconciler | label x | retry constant, exit cleans \
+         up | create a x; show 0 5; wait 0; next 1 fails; label a y; show 0 5; wait 0; label a x",
+        "reconciler, wrapped watcher | label x | retry constant, exit cleans up | create a x; \
+         list 0; label a y; show 0 3; wait 0; next 1 fails after 6; label a x; next 1 fails; \
+         label a y; show 0 5; wait 0",
+        "wrapped reconciler, wrapped watcher | label x | retry constant | create a y; label a x; \
+         show 0 5; wait 0; next 1 fails; label a y; show 0 5; wait 0; label a x",
+    ] {
+        holds(script);
+    }
+}
+
 #[test]
 fn each_object_is_cleaned_up_exactly_once() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {

@@ -73,16 +73,17 @@ async fn start(rig: &Rig, is_watcher: bool, object: RetryObject) -> Running {
         .retry_object(object)
         .build()
         .expect("good settings");
+    let leases = controller.kind("leases").expect("a new kind");
     if is_watcher {
         let watcher = Watcher::filter(rig.log.watcher(), GenerationChanged);
         let watcher = OpinionatedWatcher::new(rig.finalizers(), watcher);
-        controller.add_watcher("leases", watcher).expect("added");
+        controller.add_watcher(&leases, watcher).expect("added");
     } else {
         let reconciler = rig.reconciler().filter(GenerationChanged);
-        let added = controller.add_reconciler("leases", reconciler);
+        let added = controller.add_reconciler(&leases, reconciler);
         added.expect("added");
     }
-    rig.start(controller, None).await
+    rig.start(controller, &leases, None).await
 }
 
 /// Rows: GA-100

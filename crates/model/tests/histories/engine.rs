@@ -7,9 +7,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, FinalizerTiming,
-    Finalizers, GenerationChanged, InformerController, Kind, NeverDequeue, NeverRetry, NewEvent, OnSelectorExit,
-    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome, PendingCall,
-    Reconciler, Registration, Request, RetryObject, RunError, Watcher,
+    Finalizers, GenerationChanged, InformerController, Kind, NeverDequeue, NeverRetry, NewEvent,
+    OnSelectorExit, OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher,
+    Outcome, PendingCall, Reconciler, Registration, Request, RetryObject, RunError, Watcher,
 };
 use windlass_informer::{Event, Informer};
 use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};

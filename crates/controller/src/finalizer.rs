@@ -79,7 +79,8 @@ pub struct Finalizers<K> {
 pub(crate) enum GoalOutcome<K> {
     /// The finalizers are as requested. This is the newest known state.
     Reached(Arc<K>),
-    /// The object is marked for deletion, and gets no finalizer.
+    /// The object is marked for deletion, and gets no finalizer. Or it was to be released, and was
+    /// marked meanwhile, so that it has to be cleaned up.
     Terminating,
     /// The object does not exist, or another one has its name.
     Gone,
@@ -231,6 +232,9 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
             if goal == FinalizerGoal::Release && is_terminating(object) && !is_terminating(&fresh) {
                 // The server was restored from a backup, and the object is not being deleted.
                 return Ok(GoalOutcome::Lives);
+            }
+            if goal == FinalizerGoal::Release && !is_terminating(object) && is_terminating(&fresh) {
+                return Ok(GoalOutcome::Terminating);
             }
             let is_same = self.names.plan(goal, fresh.meta()) == PatchPlan::Write(patch);
             if is_same && status(&refused) == Some(422) {

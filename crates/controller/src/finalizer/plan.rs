@@ -12,9 +12,9 @@ use super::{FinalizerChange, FinalizerName};
 /// A conditional change of the finalizers of one object, as a JSON patch.
 ///
 /// It tests the uid and the list of finalizers, and then replaces the list. If it releases an
-/// object that is marked for deletion, it also tests that mark, because in a server that was
-/// restored from a backup the object may not be marked. If a test fails, the server rejects the
-/// whole patch with 422 or 409.
+/// object, it also tests the deletion mark: an object that is marked meanwhile has to be cleaned up,
+/// and in a server that was restored from a backup a marked object may not be marked. If a test
+/// fails, the server rejects the whole patch with 422 or 409.
 ///
 /// It serializes as the list of operations of RFC 6902.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -140,10 +140,9 @@ impl Names {
             json!({ "op": "test", "path": "/metadata/uid", "value": uid }),
             json!({ "op": "test", "path": "/metadata/finalizers", "value": shown }),
         ];
-        if goal == FinalizerGoal::Release
-            && let Some(marked) = &meta.deletion_timestamp
-        {
-            let path = "/metadata/deletionTimestamp";
+        if goal == FinalizerGoal::Release {
+            // An absent mark is null.
+            let (path, marked) = ("/metadata/deletionTimestamp", &meta.deletion_timestamp);
             operations.push(json!({ "op": "test", "path": path, "value": marked }));
         }
         operations.push(json!({ "op": "add", "path": "/metadata/finalizers", "value": wanted }));
@@ -304,7 +303,10 @@ mod tests {
         let PatchPlan::Write(patch) = names().plan(FinalizerGoal::Release, &meta("own")) else {
             panic!("there is something to write");
         };
-        assert_eq!(patch.operations().len(), 3);
+        assert_eq!(
+            patch.operations()[2],
+            json!({ "op": "test", "path": mark, "value": null })
+        );
     }
 
     #[test]

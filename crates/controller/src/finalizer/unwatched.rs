@@ -151,14 +151,19 @@ where
         &self,
         object: &UnwatchedObject,
     ) -> Result<bool, FinalizerError> {
-        let Some(live) = self.get(FinalizerChange::Remove, &object.key).await? else {
-            return Ok(false);
-        };
-        if Uid::of(&live) != object.uid {
-            return Ok(false);
+        loop {
+            let Some(live) = self.get(FinalizerChange::Remove, &object.key).await? else {
+                return Ok(false);
+            };
+            if Uid::of(&live) != object.uid {
+                return Ok(false);
+            }
+            let outcome = self.reach(FinalizerGoal::Release, &Arc::new(live)).await?;
+            // Otherwise it was marked for deletion meanwhile, which happens once.
+            if !matches!(outcome, GoalOutcome::Terminating) {
+                return Ok(!matches!(outcome, GoalOutcome::Gone));
+            }
         }
-        let outcome = self.reach(FinalizerGoal::Release, &Arc::new(live)).await?;
-        Ok(!matches!(outcome, GoalOutcome::Gone))
     }
 }
 

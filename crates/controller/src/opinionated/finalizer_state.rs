@@ -28,6 +28,8 @@ pub(super) struct FinalizerState<K> {
 /// The next step for an object that the informer reported as deleted.
 enum DeleteStep<K> {
     Nothing,
+    /// Compute the step again: the object was marked for deletion meanwhile, or was restored.
+    Again,
     /// Clean up after this last state: the object does not exist.
     CleanUpGone,
     /// Clean up after this object, which has no finalizer of ours.
@@ -281,9 +283,21 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Removes the finalizer from `object`, which has left the selector, and remembers it: another
     /// informer may still show the object.
-    async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
-        self.write_finalizers(FinalizerGoal::Release, object)
-            .await?;
+    ///
+    /// Returns whether that is done. Not if it was marked for deletion meanwhile.
+    async fn release_outside(&self, object: &Arc<K>) -> Result<bool, FinalizerError> {
+        match self
+            .finalizers
+            .reach(FinalizerGoal::Release, object)
+            .await?
+        {
+            GoalOutcome::Terminating | GoalOutcome::Lives => return Ok(false),
+            GoalOutcome::Gone => {}
+            GoalOutcome::Reached(released) => self.change(object, |memory| {
+                let version = &released.meta().resource_version;
+                memory.patched.clone_from(version);
+            }),
+        }
         self.end_life(object);
         log::warn!(
             component = "Finalizers",
@@ -291,7 +305,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             finalizer = %self.finalizers.name(),
             "an object left the selector, removed its finalizer"
         );
-        Ok(())
+        Ok(true)
     }
 
     /// Logs that an object has left the selector and keeps its finalizer.
@@ -340,9 +354,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     where
         F: Future<Output = Result<Outcome, Failure>> + Send,
     {
-        let step = self.delete_step(&last).await?;
+        let step = self.final_delete_step(&last).await?;
         let last = match &step {
-            DeleteStep::Nothing => return Ok(Outcome::done()),
+            DeleteStep::Nothing | DeleteStep::Again => return Ok(Outcome::done()),
             DeleteStep::CleanUpGone => last,
             DeleteStep::CleanUp(live) | DeleteStep::CleanUpAndRelease(live) => Arc::clone(live),
         };
@@ -357,11 +371,24 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             _ => self.set_progress(&last, Progress::CleanedUp),
         }
         if let DeleteStep::CleanUpAndRelease(_) = step {
-            self.release_outside(&last).await?;
+            if !self.release_outside(&last).await? {
+                self.final_delete_step(&last).await?;
+            }
         } else {
             self.end_life(&last);
         }
         Ok(outcome)
+    }
+
+    /// Computes the step for a deleted object until the object does not change meanwhile: it is
+    /// marked for deletion once.
+    async fn final_delete_step(&self, last: &Arc<K>) -> Result<DeleteStep<K>, FinalizerError> {
+        loop {
+            match self.delete_step(last).await? {
+                DeleteStep::Again => {}
+                step => return Ok(step),
+            }
+        }
     }
 
     /// Reads the actual state of an object that the informer reported as deleted with the last
@@ -376,7 +403,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         if progress == Some(Progress::CleanedUp) {
             match live {
                 Some(live) if is_free(&live) => self.end_life(&live),
-                Some(live) => self.release_outside(&live).await?,
+                Some(live) => {
+                    if !self.release_outside(&live).await? {
+                        return Ok(DeleteStep::Again);
+                    }
+                }
                 None => {
                     self.set_progress(last, Progress::Gone);
                     self.end_life(last);
@@ -402,7 +433,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             OnSelectorExit::Release => {
                 // If the response is lost, the object may be released.
                 self.set_cleaning_up_outside(&live);
-                self.release_outside(&live).await?;
+                if !self.release_outside(&live).await? {
+                    return Ok(DeleteStep::Again);
+                }
             }
             OnSelectorExit::Report => {
                 self.report_outside(&live);

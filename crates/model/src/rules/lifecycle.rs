@@ -1,7 +1,7 @@
 //! Rules about the lifecycle of an object: which call is the first, and which is the last.
 
 use super::{CheckedRule, Verdict, call, ensure};
-use crate::{Action, Began, SelectorExit, facts::Facts};
+use crate::{Action, Began, Dequeue, SelectorExit, facts::Facts};
 
 pub(super) const RULES: &[CheckedRule] = &[
     call("the_first_call_is_created", "D20, D24", first_is_created),
@@ -98,8 +98,13 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
     let filtered = facts
         .handler(began.handler)
         .is_some_and(|it| it.handler.filtered);
+    // A kept call is repeated, and the finalizer does not show that another call has succeeded.
+    let early = facts
+        .handler(began.handler)
+        .is_some_and(|it| it.handler.early && facts.settings.dequeue != Dequeue::Always);
     ensure(
         filtered
+            || early
             || retried
             || again
             || (wrapped && (left || !succeeded || work.is_restored(&began.object))),

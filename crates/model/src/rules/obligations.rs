@@ -302,6 +302,15 @@ fn cleaned_up(facts: &Facts) -> Verdict {
                 // The wrapper only reported that it left the selector, and then no informer had it.
                 continue;
             }
+            let left = observed
+                .and_then(ObservedObject::last_presence)
+                .and_then(|it| it.until);
+            if facts.settings.selector_exit == SelectorExit::Release
+                && left.is_some_and(|left| server_object.removed > Some(left.at))
+            {
+                // It was outside of the selector, and the wrapper does not clean up then.
+                continue;
+            }
             let by_other = stripped == Some(Writer::Other);
             let presence = facts
                 .observed

@@ -76,7 +76,6 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
         });
     // A wrapper may release an object that leaves the selector without a call.
     let returned = is_wrapped(facts, began)
-        && began.action == Action::Created
         && (facts.observed.get(uid)).is_some_and(|it| it.absence_after(None).is_some());
     let early = cause.urgent || kept || stripped || returned;
     if cause.due || early || began.action == Action::Deleted {

@@ -100,7 +100,11 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         let mut pending = it.pending.iter();
         !it.deleted && pending.any(|it| it.action == Action::Deleted)
     });
-    let again = again || unfinished;
+    // It returned to the selector, and an add of its new life may have begun.
+    let returned = (facts.observed.get(uid).and_then(|it| it.last_presence()))
+        .zip(cleaned)
+        .is_some_and(|(presence, cleaned)| presence.from.at > *cleaned);
+    let again = again || unfinished || returned;
     // Versions do not show which of two informers has detected a restored server.
     let restored = restored || facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
     ensure(cleaned.is_none() || again || restored || !held, uid, || {

@@ -257,6 +257,23 @@ fn a_clean_up_after_a_selector_exit_is_done_once_also_if_the_release_fails() {
     }
 }
 
+#[test]
+fn an_object_that_is_deleted_while_its_exit_is_processed_is_cleaned_up() {
+    for kind in [
+        "wrapped watcher",
+        "wrapped reconciler",
+        "early wrapped reconciler",
+    ] {
+        for exit in ["", ", exit cleans up"] {
+            let marked = "create a x; list 0; wait 5; patch takes 2; label a y; show 0 5; wait 0; \
+                          delete a";
+            holds(&format!(
+                "{kind} | label x | retry constant{exit} | {marked}"
+            ));
+        }
+    }
+}
+
 /// An object leaves the selector and returns while calls and patches fail.
 #[test]
 fn an_object_that_returns_has_nothing_of_its_earlier_life() {

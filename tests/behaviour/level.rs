@@ -235,8 +235,8 @@ on_both_servers! {
         let mut rig = Rig::start(build(builder, sender, move |cx| children_of(cx, &children)), receiver);
         let owner = create(&configs, config("a", "1")).await;
         assert_eq!(rig.next().await, "a:");
-        // Of nobody, and of another kind with the same name.
-        create(&secrets, secret("nobodys")).await;
+        // Without an owner, and of another kind with the same name.
+        create(&secrets, secret("free")).await;
         let other = create(&secrets, secret("a")).await;
         create(&secrets, owned_by(secret("theirs"), &other)).await;
         create(&secrets, owned_by(secret("ours"), &owner)).await;

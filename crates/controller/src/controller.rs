@@ -313,6 +313,7 @@ impl InformerController {
 
     /// [Wakes](Self::wake) all objects in the stores of `kind`.
     #[doc(hidden)]
+    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn wake_all<S>(&self, kind: &Kind<S>, priority: Priority, reasons: Reasons) -> usize {
         self.own(kind).map_or(0, |kind| {
             let keys = self.shared.keys(kind);

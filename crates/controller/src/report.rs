@@ -66,7 +66,7 @@ pub enum CallOutcome<'a> {
     /// Another writer was faster: [`Failure::conflict`](crate::Failure::conflict).
     Conflict(&'a HandlerError),
     /// It was dropped before its end, because the controller was dropped, or refused by the fence. It
-    /// is made again by the next leader or after the next start.
+    /// is repeated by the next leader or after the next start.
     Abandoned,
 }
 

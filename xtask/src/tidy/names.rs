@@ -24,6 +24,7 @@ const INTERNAL: [&str; 16] = [
     "one_line",
     "sent_once",
     "Fenced",
+    "Priority",
     "SharedInformerError",
     "SimulatedHost",
 ];

@@ -222,6 +222,26 @@ impl Backoff {
         self.early
             .map_or_else(Moment::default, |early| early + self.first_delay)
     }
+
+    /// The schedule after a failure at `now`, whose retry has `attempt` and comes after `delay`. `kept`
+    /// is the due time that an early call keeps.
+    pub(crate) fn after_failure(
+        self,
+        now: Moment,
+        kept: Option<Moment>,
+        attempt: u32,
+        delay: Option<Duration>,
+    ) -> Self {
+        Self {
+            early: kept.map_or(self.early, |_| Some(now)),
+            first_delay: match delay {
+                Some(delay) if attempt == 1 && kept.is_none() => delay,
+                _ => self.first_delay,
+            },
+            kept_due: None,
+            ended: self.ended,
+        }
+    }
 }
 
 // === impl RepeatableCall ===

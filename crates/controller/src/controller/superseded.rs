@@ -29,7 +29,7 @@
 
 use std::sync::Arc;
 
-use windlass_informer::{ErasedObject, Event};
+use windlass_informer::{ErasedObject, Event, ObjectKey};
 
 use super::{
     engine::LaneGuard,
@@ -96,32 +96,7 @@ pub(super) fn supersede(
     }
     let event = &offer.event.event;
     let latest = turn.shared.settings.retry_object == RetryObject::Latest;
-    let is_dequeued = |pending: &Pending<RepeatableCall>, event: &AnyEvent| {
-        let new_event = Action::of(event).zip(event.object());
-        let retry = pending.call.event.object();
-        let Some(((action, object), retry)) = new_event.zip(retry) else {
-            return true;
-        };
-        let new_event = NewEvent {
-            kind: &turn.metrics.kind,
-            key: &lane.object,
-            action,
-            object,
-        };
-        let retry = PendingCall {
-            handler: pending.handler,
-            action: pending.action,
-            object: retry,
-            error: pending.call.failed.as_deref().map(|failed| &*failed.error),
-            attempt: pending.call.attempt,
-        };
-        let policy = &turn.shared.settings.dequeue;
-        // If the policy panics, the default applies: yes.
-        call_user_code("retry_dequeue_policy", || {
-            policy.dequeue(&new_event, &retry)
-        })
-        .unwrap_or(true)
-    };
+    let is_dequeued = |pending: &_, event: &_| is_dequeued(turn, &lane.object, pending, event);
 
     // A level-triggered handler is called for any change of its object as for a resync.
     let is_wake = offer.event.requested_by_mapper || turn.shared.settings.level_triggered;
@@ -202,6 +177,39 @@ fn adopt_action(pending: &mut Pending<RepeatableCall>) {
     {
         pending.action = action;
     }
+}
+
+/// Whether the dequeue policy drops `pending` because of `event`.
+fn is_dequeued(
+    turn: &Turn<'_>,
+    key: &ObjectKey,
+    pending: &Pending<RepeatableCall>,
+    event: &AnyEvent,
+) -> bool {
+    let new_event = Action::of(event).zip(event.object());
+    let retry = pending.call.event.object();
+    let Some(((action, object), retry)) = new_event.zip(retry) else {
+        return true;
+    };
+    let new_event = NewEvent {
+        kind: &turn.metrics.kind,
+        key,
+        action,
+        object,
+    };
+    let retry = PendingCall {
+        handler: pending.handler,
+        action: pending.action,
+        object: retry,
+        error: pending.call.failed.as_deref().map(|failed| &*failed.error),
+        attempt: pending.call.attempt,
+    };
+    let policy = &turn.shared.settings.dequeue;
+    // If the policy panics, the default applies: yes.
+    call_user_code("retry_dequeue_policy", || {
+        policy.dequeue(&new_event, &retry)
+    })
+    .unwrap_or(true)
 }
 
 /// Whether `pending` failed and is not due, and `event` does not end the backoff: it has the same

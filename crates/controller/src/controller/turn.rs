@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Action, CallOutcome, CallReport, ErasedObject, ErrorReport, ExponentialBackoff, FencePermit,
-    HandlerError, HandlerId, Outcome, Reasons, RetryObject,
+    HandlerError, HandlerId, Outcome, Reasons, RetryObject, State,
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,
@@ -443,76 +443,40 @@ impl Turn<'_> {
         trace::called(&span, result);
         drop(span);
         *now = self.shared.engine.now();
-        let is_deferred = ended.as_ref().is_ok_and(Outcome::is_deferred);
         let is_conflict = ended.as_ref().is_err_and(|failed| failed.is_conflict);
         let is_fenced = result.is_err_and(|error| self.shared.is_refused_by_fence(error));
-        if is_deferred {
+        if ended.as_ref().is_ok_and(Outcome::is_deferred) {
+            observed.began = None;
             drop(ongoing);
         } else {
             ongoing.called(handler.role, *now - began, result, is_conflict);
         }
-        if is_fenced {
-            // It is reported as abandoned.
-            drop(observed);
-        } else if is_deferred {
-            observed.began = None;
-        } else {
-            observed.ended(
-                *now,
-                match &ended {
-                    Ok(outcome) => outcome
-                        .delay()
-                        .map_or(CallOutcome::Succeeded, CallOutcome::Requeued),
-                    Err(failed) if is_conflict => CallOutcome::Conflict(&failed.error),
-                    Err(failed) => CallOutcome::Failed(&failed.error),
-                },
-            );
+        if !is_fenced {
+            observed.ended(*now, &ended);
         }
+        // If the fence refused it, it is reported as abandoned.
+        drop(observed);
 
         let (reason, delay, call) = match ended {
             Ok(outcome) => {
-                let Some(delay) = outcome.delay() else {
-                    let declined = outcome.is_declined();
-                    return Ok(if declined {
-                        Called::Declined
-                    } else {
-                        Called::Done
-                    });
-                };
-                let call = RepeatableCall {
-                    event: event.clone(),
-                    attempt: if is_deferred { attempt } else { 0 },
-                    state: outcome
-                        .into_state()
-                        .or(state.filter(|_| is_deferred))
-                        .map(Box::new),
-                    failed: None,
-                    origin: self.origin.clone(),
+                let declined = outcome.is_declined();
+                let Some((delay, call)) = self.requeued(event, attempt, state, outcome) else {
+                    let declined = declined.then_some(Called::Declined);
+                    return Ok(declined.unwrap_or(Called::Done));
                 };
                 (Reason::Requeued, delay, call)
             }
             Err(failed) => {
                 // An early call keeps the schedule.
                 let kept = backoff.kept_due.filter(|due| *due > *now);
+                let left = kept.map(|due| due - *now);
                 let (delay, attempt) = if is_fenced {
                     // It did not fail: the lease ended. Its repetition waits for the next lease.
                     (Some(Duration::ZERO), attempt)
-                } else if is_conflict {
-                    (self.conflict_delay(invocation, &failed), attempt)
                 } else {
-                    let kept = kept.map(|due| due - *now);
-                    let delay = self.retry_delay(invocation, attempt, kept, &failed);
-                    (delay, attempt.saturating_add(u32::from(kept.is_none())))
+                    self.next_attempt(invocation, attempt, left, &failed)
                 };
-                let backoff = Backoff {
-                    early: kept.map_or(backoff.early, |_| Some(*now)),
-                    first_delay: match delay {
-                        Some(delay) if attempt == 1 && kept.is_none() => delay,
-                        _ => backoff.first_delay,
-                    },
-                    kept_due: None,
-                    ended: backoff.ended,
-                };
+                let backoff = backoff.after_failure(*now, kept, attempt, delay);
                 self.warn_of_ended_backoffs(invocation, backoff.ended);
                 let call = RepeatableCall {
                     event: event.clone(),
@@ -544,6 +508,42 @@ impl Turn<'_> {
             overtaken: false,
             call,
         })))
+    }
+
+    /// The delay until the retry of a failed call, if there is one, and its attempt number. `kept` is
+    /// the time left that an early call keeps.
+    fn next_attempt(
+        &self,
+        invocation: &Invocation<'_>,
+        attempt: u32,
+        kept: Option<Duration>,
+        failed: &CallFailure,
+    ) -> (Option<Duration>, u32) {
+        if failed.is_conflict {
+            return (self.conflict_delay(invocation, failed), attempt);
+        }
+        let delay = self.retry_delay(invocation, attempt, kept, failed);
+        (delay, attempt.saturating_add(u32::from(kept.is_none())))
+    }
+
+    /// The call that `outcome` requests. A deferred call keeps its attempt number and its state.
+    fn requeued(
+        &self,
+        event: &AnyEvent,
+        attempt: u32,
+        state: Option<State>,
+        outcome: Outcome,
+    ) -> Option<(Duration, RepeatableCall)> {
+        let (delay, is_deferred) = (outcome.delay()?, outcome.is_deferred());
+        let state = outcome.into_state().or(state.filter(|_| is_deferred));
+        let call = RepeatableCall {
+            event: event.clone(),
+            attempt: if is_deferred { attempt } else { 0 },
+            state: state.map(Box::new),
+            failed: None,
+            origin: self.origin.clone(),
+        };
+        Some((delay, call))
     }
 
     /// Logs that calls of a handler fail without a backoff, because its object changes each time.
@@ -694,7 +694,15 @@ impl Turn<'_> {
 // === impl ObservedCall ===
 
 impl ObservedCall<'_> {
-    fn ended(mut self, now: Moment, outcome: CallOutcome<'_>) {
+    fn ended(&mut self, now: Moment, ended: &Result<Outcome, CallFailure>) {
+        let outcome = match ended {
+            Ok(outcome) => match outcome.delay() {
+                Some(delay) => CallOutcome::Requeued(delay),
+                None => CallOutcome::Succeeded,
+            },
+            Err(failed) if failed.is_conflict => CallOutcome::Conflict(&failed.error),
+            Err(failed) => CallOutcome::Failed(&failed.error),
+        };
         self.report(now, outcome);
     }
 

@@ -1,4 +1,4 @@
-//! Which changes of a primary object reconcile it.
+//! The filter of the primary kind: the changes that reconcile an object.
 
 use kube::api::ObjectMeta;
 use windlass_informer::{ErasedObject, Event};

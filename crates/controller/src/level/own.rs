@@ -34,11 +34,14 @@ pub(crate) struct OwnWriteTracker {
     watched: RwLock<Vec<WatchedKind>>,
 }
 
+/// Returns what the informers of a kind show of the object with a key.
+type ReadShown = dyn Fn(Option<&ObjectKey>) -> Shown + Send + Sync;
+
 /// A kind of a controller, with erased types.
 struct WatchedKind {
     resource: String,
     types: ApiResource,
-    shown: Box<dyn Fn(Option<&ObjectKey>) -> Shown + Send + Sync>,
+    shown: Box<ReadShown>,
 }
 
 /// The writes of one call.

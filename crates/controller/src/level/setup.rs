@@ -1,4 +1,4 @@
-//! What all calls of one controller share.
+//! The parts that all calls of one controller share.
 
 use std::sync::{Arc, OnceLock, Weak};
 

@@ -38,15 +38,21 @@ use super::ControllerBuildError;
 pub struct Watch<K: Watchable> {
     pub(super) types: K::DynamicType,
     sources: Sources<K>,
-    indexes: Vec<Arc<dyn DeclaredIndex<K>>>,
+    indexes: Indexes<K>,
     /// Whether settings were changed that a shared informer already has.
     changes_shared: bool,
 }
 
+/// Creates the lists and watches with the client of the controller.
+type CreateLists<K> = dyn FnOnce(&Client) -> Result<Vec<ListWatch<K>>, InvalidListWatch> + Send;
+
+/// The indexes of a watch.
+pub(super) type Indexes<K> = Vec<Arc<dyn DeclaredIndex<K>>>;
+
 /// Where the objects come from.
 enum Sources<K: Watchable> {
     /// Created with the client of the controller.
-    Listed(Box<dyn FnOnce(&Client) -> Result<Vec<ListWatch<K>>, InvalidListWatch> + Send>),
+    Listed(Box<CreateLists<K>>),
     Shared(Informer<K>),
 }
 
@@ -226,7 +232,7 @@ impl<K: Watchable> Watch<K> {
     pub(super) fn open(
         self,
         client: &Client,
-    ) -> Result<(Opened<K>, Vec<Arc<dyn DeclaredIndex<K>>>), ControllerBuildError> {
+    ) -> Result<(Opened<K>, Indexes<K>), ControllerBuildError> {
         if self.changes_shared {
             let kind = K::kind(&self.types).into_owned();
             return Err(ControllerBuildError::SharedInformer { kind });

@@ -109,7 +109,7 @@ impl Outcome {
         self.requeue_after
     }
 
-    /// The call did nothing yet, and is made again after `delay` at the latest. It counts neither as
+    /// The call did nothing yet, and is repeated after `delay` at the latest. It counts neither as
     /// a success nor as a failure: the attempt number and the state stay.
     #[doc(hidden)]
     pub const fn deferred(delay: Duration) -> Self {

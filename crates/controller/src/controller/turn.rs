@@ -411,11 +411,7 @@ impl Turn<'_> {
             event: event.clone(),
             attempt: attempt.clone(),
         };
-        let Attempt {
-            number: attempt,
-            state,
-            ..
-        } = attempt;
+        let (attempt, state) = (attempt.number, attempt.state);
 
         let began = *now;
         let ongoing = self.metrics.call(action);

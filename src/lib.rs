@@ -64,7 +64,7 @@ pub mod controller {
     pub use windlass_controller::{
         AddError, BuildError, CallOutcome, CallReport, Coalescing, DeadLetter, ErrorReport,
         HandledAs, HandlerError, HandlerId, InformerController, InformerControllerBuilder,
-        InformerHealth, Kind, OnStop, Registration, Role, RunError, Runnable,
+        InformerHealth, Kind, OnStop, Registration, Role, RunError, Runnable, RunningCall,
     };
 }
 
@@ -146,7 +146,7 @@ pub mod operator {
 
     pub use windlass_informer::{random_seed, wall_clock};
     pub use windlass_operator::{
-        AddControllerError, Operator, OperatorBuilder, OperatorError, RequestBudget,
+        AddControllerError, Operator, OperatorBuilder, OperatorError, RequestBudget, block_on,
     };
 }
 

@@ -1,5 +1,9 @@
 //! Runs each example and checks what it prints.
 
+// The example that a team would deploy.
+#[path = "examples/production.rs"]
+mod production;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::PathBuf,

@@ -79,6 +79,35 @@ on_both_servers! {
         second.stop().await.expect("it ends well");
     }
 
+    /// The API server accepts times that are later than the last `jiff::Timestamp`.
+    async fn a_lease_whose_times_are_out_of_range_is_acquired_once_it_has_expired(cluster: Cluster) {
+        let leases = cluster.api_aside::<Lease>();
+        let far = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": { "name": LEASE_NAME, "labels": { "team": "web" } },
+            "spec": {
+                "holderIdentity": "gone",
+                "leaseDurationSeconds": 1,
+                "renewTime": "9999-12-31T23:59:59.000000Z",
+                "acquireTime": "9999-12-31T23:59:59.000000Z",
+            },
+        });
+        let request = http::Request::post(leases.resource_url())
+            .header("content-type", "application/json")
+            .body(far.to_string().into_bytes())
+            .expect("a request");
+        let client = leases.clone().into_client();
+        client.request_text(request).await.expect("the server accepts it");
+        let log = Log::default();
+        let replica = Replica::start(&cluster, patient(&cluster, "first"), &log).await;
+        replica.leads().await;
+        let lease = lease(&cluster).await;
+        let labels = lease.metadata.labels.expect("they are kept");
+        assert_eq!(labels.get("team").map(String::as_str), Some("web"));
+        replica.stop().await.expect("it ends well");
+    }
+
     /// Rows: BO-24
     async fn one_of_many_simultaneous_candidates_becomes_the_leader(cluster: Cluster) {
         let log = Log::default();

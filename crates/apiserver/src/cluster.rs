@@ -59,7 +59,7 @@ pub(crate) use update::{Part, Upsert};
 const NAMESPACES: &str = "namespaces";
 
 /// The table of custom resource definitions in the store.
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// The state of the server.
 #[derive(Debug)]

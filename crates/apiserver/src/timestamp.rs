@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 
 /// Decodes a `metav1.Time`, and returns it in UTC, without a fraction of a second.
 ///
@@ -42,14 +42,40 @@ pub(crate) fn micros(text: &str) -> Result<String, String> {
     Ok(time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
 }
 
-/// Parses a time whose date and time of day [`clock`] has accepted.
-fn parse(text: &str) -> Option<Timestamp> {
+/// Parses a time whose date and time of day [`clock`] has accepted, and returns it in UTC. Go's years
+/// are 0 to 9999.
+fn parse(text: &str) -> Option<DateTime> {
     // Go accepts an hour of one digit.
     let (date, time) = text.split_at_checked(DATE)?;
     let zero = if time[1..].starts_with(':') { "0" } else { "" };
     let is_whole = text.is_ascii() && !text.contains('[');
     let whole = format!("{date}{zero}{time}");
-    whole.parse().ok().filter(|_| is_whole)
+    if !is_whole {
+        return None;
+    }
+    if let Ok(time) = whole.parse::<Timestamp>() {
+        return Some(TimeZone::UTC.to_datetime(time));
+    }
+    // The last day of the year 9999 is not a `Timestamp`.
+    let (local, offset) = if let Some(local) = whole.strip_suffix('Z') {
+        (local, SignedDuration::ZERO)
+    } else {
+        let (local, zone) = whole.split_at_checked(whole.len().checked_sub("+07:00".len())?)?;
+        (local, offset(zone)?)
+    };
+    local.parse::<DateTime>().ok()?.checked_sub(offset).ok()
+}
+
+/// The offset from UTC of a zone such as `+07:00`.
+fn offset(zone: &str) -> Option<SignedDuration> {
+    let (hours, minutes) = zone.get(1..)?.split_once(':')?;
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let offset = SignedDuration::from_mins(hours * 60 + minutes);
+    match zone.as_bytes().first()? {
+        b'+' => Some(offset),
+        b'-' => Some(-offset),
+        _ => None,
+    }
 }
 
 /// Go's error about a time whose date and time of day [`clock`] has accepted: it is about the day
@@ -159,7 +185,21 @@ mod tests {
             seconds("2026-01-02T3:04:05Z").as_deref(),
             Ok("2026-01-02T03:04:05Z")
         );
+        // The last second of Go's times, which is outside of a `Timestamp`.
+        assert_eq!(
+            micros("9999-12-31T23:59:59.000000Z").as_deref(),
+            Ok("9999-12-31T23:59:59.000000Z")
+        );
+        assert_eq!(
+            seconds("9999-12-31T23:59:59+01:00").as_deref(),
+            Ok("9999-12-31T22:59:59Z")
+        );
+        assert_eq!(
+            micros("0000-01-01T00:00:00.000000Z").as_deref(),
+            Ok("0000-01-01T00:00:00.000000Z")
+        );
         for (text, what) in [
+            ("9999-12-32T00:00:00Z", "day"),
             ("2026-13-02T03:04:05Z", "month"),
             ("2026-00-02T03:04:05Z", "month"),
             ("2026-02-30T03:04:05Z", "day"),

@@ -30,6 +30,9 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// The time between the last bookmark and the end of a watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
+/// The time between a change of the definition of a custom resource and the end of its watches.
+const AFTER_DEFINITION_CHANGE: Duration = Duration::from_secs(1);
+
 /// The number of events, or of initial objects, that are read at once.
 const BATCH: usize = 128;
 
@@ -57,12 +60,22 @@ pub(crate) struct Subscription {
     pub(crate) deadline: Instant,
 }
 
+/// The definition of a custom resource, whose changes end its watches.
+pub(crate) struct DefinitionChanges {
+    /// The generation at the start of the watch.
+    pub(crate) generation: Option<u64>,
+    /// Changes with each write to a definition.
+    pub(crate) written: watch::Receiver<u64>,
+}
+
 /// A running watch.
 struct Watch {
     subscription: Subscription,
     shared: Arc<Shared>,
     /// Changes with each write to the resource. Closed when the resource is no longer served.
     written: watch::Receiver<u64>,
+    /// `None` for a built-in resource.
+    definition: Option<DefinitionChanges>,
     /// Cancelled when all watches are closed.
     cut: CancellationToken,
     /// Cancelled when the port of the watch is closed.
@@ -89,6 +102,7 @@ pub(crate) fn lines(
     subscription: Subscription,
     shared: Arc<Shared>,
     written: watch::Receiver<u64>,
+    definition: Option<DefinitionChanges>,
     cut: CancellationToken,
     stop: CancellationToken,
 ) -> impl Stream<Item = Bytes> + Send {
@@ -97,6 +111,7 @@ pub(crate) fn lines(
         subscription,
         shared,
         written,
+        definition,
         cut,
         stop,
         next_bookmark,
@@ -117,6 +132,18 @@ fn next_bookmark(deadline: Instant) -> Instant {
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now && last < due => last,
         _ => due,
+    }
+}
+
+/// Waits for a write to a definition; for `None` forever.
+async fn definition_written(definition: &mut Option<DefinitionChanges>) {
+    match definition {
+        Some(definition) => {
+            if definition.written.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -162,9 +189,24 @@ impl Watch {
                 // An error means that the resource is no longer served: the watch sends the
                 // remaining events in the log, and ends.
                 _ = self.written.changed() => {}
+                () = definition_written(&mut self.definition) => self.check_definition(),
                 () = sleep_until(deadline) => {}
                 () = sleep_until(self.next_bookmark), if self.subscription.bookmarks => {}
             }
+        }
+    }
+
+    /// Lets the watch end soon if the definition of its resource has changed, as the real server does:
+    /// it replaces the storage of the resource.
+    fn check_definition(&mut self) {
+        let resource = &self.subscription.resource;
+        let generation = self
+            .shared
+            .read(|cluster| cluster.definition_generation(resource));
+        let is_changed = |it: &DefinitionChanges| it.generation != generation;
+        if self.definition.take_if(|it| is_changed(it)).is_some() {
+            let end = Instant::now() + AFTER_DEFINITION_CHANGE;
+            self.subscription.deadline = self.subscription.deadline.min(end);
         }
     }
 

@@ -52,7 +52,8 @@ pub use self::{
 };
 use self::{feed::InformerFeed, kind::KindHandle};
 use crate::{
-    AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, Watcher,
+    AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, RunningCall,
+    Watcher,
     handler::ErasedHandler,
     level::{LevelAdapter, OwnWriteTracker},
     metrics::Refreshed,
@@ -428,6 +429,12 @@ impl InformerController {
         health.collect()
     }
 
+    /// The calls of handlers that are in progress, the longest first.
+    #[must_use]
+    pub fn running_calls(&self) -> Vec<RunningCall> {
+        self.shared.running_calls()
+    }
+
     /// The number of pending calls: retries and requeues that are not due yet.
     #[must_use]
     pub fn pending_calls(&self) -> usize {
@@ -472,7 +479,12 @@ impl InformerController {
                     ..
                 } = &*shared;
                 metrics.queue(engine.depth(), engine.pending());
-                route.read().all_metrics().for_each(|kind| kind.flush());
+                let (route, now) = (route.read(), engine.now());
+                let running = route
+                    .all_metrics()
+                    .flat_map(|kind| kind.running.elapsed(now));
+                metrics.running(&running.collect::<Vec<_>>());
+                route.all_metrics().for_each(|kind| kind.flush());
             };
             Box::new(Refreshed { collector, refresh }) as Box<dyn Collector>
         });

@@ -6,7 +6,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Fence, InformerHealth, Runnable};
+use crate::{Fence, InformerHealth, Runnable, RunningCall};
 
 /// A [`Runnable`] with its type erased.
 pub(crate) trait ErasedRunnable: Send + Sync {
@@ -24,6 +24,9 @@ pub(crate) trait ErasedRunnable: Send + Sync {
 
     /// The health of its informers.
     fn health(&self) -> Vec<InformerHealth>;
+
+    /// The calls of its handlers that are in progress.
+    fn running_calls(&self) -> Vec<RunningCall>;
 
     /// The collectors for a Prometheus registry.
     fn collectors(&self) -> Vec<Box<dyn Collector>>;
@@ -49,6 +52,10 @@ impl<C: Runnable> ErasedRunnable for C {
 
     fn health(&self) -> Vec<InformerHealth> {
         Runnable::health(self)
+    }
+
+    fn running_calls(&self) -> Vec<RunningCall> {
+        Runnable::running_calls(self)
     }
 
     fn collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -56,6 +56,7 @@ mod schedule;
 
 // 8. Calls of handlers.
 mod reconciler;
+mod running;
 mod watcher;
 mod work;
 
@@ -147,5 +148,6 @@ pub use crate::{
         RetryPolicy,
     },
     runnable::Runnable,
+    running::RunningCall,
     watcher::{SimpleWatcher, Watcher},
 };

@@ -4,11 +4,11 @@
 //! its name, so that existing dashboards work. No label has the name, namespace or uid of an object
 //! or the text of an error.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    core::Collector,
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, core::Collector,
 };
 
 mod kind;
@@ -63,6 +63,8 @@ struct WorkqueueMetrics {
     wait: Histogram,
     work: Histogram,
     retries: IntCounter,
+    unfinished: Gauge,
+    longest: Gauge,
 }
 
 /// The values of the label `result`, as in controller-runtime, and `conflict`.
@@ -138,6 +140,14 @@ impl Metrics {
         self.event.pending.set(whole(pending));
     }
 
+    /// Sets the times of the calls in progress, which are read when the metrics are gathered.
+    pub(crate) fn running(&self, elapsed: &[Duration]) {
+        let sum: f64 = elapsed.iter().map(Duration::as_secs_f64).sum();
+        self.queue.unfinished.set(sum);
+        let longest = elapsed.iter().max().copied().unwrap_or_default();
+        self.queue.longest.set(longest.as_secs_f64());
+    }
+
     /// The collectors.
     pub(crate) fn collectors(&self) -> Vec<Box<dyn Collector>> {
         let Self {
@@ -171,6 +181,8 @@ impl Metrics {
             Box::new(queue.wait),
             Box::new(queue.work),
             Box::new(queue.retries),
+            Box::new(queue.unfinished),
+            Box::new(queue.longest),
         ]
     }
 }
@@ -303,6 +315,14 @@ impl WorkqueueMetrics {
             retries: IntCounter::with_opts(opts(
                 "workqueue_retries_total",
                 "Retries and requeues.",
+            ))?,
+            unfinished: Gauge::with_opts(opts(
+                "workqueue_unfinished_work_seconds",
+                "Time of all calls in progress, together.",
+            ))?,
+            longest: Gauge::with_opts(opts(
+                "workqueue_longest_running_processor_seconds",
+                "Time of the longest call in progress.",
             ))?,
         })
     }

@@ -5,7 +5,7 @@ use std::{error::Error, future::Future};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Fence, InformerController, InformerHealth, RunError};
+use crate::{Fence, InformerController, InformerHealth, RunError, RunningCall};
 
 /// A task of an operator, which runs until it is stopped.
 ///
@@ -69,6 +69,14 @@ pub trait Runnable: Send + Sync + 'static {
         vec![]
     }
 
+    /// The calls of its handlers that are in progress, the longest first, for the log and the health
+    /// pages of an operator whose runtime is blocked. By default none.
+    ///
+    /// Called on another thread than the runtime's. Must not block.
+    fn running_calls(&self) -> Vec<RunningCall> {
+        vec![]
+    }
+
     /// The collectors for a Prometheus registry. By default none.
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         vec![]
@@ -94,6 +102,10 @@ impl Runnable for InformerController {
 
     fn health(&self) -> Vec<InformerHealth> {
         self.health()
+    }
+
+    fn running_calls(&self) -> Vec<RunningCall> {
+        self.running_calls()
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -21,6 +21,7 @@ mod page;
 
 // Identity and stored form.
 mod cache;
+mod deletion;
 mod error;
 mod identity;
 mod stored_form;
@@ -32,8 +33,8 @@ use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 use self::{cache::DecodeCache, fields::Fields};
-pub use self::{error::DecodeError, identity::Identity, stored_form::StoredForm, trim::Trim};
 pub(crate) use self::{
+    deletion::pending_finalizers,
     identity::BorrowedIdentity,
     line::Line,
     lines::{LineTooLong, Lines},
@@ -41,6 +42,7 @@ pub(crate) use self::{
     stored_form::RawJson,
     trim::{TrimmedJson, TypeMeta},
 };
+pub use self::{error::DecodeError, identity::Identity, stored_form::StoredForm, trim::Trim};
 use crate::panics;
 
 /// Decodes the objects of one kind. Each [`ListWatch`](crate::ListWatch) has one.

@@ -7,7 +7,7 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, core::C
 
 /// The values of the label `reason`: a regular end, a requested list, and the reasons of
 /// `WatchError`.
-const REASONS: [&str; 15] = [
+const REASONS: [&str; 17] = [
     "ended",
     "requested",
     "connection",
@@ -15,7 +15,9 @@ const REASONS: [&str; 15] = [
     "overdue",
     "unauthenticated",
     "forbidden",
+    "not_kubernetes",
     "unknown_kind",
+    "not_watchable",
     "invalid",
     "expired",
     "throttled",

@@ -28,6 +28,8 @@ pub enum Problem<'a> {
         key: &'a ObjectKey,
         /// Why it does not decode.
         error: &'a DecodeError,
+        /// The finalizers of an object that is being deleted, which keep it. Empty otherwise.
+        finalizers: &'a [String],
     },
 }
 
@@ -49,8 +51,57 @@ impl fmt::Display for Problem<'_> {
                 resource,
                 key,
                 error,
-            } => write!(f, "cannot decode {resource} {key}, quarantined: {error}"),
+                finalizers,
+            } => {
+                write!(f, "cannot decode {resource} {key}, quarantined: {error}")?;
+                match Release::of(resource, key, finalizers) {
+                    Some(release) => write!(f, "; {release}"),
+                    None => Ok(()),
+                }
+            }
         }
+    }
+}
+
+/// What to do about an object that does not decode and is being deleted.
+struct Release<'a> {
+    resource: &'a str,
+    key: &'a ObjectKey,
+    finalizers: &'a [String],
+}
+
+// === impl Release ===
+
+impl<'a> Release<'a> {
+    /// `None` if the object is not being deleted, or no finalizer keeps it.
+    fn of(resource: &'a str, key: &'a ObjectKey, finalizers: &'a [String]) -> Option<Self> {
+        let release = Self {
+            resource,
+            key,
+            finalizers,
+        };
+        (!finalizers.is_empty()).then_some(release)
+    }
+}
+
+impl fmt::Display for Release<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// An object has few finalizers; a line has a bounded length.
+        const SHOWN: usize = 5;
+
+        let shown = self.finalizers.get(..SHOWN).unwrap_or(self.finalizers);
+        write!(
+            f,
+            "it is being deleted, and its finalizers keep it ({}): correct the object, or clean up \
+             by hand and remove the finalizer with `kubectl patch {} {}",
+            shown.join(", "),
+            self.resource,
+            self.key.name()
+        )?;
+        if let Some(namespace) = self.key.namespace() {
+            write!(f, " -n {namespace}")?;
+        }
+        f.write_str(" --type=json -p '[{\"op\":\"remove\",\"path\":\"/metadata/finalizers/0\"}]'`")
     }
 }
 
@@ -74,8 +125,12 @@ pub(crate) fn log(problem: &Problem<'_>) {
             resource,
             key,
             error,
-        } => {
-            log::warn!(resource, %key, %error, "object does not decode, quarantined");
-        }
+            finalizers,
+        } => match Release::of(resource, key, finalizers) {
+            Some(release) => {
+                log::warn!(resource, %key, %error, "object does not decode, quarantined; {release}");
+            }
+            None => log::warn!(resource, %key, %error, "object does not decode, quarantined"),
+        },
     }
 }

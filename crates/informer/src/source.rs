@@ -95,6 +95,8 @@ pub enum Change<K> {
         identity: Identity,
         /// Why it does not decode.
         error: DecodeError,
+        /// The finalizers of an object that is being deleted, which keep it. Empty otherwise.
+        finalizers: Vec<String>,
     },
 
     /// No change up to this version was missed, for example because of a bookmark.

@@ -12,7 +12,7 @@ use kube::Client;
 use prometheus::{Registry, core::Collector};
 use tokio_util::sync::CancellationToken;
 
-use crate::{LeaderElection, erased_controller::ErasedController};
+use crate::{LeaderElection, erased_controller::ErasedController, watchdog::Progress};
 
 // The content of the pages.
 mod blocking;
@@ -33,7 +33,6 @@ mod tls;
 // Errors.
 mod error;
 
-pub(crate) use self::serve::Serving;
 use self::{
     authorize::Authorizer,
     check::Check,
@@ -42,6 +41,7 @@ use self::{
     serve::{Port, Served},
     tls::Tls,
 };
+pub(crate) use self::{blocking::BlockingCall, serve::Serving};
 pub use self::{
     check::HealthCheck,
     error::{AdminError, RouteError},
@@ -53,7 +53,7 @@ pub use self::{
 ///
 /// | path | response |
 /// |--|--|
-/// | `/live`, `/livez`, `/healthz` | 200 while all [live checks](Self::live_check) succeed |
+/// | `/live`, `/livez`, `/healthz` | 200 while all [live checks](Self::live_check) succeed and the runtime of the operator is not [blocked](crate::OperatorBuilder::report_blocked_after) |
 /// | `/ready`, `/readyz` | 200 while every informer of every controller has completed its first list and is not down, and all [ready checks](Self::ready_check) succeed; 503 until the lease was read, and after the operator was stopped |
 /// | `/metrics` | the metrics of a registry in the text format of Prometheus, at most a second old |
 /// | other paths | the responses of your [routes](Self::route) |
@@ -159,6 +159,8 @@ pub(crate) struct Subject {
     pub(crate) election: Option<LeaderElection>,
     /// Cancelled when the operator is stopped.
     pub(crate) stop: CancellationToken,
+    /// Whether the runtime of the operator is blocked.
+    pub(crate) progress: Progress,
 }
 
 // === impl AdminServer ===

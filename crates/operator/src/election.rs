@@ -1,6 +1,10 @@
 //! Leader election: one of several replicas of an operator runs its controllers.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use kube::{Client, Config};
 use prometheus::core::Collector;
@@ -47,6 +51,9 @@ pub use self::{
 /// it. If calls are still in progress at the end of the drain timeout, or the API server does not
 /// respond in time, it does not release the lease, which then expires. The timeout of each request
 /// is half of the renew deadline.
+///
+/// A leader whose runtime is blocked for [a minute](crate::OperatorBuilder::resign_blocked_after)
+/// does not renew the lease any more.
 ///
 /// *Required.* Handlers must yield: a call that blocks its thread cannot be aborted. All replicas
 /// must have the same timing. A Role in the namespace of the lease must grant `get`, `create` and
@@ -98,6 +105,8 @@ pub struct LeaderElection {
     metrics: ElectionMetrics,
     state: Arc<watch::Sender<ElectionState>>,
     fence: Fence,
+    /// The time for which the runtime of the operator is blocked, if it is blocked for too long.
+    blocked: Arc<Mutex<Option<Duration>>>,
 }
 
 /// The connection of a [`LeaderElection`] to the API server.
@@ -205,6 +214,7 @@ impl LeaderElection {
             metrics: ElectionMetrics::new(&settings.name),
             settings: Arc::new(settings),
             state: Arc::default(),
+            blocked: Arc::default(),
             fence,
         }
     }
@@ -215,6 +225,20 @@ impl LeaderElection {
             return ElectionState::Expired;
         }
         state
+    }
+
+    /// Sets whether the runtime of the operator is blocked for too long. Then this replica does not
+    /// renew the lease.
+    pub(crate) fn set_blocked(&self, blocked: Option<Duration>) {
+        *self.lock_blocked() = blocked;
+    }
+
+    fn blocked(&self) -> Option<Duration> {
+        *self.lock_blocked()
+    }
+
+    fn lock_blocked(&self) -> MutexGuard<'_, Option<Duration>> {
+        self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -5,7 +5,7 @@ use std::{error::Error, sync::Arc};
 use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Fence, InformerHealth, Runnable};
+use windlass_controller::{Fence, InformerHealth, Runnable, RunningCall};
 
 /// A [`Runnable`] with its type erased.
 pub(crate) trait ErasedController: Send + Sync {
@@ -19,6 +19,8 @@ pub(crate) trait ErasedController: Send + Sync {
     fn set_fence(&self, fence: &Fence);
 
     fn health(&self) -> Vec<InformerHealth>;
+
+    fn running_calls(&self) -> Vec<RunningCall>;
 
     fn collectors(&self) -> Vec<Box<dyn Collector>>;
 }
@@ -43,6 +45,10 @@ impl<C: Runnable> ErasedController for C {
 
     fn health(&self) -> Vec<InformerHealth> {
         Runnable::health(self)
+    }
+
+    fn running_calls(&self) -> Vec<RunningCall> {
+        Runnable::running_calls(self)
     }
 
     fn collectors(&self) -> Vec<Box<dyn Collector>> {

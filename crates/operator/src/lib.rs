@@ -7,6 +7,7 @@
 //! [`AdminServer`] serves health, metrics and your own pages over HTTP.
 
 // The process.
+mod block_on;
 mod erased_controller;
 mod operator;
 
@@ -26,6 +27,7 @@ mod trace;
 
 // Futures on separate threads.
 mod isolated;
+mod watchdog;
 
 // Errors.
 mod error;
@@ -40,6 +42,7 @@ pub use crate::{
     admin::{
         AdminError, AdminLimits, AdminServer, HealthCheck, HealthDetails, Listen, Route, RouteError,
     },
+    block_on::block_on,
     budget::RequestBudget,
     election::{
         InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseClient,

@@ -19,6 +19,7 @@ use crate::{
     election::{Leadership, LeadershipEnd},
     erased_controller::ErasedController,
     signal::Signals,
+    watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
 };
 
 // Settings.
@@ -81,11 +82,16 @@ struct Shared {
     /// None after the operator has started.
     admin: Mutex<Option<AdminServer>>,
     drain: Duration,
+    blocked: BlockedTimeouts,
 }
 
 /// The time after the drain timeout in which controllers are aborted and the lease is released. A
 /// task that does not yield within this time is blocked, and a release takes two requests.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The time after the drain timeout after which a blocked process exits. Longer than a stop takes:
+/// 1 s to abort the controllers and release the lease, and 1 s to stop the admin server.
+const EXIT_MARGIN: Duration = Duration::from_secs(3);
 
 // === impl Operator ===
 
@@ -107,12 +113,14 @@ impl Operator {
             election,
             admin,
             drain,
+            blocked,
         } = builder;
         let shared = Shared {
             controllers: ControllerRegistry::default(),
             election,
             admin: Mutex::new(admin),
             drain,
+            blocked,
         };
         Self {
             shared: Arc::new(shared),
@@ -205,6 +213,17 @@ impl Operator {
     /// Runs all controllers until SIGINT or SIGTERM arrives, then drains them. A second signal ends
     /// the operator at once.
     ///
+    /// # The end of the process
+    ///
+    /// A stop takes at most the [drain timeout](OperatorBuilder::drain_timeout) and 2 s. If handlers
+    /// block all threads of the runtime, no task can perform the stop: then the process exits 3 s
+    /// after the drain timeout, with the exit code 1 and an error in the log that names the calls.
+    ///
+    /// After `run` has returned, the runtime of `#[tokio::main]` still waits for blocking calls that
+    /// hang: a lookup of a host name, or an exec plugin. Run the program with
+    /// [`block_on`](crate::block_on), which does not wait for them. On a runtime of your own, call
+    /// [`Runtime::shutdown_background`](tokio::runtime::Runtime::shutdown_background).
+    ///
     /// # Errors
     ///
     /// [`OperatorError`] if a controller failed or did not end within the drain timeout, a second
@@ -216,7 +235,8 @@ impl Operator {
     pub async fn run(&self) -> Result<(), OperatorError> {
         let mut signals = Signals::listen().map_err(|source| OperatorError::Signals { source })?;
         let stop = CancellationToken::new();
-        let mut run = Box::pin(self.run_until(stop.clone()));
+        let exit_after = self.shared.drain.saturating_add(EXIT_MARGIN);
+        let mut run = Box::pin(self.run_watched(stop.clone(), Some(exit_after)));
         tokio::select! {
             ended = &mut run => return ended,
             signal = signals.next() => log::info!(signal, "stopping"),
@@ -243,6 +263,16 @@ impl Operator {
     ///
     /// Dropping the future aborts all controllers. The lease is not released then, but expires.
     pub async fn run_until(&self, stop: CancellationToken) -> Result<(), OperatorError> {
+        self.run_watched(stop, None).await
+    }
+
+    /// Runs all controllers until `stop` is cancelled, and watches whether the runtime is blocked. A
+    /// process that is blocked for `exit_after` after a signal exits.
+    async fn run_watched(
+        &self,
+        stop: CancellationToken,
+        exit_after: Option<Duration>,
+    ) -> Result<(), OperatorError> {
         let Some(controllers) = self.shared.controllers.close() else {
             return Err(OperatorError::AlreadyRan);
         };
@@ -253,10 +283,18 @@ impl Operator {
             );
         }
         let stop = stop.child_token();
+        let progress = Progress::default();
+        let watched = Watched {
+            controllers: controllers.clone(),
+            election: self.shared.election.clone(),
+            timeouts: self.shared.blocked,
+            exit_after,
+        };
         let subject = Subject {
             controllers: controllers.clone(),
             election: self.shared.election.clone(),
             stop: stop.clone(),
+            progress: progress.clone(),
         };
         let admin = (self.shared.admin.lock())
             .unwrap_or_else(PoisonError::into_inner)
@@ -268,6 +306,7 @@ impl Operator {
             ),
             None => None,
         };
+        let _watchdog = Watchdog::start(watched, &progress);
         // Boxed, because the future of an election is large and becomes part of the caller's.
         let outcome = if let Some(election) = &self.shared.election {
             Box::pin(self.lead(election, &stop, controllers)).await

@@ -22,6 +22,46 @@ on_both_servers! {
         assert_eq!(raw.get(&path).await.code, 404);
     }
 
+    /// Operators meet this at each upgrade of a definition.
+    async fn a_change_of_its_definition_ends_a_watch(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut definition = widget.definition(&any());
+        let mut old = definition["spec"]["versions"][0].clone();
+        old["name"] = "v1alpha1".into();
+        old["storage"] = false.into();
+        definition["spec"]["versions"].as_array_mut().expect("versions").push(old);
+        widget.define(&definition).await;
+        let created = widget.create("a", &json!({})).await;
+        let version = created["metadata"]["resourceVersion"].as_str().expect("a version");
+        let old = raw.at(&format!("/apis/{}/v1alpha1", widget.group), "widgets");
+        raw.until(&old, |answer| answer.code == 200).await;
+        // An annotation is no change of the definition.
+        let query = format!("watch=1&timeoutSeconds=30&resourceVersion={version}");
+        let mut schema = raw.watch(&format!("{}?{query}", widget.all())).await;
+        let annotation = json!({ "metadata": { "annotations": { "a": "b" } } });
+        raw.merge(&widget.own_path(), &annotation).await.ok();
+        let changed = tokio::time::timeout(std::time::Duration::from_secs(3), schema.next()).await;
+        assert!(changed.is_err(), "{changed:?}");
+
+        let began = tokio::time::Instant::now();
+        let mut versions = definition["spec"]["versions"].clone();
+        let properties = &mut versions[0]["schema"]["openAPIV3Schema"]["properties"];
+        properties["size"] = json!({ "type": "integer" });
+        raw.merge(&widget.own_path(), &json!({ "spec": { "versions": versions } })).await.ok();
+        assert_eq!(schema.next_line().await, "end");
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+
+        // The watch of a version that is not served any more.
+        raw.until(&old, |answer| answer.code == 200).await;
+        let mut dropped = raw.watch(&format!("{old}?{query}")).await;
+        let began = tokio::time::Instant::now();
+        versions[1]["served"] = false.into();
+        raw.merge(&widget.own_path(), &json!({ "spec": { "versions": versions } })).await.ok();
+        assert_eq!(dropped.next_line().await, "end");
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
+
     /// docs/apiserver.md: row 113.
     async fn a_version_stays_as_long_as_objects_may_be_stored_in_it(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

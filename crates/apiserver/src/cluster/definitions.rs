@@ -147,6 +147,14 @@ impl Cluster {
         }
     }
 
+    /// The `generation` of the definition of a custom resource: it changes with the schema and the
+    /// served versions.
+    pub(crate) fn definition_generation(&self, resource: &Resource) -> Option<u64> {
+        let key = Key::new("", &resource.table);
+        let definition = self.store.get(DEFINITIONS, &key)?;
+        definition.metadata("generation")?.as_u64()
+    }
+
     /// Stops serving the resources of the object at `key`, if it is a definition.
     pub(super) fn forget_definition(&mut self, resource: &Resource, key: &Key) {
         if &*resource.table == DEFINITIONS {

@@ -9,12 +9,12 @@ use http::Response;
 use tokio::time::Instant;
 
 use super::{ApiService, ResponseBody, reply};
-use crate::cluster::{Cluster, selector};
+use crate::cluster::{Cluster, DEFINITIONS, selector};
 use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
 use crate::status::{FieldError, Status};
 use crate::store::{Expired, Key};
-use crate::watch::{self, Subscription};
+use crate::watch::{self, DefinitionChanges, Subscription};
 use crate::wire::{Encoding, Format, ListOptions, resource_version};
 
 /// The minimum duration of a watch without a timeout in the request. The maximum is twice that.
@@ -109,10 +109,19 @@ pub(super) async fn respond(
         bookmarks: options.bookmarks,
         deadline,
     };
+    let definition = subscription.resource.info.custom.then(|| {
+        let generation = |cluster: &Cluster| cluster.definition_generation(&subscription.resource);
+        let (generation, written, _) = shared.subscribe(&DEFINITIONS.into(), generation);
+        DefinitionChanges {
+            generation,
+            written,
+        }
+    });
     let lines = watch::lines(
         subscription,
         shared.clone(),
         written,
+        definition,
         cut,
         service.stop.clone(),
     );

@@ -10,7 +10,7 @@ use std::{
 use kube::{Client, Resource as _};
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use windlass_informer::{Event, ObjectKey, Uid};
+use windlass_informer::{Event, ObjectKey, Uid, log};
 
 use super::{ApplyCleanup, ApplyCleanupError};
 use crate::{
@@ -92,7 +92,7 @@ impl<C: ApplyCleanup> Calls<C> {
             is_long
         };
         if is_long {
-            tracing::warn!(
+            log::warn!(
                 component = "ApplyCleanup",
                 key = %ObjectKey::of(object),
                 finalizer = C::FINALIZER_NAME,

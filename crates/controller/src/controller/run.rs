@@ -1,8 +1,11 @@
 //! The tasks of a running controller: start, supervision and stop.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tokio::task::{JoinError, JoinSet, yield_now};
+use tokio::{
+    task::{JoinError, JoinSet, yield_now},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{InformerError, panic_message};
 
@@ -58,6 +61,7 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     let drains = shared.settings.on_stop == OnStop::Drain;
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_time(Arc::clone(shared), stop.clone()));
+    tasks.spawn(report_long_calls(Arc::clone(shared), stop.clone()));
     let mut workers = JoinSet::new();
     let drained = CancellationToken::new();
     for _ in 0..shared.settings.concurrency.get() {
@@ -288,6 +292,17 @@ async fn take(
 
 async fn keep_time(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     stop.run_until_cancelled(shared.engine.keep_time()).await;
+    Ok(())
+}
+
+/// Logs each call that runs for ten minutes: without a time limit, nothing else shows it.
+async fn report_long_calls(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
+    const LONG: Duration = Duration::from_secs(600);
+    /// Ten times as often, so that a report is at most a minute late.
+    const PERIOD: Duration = Duration::from_secs(60);
+    while stop.run_until_cancelled(sleep(PERIOD)).await.is_some() {
+        shared.report_long_calls(LONG);
+    }
     Ok(())
 }
 

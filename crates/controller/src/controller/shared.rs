@@ -7,6 +7,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -27,7 +28,7 @@ use super::{
 };
 use crate::{
     Action, AddError, BuildError, DeleteRetry, ErasedObject, Fence, FenceClosed, FencePermit,
-    HandlerError, HandlerId, Reasons, Role,
+    HandlerError, HandlerId, Reasons, Role, RunningCall,
     handler::{ErasedHandler, ErasedMapper},
     level::OwnWriteTracker,
     metrics::{KindMetrics, Metrics, constant_labels},
@@ -117,6 +118,41 @@ impl Shared {
             fence: OnceLock::new(),
             own_writes: OnceLock::new(),
         })
+    }
+
+    /// The calls in progress, the longest first.
+    pub(super) fn running_calls(&self) -> Vec<RunningCall> {
+        let (route, now) = (self.route.read(), self.engine.now());
+        let kinds = route.all_metrics();
+        let mut calls: Vec<_> = kinds
+            .flat_map(|kind| kind.running.all(&kind.kind, now))
+            .collect();
+        calls.sort_by_key(|call| std::cmp::Reverse(call.elapsed));
+        calls
+    }
+
+    /// Logs the calls that have run for `limit`, each once.
+    pub(super) fn report_long_calls(&self, limit: Duration) {
+        let (route, now) = (self.route.read(), self.engine.now());
+        let kinds = route.all_metrics();
+        let long: Vec<_> = kinds
+            .flat_map(|kind| kind.running.long(&kind.kind, now, limit))
+            .collect();
+        drop(route);
+        for call in long {
+            log::warn!(
+                component = "InformerController",
+                kind = &*call.kind,
+                object = %call.key,
+                handler = %call.handler,
+                handler_type = call.handler_type,
+                role = call.role.as_str(),
+                action = call.action.as_str(),
+                running = ?call.elapsed,
+                "a call runs for very long, and later events of its object wait; \
+                 set a time limit with InformerControllerBuilder::timeout"
+            );
+        }
     }
 
     /// Waits for a permit of the fence, if there is one.

@@ -415,6 +415,7 @@ impl Turn<'_> {
 
         let began = *now;
         let ongoing = self.metrics.call(action);
+        let running = self.metrics.running.begin(handler, key, action, began);
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let called = pin!(async {
             // Checked at the time of the call: no call begins after a stop, or after the deadline
@@ -435,6 +436,7 @@ impl Turn<'_> {
             Ok((ended, observed))
         });
         let (ended, mut observed) = trace::within(&span, called).await?;
+        drop(running);
         let result = ended.as_ref().map_err(|failed| &failed.error);
         trace::called(&span, result);
         drop(span);

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Coalescing, DeleteRetry, ExponentialBackoff, Fence, InformerController,
     InformerControllerBuilder, InformerHealth, OnStop, RetryPolicy as _, RunError, Runnable,
-    erased_runnable::ErasedRunnable,
+    RunningCall, erased_runnable::ErasedRunnable,
 };
 
 /// Runs a [`KeyedResource`]: its informer, its calls, its background task and nested controllers.
@@ -345,6 +345,14 @@ impl<R: KeyedResource> Runnable for ResourceController<R> {
         let mut health = controller.map_or_else(|_| Vec::new(), |it| it.health());
         health.extend(self.nested.iter().flat_map(|nested| nested.health()));
         health
+    }
+
+    /// Those of this controller and of the nested ones.
+    fn running_calls(&self) -> Vec<RunningCall> {
+        let controller = self.current_controller(&mut self.runs.current.lock());
+        let mut calls = controller.map_or_else(|_| Vec::new(), |it| it.running_calls());
+        calls.extend(self.nested.iter().flat_map(|nested| nested.running_calls()));
+        calls
     }
 
     /// Those of this controller and of the nested ones. They collect from the current run.

@@ -13,12 +13,13 @@ use prometheus::{
 };
 
 use super::Metrics;
-use crate::{Action, HandlerError, Outcome, Role};
+use crate::{Action, HandlerError, Outcome, Role, running::RunningCalls};
 
 /// The counters of one kind.
 pub(crate) struct KindMetrics {
     /// The name of the kind.
     pub(crate) kind: Arc<str>,
+    pub(crate) running: RunningCalls,
     counts: Mutex<Counts>,
     exhausted: IntCounter,
     mapped: IntCounter,
@@ -86,6 +87,7 @@ impl KindMetrics {
         let name = Arc::clone(kind);
         Self {
             kind: name,
+            running: RunningCalls::default(),
             counts: Mutex::new(Counts::new(metrics, kind)),
             exhausted: metrics.event.exhausted.with_label_values(&[kind]),
             mapped: metrics.event.mapped.with_label_values(&[kind]),

@@ -189,6 +189,11 @@ impl Page {
                     }
                 },
                 PagePosition::End => {
+                    if self.metadata.is_none() && self.has_items {
+                        // A list without versions may have no metadata.
+                        self.metadata = Some(PageMeta::default());
+                        continue;
+                    }
                     self.chunk.clear();
                     return Ok(None);
                 }
@@ -226,7 +231,17 @@ impl Page {
             return Err(Fields::of(&self.rest).malformed());
         }
         let metadata = self.metadata;
-        metadata.ok_or_else(|| shape("metadata", "missing field `metadata`"))
+        let metadata = metadata.ok_or_else(|| shape("metadata", "missing field `metadata`"))?;
+        // Not a list: without items and version it must not remove all objects.
+        if !self.has_items
+            && metadata
+                .resource_version
+                .as_deref()
+                .is_none_or(str::is_empty)
+        {
+            return Err(shape("items", "missing field `items`"));
+        }
+        Ok(metadata)
     }
 
     /// Reads the name of a field, or the end of the page. Returns false if it is incomplete.
@@ -304,8 +319,9 @@ impl Page {
                 Err(shape("items", "invalid type, expected a list").into())
             }
             Field::Metadata => {
-                let metadata = serde_json::from_str(utf8(&value)?);
-                self.metadata = Some(metadata.map_err(|it| DecodeError::of(&it, "metadata"))?);
+                let metadata = serde_json::from_str::<Option<PageMeta>>(utf8(&value)?);
+                let metadata = metadata.map_err(|it| DecodeError::of(&it, "metadata"))?;
+                self.metadata = Some(metadata.unwrap_or_default());
                 Ok(true)
             }
             Field::Items | Field::Other => Ok(true),

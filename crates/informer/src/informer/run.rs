@@ -241,13 +241,18 @@ impl<K: Stored> Run<'_, K> {
                 });
                 self.publish_all(changed, self.is_listing).await;
             }
-            Change::Undecodable { identity, error } => {
+            Change::Undecodable {
+                identity,
+                error,
+                finalizers,
+            } => {
                 status.send_modify(|status| _ = status.undecodable.insert(identity.key.clone()));
                 instruments.undecodable();
                 self.report(&Problem::Object {
                     resource,
                     key: &identity.key,
                     error: &error,
+                    finalizers: &finalizers,
                 });
                 let changed = self.writer.keep(&identity);
                 self.publish_all(changed, self.is_listing).await;

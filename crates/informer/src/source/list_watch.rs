@@ -50,7 +50,7 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// | silence that breaks a list | 30 seconds |
 /// | longest time for one page, or for a streamed list | 5 minutes |
 /// | longest wait that a server can demand (`Retry-After`) | 5 minutes |
-/// | longest line of a watch, longest object of a list | 256 MiB |
+/// | longest line of a watch, longest object of a list | 16 MiB |
 /// | stored form | JSON, and decoded while a handler processes the object or it is read often |
 /// | threads that decode a long list | those of the runtime, at most 4 |
 /// | trimmed fields | `metadata.managedFields` |
@@ -177,9 +177,13 @@ impl<K: Resource> ListWatch<K> {
     /// demands. A proxy that demands a day would otherwise stop the watch for a day.
     pub(crate) const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-    /// The default of [`max_bytes`](Self::max_bytes): more than a hundred times the limit of etcd
-    /// for one object.
-    pub(crate) const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
+    /// The default of [`poll_interval`](Self::poll_interval): half of the interval in which a metrics
+    /// server measures by default, so that each measurement is seen.
+    pub(crate) const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(30);
+
+    /// The default of [`max_bytes`](Self::max_bytes): ten times the limit of etcd for one object,
+    /// because JSON can be longer than what etcd stores. A line takes several times its length.
+    pub(crate) const DEFAULT_MAX_BYTES: usize = 16 * 1024 * 1024;
 
     /// The default of [`decode_cache`](Self::decode_cache), in bytes: about 1,000 decoded Pods.
     pub(crate) const DEFAULT_DECODE_CACHE: usize = 32 * 1024 * 1024;
@@ -314,8 +318,18 @@ impl<K: Resource, O> ListWatch<K, O> {
         self
     }
 
+    /// The wait between two lists of a kind that the server cannot watch. The default is 30 seconds.
+    ///
+    /// Such a kind has lists without `resourceVersion`, or its watches are refused with 405: the
+    /// metrics of Pods and nodes, `componentstatuses`, and some aggregated APIs. It is listed
+    /// repeatedly, which is logged once. Each list without versions reports each object as updated.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.settings.requests.timeouts.poll = interval;
+        self
+    }
+
     /// The maximum size in bytes of one object of a list, and of one line of a watch. The size of a
-    /// list is not limited. The default is 256 MiB.
+    /// list is not limited. The default is 16 MiB.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.settings.requests.max_bytes = bytes;
         self

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity as _, StoredForm, Verb,
     WatchError,
-    decode::{BorrowedIdentity, Decoder, RawJson},
+    decode::{BorrowedIdentity, Decoder, RawJson, pending_finalizers},
     log,
     subscription::SubscriberCount,
     trace,
@@ -53,7 +53,21 @@ pub(super) struct Reflector<'s, K: Resource, O> {
 
     /// Detects a current list that repeats its objects without an end.
     repetition: RepetitionCheck,
+
+    /// What was logged.
+    reports: Reports,
 }
+
+/// The conditions that a run logs once.
+#[derive(Debug, Default)]
+struct Reports {
+    polls: bool,
+    read_timeout: bool,
+}
+
+/// The shortest time of a watch that the read timeout of the client ends without being a failure: a
+/// shorter one would lead to many requests.
+const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Detects an endless list: one that shows no new object for a long time.
 #[derive(Debug, Default)]
@@ -170,6 +184,7 @@ where
             went_back: false,
             held_back: Vec::new(),
             repetition: RepetitionCheck::default(),
+            reports: Reports::default(),
         }
     }
 
@@ -206,10 +221,22 @@ where
         drop(span);
         let connected = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
         let wait = match outcome {
-            Ok(()) if opened.is_none() => Duration::ZERO,
+            Ok(()) if opened.is_none() => self.wait_after_list(),
             Ok(()) => {
                 self.changes.send(Change::Ended).await?;
                 self.session.on_end(connected, self.rng)
+            }
+            Err(StepError::Watch(error)) if self.session.is_expected(&error) => {
+                log::debug!(%error, "the server does not support the request, using another one");
+                self.session.on_error(&error, connected, self.rng)
+            }
+            Err(StepError::Watch(error))
+                if opened.is_some() && is_read_timeout(&error) && connected >= SHORTEST_TIMEOUT =>
+            {
+                self.report_read_timeout(connected);
+                self.changes.send(Change::Ended).await?;
+                self.session.on_read_timeout(connected);
+                Duration::ZERO
             }
             Err(StepError::Watch(error)) => {
                 self.workers.drop_all();
@@ -225,6 +252,34 @@ where
             sleep(wait).await;
         }
         Ok(())
+    }
+
+    /// The wait after a page of a list: a kind that cannot be watched is polled.
+    fn wait_after_list(&mut self) -> Duration {
+        if !self.session.polls() {
+            return Duration::ZERO;
+        }
+        let interval = self.requests.timeouts.poll;
+        if !std::mem::replace(&mut self.reports.polls, true) {
+            log::info!(
+                resource = %self.requests.resource,
+                ?interval,
+                "the server cannot watch this kind, polling it"
+            );
+        }
+        interval
+    }
+
+    /// Logs once that the client ends quiet watches.
+    fn report_read_timeout(&mut self, connected: Duration) {
+        if !std::mem::replace(&mut self.reports.read_timeout, true) {
+            log::warn!(
+                resource = %self.requests.resource,
+                after = ?connected,
+                "the client ended a quiet watch; set `read_timeout` of its configuration to more \
+                 than a minute, the time between two bookmarks"
+            );
+        }
     }
 
     /// Begins a list. `are_whole` says whether the end of each object is known from its brackets.
@@ -245,14 +300,13 @@ where
         self.changes.send(Change::ListStarted).await
     }
 
-    /// Ends a list with `version`.
+    /// Ends a list with `version`, which is empty if the kind has none.
     async fn end_list(&mut self, version: String) -> Result<(), Stopped> {
+        let resource_version = Some(version).filter(|version| !version.is_empty());
         self.may_show_known = false;
         self.went_back = false;
         self.changes
-            .send(Change::ListEnded {
-                resource_version: Some(version),
-            })
+            .send(Change::ListEnded { resource_version })
             .await
     }
 
@@ -338,12 +392,29 @@ where
                 let identity = Identity::from(&identity);
                 self.quarantine.put(identity.key.clone(), Instant::now());
                 self.changes
-                    .send(Change::Undecodable { identity, error })
+                    .send(Change::Undecodable {
+                        identity,
+                        error,
+                        finalizers: pending_finalizers(raw.json),
+                    })
                     .await?;
             }
         }
         Ok(identity)
     }
+}
+
+/// Whether the client ended the response because it received nothing for its read timeout.
+fn is_read_timeout(error: &WatchError) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|it| it.kind() == std::io::ErrorKind::TimedOut) {
+            return true;
+        }
+        source = error.source();
+    }
+    false
 }
 
 /// Reads an object, and decodes it if the informer has subscribers.

@@ -13,6 +13,7 @@ use crate::{
     ObjectKey, WatchError, WatchErrorCause,
     api_request::{NOT_FOUND, ServerStatus, sent_once},
     decode::{DecodeError, PageError},
+    message::one_line,
     watch::{NextRequest, Verb},
 };
 
@@ -51,6 +52,7 @@ impl Requests {
                 list: super::ListWatch::<K>::DEFAULT_LIST_TIMEOUT,
                 silence: super::ListWatch::<K>::DEFAULT_SILENCE,
                 max_retry_after: super::ListWatch::<K>::DEFAULT_MAX_RETRY_AFTER,
+                poll: super::ListWatch::<K>::DEFAULT_POLL_INTERVAL,
             },
             max_bytes: super::ListWatch::<K>::DEFAULT_MAX_BYTES,
         }
@@ -256,6 +258,18 @@ impl Requests {
             .await
             .map_err(|_| self.silent(verb, limit))?
             .map_err(|error| self.connection(verb, error))?;
+        let content_type = response.headers().get(header::CONTENT_TYPE);
+        if let Some(page) = content_type.filter(|it| it.as_bytes().starts_with(b"text/html"))
+            // A proxy is also overloaded, or does not reach the server.
+            && !matches!(response.status().as_u16(), 429 | 500..)
+        {
+            let content_type = String::from_utf8_lossy(page.as_bytes());
+            let cause = WatchErrorCause::NotKubernetes {
+                code: response.status().as_u16(),
+                content_type: one_line(&content_type).into_owned(),
+            };
+            return Err(self.error(verb, cause));
+        }
         Ok(if response.status().is_success() {
             Ok(response)
         } else {

@@ -20,6 +20,9 @@ pub(super) struct Timeouts {
 
     /// The longest wait that a server can demand.
     pub(super) max_retry_after: Duration,
+
+    /// The wait between two lists of a kind that cannot be watched.
+    pub(super) poll: Duration,
 }
 
 /// The remaining time for one response.

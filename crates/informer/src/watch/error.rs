@@ -84,11 +84,27 @@ pub enum WatchErrorCause {
         message: String,
     },
 
+    /// The response is a page of a proxy or another server: its content type is HTML.
+    #[error(
+        "the response is not from an API server: HTTP {code} with the content type {content_type}; check \
+         the URL of the cluster, and the proxies on the way"
+    )]
+    NotKubernetes {
+        /// The HTTP status.
+        code: u16,
+        /// The content type, as one line.
+        content_type: String,
+    },
+
     /// The API server does not know the kind (`404`).
     #[error(
         "the API server does not serve this kind; install its CustomResourceDefinition, or check group and version"
     )]
     UnknownKind,
+
+    /// The API server cannot watch the kind (`405`). It is polled.
+    #[error("the API server cannot watch this kind, only list it")]
+    NotWatchable,
 
     /// The request is rejected (`400`, `422`), usually because of a selector. Retried, because a
     /// proxy may return this by mistake.
@@ -180,7 +196,9 @@ impl WatchError {
             WatchErrorCause::Overdue { .. } => "overdue",
             WatchErrorCause::Unauthenticated { .. } => "unauthenticated",
             WatchErrorCause::Forbidden { .. } => "forbidden",
+            WatchErrorCause::NotKubernetes { .. } => "not_kubernetes",
             WatchErrorCause::UnknownKind => "unknown_kind",
+            WatchErrorCause::NotWatchable => "not_watchable",
             WatchErrorCause::Invalid { .. } => "invalid",
             WatchErrorCause::Expired { .. } => "expired",
             WatchErrorCause::Throttled { .. } => "throttled",
@@ -231,6 +249,7 @@ impl WatchError {
             (401, _) => WatchErrorCause::Unauthenticated { message },
             (403, _) => WatchErrorCause::Forbidden { message },
             (404, _) => WatchErrorCause::UnknownKind,
+            (405, _) if verb == Verb::Watch => WatchErrorCause::NotWatchable,
             (400 | 422, _) => WatchErrorCause::Invalid { message },
             (429, _) => WatchErrorCause::Throttled { retry_after },
             _ => WatchErrorCause::Server {

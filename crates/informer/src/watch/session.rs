@@ -126,6 +126,8 @@ enum Streaming {
     Tried(u32),
     /// It does not, or streaming is turned off.
     Never,
+    /// It does not even watch the kind.
+    Unwatchable,
 }
 
 // === impl Session ===
@@ -179,6 +181,10 @@ impl Session {
     /// The next request.
     pub(crate) fn next_request(&self) -> NextRequest {
         match (&self.phase, self.streaming, &self.complete) {
+            _ if self.polls() => NextRequest::List {
+                token: None,
+                paged: true,
+            },
             (Phase::Following, _, Some(_)) if self.checks_version => NextRequest::Version,
             (Phase::Following, _, Some(complete)) => NextRequest::Watch {
                 after: complete.clone(),
@@ -204,10 +210,37 @@ impl Session {
 
     /// Whether the next page is the first of a new list.
     pub(crate) fn begins_list(&self) -> bool {
+        self.polls()
+            || matches!(
+                self.phase,
+                Phase::Listing(Paging::FirstPage | Paging::Unpaged)
+            )
+    }
+
+    /// Whether a list is complete, and the next one follows after a wait because the kind cannot be
+    /// watched: its lists have no version, or its watches are refused.
+    pub(crate) fn polls(&self) -> bool {
+        self.is_following()
+            && (self.complete.is_none() || matches!(self.streaming, Streaming::Unwatchable))
+    }
+
+    /// Whether `error` is no failure: the server does not support the request, and another request
+    /// replaces it from now on.
+    pub(crate) fn is_expected(&self, error: &WatchError) -> bool {
         matches!(
-            self.phase,
-            Phase::Listing(Paging::FirstPage | Paging::Unpaged)
+            (self.next_request(), &error.cause),
+            (
+                NextRequest::StreamedList,
+                WatchErrorCause::Invalid { .. } | WatchErrorCause::NotWatchable
+            ) | (NextRequest::Watch { .. }, WatchErrorCause::NotWatchable)
         )
+    }
+
+    /// Handles the end of a quiet watch by the read timeout of the client, after `connected`. The
+    /// connection was healthy.
+    pub(crate) fn on_read_timeout(&mut self, connected: Duration) {
+        self.count_silence(connected);
+        self.failures = 0;
     }
 
     /// Whether a list is complete and the watch follows it.
@@ -274,6 +307,15 @@ impl Session {
     ) -> Duration {
         let is_rejected = matches!(error.cause, WatchErrorCause::Invalid { .. });
         match (self.next_request(), &error.cause) {
+            (
+                NextRequest::StreamedList | NextRequest::Watch { .. },
+                WatchErrorCause::NotWatchable,
+            ) => {
+                self.streaming = Streaming::Unwatchable;
+                // A watch follows a list, which is complete.
+                self.relist(Paging::FirstPage);
+                return Duration::ZERO;
+            }
             (NextRequest::StreamedList, _) if is_rejected => {
                 self.streaming = Streaming::Never;
                 return Duration::ZERO;
@@ -286,6 +328,7 @@ impl Session {
                         | WatchErrorCause::Unauthenticated { .. }
                         | WatchErrorCause::Forbidden { .. }
                         | WatchErrorCause::UnknownKind
+                        | WatchErrorCause::NotKubernetes { .. }
                         | WatchErrorCause::Throttled { .. }
                 );
                 if !affects_all_lists {

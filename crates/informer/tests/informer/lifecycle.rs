@@ -92,7 +92,11 @@ async fn errors_are_reported_to_the_error_handler_and_the_health() {
         uid: Some(Uid::from("u")),
         resource_version: Some("9".to_owned()),
     };
-    let bad = Change::Undecodable { identity, error };
+    let bad = Change::Undecodable {
+        identity,
+        error,
+        finalizers: vec![],
+    };
     script.change(bad).await.expect("runs");
     let forbidden = WatchError::new(
         "configmaps",

@@ -96,6 +96,7 @@ async fn an_object_that_decodes_late_counts_as_from_a_list() {
             resource_version: Some("1".to_owned()),
         },
         error: DecodeError::Syntax { line: 1, column: 1 },
+        finalizers: vec![],
     };
     script.change(Change::ListStarted).await.expect("runs");
     script.change(undecodable).await.expect("runs");
@@ -226,6 +227,7 @@ async fn a_list_makes_progress_with_each_object_more_than_before() {
             resource_version: Some("1".to_owned()),
         },
         error: DecodeError::Syntax { line: 1, column: 1 },
+        finalizers: vec![],
     };
     let ended = || Change::ListEnded {
         resource_version: Some("7".to_owned()),

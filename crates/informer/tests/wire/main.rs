@@ -30,6 +30,8 @@ mod disconnects;
 mod refusals;
 
 mod silence;
+// Kinds that cannot be watched.
+mod polled;
 
 mod resume;
 

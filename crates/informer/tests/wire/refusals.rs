@@ -86,10 +86,11 @@ async fn a_rejected_list_or_watch_is_reported_and_retried() {
     let mut wire = Wire::follow(informer, server);
     assert_eq!(wire.receive(3).await, ["added a", "synced", "added b"]);
     let problems = problems.lock().expect("no panic").clone();
-    assert_eq!(problems.len(), 5, "{problems:?}");
-    assert!(problems[1].contains("no such label"), "{problems:?}");
+    // Without the first: a server without streamed lists refuses them too.
+    assert_eq!(problems.len(), 4, "{problems:?}");
+    assert!(problems[0].contains("no such label"), "{problems:?}");
     assert!(
-        problems[1].contains("label and field selectors"),
+        problems[0].contains("label and field selectors"),
         "{problems:?}"
     );
     assert!(
@@ -164,5 +165,20 @@ async fn the_status_line_decides_how_an_error_is_classified() {
         let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
         let health = wire.informer.until(down).await.to_string();
         assert!(health.contains(expected), "{status} {code}: {health}");
+    }
+}
+
+/// The advice for an unknown kind, or for malformed JSON, would be wrong.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_a_proxy_is_reported_as_one() {
+    for status in [200, 401, 403, 404] {
+        let wire = Wire::start([Answer::html(status)]);
+        let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+        let health = wire.informer.until(down).await.to_string();
+        let expected = format!(
+            "the response is not from an API server: HTTP {status} with the content type \
+             text/html; charset=utf-8; check the URL of the cluster"
+        );
+        assert!(health.contains(&expected), "{health}");
     }
 }

@@ -28,6 +28,7 @@ pub(crate) struct Answer {
     /// Each after a wait.
     chunks: Vec<(Duration, Vec<u8>)>,
     end: End,
+    is_html: bool,
 }
 
 enum End {
@@ -67,8 +68,17 @@ impl Answer {
         Self {
             status,
             retry_after: None,
+            is_html: false,
             chunks: vec![(Duration::ZERO, body.as_bytes().to_vec())],
             end: End::Ends,
+        }
+    }
+
+    /// A page of a proxy.
+    pub(crate) fn html(status: u16) -> Self {
+        Self {
+            is_html: true,
+            ..Self::json(status, "<html><body>Welcome</body></html>")
         }
     }
 
@@ -154,6 +164,9 @@ impl Answer {
             End::HangsForGood => stream::pending().boxed(),
         };
         let mut answer = Response::builder().status(self.status);
+        if self.is_html {
+            answer = answer.header("Content-Type", "text/html; charset=utf-8");
+        }
         if let Some(seconds) = self.retry_after {
             answer = answer.header("Retry-After", seconds);
         }

@@ -22,7 +22,7 @@ use windlass_controller::is_time_simulated;
 use windlass_informer::panic_message;
 
 /// Calls that may block, at most one at a time, so that a call that never returns takes one thread.
-pub(super) struct BlockingCall<T: Clone> {
+pub(crate) struct BlockingCall<T: Clone> {
     /// How long an output is used again, counted from the start of its call.
     max_age: Duration,
     /// The last call, which may still run, and the time at which it began.
@@ -37,7 +37,7 @@ type Running<T> = Shared<BoxFuture<'static, Called<T>>>;
 // === impl BlockingCall ===
 
 impl<T: Clone + Send + Sync + 'static> BlockingCall<T> {
-    pub(super) fn new(max_age: Duration) -> Self {
+    pub(crate) fn new(max_age: Duration) -> Self {
         Self {
             max_age,
             last: Mutex::default(),
@@ -46,7 +46,7 @@ impl<T: Clone + Send + Sync + 'static> BlockingCall<T> {
 
     /// The output of the last call if that still runs or is new enough, otherwise of a call of
     /// `function`. None if it takes longer than `limit`; the call then continues.
-    pub(super) async fn get(
+    pub(crate) async fn get(
         &self,
         limit: Duration,
         function: impl FnOnce() -> T + Send + 'static,

@@ -29,7 +29,8 @@ pub struct AdminLimits {
     /// progress, within the write timeout, and closes the connection. The default is 60 s.
     pub connection_timeout: Duration,
     /// The most connections of each port. Above this limit, a new connection replaces the oldest
-    /// one of the client with the most connections. The default is 512.
+    /// one of the client with the most connections. The default is 512, and at most a quarter of the
+    /// file descriptors that the process can open.
     pub connections: NonZeroUsize,
     /// The most connections of one IP address to each port. Above this limit, a new connection
     /// replaces the oldest one of the same client. The default is 256.

@@ -39,6 +39,13 @@ impl Readiness {
         }
     }
 
+    /// The line about a runtime that is blocked, if it is.
+    pub(super) fn blocked(&self) -> Vec<Line> {
+        let blocked = self.subject.progress.blocked();
+        let line = blocked.map(|reason| Line::new("runtime", Err(reason)));
+        line.into_iter().collect()
+    }
+
     /// The lines about the informers. `None` while this replica does not lead, because then no
     /// controllers run. Each health function has the time `limit`.
     pub(super) async fn health(&self, limit: Duration) -> Option<Vec<Line>> {
@@ -52,7 +59,7 @@ impl Readiness {
 
     /// The lines about the operator, its election and its informers. `health` was read just before.
     pub(super) async fn lines(&self, health: Option<Vec<Line>>, limit: Duration) -> Vec<Line> {
-        let mut lines = Vec::new();
+        let mut lines = self.blocked();
         if self.subject.stop.is_cancelled() {
             lines.push(Line::new("operator", Err("is stopping".to_owned())));
         }

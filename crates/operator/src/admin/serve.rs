@@ -5,6 +5,7 @@ use std::{
     convert::Infallible,
     io,
     net::{IpAddr, TcpListener as Listener},
+    num::NonZeroUsize,
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
@@ -25,7 +26,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Handle,
     task::{JoinError, JoinSet, yield_now},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -187,8 +188,12 @@ fn open(listen: Listen) -> Result<Listener, AdminError> {
 }
 
 async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken) {
-    /// The pause after a failure to accept, which is most often a lack of file descriptors.
+    /// The first pause after a failure to accept, which is most often a lack of file descriptors.
+    /// Each further failure in a row doubles it.
     const PAUSE: Duration = Duration::from_millis(50);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+    /// The time between two warnings.
+    const WARNING: Duration = Duration::from_secs(60);
 
     let BoundPort {
         listener,
@@ -208,9 +213,11 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
         connections_per_client: per_client,
         ..
     } = shared.limits;
+    let (total, per_client) = (descriptors(total), descriptors(per_client));
     let mut table = ConnectionTable::new(total, per_client);
     let mut connections = JoinSet::new();
     let mut handles = HashMap::new();
+    let (mut pause, mut warned) = (PAUSE, None::<Instant>);
     loop {
         tokio::select! {
             biased;
@@ -222,6 +229,7 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, client)) => {
+                    pause = PAUSE;
                     let access = ClientAccess {
                         address: client.ip(),
                         served,
@@ -240,14 +248,33 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
                     yield_now().await;
                 }
                 Err(error) => {
-                    log::warn!(%error, "admin server cannot accept a connection");
-                    sleep(PAUSE).await;
+                    if warned.is_none_or(|it| it.elapsed() >= WARNING) {
+                        warned = Some(Instant::now());
+                        log::warn!(%error, "admin server cannot accept a connection");
+                    }
+                    // Closes connections that have ended meanwhile.
+                    tokio::select! {
+                        () = stop.cancelled() => break,
+                        () = sleep(pause) => {}
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             },
         }
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
+}
+
+/// `limit`, but at most a quarter of the file descriptors that this process can open: the others are
+/// for requests to the API server, among them those that renew the lease.
+fn descriptors(limit: NonZeroUsize) -> NonZeroUsize {
+    #[cfg(unix)]
+    if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        let quarter = usize::try_from(most / 4).unwrap_or(usize::MAX);
+        return NonZeroUsize::new(quarter).map_or(NonZeroUsize::MIN, |most| most.min(limit));
+    }
+    limit
 }
 
 /// Serves a connection, behind TLS if the port has it.
@@ -374,7 +401,9 @@ impl Shared {
             }
             return match page {
                 Page::Live => {
-                    page::health(&ask(live, *check_timeout, &self.users).await, has_details)
+                    let mut lines = self.readiness.blocked();
+                    lines.extend(ask(live, *check_timeout, &self.users).await);
+                    page::health(&lines, has_details)
                 }
                 Page::Ready => {
                     let (checks, health) = join!(

@@ -67,6 +67,9 @@ pub(super) struct Record {
     pub(super) acquired: Option<Timestamp>,
     pub(super) renewed: Option<Timestamp>,
     pub(super) transitions: i32,
+    /// The fields of the lease that cannot be read, as JSON. They are only compared: a change of
+    /// them shows that the holder renews.
+    pub(super) unreadable: String,
 }
 
 /// The state of one candidate.
@@ -357,6 +360,7 @@ impl Campaign {
             acquired: Some(wall),
             renewed: Some(wall),
             transitions: record.transitions,
+            unreadable: String::new(),
         })
     }
 
@@ -394,6 +398,7 @@ impl Campaign {
             acquired: self.term.acquired,
             renewed: Some(wall),
             transitions: self.term.transitions,
+            unreadable: String::new(),
         }
     }
 

@@ -53,6 +53,14 @@ impl Candidate {
     /// hold the lease, so [`release`](Self::release) must be called.
     pub(super) async fn elected(&mut self, resignation: &Resignation) -> bool {
         while !self.campaign.leads() {
+            if self.election.blocked().is_some() {
+                /// A replica with a blocked runtime must not lead.
+                const PAUSE: Duration = Duration::from_secs(1);
+                tokio::select! {
+                    () = resignation.requested() => return false,
+                    () = sleep(PAUSE) => continue,
+                }
+            }
             if matches!(self.step(resignation).await, Step::Stopped) {
                 return false;
             }
@@ -64,6 +72,11 @@ impl Candidate {
     /// Renews the lease until this replica must resign. Returns an error if the lease is lost.
     pub(super) async fn renew(&mut self, resignation: &Resignation) -> Option<LeadershipLost> {
         loop {
+            if let Some(blocked) = self.election.blocked() {
+                let lease = self.end();
+                log::error!(%lease, ?blocked, "the runtime is blocked, not renewing the lease");
+                return Some(LeadershipLost::Blocked { lease, blocked });
+            }
             match self.step(resignation).await {
                 Step::Done => {}
                 Step::Stopped => return None,
@@ -230,10 +243,15 @@ impl Candidate {
         self.election.state.send_replace(state);
     }
 
-    fn lost(&self, loss: Loss) -> LeadershipLost {
-        let lease = self.election.lease();
+    /// Closes the fence and publishes that this replica does not lead. Returns the name of the lease.
+    fn end(&self) -> String {
         self.election.fence.close();
         self.set_state(ElectionState::Ended);
+        self.election.lease()
+    }
+
+    fn lost(&self, loss: Loss) -> LeadershipLost {
+        let lease = self.end();
         match loss {
             Loss::NotRenewed => LeadershipLost::NotRenewed {
                 lease,

@@ -69,6 +69,18 @@ pub enum LeadershipLost {
         source: Option<Arc<LeaseError>>,
     },
 
+    /// Handlers blocked all threads of the runtime, so that no task of the operator ran.
+    #[error(
+        "the runtime ran no task for {blocked:?}, so the lease {lease} was not renewed; run blocking \
+         code of handlers with tokio::task::spawn_blocking"
+    )]
+    Blocked {
+        /// The lease, as `namespace/name`.
+        lease: String,
+        /// The time without progress.
+        blocked: Duration,
+    },
+
     /// Another replica holds the lease.
     #[error("the replica {holder:?} took the lease {lease}")]
     Taken {

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-};
+use jiff::Timestamp;
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime};
 use kube::{
     Client, Resource as _,
-    api::{ObjectMeta, PostParams},
+    api::PostParams,
     core::{Request, params::GetParams, request::Error as BuildError},
 };
+use serde_json::{Map, Value, json};
 use windlass_informer::{
     api_request::{self, NOT_FOUND, RequestError, ResponseLimits, ServerStatus},
     one_line,
@@ -30,8 +29,11 @@ pub(super) struct LeaseApi {
     name: String,
     /// The lease, as `namespace/name`.
     full_name: String,
-    last: Option<Lease>,
+    last: Option<LeaseObject>,
 }
+
+/// A lease as JSON: content that no [`Lease`] can hold is read, and other fields are kept.
+type LeaseObject = Map<String, Value>;
 
 /// Why a request failed.
 enum Failure {
@@ -72,13 +74,10 @@ impl LeaseApi {
                 self.limited("get", limit, request).await
             }
             LeaseRequest::Create(record) => {
-                let mut lease = Lease {
-                    metadata: ObjectMeta {
-                        name: Some(self.name.clone()),
-                        ..ObjectMeta::default()
-                    },
-                    ..Lease::default()
-                };
+                let mut lease = LeaseObject::new();
+                lease.insert("apiVersion".to_owned(), Lease::api_version(&()).into());
+                lease.insert("kind".to_owned(), Lease::kind(&()).into());
+                lease.insert("metadata".to_owned(), json!({ "name": self.name }));
                 write(&mut lease, record);
                 let request = encode(&lease).and_then(|lease| self.requests.create(&params, lease));
                 let created = self.limited("create", limit, request).await;
@@ -92,7 +91,7 @@ impl LeaseApi {
                 let request = encode(&lease)
                     .and_then(|lease| self.requests.replace(&self.name, &params, lease));
                 let replaced = self.limited("update", limit, request).await;
-                return self.written(replaced, lease.metadata.uid.as_deref());
+                return self.written(replaced, uid(&lease));
             }
         };
         match answered {
@@ -108,17 +107,15 @@ impl LeaseApi {
     /// Converts the response to a write of the lease with this uid.
     fn written(
         &mut self,
-        answered: Result<Lease, Failure>,
-        uid: Option<&str>,
+        answered: Result<LeaseObject, Failure>,
+        written: Option<&str>,
     ) -> (Answer, Option<LeaseError>) {
         match answered {
             // The lease was deleted, and our write created it again: another replica may have led
             // meanwhile.
-            Ok(lease) if uid.is_some() && lease.metadata.uid.as_deref() != uid => {
-                (Answer::Absent, None)
-            }
+            Ok(lease) if written.is_some() && uid(&lease) != written => (Answer::Absent, None),
             Ok(lease) => {
-                let uid = lease.metadata.uid.clone();
+                let uid = uid(&lease).map(str::to_owned);
                 self.last = Some(lease);
                 (Answer::Written { uid }, None)
             }
@@ -132,7 +129,7 @@ impl LeaseApi {
         verb: &'static str,
         limit: Duration,
         request: Result<http::Request<Vec<u8>>, BuildError>,
-    ) -> Result<Lease, Failure> {
+    ) -> Result<LeaseObject, Failure> {
         let lease = self.full_name.clone();
         let connection = |source| {
             Failure::of(LeaseError::Connection {
@@ -213,32 +210,105 @@ impl Failure {
     }
 }
 
-fn encode(lease: &Lease) -> Result<Vec<u8>, BuildError> {
+fn encode(lease: &LeaseObject) -> Result<Vec<u8>, BuildError> {
     serde_json::to_vec(lease).map_err(BuildError::SerializeBody)
 }
 
-/// Reads the record of `lease`.
-fn read(lease: &Lease) -> Record {
-    let spec = lease.spec.clone().unwrap_or_default();
+fn uid(lease: &LeaseObject) -> Option<&str> {
+    lease.get("metadata")?.get("uid")?.as_str()
+}
+
+/// Reads the record of `lease`. A field that cannot be read is like one that is absent, except that
+/// its changes are seen: the server accepts times that are outside of the range of a [`Timestamp`].
+fn read(lease: &LeaseObject) -> Record {
+    let mut unreadable = String::new();
+    let spec = lease.get("spec");
+    let field = |name| spec.and_then(|spec| spec.get(name));
+    let holder = field("holderIdentity").and_then(Value::as_str);
+    let whole = |name| field(name).and_then(Value::as_i64).map(i32::try_from);
+    let mut time = |name| {
+        let value = field(name).filter(|it| !it.is_null())?;
+        let time = value.as_str().and_then(|it| it.parse::<Timestamp>().ok());
+        if time.is_none() {
+            unreadable.push_str(&value.to_string());
+        }
+        time
+    };
     Record {
-        uid: lease.metadata.uid.clone(),
-        holder: spec.holder_identity.unwrap_or_default(),
-        seconds: spec.lease_duration_seconds.unwrap_or_default(),
-        acquired: spec.acquire_time.map(|time| time.0),
-        renewed: spec.renew_time.map(|time| time.0),
-        transitions: spec.lease_transitions.unwrap_or_default(),
+        uid: uid(lease).map(str::to_owned),
+        acquired: time("acquireTime"),
+        renewed: time("renewTime"),
+        holder: holder.unwrap_or_default().to_owned(),
+        seconds: whole("leaseDurationSeconds").map_or(0, Result::unwrap_or_default),
+        transitions: whole("leaseTransitions").map_or(0, Result::unwrap_or_default),
+        unreadable,
     }
 }
 
 /// Writes `record` into `lease`.
-fn write(lease: &mut Lease, record: Record) {
-    let spec = lease.spec.get_or_insert_default();
-    *spec = LeaseSpec {
-        holder_identity: Some(record.holder),
-        lease_duration_seconds: Some(record.seconds),
-        acquire_time: record.acquired.map(MicroTime),
-        renew_time: record.renewed.map(MicroTime),
-        lease_transitions: Some(record.transitions),
-        ..std::mem::take(spec)
-    };
+fn write(lease: &mut LeaseObject, record: Record) {
+    let spec = lease.entry("spec").or_insert_with(|| json!({}));
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    let time = |time: Option<Timestamp>| json!(time.map(MicroTime));
+    spec["holderIdentity"] = json!(record.holder);
+    spec["leaseDurationSeconds"] = json!(record.seconds);
+    spec["acquireTime"] = time(record.acquired);
+    spec["renewTime"] = time(record.renewed);
+    spec["leaseTransitions"] = json!(record.transitions);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{LeaseObject, read, write};
+    use crate::election::campaign::Record;
+
+    fn lease(spec: serde_json::Value) -> LeaseObject {
+        let lease = json!({ "metadata": { "uid": "u", "labels": { "a": "b" } }, "spec": spec });
+        lease.as_object().expect("an object").clone()
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_read_is_absent_and_its_changes_are_seen() {
+        let far = |time: &str| {
+            read(&lease(
+                json!({ "holderIdentity": "them", "renewTime": time }),
+            ))
+        };
+        let one = far("9999-12-31T23:59:59.000000Z");
+        assert_eq!((one.renewed, &*one.holder), (None, "them"));
+        assert_eq!(one, far("9999-12-31T23:59:59.000000Z"));
+        assert_ne!(one, far("9999-12-31T23:59:59.000001Z"));
+    }
+
+    #[test]
+    fn any_content_is_a_record_and_is_replaced() {
+        for spec in [
+            json!(null),
+            json!("none"),
+            json!([]),
+            json!({ "leaseDurationSeconds": 1e30, "holderIdentity": 7, "renewTime": {} }),
+        ] {
+            let mut lease = lease(spec);
+            let record = read(&lease);
+            assert_eq!((record.seconds, &*record.holder), (0, ""));
+            let ours = Record {
+                holder: "us".to_owned(),
+                seconds: 15,
+                renewed: Some(jiff::Timestamp::UNIX_EPOCH),
+                ..Record::default()
+            };
+            write(&mut lease, ours.clone());
+            let written = read(&lease);
+            assert_eq!(written.uid.as_deref(), Some("u"));
+            assert_eq!(
+                (written.renewed, written.holder),
+                (ours.renewed, ours.holder)
+            );
+            assert_eq!(lease["metadata"]["labels"]["a"], "b");
+        }
+    }
 }

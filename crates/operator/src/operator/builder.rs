@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Operator;
-use crate::{AdminServer, LeaderElection};
+use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts};
 
 /// Configures and creates an [`Operator`].
 ///
@@ -28,6 +28,7 @@ pub struct OperatorBuilder {
     pub(super) election: Option<LeaderElection>,
     pub(super) admin: Option<AdminServer>,
     pub(super) drain: Duration,
+    pub(super) blocked: BlockedTimeouts,
 }
 
 // === impl OperatorBuilder ===
@@ -38,11 +39,23 @@ impl OperatorBuilder {
     /// abort controllers and release the lease, and 1 s to stop the admin server.
     pub(crate) const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
+    /// The default of [`report_blocked_after`](Self::report_blocked_after): no handler should block a
+    /// thread for even a second, and a slow machine does not stop all threads for this long.
+    pub(crate) const DEFAULT_BLOCKED_REPORT: Duration = Duration::from_secs(30);
+
+    /// The default of [`resign_blocked_after`](Self::resign_blocked_after): some probes of the kubelet
+    /// have failed by then.
+    pub(crate) const DEFAULT_BLOCKED_RESIGN: Duration = Duration::from_secs(60);
+
     pub(super) fn new() -> Self {
         Self {
             election: None,
             admin: None,
             drain: Self::DEFAULT_DRAIN_TIMEOUT,
+            blocked: BlockedTimeouts {
+                report: Self::DEFAULT_BLOCKED_REPORT,
+                resign: Self::DEFAULT_BLOCKED_RESIGN,
+            },
         }
     }
 
@@ -71,6 +84,25 @@ impl OperatorBuilder {
     /// requests in progress. The same holds for a replica that does not lead.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
+    }
+
+    /// Sets the time after which a blocked runtime is reported. The default is 30 s.
+    ///
+    /// A runtime is blocked if handlers block all of its threads, so that no task runs. The log and
+    /// the pages `/live` and `/ready` then name the calls in progress, and `/live` fails, so that a
+    /// kubelet restarts the container. Rounded up to seconds.
+    pub fn report_blocked_after(mut self, time: Duration) -> Self {
+        self.blocked.report = time;
+        self
+    }
+
+    /// Sets the time after which a replica with a blocked runtime stops to renew its lease, so that
+    /// another replica leads. Then [`Operator::run`] ends with
+    /// [`LeadershipLost::Blocked`](crate::LeadershipLost), if the runtime continues. The default is
+    /// 60 s; [`Duration::MAX`] keeps the lease. Rounded up to seconds.
+    pub fn resign_blocked_after(mut self, time: Duration) -> Self {
+        self.blocked.resign = time;
+        self
     }
 
     /// Creates the operator, without controllers.

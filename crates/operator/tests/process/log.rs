@@ -119,6 +119,7 @@ async fn logs() {
                 resource_version: None,
             },
             error: DecodeError::Syntax { line: 1, column: 1 },
+            finalizers: vec![],
         };
         script.change(undecodable).await.expect("an informer");
         let name = format!("config{number}");

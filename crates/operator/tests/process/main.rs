@@ -3,7 +3,12 @@
 
 #![cfg(target_os = "linux")]
 
-// A test that runs itself again as a child process.
+// A test that runs itself again as a child process, and its API server.
 mod child;
+mod cluster;
 
+mod blocked;
+mod descriptors;
+mod exit;
 mod log;
+mod read_timeout;

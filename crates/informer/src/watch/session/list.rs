@@ -159,10 +159,10 @@ impl Session {
         Err(self.stale_error(Verb::List, version))
     }
 
-    /// Completes a list with `version`.
+    /// Completes a list with `version`, which is empty if the kind has none.
     fn complete_list(&mut self, version: &str) {
         self.phase = Phase::Following;
-        self.complete = Some(version.to_owned());
+        self.complete = Some(version.to_owned()).filter(|version| !version.is_empty());
         self.unusable = 0;
         self.empty_pages = 0;
         self.quiet = Duration::ZERO;
@@ -172,9 +172,11 @@ impl Session {
         }
     }
 
-    /// The version of a list.
+    /// The version of a list. Empty if it has none and no list had one before: then the kind has no
+    /// versions, as that of a metrics server.
     fn version<'p>(&self, page: &'p PageMeta) -> Result<&'p str, WatchError> {
         match page.resource_version.as_deref() {
+            None | Some("") if self.complete.is_none() => Ok(""),
             None | Some("") => {
                 Err(self.inconsistent(Verb::List, "it has no resourceVersion".to_owned()))
             }

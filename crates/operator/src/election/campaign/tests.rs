@@ -391,6 +391,7 @@ fn record(holder: &str, number: i32) -> Record {
         acquired: Some(wall(0)),
         renewed: Some(wall(u64::try_from(number).expect("positive"))),
         transitions: number,
+        unreadable: String::new(),
     }
 }
 

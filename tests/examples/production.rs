@@ -1,0 +1,235 @@
+//! The example `production`: its manifests are valid, and grant what it needs.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+use k8s_openapi::api::{
+    authentication::v1::TokenRequest,
+    core::v1::{ConfigMap, ServiceAccount},
+};
+use kube::{Api, Client, api::PostParams, runtime::wait::await_condition};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use windlass_apiserver::{ApiServer, Listening, read_manifest};
+
+const OPERATOR: &str = include_str!("../../examples/production/deploy/operator.yaml");
+const MONITOR: &str = include_str!("../../examples/production/deploy/service-monitor.yaml");
+const LIMIT: Duration = Duration::from_secs(60);
+const NAMESPACE: &str = "greeter";
+
+/// The example, which is killed when this is dropped.
+struct Operator {
+    process: Child,
+    log: Receiver<String>,
+}
+
+#[tokio::test]
+async fn production_runs_with_exactly_its_role_and_stops_at_sigterm() {
+    let (server, listening) = cluster(None).await;
+    let mut operator = Operator::start(&server, &listening).await;
+    greet(&server).await;
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), NAMESPACE);
+    let greeted = |config: Option<&ConfigMap>| {
+        let data = config.and_then(|config| config.data.as_ref());
+        data.is_some_and(|data| data.get("greeting").is_some_and(|it| it == "Hello, world!"))
+    };
+    let greeted = timeout(LIMIT, await_condition(configs, "world", greeted)).await;
+    greeted.expect("it greets in time").expect("no error");
+    let pid = operator.process.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.expect("there is a kill").success());
+    operator.line("released the lease");
+    assert!(operator.process.wait().expect("a child").success());
+}
+
+#[tokio::test]
+async fn production_names_the_verb_that_its_role_lacks() {
+    for (resource, verb, message) in [
+        (
+            "configmaps",
+            "list",
+            "must grant `list` and `watch` on configmaps",
+        ),
+        (
+            "configmaps",
+            "watch",
+            "must grant `list` and `watch` on configmaps",
+        ),
+        (
+            "configmaps",
+            "patch",
+            "cannot patch resource \"configmaps\"",
+        ),
+        (
+            "leases",
+            "get",
+            "cannot get the lease greeter/greeter: forbidden",
+        ),
+        (
+            "leases",
+            "create",
+            "cannot create the lease greeter/greeter: forbidden",
+        ),
+    ] {
+        let (server, listening) = cluster(Some((resource, verb))).await;
+        greet(&server).await;
+        let operator = Operator::start(&server, &listening).await;
+        operator.line(message);
+    }
+}
+
+#[test]
+fn the_manifests_of_production_are_hardened_and_refer_to_each_other() {
+    let documents = read_manifest(OPERATOR).expect("valid YAML");
+    let of = |kind: &str| {
+        let found = documents.iter().find(|it| it["kind"] == kind);
+        found.unwrap_or_else(|| panic!("there is no {kind}"))
+    };
+    let pod = &of("Deployment")["spec"]["template"];
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(pod["spec"]["securityContext"]["runAsNonRoot"], true);
+    let security = &container["securityContext"];
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/live");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/ready");
+    // The drain timeout, and 3 s.
+    assert!(pod["spec"]["terminationGracePeriodSeconds"].as_u64() >= Some(28));
+    let labels = &pod["metadata"]["labels"];
+    for selector in [
+        &of("Deployment")["spec"]["selector"]["matchLabels"],
+        &of("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        &of("Service")["spec"]["selector"],
+    ] {
+        assert_eq!(selector, labels);
+    }
+    let monitor = &read_manifest(MONITOR).expect("valid YAML")[0]["spec"];
+    assert_eq!(
+        monitor["selector"]["matchLabels"],
+        of("Service")["metadata"]["labels"]
+    );
+    assert_eq!(
+        monitor["endpoints"][0]["port"],
+        of("Service")["spec"]["ports"][0]["name"]
+    );
+}
+
+/// A server whose roles decide, with the manifests. `without` is a resource and a verb that the role
+/// does not grant.
+async fn cluster(without: Option<(&str, &str)>) -> (ApiServer, Listening) {
+    let server = ApiServer::builder().rbac(true).start();
+    let client = server.client();
+    for mut document in read_manifest(OPERATOR).expect("valid YAML") {
+        if let (Some((resource, verb)), "Role") =
+            (without, document["kind"].as_str().unwrap_or_default())
+        {
+            let rules = document["rules"].as_array_mut().expect("rules");
+            for rule in rules
+                .iter_mut()
+                .filter(|rule| rule["resources"][0] == resource)
+            {
+                let verbs = rule["verbs"].as_array_mut().expect("verbs");
+                verbs.retain(|it| it != verb);
+            }
+            rules.retain(|rule| rule["verbs"] != json!([]));
+        }
+        create(&client, &document).await;
+    }
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+    (server, listening)
+}
+
+/// Creates the object of a manifest. All of these kinds have a regular plural.
+async fn create(client: &Client, document: &Value) {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let version = text(&document["apiVersion"]);
+    let root = if version == "v1" { "/api" } else { "/apis" };
+    let namespace = document["metadata"]["namespace"].as_str();
+    let namespace = namespace.map_or_else(String::new, |it| format!("/namespaces/{it}"));
+    let plural = text(&document["kind"]).to_lowercase();
+    let request = http::Request::post(format!("{root}/{version}{namespace}/{plural}s"))
+        .header("content-type", "application/json")
+        .body(document.to_string().into_bytes())
+        .expect("a request");
+    let created = client.request_text(request).await;
+    created.unwrap_or_else(|error| panic!("{document}: {error}"));
+}
+
+/// Creates an object that the operator greets.
+async fn greet(server: &ApiServer) {
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), NAMESPACE);
+    let world = json!({ "metadata": {
+        "name": "world", "labels": { "greeter.windlass.dev/greet": "yes" },
+    } });
+    let world = serde_json::from_value(world).expect("a config map");
+    let created = configs.create(&PostParams::default(), &world).await;
+    created.expect("it is new");
+}
+
+// === impl Operator ===
+
+impl Operator {
+    /// Runs the example with the service account of the manifests.
+    async fn start(server: &ApiServer, listening: &Listening) -> Self {
+        let accounts: Api<ServiceAccount> = Api::namespaced(server.client(), NAMESPACE);
+        let token = accounts
+            .create_token_request("greeter", &PostParams::default(), &TokenRequest::default())
+            .await
+            .expect("a token");
+        let token = token.status.expect("a status").token;
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "a", "cluster": { "server": listening.url() } }],
+            "users": [{ "name": "a", "user": { "token": token } }],
+            "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "a" } }],
+            "current-context": "a",
+        });
+        let port = listening.addr().port();
+        let path = std::env::temp_dir().join(format!("windlass-production-{port}.json"));
+        std::fs::write(&path, kubeconfig.to_string()).expect("a file");
+        let admin = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let admin = admin.local_addr().expect("an address");
+        let mut process = Command::new(super::built("production"))
+            .env("KUBECONFIG", &path)
+            .env("POD_NAMESPACE", NAMESPACE)
+            .env("ADMIN_ADDRESS", admin.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        let (send, log) = channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                _ = send.send(line);
+            }
+        });
+        Self { process, log }
+    }
+
+    /// Waits for a log line that contains `part`.
+    #[track_caller]
+    fn line(&self, part: &str) -> String {
+        let mut lines = Vec::new();
+        while let Ok(line) = self.log.recv_timeout(LIMIT) {
+            if line.contains(part) {
+                return line;
+            }
+            lines.push(line);
+        }
+        panic!("no {part:?} in\n{}", lines.join("\n"));
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}

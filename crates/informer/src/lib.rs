@@ -99,6 +99,7 @@ pub use crate::{
     lazy_object::IncomingObject,
     message::one_line,
     panics::panic_message,
+    problem::log as log_problem,
     simulated::SimulatedHost,
     source::resource_name,
     subscription::ResyncHandle,

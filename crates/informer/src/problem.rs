@@ -107,7 +107,7 @@ impl fmt::Display for Release<'_> {
 
 /// The default error handler: logs the problem. An expired history is routine, so it is logged as
 /// information.
-pub(crate) fn log(problem: &Problem<'_>) {
+pub fn log(problem: &Problem<'_>) {
     match problem {
         Problem::Watch {
             resource,

@@ -9,13 +9,14 @@ mod quarantine;
 mod session;
 mod version;
 
+pub(crate) use self::{
+    backoff::Waits,
+    quarantine::DecodeQuarantine,
+    session::{History, NextRequest, Session},
+    version::is_version,
+};
 pub use self::{
     backoff::{Backoff, InvalidBackoff},
     error::{Verb, WatchError, WatchErrorCause},
     version::is_older,
-};
-pub(crate) use self::{
-    quarantine::DecodeQuarantine,
-    session::{History, NextRequest, Session},
-    version::is_version,
 };

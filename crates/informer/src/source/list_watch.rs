@@ -4,6 +4,7 @@ use std::{
     fmt,
     marker::PhantomData,
     num::{NonZeroU32, NonZeroUsize},
+    sync::Arc,
     time::Duration,
 };
 
@@ -16,7 +17,7 @@ use super::{
     reflector::Reflector,
     request::{Requests, resource_name},
 };
-use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
+use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed, watch::Waits};
 
 /// Lists and watches the objects of a kind through an API server.
 ///
@@ -120,7 +121,7 @@ pub struct ListWatch<K: Resource, O = K> {
 /// The settings of a list and watch.
 pub(super) struct Settings {
     pub(super) requests: Requests,
-    pub(super) backoff: Backoff,
+    pub(super) waits: Waits,
     pub(super) streamed_lists: bool,
     pub(super) trim: Trim,
     pub(super) rng: StdRng,
@@ -288,7 +289,18 @@ impl<K: Resource, O> ListWatch<K, O> {
 
     /// The backoff after an error. The default is [`Backoff::CLIENT_GO`]: 0.8 to 30 seconds.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.settings.backoff = backoff;
+        self.settings.waits = backoff.into();
+        self
+    }
+
+    /// Waits after an error for the time that `delay` returns, with the number of earlier errors in
+    /// a row. `None` stands for the wait of [`Backoff::CLIENT_GO`].
+    #[doc(hidden)]
+    pub fn delays(
+        mut self,
+        delay: impl Fn(u32) -> Option<Duration> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.waits = Waits::Delays(Arc::new(delay));
         self
     }
 
@@ -383,7 +395,7 @@ impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
         Self {
             settings: Settings {
                 requests: Requests::new(api, &types),
-                backoff: Backoff::CLIENT_GO,
+                waits: Backoff::CLIENT_GO.into(),
                 streamed_lists: true,
                 trim: Trim::default(),
                 rng: StdRng::seed_from_u64(random_seed()),
@@ -401,7 +413,7 @@ impl<K: Resource, O> fmt::Debug for ListWatch<K, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListWatch")
             .field("requests", &self.settings.requests)
-            .field("backoff", &self.settings.backoff)
+            .field("waits", &self.settings.waits)
             .field("streamed_lists", &self.settings.streamed_lists)
             .finish_non_exhaustive()
     }

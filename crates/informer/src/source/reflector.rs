@@ -157,7 +157,7 @@ where
         } = source;
         let Settings {
             requests,
-            backoff,
+            waits,
             streamed_lists,
             trim,
             rng,
@@ -170,7 +170,7 @@ where
             decoder: Arc::new(Decoder::new(types, trim.clone(), *decoded, *decode_cache)),
             session: Session::new(
                 Arc::clone(&requests.resource),
-                *backoff,
+                waits.clone(),
                 *streamed_lists,
                 requests.timeouts.silence,
             )

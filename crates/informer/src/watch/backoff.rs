@@ -1,6 +1,6 @@
 //! Exponential backoff of a broken watch, with jitter and a cap. *(pure)*
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use rand::Rng;
 
@@ -23,6 +23,15 @@ use rand::Rng;
 pub struct Backoff {
     min: Duration,
     max: Duration,
+}
+
+/// The waits of a source after its failures.
+#[derive(Clone)]
+pub(crate) enum Waits {
+    Backoff(Backoff),
+    /// The wait after so many earlier failures in a row. `None` for that of
+    /// [`Backoff::CLIENT_GO`].
+    Delays(Arc<dyn Fn(u32) -> Option<Duration> + Send + Sync>),
 }
 
 /// Why a backoff is invalid.
@@ -88,6 +97,35 @@ impl Backoff {
         let wait = ceiling.as_secs_f64() * rng.random_range(0.5..=1.0);
         // Near `Duration::MAX` the rounded value overflows.
         Duration::try_from_secs_f64(wait).unwrap_or(ceiling)
+    }
+}
+
+// === impl Waits ===
+
+impl Waits {
+    /// The wait after `failures` earlier failures in a row.
+    pub(crate) fn wait(&self, failures: u32, rng: &mut impl Rng) -> Duration {
+        match self {
+            Self::Backoff(backoff) => backoff.wait(failures, rng),
+            Self::Delays(delay) => {
+                delay(failures).unwrap_or_else(|| Backoff::CLIENT_GO.wait(failures, rng))
+            }
+        }
+    }
+}
+
+impl From<Backoff> for Waits {
+    fn from(backoff: Backoff) -> Self {
+        Self::Backoff(backoff)
+    }
+}
+
+impl fmt::Debug for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backoff(backoff) => backoff.fmt(f),
+            Self::Delays(_) => f.write_str("Delays"),
+        }
     }
 }
 

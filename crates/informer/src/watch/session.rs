@@ -35,7 +35,7 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 
 pub(crate) use self::list::History;
-use super::{Backoff, WatchError, WatchErrorCause, is_older, is_version};
+use super::{Waits, WatchError, WatchErrorCause, is_older, is_version};
 
 /// The next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) struct Session {
     resource: Arc<str>,
     phase: Phase,
     streaming: Streaming,
-    backoff: Backoff,
+    waits: Waits,
 
     /// How long watches may deliver no event or bookmark before the version of the server is
     /// requested.
@@ -145,7 +145,7 @@ impl Session {
 
     pub(crate) fn new(
         resource: Arc<str>,
-        backoff: Backoff,
+        waits: Waits,
         streamed_lists: bool,
         silence: Duration,
     ) -> Self {
@@ -157,7 +157,7 @@ impl Session {
             } else {
                 Streaming::Never
             },
-            backoff,
+            waits,
             silence,
             failures: 0,
             complete: None,
@@ -426,7 +426,7 @@ impl Session {
         if connected >= Self::HEALTHY_AFTER {
             self.failures = 0;
         }
-        let wait = self.backoff.wait(self.failures, rng);
+        let wait = self.waits.wait(self.failures, rng);
         self.failures = self.failures.saturating_add(1);
         wait
     }

@@ -323,7 +323,7 @@ fn the_backoff_is_at_least_the_retry_delay_of_the_server_and_never_overflows() {
 
 fn session() -> Session {
     let silence = Duration::from_secs(180);
-    Session::new(Arc::from("pods"), Backoff::CLIENT_GO, true, silence)
+    Session::new(Arc::from("pods"), Backoff::CLIENT_GO.into(), true, silence)
 }
 
 fn rng() -> StdRng {

@@ -184,5 +184,7 @@ pub mod k8s_controller;
 pub mod chrono;
 
 pub use windlass_listmap as listmap;
+#[cfg(feature = "kube-runtime")]
+pub use windlass_runtime as runtime;
 #[cfg(feature = "simulate")]
 pub use windlass_simulate as simulate;

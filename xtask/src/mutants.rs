@@ -101,12 +101,13 @@ const PACKAGES: [&str; 5] = ["listmap", "operator", "informer", "controller", "a
 const OWN_TESTS: [(&str, &str); 1] = [("windlass-apiserver", "behaviour")];
 
 /// Packages whose tests run in the second pass: all packages that use the mutated ones.
-const TESTED: [&str; 8] = [
+const TESTED: [&str; 9] = [
     "windlass",
     "windlass-listmap",
     "windlass-informer",
     "windlass-controller",
     "windlass-operator",
+    "windlass-runtime",
     "windlass-apiserver",
     "windlass-model",
     "windlass-simulate",

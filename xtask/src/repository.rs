@@ -89,13 +89,18 @@ impl Repository {
 
     /// The output of `cargo metadata` for this workspace, without network access.
     pub(crate) fn metadata(&self) -> Result<Value> {
-        let arguments = [
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--offline",
-        ];
+        self.metadata_with(&["--no-deps"])
+    }
+
+    /// Like [`metadata`](Self::metadata), with all dependencies.
+    #[cfg(test)]
+    pub(crate) fn metadata_of_all(&self) -> Result<Value> {
+        self.metadata_with(&[])
+    }
+
+    fn metadata_with(&self, more: &[&str]) -> Result<Value> {
+        let arguments = ["metadata", "--format-version", "1", "--offline"];
+        let arguments = arguments.iter().chain(more);
         let output = cargo().args(arguments).current_dir(&self.root).output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());

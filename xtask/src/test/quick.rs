@@ -14,11 +14,12 @@ const FACADE: &str = "windlass";
 const TIDY: &str = "xtask";
 
 /// The packages that the behaviour tests run.
-const BEHAVIOUR: [&str; 6] = [
+const BEHAVIOUR: [&str; 7] = [
     FACADE,
     "windlass-informer",
     "windlass-controller",
     "windlass-operator",
+    "windlass-runtime",
     "windlass-protobuf",
     SERVER,
 ];

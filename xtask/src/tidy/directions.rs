@@ -4,12 +4,16 @@ use super::nothing;
 use crate::repository::Repository;
 
 /// The crates on which each crate may depend.
-const MAY_KNOW: [(&str, &[&str]); 9] = [
+const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("windlass-listmap", &[]),
     ("windlass-informer", &[]),
     ("windlass-controller", &["windlass-informer"]),
     (
         "windlass-operator",
+        &["windlass-informer", "windlass-controller"],
+    ),
+    (
+        "windlass-runtime",
         &["windlass-informer", "windlass-controller"],
     ),
     (
@@ -19,6 +23,7 @@ const MAY_KNOW: [(&str, &[&str]); 9] = [
             "windlass-informer",
             "windlass-controller",
             "windlass-operator",
+            "windlass-runtime",
             "windlass-simulate",
         ],
     ),

@@ -1,0 +1,89 @@
+//! `Secondary`: a kind whose changes reconcile objects of the controlled kind.
+
+use std::{collections::HashMap, fmt::Debug, hash::Hash, sync::Arc};
+
+use kube::Resource;
+use windlass_controller::{AddError, InformerController, Mapper};
+use windlass_informer::{DecodeError, Informer, LazyObject, ObjectKey, Stored};
+
+use super::{Controller, key_queue::KeyQueue, primary::KIND};
+
+/// An informer with its mapper, of any type.
+pub(super) struct Secondary {
+    name: String,
+    add: Box<dyn FnOnce(&InformerController, &str) -> Result<(), AddError> + Send>,
+    /// How often the history of its server went back.
+    pub(super) epoch: Arc<dyn Fn() -> u32 + Send + Sync>,
+}
+
+/// A mapper whose keys go to the queue of a controller without a list and watch.
+struct ToQueue<M> {
+    mapper: M,
+    queue: KeyQueue,
+}
+
+/// Adds the secondaries to `engine`, each under a name of its own.
+pub(super) fn add_all(
+    secondaries: Vec<Secondary>,
+    engine: &InformerController,
+) -> Result<(), AddError> {
+    let mut numbers = HashMap::<String, usize>::new();
+    for Secondary { name, add, .. } in secondaries {
+        let number = numbers.entry(name.clone()).or_default();
+        *number += 1;
+        let name = match *number {
+            1 => name,
+            number => format!("{name}-{number}"),
+        };
+        add(engine, &name)?;
+    }
+    Ok(())
+}
+
+// === impl Controller ===
+
+impl<K> Controller<K>
+where
+    K: Clone + Resource + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    /// Adds a kind whose changes reconcile the objects that `mapper` returns.
+    pub(super) fn add_secondary<O: Stored>(
+        &mut self,
+        name: String,
+        informer: Informer<O>,
+        mapper: impl Mapper<O>,
+    ) {
+        let queue = self.primary.queue().cloned();
+        let store = informer.store();
+        self.secondaries.push(Secondary {
+            name,
+            add: Box::new(move |engine, name| {
+                engine.add_informer(name, &informer)?;
+                match queue {
+                    None => engine.add_mapper::<O>(name, KIND, mapper)?,
+                    Some(queue) => engine.add_mapper::<O>(name, KIND, ToQueue { mapper, queue })?,
+                };
+                Ok(())
+            }),
+            epoch: Arc::new(move || store.epoch()),
+        });
+    }
+}
+
+// === impl ToQueue ===
+
+impl<O, M: Mapper<O>> Mapper<O> for ToQueue<M> {
+    fn keys(&self, object: &O) -> impl IntoIterator<Item = ObjectKey> {
+        self.queue.touch(self.mapper.keys(object));
+        None
+    }
+
+    fn keys_before(&self, old: &LazyObject<O>) -> Result<Vec<ObjectKey>, DecodeError>
+    where
+        O: Send + Sync + 'static,
+    {
+        self.queue.touch(self.mapper.keys_before(old)?);
+        Ok(Vec::new())
+    }
+}

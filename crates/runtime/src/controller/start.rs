@@ -1,0 +1,233 @@
+//! `Start`: starts the engine and the tasks of a controller.
+
+use std::{error::Error, fmt::Debug, hash::Hash, sync::Arc};
+
+use futures::TryFuture;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use windlass_controller::{
+    Action as EngineAction, AddError, ErrorReport, HandlerError, InformerController, Outcome,
+    Request, RunError,
+};
+use windlass_informer::{ErrorChain, Informer};
+
+use super::{
+    Action, Controller,
+    call::Calls,
+    key_queue::{KeyObject, KeyQueue},
+    primary::{KIND, Primary, Wake},
+    secondaries,
+    tasks::{self, Epochs, RunState},
+    triggers::{self, Target},
+};
+use crate::reflector::Store;
+
+/// What is started at the first poll.
+pub(super) struct Start<K, Fut>
+where
+    K: Clone + Resource + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+    Fut: TryFuture,
+{
+    controller: Controller<K>,
+    calls: Arc<Calls<K, Fut>>,
+}
+
+/// The tasks and the state of a run. Dropping it aborts the tasks, and with them the calls.
+pub(super) struct Running {
+    pub(super) tasks: JoinSet<Ended>,
+    pub(super) state: Arc<RunState>,
+    pub(super) epochs: Arc<Epochs>,
+}
+
+/// How a task ended.
+pub(super) enum Ended {
+    /// The engine, and with it all calls.
+    Engine(Result<(), RunError>),
+    /// Another task, which may have changed the state of the run.
+    Other,
+}
+
+// === impl Start ===
+
+impl<K, Fut> Start<K, Fut>
+where
+    K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+    Fut: TryFuture<Ok = Action> + Send + 'static,
+    Fut::Error: Send + 'static,
+{
+    pub(super) const fn new(controller: Controller<K>, calls: Arc<Calls<K, Fut>>) -> Self {
+        Self { controller, calls }
+    }
+
+    pub(super) const fn controller(&self) -> &Controller<K> {
+        &self.controller
+    }
+
+    /// Starts the tasks. The error says why the engine cannot be set up.
+    pub(super) fn start(self) -> Result<Running, String> {
+        let engine = InformerController::builder()
+            .level_triggered()
+            // Calls wait for the controlled kind only: a kind that is missing delays no other.
+            .start_before_sync(true)
+            .cache_sync_timeout(None)
+            .concurrency(self.controller.config.workers())
+            .on_error(log_failure)
+            .build()
+            .map_err(|error| text(&error))?;
+        self.start_in(&engine).map_err(|error| text(&error))
+    }
+
+    fn start_in(self, engine: &InformerController) -> Result<Running, AddError> {
+        let Self { controller, calls } = self;
+        let Controller {
+            primary,
+            secondaries,
+            triggers,
+            shutdowns,
+            ends_on_signal,
+            delays,
+            errors,
+            ..
+        } = controller;
+        let (state, mut tasks) = (Arc::<RunState>::default(), JoinSet::new());
+        let mut epochs: Vec<_> = secondaries.iter().map(|it| Arc::clone(&it.epoch)).collect();
+        let store = primary.store().clone();
+        let wake = match primary {
+            Primary::Informer {
+                informer, ready, ..
+            } => {
+                reconcile_objects(engine, &informer, &calls)?;
+                let objects = informer.store();
+                epochs.push(Arc::new(move || objects.epoch()));
+                tasks.spawn(other(tasks::wait_for_sync(
+                    informer,
+                    ready,
+                    Arc::clone(&state),
+                )));
+                Wake::Engine(engine.clone())
+            }
+            Primary::Stream {
+                queue, informer, ..
+            } => {
+                reconcile_keys(engine, &informer, &calls, (&store, &queue))?;
+                let waiting = tasks::wait_for_store(store.clone(), Arc::clone(&state));
+                tasks.spawn(other(waiting));
+                Wake::Queue(queue)
+            }
+        };
+        secondaries::add_all(secondaries, engine)?;
+        let target = Target {
+            wake,
+            store,
+            errors,
+            delays,
+        };
+        for trigger in triggers {
+            tasks.spawn(other((state.stop.clone()).run_until_cancelled_owned(
+                triggers::follow(trigger, target.clone()),
+            )));
+        }
+        if ends_on_signal {
+            tasks.spawn(other(tasks::follow_signals(Arc::clone(&state))));
+        }
+        tasks.spawn(other(tasks::shut_down(shutdowns, Arc::clone(&state))));
+        let epochs = Arc::new(Epochs(epochs));
+        let checks = tasks::check_history(Arc::clone(&epochs), Arc::clone(&state));
+        tasks.spawn(other(checks));
+        let (running, stop) = (engine.clone(), state.stop.clone());
+        tasks.spawn(async move { Ended::Engine(running.run(stop).await) });
+        Ok(Running {
+            tasks,
+            state,
+            epochs,
+        })
+    }
+}
+
+/// Adds the objects of `informer` to the engine, and a reconciler for them.
+fn reconcile_objects<K, Fut>(
+    engine: &InformerController,
+    informer: &Informer<K>,
+    calls: &Arc<Calls<K, Fut>>,
+) -> Result<(), AddError>
+where
+    K: Clone + Resource + Send + Sync + 'static,
+    K::DynamicType: Clone,
+    Fut: TryFuture<Ok = Action> + Send + 'static,
+    Fut::Error: Send + 'static,
+{
+    engine.add_informer(KIND, informer)?;
+    let calls = Arc::clone(calls);
+    engine.add_level_reconciler(KIND, move |request: Request<K>| {
+        let calls = Arc::clone(&calls);
+        async move {
+            if request.action() == EngineAction::Deleted {
+                return Ok(Outcome::done());
+            }
+            match calls.deferred(request.state()) {
+                Some(deferred) => Ok(deferred),
+                None => calls.call(Arc::clone(request.object())).await,
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Adds the keys of `queue` to the engine, and a reconciler for the objects that `store` has.
+fn reconcile_keys<K, Fut>(
+    engine: &InformerController,
+    informer: &Informer<KeyObject>,
+    calls: &Arc<Calls<K, Fut>>,
+    (store, queue): (&Store<K>, &KeyQueue),
+) -> Result<(), AddError>
+where
+    K: Clone + Resource + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+    Fut: TryFuture<Ok = Action> + Send + 'static,
+    Fut::Error: Send + 'static,
+{
+    engine.add_informer(KIND, informer)?;
+    let (calls, store, queue) = (Arc::clone(calls), store.clone(), queue.clone());
+    engine.add_level_reconciler(KIND, move |request: Request<KeyObject>| {
+        let (calls, store, queue) = (Arc::clone(&calls), store.clone(), queue.clone());
+        async move {
+            if request.action() == EngineAction::Deleted {
+                return Ok(Outcome::done());
+            }
+            if let Some(deferred) = calls.deferred(request.state()) {
+                return Ok(deferred);
+            }
+            let Some(object) = calls.find(&store, request.key()) else {
+                let version = &request.object().metadata.resource_version;
+                queue.forget(request.key(), version.as_deref());
+                return Ok(Outcome::done());
+            };
+            calls.call(object).await
+        }
+    })?;
+    Ok(())
+}
+
+async fn other(task: impl Future) -> Ended {
+    task.await;
+    Ended::Other
+}
+
+/// Logs a call that panicked. A call that returned an error is an item of the stream.
+fn log_failure(report: &ErrorReport<'_>) {
+    let (key, retry_in) = (report.key, report.retry_in);
+    match report.error {
+        HandlerError::Panicked { .. } => {
+            let error = report.error;
+            tracing::error!(%key, %error, ?retry_in, "reconciler panicked, repeating");
+        }
+        error => tracing::debug!(%key, %error, ?retry_in, "reconciler repeats after a backoff"),
+    }
+}
+
+fn text(error: &(dyn Error + 'static)) -> String {
+    ErrorChain::new(error).to_string()
+}

@@ -1,0 +1,171 @@
+//! The tasks of a running controller.
+
+use std::{
+    hash::Hash,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, select_all};
+use kube::Resource;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use windlass_informer::Informer;
+
+use super::primary::Ready;
+use crate::reflector::Store;
+
+/// The state of a run, which its tasks change and the stream reads.
+#[derive(Default)]
+pub(super) struct RunState {
+    /// Cancelled when no call begins any more.
+    pub(super) stop: CancellationToken,
+    /// Whether the store of the controlled kind is complete, so that calls begin.
+    pub(super) is_ready: AtomicBool,
+    /// Whether the store of the user was dropped before it was ready.
+    pub(super) is_writer_dropped: AtomicBool,
+    /// Whether the calls are aborted.
+    pub(super) is_forced: AtomicBool,
+    /// Whether the history of the server went back.
+    pub(super) went_back: AtomicBool,
+}
+
+/// How often the run checks whether the history of the server went back while no call begins.
+const HISTORY_CHECK: Duration = Duration::from_secs(1);
+
+/// Starts a graceful shutdown when the first of `shutdowns` resolves.
+pub(super) async fn shut_down(shutdowns: Vec<BoxFuture<'static, ()>>, state: Arc<RunState>) {
+    if !shutdowns.is_empty() {
+        select_all(shutdowns).await;
+        state.stop.cancel();
+    }
+}
+
+/// Starts a graceful shutdown on the first signal, and aborts the calls on the second one.
+pub(super) async fn follow_signals(state: Arc<RunState>) {
+    let mut signals = Signals::new();
+    signals.next().await;
+    tracing::info!("graceful shutdown requested, press Ctrl+C again to abort running calls");
+    state.stop.cancel();
+    signals.next().await;
+    tracing::info!("forced shutdown requested");
+    state.is_forced.store(true, Ordering::Release);
+}
+
+/// Lets calls begin when `informer` has synced.
+pub(super) async fn wait_for_sync<K>(informer: Informer<K>, ready: Ready<K>, state: Arc<RunState>)
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    // An error says that the informer has stopped or is not polled yet; the run ends this task.
+    while informer.synced().await.is_err() {
+        tokio::time::sleep(HISTORY_CHECK).await;
+    }
+    ready.set();
+    state.is_ready.store(true, Ordering::Release);
+}
+
+/// Lets calls begin when the store of the user is ready.
+pub(super) async fn wait_for_store<K>(store: Store<K>, state: Arc<RunState>)
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    if store.wait_until_ready().await.is_ok() {
+        state.is_ready.store(true, Ordering::Release);
+    } else {
+        state.is_writer_dropped.store(true, Ordering::Release);
+        state.stop.cancel();
+    }
+}
+
+/// Ends the run when the history of the server went back: what the program remembers may never have
+/// happened.
+pub(super) async fn check_history(epochs: Arc<Epochs>, state: Arc<RunState>) {
+    let mut ticks = interval(HISTORY_CHECK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !epochs.went_back(&state) {
+        ticks.tick().await;
+    }
+}
+
+/// How often the history of the server went back, for each informer of the controller.
+pub(super) struct Epochs(pub(super) Vec<Arc<dyn Fn() -> u32 + Send + Sync>>);
+
+/// Ctrl+C, and on Unix SIGTERM.
+struct Signals {
+    #[cfg(unix)]
+    terminate: Option<tokio::signal::unix::Signal>,
+    #[cfg(unix)]
+    interrupt: Option<tokio::signal::unix::Signal>,
+}
+
+// === impl Epochs ===
+
+impl Epochs {
+    /// Whether the history went back; then no other call begins.
+    pub(super) fn went_back(&self, state: &RunState) -> bool {
+        let went_back = self.0.iter().any(|epoch| epoch() > 0);
+        if went_back {
+            state.went_back.store(true, Ordering::Release);
+            state.stop.cancel();
+        }
+        went_back
+    }
+}
+
+// === impl Signals ===
+
+impl Signals {
+    /// Listens from now on, so that no signal between two calls of [`next`](Self::next) is missed.
+    #[cfg(unix)]
+    fn new() -> Self {
+        use tokio::signal::unix::{Signal, SignalKind, signal};
+
+        let listen = |kind: SignalKind| -> Option<Signal> {
+            let listening = signal(kind);
+            if let Err(error) = &listening {
+                tracing::error!(%error, "cannot listen for a signal, it does not stop the controller");
+            }
+            listening.ok()
+        };
+        Self {
+            terminate: listen(SignalKind::terminate()),
+            interrupt: listen(SignalKind::interrupt()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> Self {
+        Self {}
+    }
+
+    /// Waits for the next signal.
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = received(&mut self.terminate) => {}
+            _ = received(&mut self.interrupt) => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+/// Waits for a signal.
+#[cfg(unix)]
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => _ = signal.recv().await,
+        None => std::future::pending().await,
+    }
+}

@@ -27,9 +27,11 @@ mod leader;
 mod level;
 mod listing;
 mod mapping;
+mod moved;
 mod objects;
 mod opinionated;
 mod raw_objects;
+mod runtime;
 mod selector;
 mod stored_json;
 
@@ -88,11 +90,17 @@ fn main() {
         level::trials(),
         listing::trials(),
         mapping::trials(),
+        moved::trials(),
         objects::trials(),
         opinionated::downtime::trials(),
         opinionated::life::trials(),
         opinionated::others::trials(),
         raw_objects::trials(),
+        runtime::calls::trials(),
+        runtime::gaps::trials(),
+        runtime::secondaries::trials(),
+        runtime::shutdown::trials(),
+        runtime::triggers::trials(),
         selector::trials(),
         stored_json::trials(),
     ];

@@ -98,6 +98,8 @@ on_both_servers! {
     }
 
     /// Methods: `new_with`, `owns_with`, `watches_with`.
+    ///
+    /// Rows: KR-10, KR-16, KR-19, KR-35
     async fn an_operator_of_a_discovered_kind_moves(cluster: Cluster) {
         cluster.install(&Gadget::crd()).await;
         same(&cluster, async |test: Scenario, form| {

@@ -134,6 +134,8 @@ where
             tasks.spawn(other(tasks::follow_signals(Arc::clone(&state))));
         }
         tasks.spawn(other(tasks::shut_down(shutdowns, Arc::clone(&state))));
+        // The end of this task wakes the stream, which then ends the calls that have not begun.
+        tasks.spawn(other(state.stop.clone().cancelled_owned()));
         let epochs = Arc::new(Epochs(epochs));
         let checks = tasks::check_history(Arc::clone(&epochs), Arc::clone(&state));
         tasks.spawn(other(checks));

@@ -8,8 +8,11 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, client::Body};
 use parking_lot::Mutex;
@@ -22,6 +25,14 @@ use windlass_runtime::{
     watcher,
 };
 
+/// The body of a response.
+type Answer = UnsyncBoxBody<Bytes, std::io::Error>;
+
+fn whole(text: &'static str) -> Answer {
+    let body = Full::new(Bytes::from_static(text.as_bytes()));
+    body.map_err(|never| match never {}).boxed_unsync()
+}
+
 /// A server that fails, or lists no objects and watches until it is told to end the watch.
 #[derive(Default)]
 struct Server {
@@ -31,9 +42,9 @@ struct Server {
 }
 
 impl Server {
-    async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Answer> {
         self.requests.lock().push(Instant::now());
-        let status = |code| Response::builder().status(code).body(Body::empty());
+        let status = |code| Response::builder().status(code).body(whole(""));
         let query = request.uri().query().unwrap_or_default().to_owned();
         if self.fails.load(Ordering::SeqCst) {
             status(500).expect("a response")
@@ -42,13 +53,13 @@ impl Server {
         } else if query.contains("watch=") {
             let end = async move {
                 self.ends.notified().await;
-                None::<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>
+                None::<Result<Frame<Bytes>, std::io::Error>>
             };
             let frames = end.into_stream().filter_map(std::future::ready);
-            Response::new(Body::wrap_body(http_body_util::StreamBody::new(frames)))
+            Response::new(StreamBody::new(frames).boxed_unsync())
         } else {
             let list = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#;
-            Response::new(Body::from(list.as_bytes().to_vec()))
+            Response::new(whole(list))
         }
     }
 

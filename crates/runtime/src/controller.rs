@@ -119,7 +119,7 @@ where
         let (delays, errors) = (Arc::<Delays>::default(), Arc::<WatchErrors>::default());
         let source = informers::source(main_api, dyntype.clone(), &wc, &delays);
         let informer = informers::of(source, &errors);
-        let primary = Primary::informer(informer, dyntype.clone());
+        let primary = Primary::informer(informer);
         Self::of(primary, dyntype, delays, errors)
     }
 

@@ -1,5 +1,7 @@
 //! Helpers for streams of watch events.
 
+mod reflect;
+
 use std::hash::Hash;
 
 use futures::{Stream, TryStream};
@@ -7,10 +9,11 @@ use kube::Resource;
 #[doc(inline)]
 pub use kube::runtime::utils::{
     Backoff, CancelableJoinHandle, EventDecode, EventModify, Predicate, PredicateConfig,
-    PredicateFilter, Reflect, ResetTimerBackoff, StreamBackoff, predicates,
+    PredicateFilter, ResetTimerBackoff, StreamBackoff, predicates,
 };
 use kube::runtime::{utils::WatchStreamExt as KubeStreamExt, watcher::DefaultBackoff};
 
+pub use self::reflect::Reflect;
 use crate::{reflector::store::Writer, watcher};
 
 /// Methods of streams of watch events.
@@ -82,7 +85,7 @@ pub trait WatchStreamExt: Stream {
         K: Resource + Clone + 'static,
         K::DynamicType: Eq + Hash + Clone,
     {
-        KubeStreamExt::reflect(self, writer.into_kube())
+        Reflect::new(self, writer)
     }
 
     /// Keeps the objects in the store of `writer`, and sends them to its subscribers.

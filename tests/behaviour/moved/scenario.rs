@@ -11,13 +11,16 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::record::Record;
 use crate::{
     cluster::{Cluster, create_namespace},
     kinds::Gadget,
 };
+
+/// The longest wait for a state of an object.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Which imports the operator has.
 #[derive(Clone, Copy, Debug)]
@@ -192,12 +195,18 @@ impl Scenario {
             + Serialize
             + Debug,
     {
+        let deadline = Instant::now() + LIMIT;
         loop {
             let object = self.api::<K>().get_opt(name).await.expect("an answer");
             let object = object.map(|it| serde_json::to_value(it).expect("JSON"));
-            if object.is_some_and(|it| wanted(&it)) {
+            if object.as_ref().is_some_and(&wanted) {
                 return;
             }
+            let (namespace, writes) = (&self.namespace, self.record.writes());
+            assert!(
+                Instant::now() < deadline,
+                "{namespace}/{name} is {object:?} after {writes:#?}"
+            );
             sleep(Duration::from_millis(20)).await;
         }
     }

@@ -2,15 +2,12 @@
 
 use std::hash::Hash;
 
-use kube::{Resource, runtime::reflector::store::Writer as ReadyWriter};
+use kube::Resource;
 use windlass_controller::{InformerController, Priority, Reasons};
 use windlass_informer::{Informer, ObjectKey};
 
 use super::key_queue::{KeyObject, KeyQueue};
-use crate::{
-    reflector::{Lookup, Store},
-    watcher,
-};
+use crate::reflector::{Lookup, Store, store::Ready};
 
 /// The name of the controlled kind in the engine.
 pub(super) const KIND: &str = "controlled";
@@ -25,7 +22,7 @@ where
     Informer {
         informer: Informer<K>,
         store: Store<K>,
-        ready: Ready<K>,
+        ready: Ready,
     },
     /// From a stream and a store of the user.
     Stream {
@@ -34,12 +31,6 @@ where
         store: Store<K>,
     },
 }
-
-/// Makes a store ready. If it is dropped before, waiting for the store is an error.
-pub(super) struct Ready<K>(ReadyWriter<K>)
-where
-    K: Lookup + Clone + 'static,
-    K::DynamicType: Eq + Hash + Clone;
 
 /// Wakes objects of the controlled kind.
 #[derive(Clone)]
@@ -56,12 +47,12 @@ where
     K::DynamicType: Eq + Hash + Clone,
 {
     /// The objects of `informer`.
-    pub(super) fn informer(informer: Informer<K>, dyntype: K::DynamicType) -> Self {
-        let ready = ReadyWriter::new(dyntype);
+    pub(super) fn informer(informer: Informer<K>) -> Self {
+        let (store, ready) = Store::of_informer(informer.store());
         Self::Informer {
-            store: Store::of_informer(informer.store(), ready.as_reader()),
-            ready: Ready(ready),
             informer,
+            store,
+            ready,
         }
     }
 
@@ -87,19 +78,6 @@ where
             Self::Informer { .. } => None,
             Self::Stream { queue, .. } => Some(queue),
         }
-    }
-}
-
-// === impl Ready ===
-
-impl<K> Ready<K>
-where
-    K: Lookup + Clone + 'static,
-    K::DynamicType: Eq + Hash + Clone,
-{
-    /// Makes the store ready.
-    pub(super) fn set(mut self) {
-        self.0.apply_watcher_event(&watcher::Event::InitDone);
     }
 }
 

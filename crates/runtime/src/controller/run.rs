@@ -202,7 +202,7 @@ where
             self.items.push_back(Err(error));
         }
         if is_dropped {
-            let dropped = writer_dropped::<K>(self.dyntype.clone());
+            let dropped = writer_dropped();
             let error = dropped.map(|it| Err(Error::RunnerError(RunnerError::Readiness(it))));
             self.items.extend(error);
         }

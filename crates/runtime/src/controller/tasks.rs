@@ -15,8 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::Informer;
 
-use super::primary::Ready;
-use crate::reflector::Store;
+use crate::reflector::{Store, store::Ready};
 
 /// The state of a run, which its tasks change and the stream reads.
 #[derive(Default)]
@@ -56,7 +55,7 @@ pub(super) async fn follow_signals(state: Arc<RunState>) {
 }
 
 /// Lets calls begin when `informer` has synced.
-pub(super) async fn wait_for_sync<K>(informer: Informer<K>, ready: Ready<K>, state: Arc<RunState>)
+pub(super) async fn wait_for_sync<K>(informer: Informer<K>, ready: Ready, state: Arc<RunState>)
 where
     K: Resource + Clone + Send + Sync + 'static,
     K::DynamicType: Eq + Hash + Clone,

@@ -9,9 +9,11 @@ use std::{
 use futures::FutureExt as _;
 use kube::{
     Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
     core::{Selector, SelectorExt as _},
     runtime::reflector::store as kube_store,
 };
+use tokio::sync::watch;
 use windlass_informer::{ObjectIdentity as _, ObjectKey, Stored};
 
 #[doc(inline)]
@@ -32,10 +34,24 @@ pub struct Store<K: 'static + Lookup>
 where
     K::DynamicType: Hash + Eq,
 {
-    /// Its objects, or only whether the informer has synced.
-    kube: kube_store::Store<K>,
-    informer: Option<Arc<dyn Informed<K>>>,
+    objects: Objects<K>,
+    ready: watch::Receiver<bool>,
 }
+
+/// The objects of a store.
+enum Objects<K: 'static + Lookup>
+where
+    K::DynamicType: Hash + Eq,
+{
+    Kube(kube_store::Store<K>),
+    Informer(Arc<dyn Informed<K>>),
+}
+
+/// Makes a store ready. If it is dropped before, waiting for the store is an error.
+///
+/// Not that of kube-runtime, which wakes only one of several tasks that wait.
+#[derive(Debug)]
+pub(crate) struct Ready(watch::Sender<bool>);
 
 /// Writes a [`Store`].
 pub struct Writer<K: 'static + Lookup + Clone>
@@ -43,6 +59,7 @@ where
     K::DynamicType: Eq + Hash + Clone,
 {
     kube: kube_store::Writer<K>,
+    ready: Ready,
     dyntype: K::DynamicType,
     subscribers: Option<Subscribers<K>>,
 }
@@ -86,12 +103,9 @@ where
 }
 
 /// The error of a store whose writer was dropped before it was ready. Only kube-runtime can create it.
-pub(crate) fn writer_dropped<K>(dyntype: K::DynamicType) -> Option<WriterDropped>
-where
-    K: Lookup + Clone + 'static,
-    K::DynamicType: Eq + Hash + Clone,
-{
-    let reader = kube_store::Writer::<K>::new(dyntype).as_reader();
+pub(crate) fn writer_dropped() -> Option<WriterDropped> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "", ""));
+    let reader = kube_store::Writer::<DynamicObject>::new(kind).as_reader();
     reader.wait_until_ready().now_or_never()?.err()
 }
 
@@ -101,25 +115,17 @@ impl<K: 'static + Lookup> Store<K>
 where
     K::DynamicType: Hash + Eq,
 {
-    /// The store of an informer. `ready` becomes ready when the informer has synced.
-    pub(crate) fn of_informer(
-        objects: windlass_informer::Store<K>,
-        ready: kube_store::Store<K>,
-    ) -> Self
+    /// The store of an informer, and what makes it ready.
+    pub(crate) fn of_informer(objects: windlass_informer::Store<K>) -> (Self, Ready)
     where
         K: Resource + Send + Sync,
     {
-        Self {
-            kube: ready,
-            informer: Some(Arc::new(objects)),
-        }
-    }
-
-    fn of_kube(kube: kube_store::Store<K>) -> Self {
-        Self {
-            kube,
-            informer: None,
-        }
+        let ready = Ready::new();
+        let store = Self {
+            ready: ready.0.subscribe(),
+            objects: Objects::Informer(Arc::new(objects)),
+        };
+        (store, ready)
     }
 }
 
@@ -137,24 +143,29 @@ where
     ///
     /// The future may be dropped at any time.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
-        self.kube.wait_until_ready().await
+        let mut ready = self.ready.clone();
+        let waited = ready.wait_for(|is_ready| *is_ready).await;
+        match (waited.is_ok(), writer_dropped()) {
+            (false, Some(dropped)) => Err(dropped),
+            _ => Ok(()),
+        }
     }
 
     /// The object that `key` names. A key with a namespace also finds an object without one.
     #[must_use]
     pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
-        match &self.informer {
-            Some(informer) => keys(key).find_map(|key| informer.get(&key)),
-            None => self.kube.get(key),
+        match &self.objects {
+            Objects::Informer(informer) => keys(key).find_map(|key| informer.get(&key)),
+            Objects::Kube(kube) => kube.get(key),
         }
     }
 
     /// All objects, in no particular order.
     #[must_use]
     pub fn state(&self) -> Vec<Arc<K>> {
-        match &self.informer {
-            Some(informer) => informer.list(),
-            None => self.kube.state(),
+        match &self.objects {
+            Objects::Informer(informer) => informer.list(),
+            Objects::Kube(kube) => kube.state(),
         }
     }
 
@@ -164,9 +175,9 @@ where
     where
         P: Fn(&K) -> bool,
     {
-        match &self.informer {
-            Some(informer) => informer.find(&predicate),
-            None => self.kube.find(predicate),
+        match &self.objects {
+            Objects::Informer(informer) => informer.find(&predicate),
+            Objects::Kube(kube) => kube.find(predicate),
         }
     }
 
@@ -176,13 +187,13 @@ where
     where
         P: Fn(&K) -> bool,
     {
-        match &self.informer {
-            Some(informer) => {
+        match &self.objects {
+            Objects::Informer(informer) => {
                 let mut objects = informer.list();
                 objects.retain(|object| predicate(object));
                 objects
             }
-            None => self.kube.state_filter(predicate),
+            Objects::Kube(kube) => kube.state_filter(predicate),
         }
     }
 
@@ -198,9 +209,9 @@ where
     /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        match &self.informer {
-            Some(informer) => informer.len(),
-            None => self.kube.len(),
+        match &self.objects {
+            Objects::Informer(informer) => informer.len(),
+            Objects::Kube(kube) => kube.len(),
         }
     }
 
@@ -212,9 +223,9 @@ where
 
     /// The keys of all objects.
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {
-        match &self.informer {
-            Some(informer) => informer.keys(),
-            None => self.kube.state().iter().map(|it| key_of(&**it)).collect(),
+        match &self.objects {
+            Objects::Informer(informer) => informer.keys(),
+            Objects::Kube(kube) => kube.state().iter().map(|it| key_of(&**it)).collect(),
         }
     }
 }
@@ -226,17 +237,17 @@ where
 {
     /// The object with this key.
     pub(crate) fn get_key(&self, key: &ObjectKey, dyntype: &K::DynamicType) -> Option<Arc<K>> {
-        match &self.informer {
-            Some(informer) => informer.get(key),
-            None => self.kube.get(&target(key, dyntype)),
+        match &self.objects {
+            Objects::Informer(informer) => informer.get(key),
+            Objects::Kube(kube) => kube.get(&target(key, dyntype)),
         }
     }
 
     /// The newest state of `object`. `None` if the store does not have it.
     pub(crate) fn newest(&self, object: Arc<K>, dyntype: &K::DynamicType) -> Option<Arc<K>> {
-        match &self.informer {
-            Some(informer) => informer.newest(object),
-            None => self.get_key(&key_of(&*object), dyntype),
+        match &self.objects {
+            Objects::Informer(informer) => informer.newest(object),
+            Objects::Kube(_) => self.get_key(&key_of(&*object), dyntype),
         }
     }
 }
@@ -274,8 +285,11 @@ where
 {
     fn clone(&self) -> Self {
         Self {
-            kube: self.kube.clone(),
-            informer: self.informer.clone(),
+            objects: match &self.objects {
+                Objects::Kube(kube) => Objects::Kube(kube.clone()),
+                Objects::Informer(informer) => Objects::Informer(Arc::clone(informer)),
+            },
+            ready: self.ready.clone(),
         }
     }
 }
@@ -299,6 +313,7 @@ where
     pub fn new(dyntype: K::DynamicType) -> Self {
         Self {
             kube: kube_store::Writer::new(dyntype.clone()),
+            ready: Ready::new(),
             dyntype,
             subscribers: None,
         }
@@ -316,7 +331,10 @@ where
     /// The store.
     #[must_use]
     pub fn as_reader(&self) -> Store<K> {
-        Store::of_kube(self.kube.as_reader())
+        Store {
+            objects: Objects::Kube(self.kube.as_reader()),
+            ready: self.ready.0.subscribe(),
+        }
     }
 
     /// Subscribes to the objects that are added or changed from now on. `None` if this writer was not
@@ -329,6 +347,9 @@ where
     /// Applies an event of a watch to the store.
     pub fn apply_watcher_event(&mut self, event: &watcher::Event<K>) {
         self.kube.apply_watcher_event(event);
+        if matches!(event, watcher::Event::InitDone) {
+            self.ready.set();
+        }
     }
 
     /// Sends the objects of `event` to the subscribers, and waits while one of them is full.
@@ -350,11 +371,6 @@ where
             subscribers.send(target).await;
         }
     }
-
-    /// The writer without its subscribers.
-    pub(crate) fn into_kube(self) -> kube_store::Writer<K> {
-        self.kube
-    }
 }
 
 impl<K> Default for Writer<K>
@@ -373,6 +389,19 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+// === impl Ready ===
+
+impl Ready {
+    fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Makes the store ready.
+    pub(crate) fn set(&self) {
+        self.0.send_replace(true);
     }
 }
 

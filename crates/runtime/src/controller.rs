@@ -84,7 +84,7 @@ where
 {
     dyntype: K::DynamicType,
     primary: Primary<K>,
-    secondaries: Vec<Secondary>,
+    secondaries: Vec<Secondary<K>>,
     triggers: Vec<BoxStream<'static, triggers::Trigger>>,
     shutdowns: Vec<BoxFuture<'static, ()>>,
     ends_on_signal: bool,

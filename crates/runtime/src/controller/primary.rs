@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use kube::Resource;
-use windlass_controller::{InformerController, Priority, Reasons};
+use windlass_controller::{InformerController, Kind, Priority, Reasons};
 use windlass_informer::{Informer, ObjectKey};
 
 use super::key_queue::{KeyObject, KeyQueue};
@@ -32,10 +32,15 @@ where
     },
 }
 
+/// The controlled kind in the engine: that of the objects, or that of their keys.
+pub(super) enum Controlled<K> {
+    Objects(Kind<K>),
+    Keys(Kind<KeyObject>),
+}
+
 /// Wakes objects of the controlled kind.
-#[derive(Clone)]
-pub(super) enum Wake {
-    Engine(InformerController),
+pub(super) enum Wake<K> {
+    Engine(InformerController, Kind<K>),
     Queue(KeyQueue),
 }
 
@@ -83,28 +88,37 @@ where
 
 // === impl Wake ===
 
-impl Wake {
+impl<K> Wake<K> {
     /// Reconciles the objects with these keys, if they exist.
     pub(super) fn keys(&self, keys: Vec<ObjectKey>) {
         match self {
-            Self::Engine(engine) => {
-                engine.wake(KIND, keys, Priority::Live, Reasons::TRIGGER);
+            Self::Engine(engine, kind) => {
+                engine.wake(kind, keys, Priority::Live, Reasons::TRIGGER);
             }
             Self::Queue(queue) => queue.touch(keys),
         }
     }
 
     /// Reconciles all objects of `store`.
-    pub(super) fn all<K>(&self, store: &Store<K>)
+    pub(super) fn all(&self, store: &Store<K>)
     where
         K: Lookup + Clone + 'static,
         K::DynamicType: Eq + Hash + Clone,
     {
         match self {
-            Self::Engine(engine) => {
-                engine.wake_all(KIND, Priority::Resync, Reasons::TRIGGER);
+            Self::Engine(engine, kind) => {
+                engine.wake_all(kind, Priority::Resync, Reasons::TRIGGER);
             }
             Self::Queue(queue) => queue.touch(store.keys()),
+        }
+    }
+}
+
+impl<K> Clone for Wake<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Engine(engine, kind) => Self::Engine(engine.clone(), kind.clone()),
+            Self::Queue(queue) => Self::Queue(queue.clone()),
         }
     }
 }

@@ -6,15 +6,18 @@ use kube::Resource;
 use windlass_controller::{AddError, InformerController, Mapper};
 use windlass_informer::{DecodeError, Informer, LazyObject, ObjectKey, Stored};
 
-use super::{Controller, key_queue::KeyQueue, primary::KIND};
+use super::{Controller, key_queue::KeyQueue, primary::Controlled};
 
 /// An informer with its mapper, of any type.
-pub(super) struct Secondary {
+pub(super) struct Secondary<K> {
     name: String,
-    add: Box<dyn FnOnce(&InformerController, &str) -> Result<(), AddError> + Send>,
+    add: Box<Add<K>>,
     /// How often the history of its server went back.
     pub(super) epoch: Arc<dyn Fn() -> u32 + Send + Sync>,
 }
+
+/// Adds an informer under a name, with a mapper to the controlled kind.
+type Add<K> = dyn FnOnce(&InformerController, &str, &Controlled<K>) -> Result<(), AddError> + Send;
 
 /// A mapper whose keys go to the queue of a controller without a list and watch.
 struct ToQueue<M> {
@@ -23,9 +26,10 @@ struct ToQueue<M> {
 }
 
 /// Adds the secondaries to `engine`, each under a name of its own.
-pub(super) fn add_all(
-    secondaries: Vec<Secondary>,
+pub(super) fn add_all<K>(
+    secondaries: Vec<Secondary<K>>,
     engine: &InformerController,
+    controlled: &Controlled<K>,
 ) -> Result<(), AddError> {
     let mut numbers = HashMap::<String, usize>::new();
     for Secondary { name, add, .. } in secondaries {
@@ -35,7 +39,7 @@ pub(super) fn add_all(
             1 => name,
             number => format!("{name}-{number}"),
         };
-        add(engine, &name)?;
+        add(engine, &name, controlled)?;
     }
     Ok(())
 }
@@ -58,12 +62,20 @@ where
         let store = informer.store();
         self.secondaries.push(Secondary {
             name,
-            add: Box::new(move |engine, name| {
-                engine.add_informer(name, &informer)?;
-                match queue {
-                    None => engine.add_mapper::<O>(name, KIND, mapper)?,
-                    Some(queue) => engine.add_mapper::<O>(name, KIND, ToQueue { mapper, queue })?,
-                };
+            add: Box::new(move |engine, name, controlled| {
+                let kind = engine.kind::<O>(name)?;
+                engine.add_informer(&kind, &informer)?;
+                match (queue, controlled) {
+                    (Some(queue), Controlled::Keys(to)) => {
+                        let mapper = ToQueue { mapper, queue };
+                        engine.add_mapper::<O, O, _>(&kind, to, mapper)?;
+                    }
+                    (_, Controlled::Objects(to)) => {
+                        engine.add_mapper::<O, O, _>(&kind, to, mapper)?;
+                    }
+                    // A controller with keys has a queue.
+                    (None, Controlled::Keys(_)) => {}
+                }
                 Ok(())
             }),
             epoch: Arc::new(move || store.epoch()),

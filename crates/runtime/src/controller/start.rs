@@ -7,7 +7,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use windlass_controller::{
-    Action as EngineAction, AddError, ErrorReport, HandlerError, InformerController, Outcome,
+    Action as EngineAction, AddError, ErrorReport, HandlerError, InformerController, Kind, Outcome,
     Request, RunError,
 };
 use windlass_informer::{ErrorChain, Informer};
@@ -16,7 +16,7 @@ use super::{
     Action, Controller,
     call::Calls,
     key_queue::{KeyObject, KeyQueue},
-    primary::{KIND, Primary, Wake},
+    primary::{Controlled, KIND, Primary, Wake},
     secondaries,
     tasks::{self, Epochs, RunState},
     triggers::{self, Target},
@@ -95,11 +95,12 @@ where
         let (state, mut tasks) = (Arc::<RunState>::default(), JoinSet::new());
         let mut epochs: Vec<_> = secondaries.iter().map(|it| Arc::clone(&it.epoch)).collect();
         let store = primary.store().clone();
-        let wake = match primary {
+        let (wake, controlled) = match primary {
             Primary::Informer {
                 informer, ready, ..
             } => {
-                reconcile_objects(engine, &informer, &calls)?;
+                let kind = engine.kind::<K>(KIND)?;
+                reconcile_objects(engine, &kind, &informer, &calls)?;
                 let objects = informer.store();
                 epochs.push(Arc::new(move || objects.epoch()));
                 tasks.spawn(other(tasks::wait_for_sync(
@@ -107,18 +108,21 @@ where
                     ready,
                     Arc::clone(&state),
                 )));
-                Wake::Engine(engine.clone())
+                let wake = Wake::Engine(engine.clone(), kind.clone());
+                (wake, Controlled::Objects(kind))
             }
             Primary::Stream {
                 queue, informer, ..
             } => {
-                reconcile_keys(engine, &informer, &calls, (&store, &queue))?;
+                let kind = engine.kind::<KeyObject>(KIND)?;
+                engine.add_informer(&kind, &informer)?;
+                reconcile_keys(engine, &kind, &calls, (&store, &queue))?;
                 let waiting = tasks::wait_for_store(store.clone(), Arc::clone(&state));
                 tasks.spawn(other(waiting));
-                Wake::Queue(queue)
+                (Wake::Queue(queue), Controlled::Keys(kind))
             }
         };
-        secondaries::add_all(secondaries, engine)?;
+        secondaries::add_all(secondaries, engine, &controlled)?;
         let target = Target {
             wake,
             store,
@@ -152,6 +156,7 @@ where
 /// Adds the objects of `informer` to the engine, and a reconciler for them.
 fn reconcile_objects<K, Fut>(
     engine: &InformerController,
+    kind: &Kind<K>,
     informer: &Informer<K>,
     calls: &Arc<Calls<K, Fut>>,
 ) -> Result<(), AddError>
@@ -161,9 +166,9 @@ where
     Fut: TryFuture<Ok = Action> + Send + 'static,
     Fut::Error: Send + 'static,
 {
-    engine.add_informer(KIND, informer)?;
+    engine.add_informer(kind, informer)?;
     let calls = Arc::clone(calls);
-    engine.add_level_reconciler(KIND, move |request: Request<K>| {
+    engine.add_level_reconciler(kind, move |request: Request<K>| {
         let calls = Arc::clone(&calls);
         async move {
             if request.action() == EngineAction::Deleted {
@@ -181,7 +186,7 @@ where
 /// Adds the keys of `queue` to the engine, and a reconciler for the objects that `store` has.
 fn reconcile_keys<K, Fut>(
     engine: &InformerController,
-    informer: &Informer<KeyObject>,
+    kind: &Kind<KeyObject>,
     calls: &Arc<Calls<K, Fut>>,
     (store, queue): (&Store<K>, &KeyQueue),
 ) -> Result<(), AddError>
@@ -191,9 +196,8 @@ where
     Fut: TryFuture<Ok = Action> + Send + 'static,
     Fut::Error: Send + 'static,
 {
-    engine.add_informer(KIND, informer)?;
     let (calls, store, queue) = (Arc::clone(calls), store.clone(), queue.clone());
-    engine.add_level_reconciler(KIND, move |request: Request<KeyObject>| {
+    engine.add_level_reconciler(kind, move |request: Request<KeyObject>| {
         let (calls, store, queue) = (Arc::clone(&calls), store.clone(), queue.clone());
         async move {
             if request.action() == EngineAction::Deleted {

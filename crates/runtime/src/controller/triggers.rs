@@ -31,13 +31,12 @@ pub(super) enum Trigger {
 }
 
 /// What the triggers act on.
-#[derive(Clone)]
 pub(super) struct Target<K>
 where
     K: Lookup + 'static,
     K::DynamicType: Hash + Eq,
 {
-    pub(super) wake: Wake,
+    pub(super) wake: Wake<K>,
     pub(super) store: Store<K>,
     pub(super) errors: Arc<WatchErrors>,
     pub(super) delays: Arc<Delays>,
@@ -121,5 +120,22 @@ where
         let trigger = trigger.map(|target| Trigger::Keys(keys(&target).collect()));
         self.triggers.push(trigger.boxed());
         self
+    }
+}
+
+// === impl Target ===
+
+impl<K> Clone for Target<K>
+where
+    K: Lookup + 'static,
+    K::DynamicType: Hash + Eq,
+{
+    fn clone(&self) -> Self {
+        Self {
+            wake: self.wake.clone(),
+            store: self.store.clone(),
+            errors: Arc::clone(&self.errors),
+            delays: Arc::clone(&self.delays),
+        }
     }
 }

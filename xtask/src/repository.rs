@@ -92,10 +92,11 @@ impl Repository {
         self.metadata_with(&["--no-deps"])
     }
 
-    /// Like [`metadata`](Self::metadata), with all dependencies.
+    /// Like [`metadata`](Self::metadata), with the dependencies for `platform`. Those for other
+    /// platforms may not be downloaded.
     #[cfg(test)]
-    pub(crate) fn metadata_of_all(&self) -> Result<Value> {
-        self.metadata_with(&[])
+    pub(crate) fn metadata_for(&self, platform: &str) -> Result<Value> {
+        self.metadata_with(&["--filter-platform", platform])
     }
 
     fn metadata_with(&self, more: &[&str]) -> Result<Value> {

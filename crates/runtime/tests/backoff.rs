@@ -33,7 +33,7 @@ fn whole(text: &'static str) -> Answer {
     body.map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A server that fails, or lists no objects and watches until it is told to end the watch.
+/// A server that fails, or lists no objects and watches until `ends` is notified.
 #[derive(Default)]
 struct Server {
     fails: AtomicBool,

@@ -221,7 +221,7 @@ on_both_servers! {
                 Arc::new(()),
             ));
             until(|| started.load(Ordering::SeqCst) == most).await;
-            // A call that ends makes room for one other.
+            // When a call ends, one other begins.
             if most < 70 {
                 permits.add_permits(1);
                 polled.name().await;

@@ -142,7 +142,7 @@ on_both_servers! {
         assert!(first >= Duration::from_millis(500) && second > first, "{first:?}, {second:?}");
     }
 
-    /// The watch goes on and nothing is lost, but no call begins.
+    /// The watch continues and nothing is lost, but no call begins.
     async fn a_stream_that_is_not_read_delays_calls_and_no_watch(cluster: Cluster) {
         let aside = cluster.api_aside::<ConfigMap>();
         let controller = Controller::new(cluster.api::<ConfigMap>().await, watcher::Config::default());
@@ -236,7 +236,7 @@ on_both_servers! {
         assert_eq!(clone.reader().len(), 1);
     }
 
-    /// Errors of a store whose writer is gone.
+    /// Errors of a store whose writer was dropped.
     async fn a_controller_of_a_store_without_a_writer_ends_with_an_error(cluster: Cluster) {
         let (store, writer) = reflector::store::<ConfigMap>();
         drop(writer);

@@ -11,7 +11,7 @@ use std::{
 
 use syn::{ImplItem, Item, UseTree, Visibility};
 
-use super::nothing;
+use super::{nothing, publish::host};
 use crate::repository::Repository;
 
 const PAGE: &str = "docs/from-kube-rs.md";
@@ -98,7 +98,7 @@ fn is_method(path: &str) -> bool {
 /// The folder with the sources of kube-runtime.
 fn kube_runtime(repository: &Repository) -> PathBuf {
     let metadata = repository
-        .metadata_of_all()
+        .metadata_for(&host())
         .expect("cargo knows its packages");
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let manifest = packages

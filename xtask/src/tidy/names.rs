@@ -9,7 +9,7 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 16] = [
+const INTERNAL: [&str; 18] = [
     "Decoder",
     "StoredForm",
     "IncomingObject",
@@ -17,6 +17,7 @@ const INTERNAL: [&str; 16] = [
     "InformerUser",
     "is_older",
     "is_unseen",
+    "log as log_problem",
     "resource_name",
     "ResyncHandle",
     "is_time_simulated",

@@ -89,7 +89,7 @@ fn the_stated_minimum_rust_version_suffices_for_every_dependency() {
 }
 
 /// The platform that tests run on, such as `x86_64-unknown-linux-gnu`.
-fn host() -> String {
+pub(super) fn host() -> String {
     let output = Command::new("rustc")
         .arg("-vV")
         .output()

@@ -29,7 +29,7 @@ pub struct Backoff {
 #[derive(Clone)]
 pub(crate) enum Waits {
     Backoff(Backoff),
-    /// The wait after so many earlier failures in a row. `None` for that of
+    /// The wait after this number of earlier failures in a row. `None` for that of
     /// [`Backoff::CLIENT_GO`].
     Delays(Arc<dyn Fn(u32) -> Option<Duration> + Send + Sync>),
 }

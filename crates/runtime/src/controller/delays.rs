@@ -41,7 +41,7 @@ impl Delays {
         });
     }
 
-    /// The delay after so many earlier failures in a row. `None` for the default backoff.
+    /// The delay after this number of earlier failures in a row. `None` for the default backoff.
     pub(super) fn after(&self, failures: u32) -> Option<Duration> {
         let mut drawn = self.drawn.lock();
         let drawn = drawn.as_mut()?;

@@ -160,7 +160,7 @@ where
             return;
         };
         if running.state.stop.is_cancelled() || running.epochs.went_back(&running.state) {
-            // The workers end these calls, because nobody replies.
+            // The workers end these calls, because the replies are dropped.
             self.waiting.clear();
             return;
         }

@@ -147,8 +147,8 @@ impl Signals {
     #[cfg(unix)]
     async fn next(&mut self) {
         tokio::select! {
-            _ = received(&mut self.terminate) => {}
-            _ = received(&mut self.interrupt) => {}
+            () = received(&mut self.terminate) => {}
+            () = received(&mut self.interrupt) => {}
         }
     }
 

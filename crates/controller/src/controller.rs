@@ -148,6 +148,9 @@ pub struct InformerHealth {
     pub watch: Health,
     /// Whether all events of its first list are in the queue of the controller.
     pub has_synced: bool,
+    /// Whether its kind is [optional](InformerController::optional_kind): the resource may be
+    /// missing.
+    pub is_optional: bool,
 }
 
 // === impl InformerController ===
@@ -208,8 +211,44 @@ impl InformerController {
     ///
     /// [`AddError`] if `name` is empty or the name of another kind of this controller.
     pub fn kind<S: Stored>(&self, name: &str) -> Result<Kind<S>, AddError> {
-        let handle = self.shared.add_kind(name, TypeId::of::<S::Object>())?;
-        Ok(Kind::new(handle))
+        let of = TypeId::of::<S::Object>();
+        Ok(Kind::new(self.shared.add_kind(name, of, false)?))
+    }
+
+    /// Creates a kind like [`kind`](Self::kind) whose resource may be missing, for example because
+    /// its CRD is installed later or never.
+    ///
+    /// No other kind waits until its informers have synced, the
+    /// [`cache_sync_timeout`](InformerControllerBuilder::cache_sync_timeout) does not apply to them,
+    /// and the operator is ready without them. The handlers of the kind itself wait. A handler that
+    /// reads the store of the kind must check
+    /// [`Informer::health`](windlass_informer::Informer::health): an empty store does not mean that
+    /// there are no objects.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] like [`kind`](Self::kind).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use windlass_controller::{InformerController, SameName};
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// let controller = InformerController::new();
+    /// let configs = controller.kind::<ConfigMap>("configs")?;
+    /// controller.add_informer(&configs, &Informer::new(Scripted::new().1))?;
+    /// // Configs are reconciled also on clusters without secrets.
+    /// let secrets = controller.optional_kind::<Secret>("secrets")?;
+    /// controller.add_informer(&secrets, &Informer::new(Scripted::new().1))?;
+    /// controller.add_mapper(&secrets, &configs, SameName)?;
+    /// assert!(controller.health()[1].is_optional);
+    /// # Ok::<(), windlass_controller::AddError>(())
+    /// ```
+    pub fn optional_kind<S: Stored>(&self, name: &str) -> Result<Kind<S>, AddError> {
+        let of = TypeId::of::<S::Object>();
+        Ok(Kind::new(self.shared.add_kind(name, of, true)?))
     }
 
     /// Adds `informer` to `kind`. A kind can have several informers, for example one for each of
@@ -411,10 +450,11 @@ impl InformerController {
         _ = self.shared.fence.set(fence.clone());
     }
 
-    /// Whether all events of the first lists of all informers are in the queue.
+    /// Whether all events of the first lists of all informers are in the queue, except those of
+    /// [optional](Self::optional_kind) kinds.
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        (self.shared.feeds.read().iter()).all(|entry| entry.feed.has_synced())
+        (self.shared.feeds.read().iter()).all(|entry| entry.optional || entry.feed.has_synced())
     }
 
     /// The state of each informer, in the order in which the informers were added.
@@ -425,6 +465,7 @@ impl InformerController {
             kind: self.shared.route.read().name(entry.kind),
             watch: entry.feed.health(),
             has_synced: entry.feed.has_synced(),
+            is_optional: entry.optional,
         });
         health.collect()
     }

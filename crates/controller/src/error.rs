@@ -146,9 +146,11 @@ pub enum RunError {
         kind: String,
     },
 
-    /// The lists of some informers made no progress for the timeout.
+    /// The lists of some informers of the start made no progress for the timeout.
     #[error(
-        "timed out after {timeout:?} without progress waiting for informers to sync: {informers}"
+        "timed out after {timeout:?} without progress waiting for informers to sync: {informers}; \
+         create a kind whose resource may be missing with `optional_kind`, or set another \
+         `cache_sync_timeout`"
     )]
     NotSynced {
         /// Their kinds, with the health of each.

@@ -36,6 +36,7 @@ impl Route {
         &mut self,
         name: &str,
         of: TypeId,
+        optional: bool,
         metrics: impl FnOnce(&Arc<str>) -> KindMetrics,
     ) -> Result<(KindId, Arc<str>), AddError> {
         if name.is_empty() {
@@ -52,6 +53,7 @@ impl Route {
         let entry = KindEntry {
             name: Arc::clone(&name),
             of,
+            optional,
             has_handle: true,
             informers: 0,
             chain: Chain::from([]),
@@ -68,6 +70,11 @@ impl Route {
         if let Some(kind) = self.kinds.get_mut(&kind) {
             kind.has_handle = false;
         }
+    }
+
+    /// Whether other kinds do not wait for the informers of `kind`.
+    pub(crate) fn is_optional(&self, kind: KindId) -> bool {
+        self.kinds.get(&kind).is_some_and(|kind| kind.optional)
     }
 
     /// Notes that an informer of `kind` was added.
@@ -329,7 +336,7 @@ mod tests {
     fn new_kind(route: &mut Route, name: &str) -> Result<KindId, AddError> {
         let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
         let of = TypeId::of::<u8>();
-        let added = route.add_kind(name, of, |name| KindMetrics::new(&metrics, name));
+        let added = route.add_kind(name, of, false, |name| KindMetrics::new(&metrics, name));
         added.map(|(id, _)| id)
     }
 

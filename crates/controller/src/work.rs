@@ -392,7 +392,7 @@ mod tests {
         let mut route = Route::default();
         let of = std::any::TypeId::of::<ConfigMap>();
         let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
-        let added = route.add_kind("configs", of, |name| {
+        let added = route.add_kind("configs", of, false, |name| {
             crate::metrics::KindMetrics::new(&metrics, name)
         });
         let (kind, _) = added.expect("a new kind");

@@ -9,10 +9,13 @@ use std::{
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Node},
+    rbac::v1::ClusterRole,
+};
 use kube::{Api, Client, client::Body, core::Status};
 use serde_json::{Value, json};
-use windlass_controller::{FinalizerError, FinalizerName, Finalizers, PatchClient};
+use windlass_controller::{FinalizerError, FinalizerName, FinalizerPatch, Finalizers, PatchClient};
 use windlass_informer::ObjectKey;
 
 const OWN: &str = "example.io/own";
@@ -54,6 +57,23 @@ async fn an_api_without_a_namespace_uses_that_of_the_object() {
             "GET /api/v1/nodes/web",
         ]
     );
+}
+
+/// Names of RBAC objects can have all characters except `/` and `%`.
+#[tokio::test]
+async fn a_name_is_encoded_as_one_segment_of_the_path() {
+    let (client, asked) = client(|_| (200, json!({ "metadata": { "name": "web" } })));
+    let roles = Api::<ClusterRole>::all(client);
+    for name in ["q?x=1", "h#y", "a b", "ü", "system:node@1"] {
+        let key = ObjectKey::new(name);
+        PatchClient::get(&roles, &key).await.expect("an object");
+        let patched = PatchClient::patch(&roles, &key, &FinalizerPatch::empty()).await;
+        patched.expect("an object");
+    }
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let expected = ["q%3Fx=1", "h%23y", "a%20b", "%C3%BC", "system:node@1"]
+        .map(|name| [format!("GET {path}/{name}"), format!("PATCH {path}/{name}")]);
+    assert_eq!(*asked.lock().expect("no panic"), expected.concat());
 }
 
 /// The refusal of a request with `code` and with this demanded wait.

@@ -7,7 +7,7 @@
 
 #![doc(hidden)]
 
-use std::{convert::Infallible, time::Duration};
+use std::{borrow::Cow, convert::Infallible, fmt::Write as _, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, header};
@@ -132,6 +132,28 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, kube::Error> {
         let text = format!("the response does not decode at line {line} column {column}");
         kube::Error::SerdeError(serde_json::Error::custom(text))
     })
+}
+
+/// Returns `name` as one segment of the path of a URL.
+///
+/// Kubernetes allows all characters except `/` and `%` in the names of some kinds, for example of
+/// cluster roles. Unencoded, `?` and `#` would end the path.
+#[must_use]
+pub fn path_segment(name: &str) -> Cow<'_, str> {
+    const ALLOWED: &[u8] = b"-._~!$&'()*+,;=:@";
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || ALLOWED.contains(&byte);
+    if name.bytes().all(is_allowed) {
+        return Cow::Borrowed(name);
+    }
+    let mut segment = String::with_capacity(name.len() + 8);
+    for byte in name.bytes() {
+        if is_allowed(byte) {
+            segment.push(byte.into());
+        } else {
+            _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    Cow::Owned(segment)
 }
 
 /// The reason in the status of an object or a kind of object that does not exist.

@@ -199,9 +199,11 @@ impl InformerControllerBuilder {
 
     /// Sets how long an informer may be unsynced while its list makes no progress. After this time
     /// [`run`](InformerController::run) fails with
-    /// [`RunError::NotSynced`](crate::RunError::NotSynced). The default is 2
-    /// minutes; `None` waits forever. It does not apply with
-    /// [`start_before_sync`](Self::start_before_sync).
+    /// [`RunError::NotSynced`](crate::RunError::NotSynced), if the informer was added before the
+    /// first handlers were called. One that was added later is logged, and its handlers wait. The
+    /// default is 2 minutes; `None` waits forever. It does not apply with
+    /// [`start_before_sync`](Self::start_before_sync), and not to
+    /// [optional kinds](InformerController::optional_kind).
     pub fn cache_sync_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.settings.cache_sync_timeout = timeout;
         self

@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use windlass_informer::{ErrorChain, ObjectKey};
@@ -63,8 +66,11 @@ pub(crate) struct DeadLetters {
     /// By number, in order of age.
     calls: BTreeMap<u64, DeadLetterEntry>,
     lanes: HashMap<LaneKey, Vec<u64>>,
-    numbers: u64,
 }
+
+/// The number of dead letters in the process. A number is in one controller, so that no other
+/// controller accepts the letter.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 // === impl DeadLetter ===
 
@@ -150,8 +156,7 @@ impl DeadLetters {
         &mut self,
         mut call: DeadLetterEntry,
     ) -> (DeadLetter, Option<DeadLetterEntry>) {
-        let number = self.numbers;
-        self.numbers += 1;
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         call.letter.number = number;
         self.lanes
             .entry(call.lane.clone())
@@ -252,11 +257,12 @@ mod tests {
     #[test]
     fn the_oldest_dead_letter_is_dropped_above_the_limit() {
         let mut letters = DeadLetters::default();
-        for _ in 0..DeadLetters::CAPACITY {
+        let first = letters.put(call("a0")).0.number;
+        for _ in 1..DeadLetters::CAPACITY {
             assert!(letters.put(call("a0")).1.is_none());
         }
         let gone = letters.put(call("b0")).1.expect("one goes");
-        assert_eq!(gone.letter.number, 0);
+        assert_eq!(gone.letter.number, first);
         assert_eq!(letters.all().len(), DeadLetters::CAPACITY);
         assert_eq!(
             letters.clear(&call("a0").lane, |_| true).len(),

@@ -1,19 +1,20 @@
 //! The tasks of a running controller: start, supervision and stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tokio::{
     task::{JoinError, JoinSet, yield_now},
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerError, panic_message};
+use windlass_informer::{InformerError, InformerId, panic_message};
 
 use super::{
     Shared,
     drain::OnStop,
     engine::LaneGuard,
     queued::{QueuedEvent, RepeatableCall},
+    shared::FeedEntry,
     snapshot::RouteSnapshot,
     turn,
 };
@@ -33,10 +34,16 @@ type Ended = Result<(), RunError>;
 
 /// The kinds that wait for their informers.
 struct SyncGates {
-    /// Whether an informer of the start has not synced.
+    /// Whether all kinds wait, because an informer of the start has not synced.
     all: bool,
-    /// The kinds with an informer that was added later and has not synced.
+    /// Whether the informers of the start have synced. From then on, an informer that does not sync
+    /// is reported and ends nothing.
+    has_started: bool,
+    /// The kinds that wait for an informer of their own: it was added later, or the kind is
+    /// optional.
     kinds: Vec<KindId>,
+    /// The informers that were reported.
+    reported: HashSet<InformerId>,
 }
 
 /// Releases the informers for other controllers when the run ends: a controller runs once.
@@ -55,7 +62,9 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     let _stop = stop.clone().drop_guard();
     let mut gates = SyncGates {
         all: !shared.settings.start_before_sync,
+        has_started: shared.settings.start_before_sync,
         kinds: Vec::new(),
+        reported: HashSet::new(),
     };
     shared.engine.set_gate(None, !gates.all);
     let drains = shared.settings.on_stop == OnStop::Drain;
@@ -87,7 +96,7 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
             () = shared.synced.notified() => {}
             Some(ended) = tasks.join_next() => outcome = flatten(ended),
             Some(ended) = workers.join_next() => outcome = flatten(ended),
-            () = shared.engine.until(deadline) => outcome = SyncGates::check(shared),
+            () = shared.engine.until(deadline) => outcome = gates.check(shared),
         }
     }
 
@@ -113,15 +122,17 @@ fn start(
     stop: &CancellationToken,
     gates: &mut SyncGates,
 ) {
+    // An informer that is being added has read which others are started.
+    let _registration = shared.registration.lock();
     let mut feeds = shared.feeds.write();
     for entry in feeds.iter_mut().filter(|entry| !entry.started) {
         entry.started = true;
         let kind = entry.kind;
         // Before the informer can queue events.
-        if shared.gates_late_informers() {
+        if !entry.optional && shared.gates_late_informers() {
             shared.engine.set_gate(None, false);
             gates.all = true;
-        } else if !gates.all && !shared.settings.start_before_sync {
+        } else if (entry.optional || !gates.all) && !shared.settings.start_before_sync {
             shared.engine.set_gate(Some(kind), false);
             gates.kinds.push(kind);
         }
@@ -163,11 +174,11 @@ impl SyncGates {
         let synced = |kind: Option<KindId>| {
             let mut feeds = feeds
                 .iter()
-                .filter(|entry| kind.is_none_or(|it| it == entry.kind));
+                .filter(|entry| kind.map_or(!entry.optional, |it| it == entry.kind));
             feeds.all(|entry| entry.feed.has_synced())
         };
         if self.all && synced(None) {
-            self.all = false;
+            (self.all, self.has_started) = (false, true);
             shared.engine.set_gate(None, true);
         }
         self.kinds.retain(|kind| {
@@ -183,6 +194,13 @@ impl SyncGates {
         !self.all && self.kinds.is_empty()
     }
 
+    /// Whether `entry` must sync within the timeout and was not reported.
+    fn is_awaited(&self, entry: &FeedEntry) -> bool {
+        !entry.optional
+            && !entry.feed.has_synced()
+            && !self.reported.contains(&entry.feed.informer())
+    }
+
     /// When to check for informers without progress.
     fn deadline(&self, shared: &Shared) -> Option<Moment> {
         let timeout = shared.settings.cache_sync_timeout?;
@@ -191,30 +209,44 @@ impl SyncGates {
         }
         let feeds = shared.feeds.read();
         let now = shared.engine.now();
-        let unsynced = feeds.iter().filter(|entry| !entry.feed.has_synced());
+        let unsynced = feeds.iter().filter(|entry| self.is_awaited(entry));
         let left = unsynced.map(|entry| timeout.saturating_sub(entry.feed.idle(now)));
         left.min().map(|left| now + left)
     }
 
-    /// Returns an error if an informer has made no progress for the timeout.
-    fn check(shared: &Shared) -> Result<(), RunError> {
+    /// Returns an error if an informer of the start has made no progress for the timeout. Logs each
+    /// later informer for which that is so, once.
+    fn check(&mut self, shared: &Shared) -> Result<(), RunError> {
         let Some(timeout) = shared.settings.cache_sync_timeout else {
             return Ok(());
         };
         let now = shared.engine.now();
         let feeds = shared.feeds.read();
         let late: Vec<_> = (feeds.iter())
-            .filter(|entry| !entry.feed.has_synced() && entry.feed.idle(now) >= timeout)
-            .map(|entry| {
-                let kind = shared.route.read().name(entry.kind);
-                format!("{kind} ({})", entry.feed.health())
-            })
+            .filter(|entry| self.is_awaited(entry) && entry.feed.idle(now) >= timeout)
             .collect();
+        let name = |entry: &FeedEntry| shared.route.read().name(entry.kind);
+        if self.has_started {
+            for entry in late {
+                tracing::warn!(
+                    component = "InformerController",
+                    kind = &*name(entry),
+                    health = %entry.feed.health(),
+                    ?timeout,
+                    "an informer that was added later has not synced, its handlers wait"
+                );
+                self.reported.insert(entry.feed.informer());
+            }
+            return Ok(());
+        }
         if late.is_empty() {
             return Ok(());
         }
+        let named: Vec<_> = (late.iter())
+            .map(|entry| format!("{} ({})", name(entry), entry.feed.health()))
+            .collect();
         Err(RunError::NotSynced {
-            informers: late.join(", "),
+            informers: named.join(", "),
             timeout,
         })
     }

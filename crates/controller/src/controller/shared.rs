@@ -47,9 +47,10 @@ pub(crate) struct Shared {
     changes: AtomicU64,
     /// Notified when the routes change.
     pub(super) rerouted: Notify,
-    /// Locked while an informer, a handler or a mapper is added or removed. So each change sees the
-    /// previous ones completely, and a refused change has no effect.
-    registration: Mutex<()>,
+    /// Locked while an informer, a handler or a mapper is added or removed, and while informers are
+    /// started. So each change sees the previous ones completely, and a refused change has no
+    /// effect.
+    pub(super) registration: Mutex<()>,
     pub(super) feeds: RwLock<Vec<FeedEntry>>,
     /// Notified when an informer is added or removed.
     pub(super) feeds_changed: Notify,
@@ -76,6 +77,8 @@ pub(super) struct FeedEntry {
     pub(super) feed: Arc<dyn Feed>,
     pub(super) stop: CancellationToken,
     pub(super) started: bool,
+    /// Whether other kinds do not wait for it.
+    pub(super) optional: bool,
     /// Dropped when the informer is removed, and at the end of the run.
     pub(super) user: Option<InformerUser>,
 }
@@ -169,14 +172,16 @@ impl Shared {
         self.fence.get().is_some_and(is_closed) && FenceClosed::find(error).is_some()
     }
 
-    /// Adds a kind called `name` with objects of type `of`.
+    /// Adds a kind called `name` with objects of type `of`. Other kinds do not wait for the
+    /// informers of an `optional` kind.
     pub(super) fn add_kind(
         self: &Arc<Self>,
         name: &str,
         of: TypeId,
+        optional: bool,
     ) -> Result<KindHandle, AddError> {
         let metrics = |name: &Arc<str>| KindMetrics::new(&self.metrics, name);
-        let (id, name) = self.route.write().add_kind(name, of, metrics)?;
+        let (id, name) = self.route.write().add_kind(name, of, optional, metrics)?;
         self.changed();
         Ok(KindHandle::new(id, name, Arc::downgrade(self)))
     }
@@ -270,13 +275,15 @@ impl Shared {
             self.changed();
             removed
         };
+        let mut letters = Vec::new();
         for handler in &removed {
             self.engine.cancel(handler.id);
-            let _letters = self.dead_letters.lock().cancel(handler.id);
+            letters.extend(self.dead_letters.lock().cancel(handler.id));
         }
         self.remove_unused(kind);
-        // The code of the handlers is dropped without a lock.
+        // The code of the handlers and the states of the letters are dropped without a lock.
         drop(registration);
+        drop(letters);
         removed.len()
     }
 
@@ -318,6 +325,7 @@ impl Shared {
             }
             merge.add(id, false, feed.epoch());
         }
+        let optional = self.route.read().is_optional(kind);
         feed.instrument(&self.informer_metrics, name);
         let mut feeds = self.feeds.write();
         feeds.push(FeedEntry {
@@ -325,9 +333,10 @@ impl Shared {
             feed,
             stop: CancellationToken::new(),
             started: false,
+            optional,
             user: Some(user),
         });
-        if self.gates_late_informers() && self.ran.load(Ordering::Acquire) {
+        if !optional && self.gates_late_informers() && self.ran.load(Ordering::Acquire) {
             // Under the lock: the run opens the gate under it, after all informers have synced.
             self.engine.set_gate(None, false);
         }
@@ -434,12 +443,17 @@ impl Shared {
 
     /// Adds a dead letter, unless its handler was removed. Returns it.
     pub(super) fn add_dead_letter(&self, call: DeadLetterEntry) -> DeadLetter {
-        let handler = (self.route.read()).handler(call.lane.kind, call.letter.handler);
-        if handler.is_none() {
+        // Locked until the letter is added: a removal of the handler finds it.
+        let route = self.route.read();
+        if (route.handler(call.lane.kind, call.letter.handler)).is_none() {
+            drop(route);
             return call.letter;
         }
         self.has_dead_letters.store(true, Ordering::Release);
-        let (letter, _dropped) = self.dead_letters.lock().put(call);
+        let (letter, dropped) = self.dead_letters.lock().put(call);
+        drop(route);
+        // Without the locks: user code runs when a state is dropped.
+        drop(dropped);
         letter
     }
 

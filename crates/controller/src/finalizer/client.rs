@@ -7,15 +7,14 @@ use http::header::CONTENT_TYPE;
 use kube::{
     Api, Client, Resource,
     core::{
-        Request, Status,
-        params::GetParams,
+        Status,
         response::{StatusCause, StatusDetails},
     },
 };
 use serde::de::DeserializeOwned;
 use windlass_informer::{
     ObjectKey,
-    api_request::{self, RequestError, ResponseLimits, ServerStatus},
+    api_request::{self, RequestError, ResponseLimits, ServerStatus, path_segment},
 };
 
 use super::FinalizerPatch;
@@ -146,7 +145,7 @@ async fn send_patch<K: DeserializeOwned>(
     patch: &FinalizerPatch,
 ) -> Result<K, kube::Error> {
     let body = serde_json::to_vec(patch).map_err(kube::Error::SerdeError)?;
-    let request = http::Request::patch(format!("{url}/{}?", key.name()))
+    let request = http::Request::patch(format!("{url}/{}?", path_segment(key.name())))
         .header(CONTENT_TYPE, "application/json-patch+json")
         .body(body)
         .map_err(kube::Error::HttpError)?;
@@ -158,8 +157,9 @@ async fn send_get<K: DeserializeOwned>(
     url: String,
     key: &ObjectKey,
 ) -> Result<K, kube::Error> {
-    let request = (Request::new(url).get(key.name(), &GetParams::default()))
-        .map_err(kube::Error::BuildRequest)?;
+    let request = http::Request::get(format!("{url}/{}", path_segment(key.name())))
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
     send(client, request).await
 }
 

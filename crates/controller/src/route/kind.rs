@@ -20,6 +20,8 @@ pub(super) struct KindEntry {
     pub(super) name: Arc<str>,
     /// The decoded type of its objects.
     pub(super) of: TypeId,
+    /// Whether other kinds do not wait for its informers.
+    pub(super) optional: bool,
     /// Whether a [`Kind`](crate::Kind) handle exists.
     pub(super) has_handle: bool,
     /// The number of its informers.

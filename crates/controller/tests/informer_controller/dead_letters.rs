@@ -145,3 +145,25 @@ async fn a_dead_letter_can_be_redriven_by_the_hook_that_receives_it() {
     );
     running.stop().await.expect("it stops");
 }
+
+/// The letters of two controllers have different numbers.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_of_another_controller_is_refused() {
+    let (rig, other) = (Rig::new(never_retries()), Rig::new(never_retries()));
+    for rig in [&rig, &other] {
+        rig.reconcile(failing_in(&rig.log, Action::Created));
+    }
+    let (running, other) = (rig.start_empty().await, other.start_empty().await);
+    for running in [&running, &other] {
+        running.apply(config("web", 1)).await;
+        assert_eq!(running.logged().await, "created web=1");
+    }
+    let theirs = &other.rig.controller.dead_letters()[0];
+    assert!(!running.rig.controller.redrive(theirs), "not its own");
+    assert_eq!(running.logged().await, "");
+    assert_eq!(running.rig.controller.dead_letters().len(), 1);
+    assert!(other.rig.controller.redrive(theirs));
+    assert_eq!(other.logged().await, "created web=1");
+    running.stop().await.expect("it stops");
+    other.stop().await.expect("it stops");
+}

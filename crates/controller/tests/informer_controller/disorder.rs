@@ -11,11 +11,10 @@ use std::{
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::DynamicObject;
-use tokio::time::Instant;
 use windlass_controller::{
     AddError, DeleteRetry, ExponentialBackoff, GenerationChanged, InformerController,
     InformerControllerBuilder, NeverDequeue, OpinionatedRetryDequeuePolicy, Outcome, Reconciler,
-    Request, RunError, TypedReconciler, Watcher,
+    Request, TypedReconciler, Watcher,
 };
 use windlass_informer::{Change, Changes, Informer, Scripted, Source, WatchError};
 
@@ -296,40 +295,6 @@ async fn no_handler_is_called_before_all_informers_have_synced() {
     late.list([]).await.expect("runs");
     assert_eq!(running.logged().await, "secret a");
     running.stop().await.expect("it stops");
-}
-
-/// D23. Rows: BO-35
-#[tokio::test(start_paused = true)]
-async fn an_informer_that_does_not_sync_ends_the_run_with_its_name() {
-    let rig = Rig::new(quiet());
-    let running = rig.start();
-    running
-        .rig
-        .script
-        .list([config("web", 1)])
-        .await
-        .expect("runs");
-    let (_never, source) = Scripted::<Secret>::new();
-    let secrets = running.rig.controller.kind("secrets");
-    let secrets = secrets.expect("a new kind");
-    running
-        .rig
-        .controller
-        .add_informer(&secrets, &Informer::new(source))
-        .expect("added");
-    let began = Instant::now();
-    let ended = running.ended().await.expect_err("it fails");
-    assert!(began.elapsed() >= secs(120) && began.elapsed() < secs(125));
-    let RunError::NotSynced { informers, .. } = &ended else {
-        panic!("{ended}");
-    };
-    assert!(informers.contains("secrets"), "{ended}");
-    assert!(!informers.contains(KIND), "{ended}");
-
-    let rig = Rig::new(quiet().cache_sync_timeout(None));
-    let running = rig.start();
-    pass(24 * 3600).await;
-    running.stop().await.expect("it waits for ever");
 }
 
 /// A source whose list takes 1000 s, and shows a known object every 50 s.

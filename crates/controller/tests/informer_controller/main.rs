@@ -20,6 +20,7 @@ mod predicates;
 mod requests;
 mod retries;
 mod shared;
+mod sync;
 mod threads;
 mod tracing;
 mod wrapping;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::timeouts::{TimeBudget, Timeouts};
 use crate::{
     ObjectKey, WatchError, WatchErrorCause,
-    api_request::{NOT_FOUND, ServerStatus, sent_once},
+    api_request::{NOT_FOUND, ServerStatus, path_segment, sent_once},
     decode::{DecodeError, PageError},
     message::one_line,
     watch::{NextRequest, Verb},
@@ -115,7 +115,11 @@ impl Requests {
         types: &K::DynamicType,
         key: &ObjectKey,
     ) -> Result<Option<Bytes>, WatchError> {
-        let url = format!("{}/{}", K::url_path(types, key.namespace()), key.name());
+        let url = format!(
+            "{}/{}",
+            K::url_path(types, key.namespace()),
+            path_segment(key.name())
+        );
         match self.send_once(url, Verb::Watch).await? {
             Ok(response) => self.whole(response, Verb::Watch).await.map(Some),
             Err(status) if status.code == 404 && status.reason == NOT_FOUND => Ok(None),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 use super::{SubscriberCount, Subscription, publisher::Subscriber, resync_handle::RequestedKeys};
 
@@ -47,7 +47,7 @@ impl<K> NewSubscribers<K> {
         // the next change before this function returns. The lock of the list orders the two:
         // a task that has taken the subscriber has seen the count.
         let counted = self.count.count_one();
-        let (sender, events) = mpsc::channel(buffer.get());
+        let (sender, events) = mpsc::channel(buffer.get().min(Semaphore::MAX_PERMITS));
         let requested_keys = Arc::new(RequestedKeys::new(Arc::clone(&self.requested)));
         let subscriber = Subscriber::new(sender, Arc::clone(&requested_keys));
         self.waiting.lock().push(subscriber);

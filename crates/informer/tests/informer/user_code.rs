@@ -1,9 +1,15 @@
 //! Panics of user functions do not end the informer.
 
-use std::{panic::panic_any, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    panic::panic_any,
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
+use tokio_util::sync::CancellationToken;
 use windlass_informer::{Index, Informer, Scripted, Verb, WatchError, WatchErrorCause};
 
 use crate::running::{config, receive, run, within_a_day};
@@ -64,4 +70,45 @@ async fn a_panic_in_an_index_function_does_not_stop_the_informer() {
         assert_eq!(store.by(&by_name, name).expect("declared").len(), found);
     }
     assert_eq!(store.len(), 3);
+}
+
+/// A reader of the version finds the change in the store: the version is that of the change before,
+/// while the store takes the change. The function of an index is called then.
+#[tokio::test(start_paused = true)]
+async fn the_version_advances_after_the_store() {
+    let informer = Arc::new(OnceLock::<Informer<ConfigMap>>::new());
+    let versions = Arc::new(Mutex::new(Vec::new()));
+    let (of, seen) = (Arc::clone(&informer), Arc::clone(&versions));
+    let index = Index::new(move |_: &ConfigMap| {
+        let version = of.get()?.last_sync_resource_version();
+        seen.lock().expect("no panic").push(version);
+        None::<String>
+    });
+    let (script, source) = Scripted::new();
+    let built = Informer::builder(source).index(&index).build();
+    informer.set(built.clone()).expect("set once");
+    let mut events = built.subscribe();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (informer, stop) = (built.clone(), stop.clone());
+        async move { informer.run(stop).await }
+    });
+    script.list([]).await.expect("it runs");
+    script.apply(config("a", "7")).await.expect("it runs");
+    script.apply(config("a", "8")).await.expect("it runs");
+    for _ in ["synced", "added", "updated"] {
+        events.next().await.expect("it runs");
+    }
+    assert_eq!(built.last_sync_resource_version().as_deref(), Some("8"));
+    let seen = std::mem::take(&mut *versions.lock().expect("no panic"));
+    assert!(!seen.contains(&Some("8".to_owned())), "{seen:?}");
+    stop.cancel();
+    running.await.expect("no panic").expect("it stops");
+}
+
+#[test]
+fn a_buffer_can_have_any_size() {
+    let (_script, source) = Scripted::<ConfigMap>::new();
+    let informer = Informer::builder(source).buffer(NonZeroUsize::MAX).build();
+    drop(informer.subscribe());
 }

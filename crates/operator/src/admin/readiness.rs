@@ -137,8 +137,11 @@ fn informer(controller: &str, health: &InformerHealth) -> Line {
     if !health.has_synced {
         text.push_str("; its first list is not complete");
     }
+    if health.is_optional {
+        text.push_str("; optional");
+    }
     let name = format!("informer {} of {controller}", health.kind);
-    let is_ok = is_up && health.has_synced;
+    let is_ok = health.is_optional || (is_up && health.has_synced);
     Line::new(&name, if is_ok { Ok(text) } else { Err(text) })
 }
 

@@ -16,6 +16,7 @@ mod trial;
 mod watched;
 
 mod api;
+mod children;
 mod clients;
 mod controller;
 mod database;
@@ -79,6 +80,7 @@ fn main() {
         api::watches::trials(),
         api::writes::trials(),
         api::yaml::trials(),
+        children::trials(),
         clients::trials(),
         controller::trials(),
         database::trials(),

@@ -1,0 +1,519 @@
+//! Declarative children: what is written for them, and what is left alone.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use http::Request;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Secret},
+};
+use kube::{
+    Api, Client, Resource,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    client::Body,
+    core::NamespaceResourceScope,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use windlass::{ObjectKey, store::ObjectIdentity as _};
+use windlass_controller::{
+    ChildError, Deleted, Desired, UpdateStrategy,
+    children::{Applied, ChildKind, ChildMemory, ChildOutcome, Children, Parent, Pruned},
+};
+
+use crate::{
+    cluster::Cluster,
+    watched::{Watched, quick},
+};
+
+/// Writes the children of one ConfigMap, `blog`.
+struct Writer<C: windlass::store::Stored> {
+    client: Client,
+    /// The requests of `client`, as `METHOD path?query`.
+    requests: Arc<Mutex<Vec<String>>>,
+    kind: ChildKind,
+    parent: Parent,
+    memory: parking_lot::Mutex<ChildMemory>,
+    children: Watched<C>,
+    api: Api<C>,
+}
+
+impl<C> Writer<C>
+where
+    C: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    async fn new(cluster: &Cluster) -> Self {
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (log, through) = (Arc::clone(&requests), cluster.plain().await);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let line = format!("{} {}", request.method(), request.uri());
+            log.lock()
+                .expect("no thread panics with the lock")
+                .push(line);
+            let through = through.clone();
+            async move { through.send(request).await }
+        });
+        let maps = cluster.api_aside::<ConfigMap>();
+        let blog = json!({ "metadata": { "name": "blog" } });
+        let blog = serde_json::from_value(blog).expect("a config map");
+        let blog = maps.create(&PostParams::default(), &blog).await;
+        let mut children = Watched::start(quick(cluster.api::<C>().await));
+        children.first_list().await;
+        Self {
+            client: Client::new(service, cluster.namespace()),
+            requests,
+            kind: ChildKind::of::<C>(&()),
+            parent: Parent::of(&blog.expect("the parent"), &(), "websites").expect("a uid"),
+            memory: parking_lot::Mutex::default(),
+            children,
+            api: cluster.api_aside(),
+        }
+    }
+
+    fn children(&self) -> Children<'_> {
+        Children {
+            client: &self.client,
+            parent: &self.parent,
+            memory: &self.memory,
+        }
+    }
+
+    /// Applies `desired` to the newest state in the store.
+    async fn apply(&self, desired: Desired<C>) -> Result<Applied<C>, ChildError> {
+        self.caught_up().await;
+        self.requests
+            .lock()
+            .expect("no thread panics with the lock")
+            .clear();
+        let store = self.children.informer.store();
+        self.children()
+            .apply(&self.kind, desired, |key| store.get_lazy(key))
+            .await
+    }
+
+    /// Applies `desired`, and returns what was done and the methods of its requests.
+    async fn done(&self, desired: Desired<C>) -> (ChildOutcome, String) {
+        let applied = self.apply(desired).await.expect("applied");
+        (applied.outcome, self.methods())
+    }
+
+    fn methods(&self) -> String {
+        let requests = self
+            .requests
+            .lock()
+            .expect("no thread panics with the lock");
+        let methods = requests.iter().filter_map(|line| line.split(' ').next());
+        methods.collect::<Vec<_>>().join(" ")
+    }
+
+    async fn prune(&self, kept: &[&str]) -> Result<Pruned, ChildError> {
+        self.caught_up().await;
+        let store = self.children.informer.store();
+        let is_kept = |key: &ObjectKey| kept.contains(&key.name());
+        self.children()
+            .prune(&self.kind, store.list_lazy(), is_kept)
+            .await
+    }
+
+    /// Waits until the store has what the server has.
+    async fn caught_up(&self) {
+        loop {
+            let listed = self.api.list(&Default::default()).await.expect("a list");
+            let store = self.children.informer.store();
+            let has = |object: &C| {
+                let stored = store.get_lazy(&object.key());
+                let version = stored.as_ref().and_then(|it| it.resource_version());
+                version == object.meta().resource_version.as_deref()
+            };
+            if listed.items.iter().all(has) && store.len() == listed.items.len() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn merge(&self, name: &str, change: Value) -> C {
+        let params = PatchParams {
+            field_manager: Some("somebody".to_owned()),
+            ..PatchParams::default()
+        };
+        let merged = self.api.patch(name, &params, &Patch::Merge(change)).await;
+        merged.expect("merged")
+    }
+
+    async fn get(&self, name: &str) -> Value {
+        let found = self.api.get(name).await.expect("it exists");
+        serde_json::to_value(found).expect("JSON")
+    }
+
+    async fn names(&self) -> String {
+        let listed = self.api.list(&Default::default()).await.expect("a list");
+        let mut names: Vec<_> = listed.items.iter().map(|it| it.name().to_owned()).collect();
+        names.sort();
+        names.join(" ")
+    }
+}
+
+fn map(data: Value) -> Desired<ConfigMap> {
+    Desired::json(json!({ "metadata": { "name": "web" }, "data": data }))
+}
+
+/// A Deployment that the API server changes in many ways: defaults, quantities, nulls, empty values.
+fn deployment(image: &str) -> Desired<Deployment> {
+    let container = json!({
+        "name": "app", "image": image, "command": [], "env": [], "volumeMounts": null,
+        "resources": { "limits": { "cpu": "1000m", "memory": "1024Mi" }, "requests": {} },
+        "ports": [{ "containerPort": 80 }],
+    });
+    let labels = json!({ "app": "web" });
+    Desired::json(json!({
+        "metadata": { "name": "web", "labels": {}, "annotations": null },
+        "spec": {
+            "replicas": 2, "paused": null, "strategy": {},
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels, "creationTimestamp": null },
+                "spec": {
+                    "containers": [container], "nodeSelector": {}, "tolerations": [],
+                    "volumes": [{ "name": "tmp", "emptyDir": {} }],
+                },
+            },
+        },
+    }))
+}
+
+on_both_servers! {
+    /// Rows: BO-12, BO-13, RO-11, RO-27
+    async fn an_unchanged_child_causes_no_request_and_a_changed_field_is_reverted(cluster: Cluster) {
+        use ChildOutcome::{Changed, Created, Unchanged};
+
+        let writer = Writer::<Deployment>::new(&cluster).await;
+        // It is read first, because an apply would take over the object of somebody else.
+        assert_eq!(writer.done(deployment("a")).await, (Created, "GET PATCH".into()));
+        let none = (Unchanged, String::new());
+        for _ in 0..3 {
+            assert_eq!(writer.done(deployment("a")).await, none);
+        }
+
+        // Fields of others: no request, or one that changes nothing.
+        let before = writer.merge("web", json!({ "spec": { "minReadySeconds": 7 } })).await;
+        assert_eq!(writer.done(deployment("a")).await, none);
+        let status = json!({ "status": { "replicas": 2, "observedGeneration": 1 } });
+        let params = PatchParams::default();
+        let patched = writer.api.patch_status("web", &params, &Patch::Merge(status)).await;
+        patched.expect("the status");
+        assert_eq!(writer.done(deployment("a")).await, none);
+        let proxy = Patch::Strategic(json!({
+            "spec": { "template": { "spec": { "containers": [{ "name": "proxy", "image": "p" }] } } },
+        }));
+        let injected = writer.api.patch("web", &params, &proxy).await.expect("injected");
+        let (outcome, methods) = writer.done(deployment("a")).await;
+        assert_eq!((outcome, &*methods), (Unchanged, "PATCH"));
+        assert_eq!(writer.done(deployment("a")).await, none);
+        let after = writer.get("web").await;
+        assert_eq!(after["metadata"]["resourceVersion"], injected.resource_version().expect("it"));
+        assert_ne!(before.resource_version(), injected.resource_version());
+
+        // Our field: reverted, and the fields of others stay.
+        writer.merge("web", json!({ "spec": { "replicas": 9 } })).await;
+        assert_eq!(writer.done(deployment("a")).await, (Changed, "PATCH".into()));
+        let after = writer.get("web").await;
+        assert_eq!(after["spec"]["replicas"], 2);
+        assert_eq!(after["spec"]["minReadySeconds"], 7);
+        let containers = after["spec"]["template"]["spec"]["containers"].as_array();
+        assert_eq!(containers.map(Vec::len), Some(2), "the injected container is still there");
+        assert_eq!(writer.done(deployment("a")).await, none);
+        // A new desired state, and a field that is not desired any more.
+        assert_eq!(writer.done(deployment("b")).await, (Changed, "PATCH".into()));
+        let fewer = json!({
+            "metadata": { "name": "web" },
+            "spec": {
+                "selector": { "matchLabels": { "app": "web" } },
+                "template": {
+                    "metadata": { "labels": { "app": "web" } },
+                    "spec": { "containers": [{ "name": "app", "image": "b" }] },
+                },
+            },
+        });
+        assert_eq!(writer.done(Desired::json(fewer.clone())).await.0, Changed);
+        let pod = writer.get("web").await["spec"]["template"]["spec"].clone();
+        assert!(pod.get("volumes").is_none(), "{pod}");
+        assert!(pod["containers"][0]["resources"].get("limits").is_none(), "{pod}");
+        assert_eq!(writer.done(Desired::json(fewer)).await, none);
+    }
+
+    /// Rows: BO-13
+    async fn after_a_restart_each_child_is_applied_once(cluster: Cluster) {
+        let mut writer = Writer::<ConfigMap>::new(&cluster).await;
+        writer.done(map(json!({ "a": "1", "b": "2" }))).await;
+        writer.memory = parking_lot::Mutex::default();
+        // A field that the program before the restart has set and this one does not know.
+        let (outcome, methods) = writer.done(map(json!({ "a": "1" }))).await;
+        assert_eq!((outcome, &*methods), (ChildOutcome::Changed, "PATCH"));
+        assert_eq!(writer.get("web").await["data"], json!({ "a": "1" }));
+
+        writer.memory = parking_lot::Mutex::default();
+        let (outcome, methods) = writer.done(map(json!({ "a": "1" }))).await;
+        assert_eq!((outcome, &*methods), (ChildOutcome::Unchanged, "PATCH"));
+        let none = (ChildOutcome::Unchanged, String::new());
+        assert_eq!(writer.done(map(json!({ "a": "1" }))).await, none);
+    }
+
+    /// Rows: BO-53, RO-26
+    async fn a_child_has_labels_an_annotation_and_an_owner_which_are_restored(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        writer.done(map(json!({ "a": "1" }))).await;
+        let created = writer.get("web").await["metadata"].clone();
+        let uid = writer.parent.uid();
+        assert_eq!(created["labels"]["windlass.dev/parent-uid"], uid);
+        assert_eq!(created["labels"]["app.kubernetes.io/managed-by"], "websites");
+        let namespace = cluster.namespace();
+        let annotation = format!("ConfigMap/{namespace}/web ConfigMap/{namespace}/blog");
+        assert_eq!(created["annotations"]["windlass.dev/child"], annotation);
+        let owner = &created["ownerReferences"][0];
+        assert_eq!((&owner["uid"], &owner["controller"]), (&json!(uid), &json!(true)));
+        assert!(owner.get("blockOwnerDeletion").is_none());
+
+        for lost in [
+            json!({ "labels": { "windlass.dev/parent-uid": null } }),
+            json!({ "annotations": null }),
+            json!({ "ownerReferences": null }),
+            json!({ "ownerReferences": null, "labels": null, "annotations": null }),
+        ] {
+            writer.merge("web", json!({ "metadata": lost })).await;
+            let (outcome, _) = writer.done(map(json!({ "a": "1" }))).await;
+            assert_eq!(outcome, ChildOutcome::Changed, "{lost}");
+            let metadata = writer.get("web").await["metadata"].clone();
+            for field in ["labels", "annotations", "ownerReferences"] {
+                assert_eq!(metadata[field], created[field], "{lost}");
+            }
+        }
+    }
+
+    /// Rows: RO-39
+    async fn an_object_of_others_is_neither_changed_nor_deleted(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        let create = |name: &str, owner: Value| {
+            let object = json!({
+                "metadata": { "name": name, "ownerReferences": owner }, "data": { "a": "theirs" },
+            });
+            let object: ConfigMap = serde_json::from_value(object).expect("a config map");
+            let api = writer.api.clone();
+            async move { api.create(&PostParams::default(), &object).await.expect("created") }
+        };
+        let owner = json!([{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "shop", "uid": "u-9", "controller": true,
+        }]);
+        let free = create("web", Value::Null).await;
+        let controlled = create("owned", owner).await;
+        let desired = |name: &str| map(json!({ "a": "ours" })).named(name);
+
+        let refused = writer.apply(desired("web")).await.expect_err("it is not ours");
+        assert!(matches!(refused, ChildError::NotOurs { .. }), "{refused}");
+        assert!(refused.to_string().contains("Desired::adopt"), "{refused}");
+        assert_eq!(writer.methods(), "");
+        for desired in [desired("owned"), desired("owned").adopt()] {
+            let refused = writer.apply(desired).await.expect_err("it is not ours");
+            assert!(matches!(refused, ChildError::Controlled { .. }), "{refused}");
+            assert!(refused.to_string().contains("belongs to ConfigMap shop"), "{refused}");
+            assert_eq!(writer.methods(), "");
+        }
+        for object in [&free, &controlled] {
+            let deleted = writer.children().delete(&writer.kind, object.meta()).await;
+            deleted.expect_err("it is not ours");
+        }
+        assert_eq!(writer.prune(&[]).await.expect("pruned").deleted, []);
+        assert_eq!(writer.names().await, "blog owned web");
+
+        writer.done(desired("web").adopt()).await;
+        let adopted = writer.get("web").await;
+        assert_eq!(adopted["data"]["a"], "ours");
+        assert_eq!(adopted["metadata"]["uid"], free.uid().expect("a uid"));
+        assert_eq!(adopted["metadata"]["ownerReferences"][0]["uid"], writer.parent.uid());
+    }
+
+    /// Rows: BO-14, BO-48, RO-10
+    async fn what_is_not_desired_any_more_is_deleted_and_nothing_else(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        for name in ["a", "b", "kept", "c"] {
+            writer.done(map(json!({})).named(name)).await;
+        }
+        writer.merge("kept", json!({ "metadata": { "annotations": { "windlass.dev/keep": "yes" } } })).await;
+        // Somebody copies the labels of a child to another object.
+        let labels = writer.get("a").await["metadata"]["labels"].clone();
+        let annotations = writer.get("a").await["metadata"]["annotations"].clone();
+        let copy = json!({ "metadata": { "name": "copy", "labels": labels, "annotations": annotations } });
+        let copy: ConfigMap = serde_json::from_value(copy).expect("a config map");
+        writer.api.create(&PostParams::default(), &copy).await.expect("created");
+
+        let pruned = writer.prune(&["b"]).await.expect("pruned");
+        let mut deleted: Vec<_> = pruned.deleted.iter().map(|it| it.name().to_owned()).collect();
+        deleted.sort();
+        assert_eq!(deleted, ["a", "c"]);
+        assert_eq!(writer.names().await, "b blog copy kept");
+
+        // A decision about the first object does not delete its successor.
+        let first = writer.api.get("b").await.expect("it exists");
+        writer.api.delete("b", &DeleteParams::default()).await.expect("deleted");
+        writer.caught_up().await;
+        writer.done(map(json!({})).named("b")).await;
+        let deleted = writer.children().delete(&writer.kind, first.meta()).await;
+        assert_eq!(deleted.expect("answered"), Deleted::AlreadyGone);
+        let second = writer.api.get("b").await.expect("it exists");
+        assert_ne!(second.uid(), first.uid());
+        let deleted = writer.children().delete(&writer.kind, second.meta()).await;
+        assert_eq!(deleted.expect("deleted"), Deleted::Deleted);
+        let deleted = writer.children().delete(&writer.kind, second.meta()).await;
+        assert_eq!(deleted.expect("answered"), Deleted::AlreadyGone);
+    }
+
+    async fn a_prune_decision_about_an_older_version_deletes_nothing(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        writer.done(map(json!({}))).await;
+        writer.caught_up().await;
+        let stored = writer.children.informer.store().list_lazy();
+        writer.merge("web", json!({ "data": { "a": "new" } })).await;
+        let pruned = writer.children().prune(&writer.kind, stored, |_| false).await;
+        let conflict = pruned.expect_err("another version");
+        assert!(conflict.is_conflict(), "{conflict}");
+        assert_eq!(writer.names().await, "blog web");
+    }
+
+    /// Rows: RO-43
+    async fn a_fight_slows_down_and_names_the_other_writer(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        let ours = || map(json!({ "a": "ours" }));
+        writer.done(ours()).await;
+        let mut found = None;
+        for round in 0..6 {
+            let params = PatchParams::apply("fighter").force();
+            let theirs = json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": { "name": "web" }, "data": { "a": format!("theirs {round}") },
+            });
+            let patched = writer.api.patch("web", &params, &Patch::Apply(theirs)).await;
+            patched.expect("applied");
+            let applied = writer.apply(ours()).await.expect("applied");
+            match applied.outcome {
+                ChildOutcome::Changed => found = applied.contention.or(found),
+                ChildOutcome::Delayed(wait) => {
+                    assert!(wait <= Duration::from_secs(1), "{wait:?}");
+                    assert_eq!(writer.methods(), "");
+                    let conflicts = found.expect("it was found before the first delay").conflicts;
+                    assert!(conflicts.iter().any(|it| it.contains("fighter")), "{conflicts:?}");
+                    return;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("it never slows down");
+    }
+
+    /// Rows: RO-25
+    async fn a_strategy_decides_how_an_existing_child_is_changed(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        let none = (ChildOutcome::Unchanged, String::new());
+        let recreate = |data: &str| {
+            let desired = map(json!({ "a": data })).named("recreated");
+            desired.strategy(UpdateStrategy::Recreate)
+        };
+        writer.done(recreate("1")).await;
+        let first = writer.get("recreated").await;
+        assert_eq!(writer.done(recreate("1")).await, none);
+        // A restart, and a field of somebody else, are no reasons to recreate it.
+        *writer.memory.lock() = ChildMemory::new();
+        writer.merge("recreated", json!({ "data": { "theirs": "x" } })).await;
+        assert_eq!(writer.done(recreate("1")).await.0, ChildOutcome::Unchanged);
+        assert_eq!(writer.done(recreate("1")).await, none);
+        // A new desired state is.
+        assert_eq!(writer.done(recreate("2")).await.0, ChildOutcome::Replaced);
+        assert_eq!(writer.done(recreate("2")).await.0, ChildOutcome::Created);
+        let second = writer.get("recreated").await;
+        assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+        assert_eq!(second["data"], json!({ "a": "2" }));
+        // If the API server would refuse the new one, the old one stays.
+        let invalid = Desired::json(json!({ "metadata": { "name": "recreated" }, "data": { "/": "" } }));
+        let refused = writer.apply(invalid.strategy(UpdateStrategy::Recreate)).await;
+        refused.expect_err("the key is invalid");
+        assert_eq!(writer.get("recreated").await["metadata"]["uid"], second["metadata"]["uid"]);
+
+        let on_delete = |data: &str| {
+            let desired = map(json!({ "a": data })).named("kept");
+            desired.strategy(UpdateStrategy::OnDelete)
+        };
+        writer.done(on_delete("1")).await;
+        assert_eq!(writer.done(on_delete("2")).await, none);
+        writer.merge("kept", json!({ "metadata": { "labels": null, "ownerReferences": null } })).await;
+        assert_eq!(writer.done(on_delete("2")).await.0, ChildOutcome::Changed);
+        let kept = writer.get("kept").await;
+        assert_eq!(kept["data"], json!({ "a": "1" }));
+        assert_eq!(kept["metadata"]["ownerReferences"][0]["uid"], writer.parent.uid());
+        assert_eq!(writer.done(on_delete("2")).await, none);
+    }
+
+    /// Rows: RO-41
+    async fn a_child_that_is_being_deleted_is_created_again_when_it_is_gone(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        writer.done(map(json!({ "a": "1" }))).await;
+        writer.merge("web", json!({ "metadata": { "finalizers": ["test.windlass.dev/x"] } })).await;
+        writer.api.delete("web", &DeleteParams::default()).await.expect("marked");
+        let (outcome, methods) = writer.done(map(json!({ "a": "2" }))).await;
+        assert_eq!((outcome, &*methods), (ChildOutcome::Terminating, ""));
+        writer.merge("web", json!({ "metadata": { "finalizers": null } })).await;
+        let (outcome, _) = writer.done(map(json!({ "a": "2" }))).await;
+        assert_eq!(outcome, ChildOutcome::Created);
+    }
+
+    async fn a_removed_key_of_string_data_is_removed(cluster: Cluster) {
+        let writer = Writer::<Secret>::new(&cluster).await;
+        let secret = |data: Value| {
+            Desired::<Secret>::json(json!({ "metadata": { "name": "web" }, "stringData": data }))
+        };
+        writer.done(secret(json!({ "user": "a", "password": "b" }))).await;
+        let none = (ChildOutcome::Unchanged, String::new());
+        assert_eq!(writer.done(secret(json!({ "user": "a", "password": "b" }))).await, none);
+        writer.done(secret(json!({ "user": "a" }))).await;
+        assert_eq!(writer.get("web").await["data"], json!({ "user": "YQ==" }));
+    }
+
+    async fn a_stale_store_neither_overwrites_nor_recreates(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        writer.done(map(json!({ "a": "1" }))).await;
+        writer.caught_up().await;
+        let stale = writer.children.informer.store().list_lazy();
+        let stale = stale.into_iter().find(|it| it.name() == "web");
+        writer.merge("web", json!({ "data": { "theirs": "x" } })).await;
+        let desired = || map(json!({ "a": "2" }));
+        let apply = |stored| {
+            let (children, kind) = (writer.children(), &writer.kind);
+            async move { children.apply(kind, desired(), |_| stored).await }
+        };
+        // Refused at the first version, and applied to the current one of the same object.
+        apply(stale.clone()).await.expect("applied");
+        assert_eq!(writer.get("web").await["data"], json!({ "a": "2", "theirs": "x" }));
+        // The object was deleted, and the store does not know yet.
+        *writer.memory.lock() = ChildMemory::new();
+        writer.api.delete("web", &DeleteParams::default()).await.expect("deleted");
+        let conflict = apply(stale.clone()).await.expect_err("the object is gone");
+        assert!(conflict.is_conflict(), "{conflict}");
+        assert_eq!(writer.names().await, "blog");
+        // Somebody else has created another one.
+        let successor = json!({ "metadata": { "name": "web" }, "data": { "a": "theirs" } });
+        let successor: ConfigMap = serde_json::from_value(successor).expect("a config map");
+        writer.api.create(&PostParams::default(), &successor).await.expect("created");
+        let conflict = apply(stale).await.expect_err("another object");
+        assert!(conflict.is_conflict(), "{conflict}");
+        assert_eq!(writer.get("web").await["data"], json!({ "a": "theirs" }));
+    }
+}

@@ -93,6 +93,24 @@ pub mod level {
     };
 }
 
+pub mod conditions {
+    //! Conditions in the status of an object.
+
+    pub use windlass_controller::{Conditions, InvalidCondition, NewCondition};
+}
+
+pub mod recorder {
+    //! Kubernetes Events, published without delaying or failing a reconciler.
+
+    pub use windlass_controller::{EventPublisher, EventRecorder, ObjectEvent};
+}
+
+pub mod crds {
+    //! The installation of definitions of custom resources.
+
+    pub use windlass_controller::{InstallError, install_crds};
+}
+
 pub mod predicate {
     //! Predicates: which events a handler receives.
 

@@ -22,6 +22,7 @@ mod controller;
 mod database;
 mod finalizer;
 mod helm;
+mod helpers;
 mod history;
 mod kubectl;
 mod leader;
@@ -86,6 +87,7 @@ fn main() {
         database::trials(),
         finalizer::trials(),
         helm::trials(),
+        helpers::trials(),
         history::trials(),
         kubectl::trials(),
         leader::trials(),

@@ -41,6 +41,7 @@ mod requests;
 
 mod error;
 
+pub(crate) use self::requests::{ApplyMode, ObjectRequests};
 pub use self::{
     apply::{Applied, ChildOutcome, Children, Contention},
     delete::{Deleted, Pruned},

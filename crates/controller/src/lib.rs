@@ -85,6 +85,13 @@ mod own_writes;
 mod apply_cleanup;
 mod keyed;
 
+// Helpers of reconcilers.
+mod conditions;
+mod crds;
+#[allow(dead_code, reason = "`Controller` does not use it")]
+mod pause;
+mod recorder;
+
 // Fences for leader election.
 mod fence;
 
@@ -110,10 +117,12 @@ pub use crate::{
     action::{Action, ResourceAction},
     apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
     children::{ChildError, Deleted, Desired, InvalidChild, UpdateStrategy},
+    conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,
         InformerHealth, Kind, OnStop, Registration,
     },
+    crds::{InstallError, install_crds},
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{
@@ -134,6 +143,7 @@ pub use crate::{
     opinionated::{
         DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
     },
+    pause::ObjectPaused,
     predicate::{
         AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Predicate,
         ResourceVersionChanged,
@@ -141,6 +151,7 @@ pub use crate::{
     reconciler::{
         CannotCastError, Failure, Outcome, Reconciler, Request, Retry, State, TypedReconciler,
     },
+    recorder::{EventPublisher, EventRecorder, ObjectEvent},
     report::{CallOutcome, CallReport, ErrorReport},
     retry::{
         DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,

@@ -21,19 +21,19 @@ const LIMITS: ResponseLimits = ResponseLimits {
 };
 
 /// Sends the requests for one object.
-pub(super) struct ObjectRequests<'a> {
-    pub(super) client: &'a Client,
-    pub(super) kind: &'a ChildKind,
-    pub(super) key: &'a ObjectKey,
+pub(crate) struct ObjectRequests<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) kind: &'a ChildKind,
+    pub(crate) key: &'a ObjectKey,
     /// The field manager.
-    pub(super) manager: &'a str,
+    pub(crate) manager: &'a str,
     /// The subresource of applies, for example `/status`, or nothing.
-    pub(super) subresource: &'static str,
+    pub(crate) subresource: &'static str,
 }
 
 /// How an apply is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ApplyMode {
+pub(crate) enum ApplyMode {
     /// Takes over fields of other managers.
     Force,
     /// Like `Force`, but nothing is stored.
@@ -46,7 +46,7 @@ pub(super) enum ApplyMode {
 
 impl ObjectRequests<'_> {
     /// Reads the object. `None` if it does not exist.
-    pub(super) async fn get(&self) -> Result<Option<Bytes>, ChildError> {
+    pub(crate) async fn get(&self) -> Result<Option<Bytes>, ChildError> {
         let request = http::Request::get(self.kind.path(self.key)).body(Vec::new());
         match self.send(request).await {
             Ok(body) => Ok(Some(body)),
@@ -56,7 +56,7 @@ impl ObjectRequests<'_> {
     }
 
     /// Applies `body` with server-side apply.
-    pub(super) async fn apply(&self, body: &Value, mode: ApplyMode) -> Result<Bytes, RequestError> {
+    pub(crate) async fn apply(&self, body: &Value, mode: ApplyMode) -> Result<Bytes, RequestError> {
         let path = self.kind.path(self.key);
         let subresource = self.subresource;
         let manager: String = form_urlencoded::byte_serialize(self.manager.as_bytes()).collect();
@@ -132,7 +132,7 @@ impl ObjectRequests<'_> {
     }
 
     /// The error of a request with this verb.
-    pub(super) fn error(&self, verb: &'static str, error: RequestError) -> ChildError {
+    pub(crate) fn error(&self, verb: &'static str, error: RequestError) -> ChildError {
         let code = match &error {
             RequestError::Status(status) => status.code,
             _ => 0,

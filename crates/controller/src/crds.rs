@@ -1,0 +1,255 @@
+//! Installs `CustomResourceDefinition`s, and waits until the API server serves them.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use windlass_informer::{ObjectKey, api_request};
+
+use crate::children::{ApplyMode, ChildError, ChildKind, ObjectRequests};
+
+/// The annotation with the version of a definition, as numbers and dots: `7` or `1.12.0`.
+pub(crate) const CRD_VERSION: &str = "windlass.dev/crd-version";
+
+/// The field manager of definitions.
+const MANAGER: &str = "windlass-install-crds";
+
+/// The time between two reads of a definition that is not served yet.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Why definitions were not installed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// The API server refused a request.
+    #[error("cannot install the CustomResourceDefinition {name}")]
+    Request {
+        /// The name of the definition.
+        name: String,
+        /// The error.
+        source: ChildError,
+    },
+
+    /// The cluster has a newer definition. Replacing it would remove its fields, and with them the
+    /// values of the objects that have them.
+    #[error(
+        "the CustomResourceDefinition {name} has version {installed} in the cluster, and this \
+         program has {given}; it was not replaced, because fields of its objects would be lost; \
+         install a newer program"
+    )]
+    Newer {
+        /// The name of the definition.
+        name: String,
+        /// The version in the cluster.
+        installed: String,
+        /// The version of the definition that was to be installed, or `none`.
+        given: String,
+    },
+
+    /// The API server does not serve the kind.
+    #[error(
+        "timed out after {timeout:?} waiting for the CustomResourceDefinition {name} to be served: \
+         {reason}"
+    )]
+    NotServed {
+        /// The name of the definition.
+        name: String,
+        /// The timeout.
+        timeout: Duration,
+        /// The condition that is not true, and its message.
+        reason: String,
+    },
+}
+
+/// Installs or updates `definitions` by server-side apply, and waits until the API server serves
+/// their kinds, for `timeout` in total.
+///
+/// A definition with the annotation `windlass.dev/crd-version` (numbers and dots, such as `7` or
+/// `1.12.0`) does not replace one with a greater version: during a rolling update an old replica
+/// would remove the fields of the new one. Neither does a definition without the annotation replace
+/// one that has it. Call it when this replica is the leader.
+///
+/// Needs the permissions `get` and `patch` on `customresourcedefinitions`.
+///
+/// # Errors
+///
+/// [`InstallError`], at the first definition that fails. The earlier ones are installed.
+///
+/// # Cancel safety
+///
+/// After the future is dropped, some definitions may be installed. Call it again.
+pub async fn install_crds(
+    client: &Client,
+    definitions: impl IntoIterator<Item = CustomResourceDefinition>,
+    timeout: Duration,
+) -> Result<(), InstallError> {
+    let (kind, deadline) = (
+        ChildKind::of::<CustomResourceDefinition>(&()),
+        Instant::now() + timeout,
+    );
+    let mut applied = Vec::new();
+    for definition in definitions {
+        let key = ObjectKey::new(definition.metadata.name.as_deref().unwrap_or_default());
+        let requests = requests(client, &kind, &key);
+        let failed = |source| InstallError::Request {
+            name: key.name().to_owned(),
+            source,
+        };
+        if let Some(installed) = requests.get().await.map_err(failed)? {
+            check_version(&definition, &installed)?;
+        }
+        let body = body(definition);
+        let sent = requests.apply(&body, ApplyMode::Force).await;
+        sent.map_err(|error| failed(requests.error("patch", error)))?;
+        applied.push(key);
+    }
+    for key in applied {
+        let requests = requests(client, &kind, &key);
+        loop {
+            let found = requests.get().await;
+            let found = found.map_err(|source| InstallError::Request {
+                name: key.name().to_owned(),
+                source,
+            })?;
+            let Some(reason) = not_served(found.as_deref()) else {
+                break;
+            };
+            if Instant::now() >= deadline {
+                return Err(InstallError::NotServed {
+                    name: key.name().to_owned(),
+                    timeout,
+                    reason,
+                });
+            }
+            sleep(POLL).await;
+        }
+    }
+    Ok(())
+}
+
+fn requests<'a>(client: &'a Client, kind: &'a ChildKind, key: &'a ObjectKey) -> ObjectRequests<'a> {
+    ObjectRequests {
+        client,
+        kind,
+        key,
+        manager: MANAGER,
+        subresource: "",
+    }
+}
+
+/// The body of the apply, without the status, which only the API server writes.
+fn body(definition: CustomResourceDefinition) -> Value {
+    let definition = CustomResourceDefinition {
+        status: None,
+        ..definition
+    };
+    serde_json::to_value(definition).unwrap_or_default()
+}
+
+/// Refuses to replace a definition with a greater version.
+fn check_version(
+    definition: &CustomResourceDefinition,
+    installed: &[u8],
+) -> Result<(), InstallError> {
+    let installed: Value = api_request::decode(installed).unwrap_or_default();
+    let annotation = |value: &Value| {
+        let version = value["metadata"]["annotations"][CRD_VERSION].as_str();
+        version.map(str::to_owned)
+    };
+    let Some(installed) = annotation(&installed) else {
+        return Ok(());
+    };
+    let annotations = definition.metadata.annotations.as_ref();
+    let given = annotations.and_then(|annotations| annotations.get(CRD_VERSION));
+    if given.is_some_and(|given| numbers(given) >= numbers(&installed)) {
+        return Ok(());
+    }
+    Err(InstallError::Newer {
+        name: definition.metadata.name.clone().unwrap_or_default(),
+        installed: windlass_informer::one_line(&installed).into_owned(),
+        given: given.map_or_else(|| "none".to_owned(), Clone::clone),
+    })
+}
+
+/// The numbers of a version, without zeros at the end. A part that is no number counts as 0.
+fn numbers(version: &str) -> Vec<u64> {
+    let mut numbers: Vec<u64> = (version.split('.'))
+        .map(|part| part.parse().unwrap_or(0))
+        .collect();
+    while numbers.last() == Some(&0) {
+        numbers.pop();
+    }
+    numbers
+}
+
+/// Why the API server does not serve the kind. `None` if it does.
+fn not_served(definition: Option<&[u8]>) -> Option<String> {
+    let Some(definition) = definition else {
+        return Some("it does not exist".to_owned());
+    };
+    let definition: Value = api_request::decode(definition).unwrap_or_default();
+    let conditions = definition["status"]["conditions"].as_array();
+    for wanted in ["NamesAccepted", "Established"] {
+        let found = (conditions.into_iter().flatten()).find(|it| it["type"] == wanted);
+        let Some(found) = found else {
+            return Some(format!("{wanted} is not set"));
+        };
+        if found["status"] != "True" {
+            let message = found["message"].as_str().unwrap_or_default();
+            let message = windlass_informer::one_line(message);
+            return Some(format!("{wanted} is not true: {message}"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_newer_definition_is_not_replaced() {
+        let definition = |version: Option<&str>| {
+            let mut definition = CustomResourceDefinition::default();
+            definition.metadata.annotations =
+                version.map(|version| [(CRD_VERSION.to_owned(), version.to_owned())].into());
+            definition
+        };
+        let check = |given: Option<&str>, installed: Value| {
+            let installed = json!({ "metadata": { "annotations": installed } });
+            check_version(&definition(given), installed.to_string().as_bytes()).is_ok()
+        };
+        let version = |version: &str| json!({ CRD_VERSION: version });
+        assert!(check(None, json!({})));
+        assert!(check(None, Value::Null));
+        assert!(check(Some("1"), json!({})));
+        assert!(check(Some("2"), version("1")));
+        assert!(check(Some("2"), version("2")));
+        assert!(check(Some("1.10"), version("1.9.7")));
+        assert!(check(Some("2.0"), version("2")));
+        assert!(!check(Some("1.9"), version("1.10")));
+        assert!(!check(Some("1"), version("2")));
+        assert!(!check(None, version("1")));
+    }
+
+    #[test]
+    fn a_definition_is_served_when_its_names_are_accepted_and_it_is_established() {
+        let check = |conditions: Value| {
+            let definition = json!({ "status": { "conditions": conditions } });
+            not_served(Some(definition.to_string().as_bytes()))
+        };
+        let condition = |name: &str, status: &str| json!({ "type": name, "status": status });
+        let names = |status| condition("NamesAccepted", status);
+        let established = |status| condition("Established", status);
+        assert_eq!(check(json!([names("True"), established("True")])), None);
+        assert!(check(json!([names("True"), established("False")])).is_some());
+        assert!(check(json!([names("False"), established("True")])).is_some());
+        assert!(check(json!([])).is_some());
+        assert!(check(Value::Null).is_some());
+        assert!(not_served(None).is_some());
+    }
+}

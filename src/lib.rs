@@ -206,3 +206,5 @@ pub use windlass_listmap as listmap;
 pub use windlass_runtime as runtime;
 #[cfg(feature = "simulate")]
 pub use windlass_simulate as simulate;
+#[cfg(feature = "kit")]
+pub use windlass_simulate::kit;

@@ -61,6 +61,7 @@ mod watcher;
 mod work;
 
 // 9. Retries.
+mod call_observer;
 mod report;
 mod retry;
 
@@ -109,6 +110,7 @@ pub use windlass_informer::ErasedObject;
 // For the other crates of the workspace, not for users.
 #[doc(hidden)]
 pub use crate::{
+    call_observer::{CallObserver, observe_calls},
     fence::{Fenced, is_time_simulated},
     schedule::Priority,
 };

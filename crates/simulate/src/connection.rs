@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use tower::{Service, ServiceExt as _};
 
 use crate::{
-    Fault,
+    Fault, change,
     fault::StepKind,
     world::{Origin, World},
 };
@@ -49,10 +49,10 @@ pub(crate) struct Connection {
 }
 
 /// A complete response of the server.
-struct FullResponse {
-    status: StatusCode,
+pub(crate) struct FullResponse {
+    pub(crate) status: StatusCode,
     headers: HeaderMap,
-    body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 // === impl Connection ===
@@ -103,8 +103,13 @@ impl Connection {
             world.record_watch(*origin, &target);
             return self.watch(&target, parts, body).await;
         }
-        let answer = self.handle(&target, parts, body).await?;
         let is_write = matches!(kind, StepKind::Create | StepKind::Change | StepKind::Lease);
+        let before = match target.name.as_str() {
+            "" => None,
+            _ if is_write => world.direct.get(&target.path).await,
+            _ => None,
+        };
+        let answer = self.handle(&target, parts, body).await?;
         if is_write && answer.status.is_success() {
             let object = serde_json::from_slice(&answer.body).unwrap_or_default();
             world.record_write(*origin, &target, &object);
@@ -113,10 +118,18 @@ impl Connection {
             world.record_failure();
         }
         if is_write || !answer.status.is_success() {
-            world.log(
-                Some(*origin),
-                &format!("   {target}: {}", answer.described()),
-            );
+            let mut text = format!("   {target}: {}", answer.described());
+            if is_write && answer.status.is_success() {
+                let after = match target.verb {
+                    "delete" => world.direct.get(&target.path).await,
+                    _ => serde_json::from_slice(&answer.body).ok(),
+                };
+                text = format!(
+                    "{text}: {}",
+                    change::describe(before.as_ref(), after.as_ref())
+                );
+            }
+            world.log(Some(*origin), &text);
         }
         match fault {
             Some(Fault::CrashAfter) => return self.crashed().await,
@@ -218,14 +231,15 @@ impl Service<Request<Body>> for Connection {
 // === impl FullResponse ===
 
 impl FullResponse {
-    async fn collect(
-        response: Response<windlass_apiserver::ResponseBody>,
-    ) -> Result<Self, BoxError> {
+    pub(crate) async fn collect<B>(response: Response<B>) -> Result<Self, BoxError>
+    where
+        B: http_body::Body<Error: Into<BoxError>>,
+    {
         let (parts, body) = response.into_parts();
         Ok(Self {
             status: parts.status,
             headers: parts.headers,
-            body: body.collect().await?.to_bytes(),
+            body: body.collect().await.map_err(Into::into)?.to_bytes(),
         })
     }
 
@@ -277,7 +291,7 @@ impl FullResponse {
         format!("{} version {version}", self.status.as_u16())
     }
 
-    fn into_response(self) -> Response<ReplyBody> {
+    pub(crate) fn into_response(self) -> Response<ReplyBody> {
         let body = Full::new(self.body)
             .map_err(|never| match never {})
             .boxed_unsync();
@@ -298,8 +312,15 @@ fn connection_error(text: &'static str) -> BoxError {
 }
 
 /// An error response with the `Status` that kube-apiserver sends.
-fn refusal(status: StatusCode) -> Response<ReplyBody> {
+pub(crate) fn refusal(status: StatusCode) -> Response<ReplyBody> {
     let (reason, message) = match status {
+        StatusCode::FORBIDDEN => ("Forbidden", "the request is not allowed"),
+        StatusCode::NOT_FOUND => ("NotFound", "the object was not found"),
+        StatusCode::UNPROCESSABLE_ENTITY => ("Invalid", "the object is invalid"),
+        StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "too many requests"),
+        status if status.is_client_error() && status != StatusCode::CONFLICT => {
+            ("BadRequest", "the request is refused")
+        }
         StatusCode::SERVICE_UNAVAILABLE => ("ServiceUnavailable", "the server is not ready"),
         StatusCode::GATEWAY_TIMEOUT => ("Timeout", "the server did not answer in time"),
         StatusCode::CONFLICT => ("Conflict", "the object has been modified"),

@@ -4,15 +4,25 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
-use http_body_util::{BodyExt as _, Full};
-use serde_json::Value;
+use http_body_util::Full;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
 
+use crate::connection::FullResponse;
+
 /// A client of the server whose requests never fail because of an injected fault.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Direct {
-    server: ApiServer,
+    server: Server,
+}
+
+/// Where the requests go.
+#[derive(Clone)]
+enum Server {
+    Embedded(ApiServer),
+    Client(Client),
 }
 
 /// An error response of the server.
@@ -27,6 +37,13 @@ pub(crate) struct Refusal {
 
 impl Direct {
     pub(crate) const fn new(server: ApiServer) -> Self {
+        let server = Server::Embedded(server);
+        Self { server }
+    }
+
+    /// Sends the requests with a client, to any cluster.
+    pub(crate) const fn of_client(client: Client) -> Self {
+        let server = Server::Client(client);
         Self { server }
     }
 
@@ -41,20 +58,46 @@ impl Direct {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
         };
+        self.send_as(content, method, path, body).await
+    }
+
+    async fn send_as(
+        &self,
+        content: &str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (StatusCode, Value) {
         let bytes = body.map_or_else(Bytes::new, |body| body.to_string().into());
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(CONTENT_TYPE, content)
-            .body(Full::new(bytes));
+            .body(bytes);
         let Ok(request) = request else {
             return (StatusCode::BAD_REQUEST, Value::Null);
         };
-        let Ok(response) = self.server.service().oneshot(request).await;
-        let status = response.status();
-        let Ok(body) = response.into_body().collect().await;
-        let body = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-        (status, body)
+        let response = match &self.server {
+            Server::Embedded(server) => {
+                let Ok(response) = server.service().oneshot(request.map(Full::new)).await;
+                FullResponse::collect(response).await
+            }
+            Server::Client(client) => match client.send(request.map(Body::from)).await {
+                Ok(response) => FullResponse::collect(response).await,
+                Err(error) => Err(error.into()),
+            },
+        };
+        match response {
+            Ok(response) => {
+                let body = serde_json::from_slice(&response.body).unwrap_or_default();
+                (response.status, body)
+            }
+            // The connection broke.
+            Err(error) => {
+                let message = json!({ "message": error.to_string() });
+                (StatusCode::SERVICE_UNAVAILABLE, message)
+            }
+        }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Option<Value> {
@@ -75,7 +118,21 @@ impl Direct {
         let (status, mut object) = self.send(Method::GET, path, None).await;
         Refusal::check(status, &object)?;
         object["spec"] = spec.clone();
-        self.change(Method::PUT, path, Some(&object)).await
+        self.replace(path, &object).await
+    }
+
+    pub(crate) async fn replace(&self, path: &str, object: &Value) -> Result<(), Refusal> {
+        self.change(Method::PUT, path, Some(object)).await
+    }
+
+    /// Applies an object as the field manager `kit`.
+    pub(crate) async fn apply(&self, path: &str, object: &Value) -> Result<(), Refusal> {
+        let path = format!("{path}?fieldManager=kit&force=true");
+        let content = "application/apply-patch+yaml";
+        let (status, answer) = self
+            .send_as(content, Method::PATCH, &path, Some(object))
+            .await;
+        Refusal::check(status, &answer)
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), Refusal> {

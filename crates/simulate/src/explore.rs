@@ -35,6 +35,9 @@ const SECONDS: &str = "WINDLASS_SIMULATION_SECONDS";
 /// The environment variable with the largest number of runs with one fault.
 const SINGLE_FAULTS: &str = "WINDLASS_SIMULATION_SINGLE_FAULTS";
 
+/// The environment variable with the number of runs with two faults at one object.
+const FAULT_PAIRS: &str = "WINDLASS_SIMULATION_FAULT_PAIRS";
+
 /// The results of two runs without faults, with which other runs are compared.
 pub(crate) struct Reference {
     fields: state::Fields,
@@ -66,7 +69,8 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
     let seeds = variable(SEEDS).unwrap_or(settings.seeds);
     let seconds = variable(SECONDS).map(Duration::from_secs);
     let most = variable(SINGLE_FAULTS).unwrap_or(settings.single_faults);
-    let mut plans = Plans::new(&settings.faults, steps, most, seeds);
+    let pairs = variable(FAULT_PAIRS).unwrap_or(settings.fault_pairs);
+    let mut plans = Plans::new(&settings.faults, steps, most, pairs, seeds);
     if let Some(until) = seconds.and_then(|it| Instant::now().checked_add(it)) {
         plans = plans.until(until);
     }
@@ -103,7 +107,8 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
         steps: steps.len(),
         masked: reference.masked.iter().cloned().collect(),
         single_faults: plans.single_faults(),
-        random: tried - plans.single_faults(),
+        fault_pairs: plans.fault_pairs(),
+        random: tried - plans.single_faults() - plans.fault_pairs(),
         faults: faults.by_fault,
         complete_runs: faults.complete_runs,
         took: began.elapsed(),
@@ -140,6 +145,7 @@ fn replay(simulation: &Simulation, plan: Plan) -> Result<Summary, Box<Failure>> 
         steps: run.trace.steps(),
         masked: Vec::new(),
         single_faults: 0,
+        fault_pairs: 0,
         random: 1,
         faults: faults.by_fault,
         complete_runs: faults.complete_runs,

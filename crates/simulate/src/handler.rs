@@ -83,7 +83,7 @@ impl<H> SimulatedHandler<H> {
         let object = format!("{} {key}", kind.unwrap_or_default().trim_end_matches('>'));
         let _call = world.call(*origin, name, action, &object, meta);
         let text = format!("{name} {action:?} {key} version {version}");
-        let fault = world.step(*origin, StepKind::Call, &text, None);
+        let fault = world.step(*origin, StepKind::Call, &text, Some(&key));
         match fault {
             Some(Fault::CrashBefore) => world.crash(*origin),
             // Without the panic hook: the panic is planned and should not be printed.

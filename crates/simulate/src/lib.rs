@@ -14,6 +14,9 @@
 //! - Anything below HTTP: TLS, sockets, chunking.
 //! - Operators that use threads or sockets.
 
+// A test kit.
+pub mod kit;
+
 // The simulated operator and its users.
 mod process;
 mod simulation;
@@ -29,12 +32,14 @@ mod external;
 mod handler;
 
 // One run.
+mod change;
 mod direct;
 mod run;
 mod trace;
 mod world;
 
 // The checks of a run.
+mod mask;
 mod oracle;
 mod secrets;
 mod state;

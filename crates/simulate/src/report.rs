@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
+mod excerpt;
+
+use self::excerpt::excerpt;
 use crate::{Fault, Plan, Trace, Violation};
 
 /// The summary of a simulation in which no oracle was broken.
@@ -17,6 +20,8 @@ pub struct Summary {
     pub masked: Vec<String>,
     /// The number of runs with one fault. All of them passed.
     pub single_faults: usize,
+    /// The number of runs with two faults at one object. All of them passed.
+    pub fault_pairs: usize,
     /// The number of runs with random faults. All of them passed.
     pub random: usize,
     /// How often each fault of the simulation took effect. A planned fault has no effect if the run
@@ -55,6 +60,7 @@ impl fmt::Display for Summary {
             steps,
             masked,
             single_faults,
+            fault_pairs,
             random,
             faults,
             complete_runs,
@@ -63,7 +69,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{name}: {steps} steps; {single_faults} runs with one fault and {random} runs with \
-             random faults passed in {:.1} s; all planned faults took effect in {complete_runs} \
+             random faults passed in {:.1} s, and {fault_pairs} with two faults at one object; all planned faults took effect in {complete_runs} \
              runs",
             took.as_secs_f64(),
         )?;
@@ -86,9 +92,6 @@ impl fmt::Display for Summary {
 // === impl Failure ===
 
 impl Failure {
-    /// The number of trace lines around the first fault that are shown.
-    const CONTEXT: usize = 60;
-
     /// The name of the first oracle that was broken.
     #[must_use]
     pub fn oracle(&self) -> &str {
@@ -112,21 +115,24 @@ impl fmt::Display for Failure {
         for violation in self.violations.iter().take(8) {
             writeln!(f, "  {violation}")?;
         }
-        writeln!(f, "faults (fault@step): {}", self.plan)?;
+        if self.plan.faults.is_empty() {
+            let plan = &self.plan;
+            writeln!(
+                f,
+                "no fault was injected: it breaks in a run without faults ({plan})"
+            )?;
+        } else {
+            writeln!(f, "faults (fault@step): {}", self.plan)?;
+        }
         if !self.script.is_empty() {
             writeln!(f, "steps of the users:")?;
         }
         for step in &self.script {
             writeln!(f, "  {step}")?;
         }
-        writeln!(f, "trace around the faults:")?;
-        let trace = self.trace.to_string();
-        let lines: Vec<_> = trace.lines().collect();
-        let first = lines.iter().position(|it| it.contains("<== ")).unwrap_or(0);
-        let from = first.saturating_sub(Self::CONTEXT / 4);
-        for line in lines.iter().skip(from).take(Self::CONTEXT) {
-            writeln!(f, "{line}")?;
-        }
+        let texts: Vec<_> = self.violations.iter().map(|it| it.text.as_str()).collect();
+        writeln!(f, "trace around the faults, and of the named objects:")?;
+        f.write_str(&excerpt(&self.trace.to_string(), &texts.join(" ")))?;
         write!(f, "replay: {}", self.replay())
     }
 }

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The wall-clock time at which every run begins: 2026-01-01.
-const START: Duration = Duration::from_secs(1_767_225_600);
+pub(crate) const START: Duration = Duration::from_secs(1_767_225_600);
 
 /// The time between the end of a process and its restart.
 const RESTART: Duration = Duration::from_secs(1);
@@ -88,17 +88,22 @@ pub(crate) fn run(simulation: &Simulation, plan: &Plan) -> Run {
     run
 }
 
-async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
-    let settings = &simulation.settings;
-    let start = SystemTime::UNIX_EPOCH + START;
-    let _host = SimulatedHost::enter(plan.seed, start);
-    let server = ApiServer::builder()
-        .seed(plan.seed)
+/// Starts the server of a run.
+pub(crate) fn server(seed: u64, start: SystemTime) -> ApiServer {
+    ApiServer::builder()
+        .seed(seed)
         .wall_clock(start)
         .history_age(Duration::from_secs(86_400))
         // The end state does not depend on how long the run takes.
         .event_ttl(Duration::ZERO)
-        .start();
+        .start()
+}
+
+async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
+    let settings = &simulation.settings;
+    let start = SystemTime::UNIX_EPOCH + START;
+    let _host = SimulatedHost::enter(plan.seed, start);
+    let server = server(plan.seed, start);
     let world = World::new(plan, server, settings.replicas, settings.request_limit);
     for step in &settings.initial_steps {
         if let Err(refusal) = do_step(&world, step).await {

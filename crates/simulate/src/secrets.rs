@@ -2,10 +2,7 @@
 
 use std::{
     fmt::{self, Write as _},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use parking_lot::Mutex;
@@ -22,7 +19,8 @@ pub(crate) struct Secrets(Arc<Search>);
 
 struct Search {
     secrets: Vec<String>,
-    spans: AtomicU64,
+    /// The descriptions of all spans, by their ids.
+    spans: Mutex<Vec<&'static Metadata<'static>>>,
     /// The place of the first secret that was found.
     found: Mutex<Option<String>>,
 }
@@ -30,7 +28,10 @@ struct Search {
 /// A visitor that searches the fields of one log line or span for secrets.
 struct Fields<'a> {
     search: &'a Search,
-    target: &'static str,
+    /// The names of the fields with a secret.
+    found: Vec<&'static str>,
+    /// The message of the log line, without secrets.
+    message: Option<String>,
 }
 
 // === impl Secrets ===
@@ -39,7 +40,7 @@ impl Secrets {
     pub(crate) fn new(secrets: &[String]) -> Self {
         Self(Arc::new(Search {
             secrets: secrets.to_vec(),
-            spans: AtomicU64::new(0),
+            spans: Mutex::default(),
             found: Mutex::default(),
         }))
     }
@@ -49,11 +50,37 @@ impl Secrets {
         self.0.found.lock().clone()
     }
 
-    fn fields(&self, metadata: &'static Metadata<'static>) -> Fields<'_> {
-        Fields {
+    /// Searches what `record` passes to a visitor. `what` is the log line or the span.
+    fn search(
+        &self,
+        what: &str,
+        metadata: Option<&'static Metadata<'static>>,
+        record: impl FnOnce(&mut Fields<'_>),
+    ) {
+        let mut fields = Fields {
             search: &self.0,
-            target: metadata.target(),
+            found: Vec::new(),
+            message: None,
+        };
+        record(&mut fields);
+        let Some(field) = fields.found.first() else {
+            return;
+        };
+        let mut place = match (*field, &fields.message) {
+            ("message", Some(message)) => format!("the message {message:?} of {what}"),
+            (field, Some(message)) => {
+                format!("the field {field:?} of {what} with the message {message:?}")
+            }
+            (field, None) => format!("the field {field:?} of {what}"),
+        };
+        if let Some(metadata) = metadata {
+            _ = write!(place, " of {}", metadata.target());
+            if let (Some(file), Some(line)) = (metadata.file(), metadata.line()) {
+                _ = write!(place, " ({file}:{line})");
+            }
         }
+        let place = format!("{place} contains a secret");
+        self.0.found.lock().get_or_insert(place);
     }
 }
 
@@ -63,22 +90,31 @@ impl Subscriber for Secrets {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        span.record(&mut self.fields(span.metadata()));
+        let metadata = span.metadata();
+        let what = format!("the span {:?}", metadata.name());
+        self.search(&what, Some(metadata), |fields| span.record(fields));
+        let mut spans = self.0.spans.lock();
+        spans.push(metadata);
         // An id is not 0.
-        Id::from_u64(self.0.spans.fetch_add(1, Ordering::Relaxed) + 1)
+        Id::from_u64(u64::try_from(spans.len()).unwrap_or(u64::MAX))
     }
 
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut Fields {
-            search: &self.0,
-            target: "a span",
-        });
+    fn record(&self, id: &Id, values: &Record<'_>) {
+        let index = usize::try_from(id.into_u64())
+            .ok()
+            .and_then(|id| id.checked_sub(1));
+        let metadata = index.and_then(|index| self.0.spans.lock().get(index).copied());
+        let name = metadata.map_or("of unknown name", |it| it.name());
+        let what = format!("the span {name:?}");
+        self.search(&what, metadata, |fields| values.record(fields));
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.fields(event.metadata()));
+        self.search("a log line", Some(event.metadata()), |fields| {
+            event.record(fields)
+        });
     }
 
     fn enter(&self, _: &Id) {}
@@ -90,13 +126,18 @@ impl Subscriber for Secrets {
 
 impl Visit for Fields<'_> {
     fn record_str(&mut self, field: &Field, text: &str) {
-        // `Debug` escapes special characters of a text.
-        let is_in = |secret: &String| {
-            text.contains(secret.as_str()) || text.contains(&secret.escape_debug().to_string())
-        };
-        if self.search.secrets.iter().any(is_in) {
-            let place = format!("the field {field} of {} contains a secret", self.target);
-            self.search.found.lock().get_or_insert(place);
+        let mut shown = text.to_owned();
+        for secret in &self.search.secrets {
+            // `Debug` escapes special characters of a text.
+            for form in [secret.clone(), secret.escape_debug().to_string()] {
+                if shown.contains(&form) {
+                    self.found.push(field.name());
+                    shown = shown.replace(&form, "<secret>");
+                }
+            }
+        }
+        if field.name() == "message" {
+            self.message = Some(shown);
         }
     }
 

@@ -93,6 +93,7 @@ pub(crate) struct Settings {
     pub(crate) replicas: usize,
     pub(crate) seeds: u64,
     pub(crate) single_faults: usize,
+    pub(crate) fault_pairs: usize,
     pub(crate) pace: Duration,
     pub(crate) recovery: Duration,
     pub(crate) stay: Duration,
@@ -106,6 +107,9 @@ pub(crate) struct Settings {
 impl Simulation {
     /// The default number of runs with random faults, which take one or two seconds.
     pub const DEFAULT_SEEDS: u64 = 20;
+
+    /// The default number of runs with two faults at one object.
+    pub const DEFAULT_FAULT_PAIRS: usize = 50;
 
     /// The default time that the operator has to recover from all faults, in virtual time. It is
     /// longer than the longest pause between two retries of a controller (5 min and jitter), and
@@ -150,6 +154,7 @@ impl Simulation {
                 replicas: 1,
                 seeds: Self::DEFAULT_SEEDS,
                 single_faults: usize::MAX,
+                fault_pairs: Self::DEFAULT_FAULT_PAIRS,
                 pace: Self::DEFAULT_PACE,
                 recovery: Self::DEFAULT_RECOVERY,
                 stay: Self::DEFAULT_STAY,
@@ -246,6 +251,12 @@ impl Simulation {
         self.set(|settings| settings.single_faults = most)
     }
 
+    /// Sets the number of runs with two coinciding faults: at two steps in a row that touch objects of
+    /// one name. They are a constant random sample of all such pairs. The default is 50.
+    pub fn fault_pairs(self, pairs: usize) -> Self {
+        self.set(|settings| settings.fault_pairs = pairs)
+    }
+
     /// Sets the longest pause between two steps of the users. The default is 4 s.
     pub fn pace(self, pace: Duration) -> Self {
         self.set(|settings| settings.pace = pace)
@@ -268,7 +279,7 @@ impl Simulation {
     }
 
     /// Runs the simulation twice without faults, then with each fault alone at each step, then with
-    /// random combinations of faults.
+    /// pairs of faults that touch one object, then with random combinations of faults.
     ///
     /// Environment variables:
     ///
@@ -277,6 +288,7 @@ impl Simulation {
     /// - `WINDLASS_SIMULATION_SECONDS`: the seconds in which runs with random faults are started,
     ///   instead of a number of runs.
     /// - `WINDLASS_SIMULATION_SINGLE_FAULTS`: the largest number of runs with one fault.
+    /// - `WINDLASS_SIMULATION_FAULT_PAIRS`: the number of runs with two faults at one object.
     ///
     /// # Errors
     ///

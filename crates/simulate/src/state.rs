@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::mask::Mask;
+
 /// The state of the cluster and of the external resources at the end of a run.
 ///
 /// Values that differ between runs are masked: versions, times, and generations are removed.
-/// Uids, generated names, and the addresses and ports of services are replaced by placeholders.
-/// An `observedGeneration` is `current` or `old`.
+/// Uids, generated names, and the addresses and ports of services are replaced by placeholders, also
+/// within longer texts, in names and in keys. An `observedGeneration` is `current` or `old`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndState {
     objects: BTreeMap<String, Value>,
@@ -17,21 +19,6 @@ pub struct EndState {
 
 /// The fields of an end state, each with its path.
 pub(crate) type Fields = BTreeMap<String, String>;
-
-/// Fields of `metadata` that differ in every run, or that only the server writes.
-const LEFT_OUT: [&str; 6] = [
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "managedFields",
-    "generation",
-    "selfLink",
-];
-
-/// Placeholders for uids, generated names and addresses.
-struct Mask {
-    names: BTreeMap<String, String>,
-}
 
 // === impl EndState ===
 
@@ -51,7 +38,7 @@ impl EndState {
             if ignored.contains(resource) {
                 continue;
             }
-            let key = identity(resource, object);
+            let key = mask.text(&identity(resource, object));
             let masked = mask.object(object);
             // Several objects can have one generated name.
             let mut same: Vec<_> = vec![masked];
@@ -141,7 +128,7 @@ pub(crate) fn differing(one: &Fields, other: &Fields) -> BTreeSet<String> {
     differing.cloned().collect()
 }
 
-fn identity(resource: &str, object: &Value) -> String {
+pub(crate) fn identity(resource: &str, object: &Value) -> String {
     let metadata = &object["metadata"];
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
     if let Some(prefix) = metadata["generateName"].as_str() {
@@ -167,107 +154,4 @@ fn flatten(path: &str, value: &Value, fields: &mut Fields) {
         Value::String(text) => _ = fields.insert(path.to_owned(), text.clone()),
         other => _ = fields.insert(path.to_owned(), other.to_string()),
     }
-}
-
-// === impl Mask ===
-
-impl Mask {
-    fn new(objects: &[(String, Value)]) -> Self {
-        let mut names = BTreeMap::new();
-        for (resource, object) in objects {
-            let metadata = &object["metadata"];
-            let identity = identity(resource, object);
-            if let Some(uid) = metadata["uid"].as_str() {
-                names.insert(uid.to_owned(), format!("uid of {identity}"));
-            }
-            if let (Some(prefix), Some(name)) =
-                (metadata["generateName"].as_str(), metadata["name"].as_str())
-            {
-                names.insert(name.to_owned(), format!("{prefix}*"));
-            }
-            // The server allocates addresses in the order of the requests.
-            let addresses = object["spec"]["clusterIPs"].as_array();
-            for address in addresses.into_iter().flatten().filter_map(Value::as_str) {
-                if resource == "services" && address != "None" {
-                    names.insert(address.to_owned(), format!("address of {identity}"));
-                }
-            }
-        }
-        Self { names }
-    }
-
-    fn object(&self, object: &Value) -> Value {
-        let mut object = object.clone();
-        let generation = object["metadata"]["generation"].clone();
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
-        }
-        self.value(&mut object, &generation);
-        // Finalizers are a set: their order only shows which one was added first.
-        if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
-            finalizers.sort_by_key(ToString::to_string);
-        }
-        object
-    }
-
-    fn value(&self, value: &mut Value, generation: &Value) {
-        match value {
-            Value::Object(members) => {
-                for (key, value) in members.iter_mut() {
-                    if key == "observedGeneration" {
-                        let word = if value == generation {
-                            "current"
-                        } else {
-                            "old"
-                        };
-                        *value = word.into();
-                    }
-                    if key == "nodePort" {
-                        *value = "port".into();
-                    }
-                    self.value(value, generation);
-                }
-            }
-            Value::Array(items) => items.iter_mut().for_each(|it| self.value(it, generation)),
-            Value::String(text) => *text = self.text(text),
-            _ => {}
-        }
-    }
-
-    fn text(&self, text: &str) -> String {
-        if let Some(known) = self.names.get(text) {
-            return known.clone();
-        }
-        if is_uid(text) {
-            return "uid of no object".to_owned();
-        }
-        if is_time(text) {
-            return "time".to_owned();
-        }
-        text.to_owned()
-    }
-}
-
-/// Whether a text has the form of a uid.
-fn is_uid(text: &str) -> bool {
-    let dashes = [8, 13, 18, 23];
-    text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| {
-            if dashes.contains(&at) {
-                byte == b'-'
-            } else {
-                byte.is_ascii_hexdigit()
-            }
-        })
-}
-
-/// Whether a text has the form of a time, as in `2026-01-02T03:04:05Z`.
-fn is_time(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    (20..=30).contains(&bytes.len())
-        && bytes[4] == b'-'
-        && bytes[7] == b'-'
-        && bytes[10] == b'T'
-        && bytes[13] == b':'
-        && bytes.ends_with(b"Z")
 }

@@ -146,6 +146,17 @@ impl Step {
         }
     }
 
+    /// The path of the object that this step creates, changes or deletes.
+    pub(crate) fn object(&self) -> Option<String> {
+        match &self.operation {
+            Operation::Create { .. } => self.created(),
+            Operation::Merge { path, .. }
+            | Operation::ReplaceSpec { path, .. }
+            | Operation::Delete { path } => Some(path.clone()),
+            Operation::Wait(_) => None,
+        }
+    }
+
     /// Makes the step while it holds `lock`. Repeats it for up to one hour while the server rejects
     /// it with a transient error, and returns the last error.
     pub(crate) async fn run(&self, direct: &Direct, lock: &Mutex<()>) -> Result<(), Refusal> {

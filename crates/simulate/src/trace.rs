@@ -15,6 +15,8 @@ pub struct Trace {
     /// The number of lines that were dropped.
     dropped: u64,
     steps: Vec<TracedStep>,
+    /// The number of the last step, also after the faults have ended.
+    last_step: u64,
     /// The number of lines when the last fault had ended.
     faults_ended: Option<usize>,
 }
@@ -31,6 +33,8 @@ pub(crate) struct TracedStep {
     pub(crate) number: u64,
     pub(crate) kind: StepKind,
     pub(crate) subject: Subject,
+    /// The namespace and name of its object, as `namespace/name`.
+    pub(crate) object: Option<String>,
     pub(crate) text: String,
 }
 
@@ -64,7 +68,7 @@ impl Trace {
     }
 
     pub(crate) fn next_step(&self) -> u64 {
-        self.steps.last().map_or(1, |it| it.number + 1)
+        self.last_step + 1
     }
 
     pub(crate) fn step(
@@ -75,6 +79,7 @@ impl Trace {
         fault: Option<Fault>,
     ) {
         let number = step.number;
+        self.last_step = number;
         let text = match fault {
             Some(fault) => format!("{origin} #{number} {}  <== {fault}", step.text),
             None => format!("{origin} #{number} {}", step.text),

@@ -311,6 +311,7 @@ impl World {
             number,
             kind,
             subject: whose,
+            object: subject.map(object_key),
             text: text.to_owned(),
         };
         let at = self.began.elapsed();
@@ -504,6 +505,17 @@ fn is_container(path: &str) -> bool {
     let collection = path.rsplit_once('/').map(|(collection, _)| collection);
     collection
         .is_some_and(|it| it == "/api/v1/namespaces" || it.ends_with("/customresourcedefinitions"))
+}
+
+/// The namespace and name in the path of an object, or in the key of a call.
+fn object_key(path: &str) -> String {
+    let parts: Vec<_> = path.rsplit('/').collect();
+    match parts.as_slice() {
+        [name, _, namespace, "namespaces", ..] => format!("{namespace}/{name}"),
+        [name, namespace] => format!("{namespace}/{name}"),
+        [name, ..] => format!("/{name}"),
+        [] => String::new(),
+    }
 }
 
 /// Moves the wall clock.

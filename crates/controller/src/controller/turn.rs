@@ -20,6 +20,7 @@ use super::{
 use crate::{
     Action, CallOutcome, CallReport, ErasedObject, ErrorReport, ExponentialBackoff, FencePermit,
     HandlerError, HandlerId, Outcome, Reasons, RetryObject, State,
+    call_observer::observer,
     event::AnyEvent,
     handler::Handler,
     metrics::KindMetrics,
@@ -428,6 +429,7 @@ impl Turn<'_> {
                 attempt,
                 began: Some(self.shared.engine.now()),
             };
+            observed.begin();
             let called = work::call(handler, call, self.shared.settings.call_timeout);
             let ended = match &permit {
                 Some(permit) => permit.within(called).await,
@@ -444,7 +446,7 @@ impl Turn<'_> {
         let is_conflict = ended.as_ref().is_err_and(|failed| failed.is_conflict);
         let is_fenced = result.is_err_and(|error| self.shared.is_refused_by_fence(error));
         if ended.as_ref().is_ok_and(Outcome::is_deferred) {
-            observed.began = None;
+            observed.discard();
             drop(ongoing);
         } else {
             ongoing.called(handler.role, *now - began, result, is_conflict);
@@ -692,6 +694,20 @@ impl Turn<'_> {
 // === impl ObservedCall ===
 
 impl ObservedCall<'_> {
+    fn begin(&self) {
+        if let Some(observer) = observer() {
+            observer.began(&self.turn.metrics.kind, self.invocation.key);
+        }
+    }
+
+    /// Does not report a call that did not take place.
+    fn discard(&mut self) {
+        self.began = None;
+        if let Some(observer) = observer() {
+            observer.ended(&self.turn.metrics.kind, self.invocation.key, None);
+        }
+    }
+
     fn ended(&mut self, now: Moment, ended: &Result<Outcome, CallFailure>) {
         let outcome = match ended {
             Ok(outcome) => match outcome.delay() {
@@ -705,10 +721,13 @@ impl ObservedCall<'_> {
     }
 
     fn report(&mut self, now: Moment, outcome: CallOutcome<'_>) {
-        let hook = &self.turn.shared.settings.on_call;
-        let (Some(began), Some(hook)) = (self.began.take(), hook) else {
+        let (hook, observer) = (&self.turn.shared.settings.on_call, observer());
+        let Some(began) = self.began.take() else {
             return;
         };
+        if hook.is_none() && observer.is_none() {
+            return;
+        }
         let report = CallReport {
             kind: &self.turn.metrics.kind,
             key: self.invocation.key,
@@ -719,7 +738,12 @@ impl ObservedCall<'_> {
             outcome,
             duration: now - began,
         };
-        call_user_code("on_call", || hook(&report));
+        if let Some(hook) = hook {
+            call_user_code("on_call", || hook(&report));
+        }
+        if let Some(observer) = observer {
+            observer.ended(report.kind, report.key, Some(&report));
+        }
     }
 }
 

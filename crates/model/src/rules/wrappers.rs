@@ -63,9 +63,8 @@ fn created_with_finalizer(facts: &Facts, began: &Began) -> Verdict {
     let Some(handler) = handler.filter(|it| it.early) else {
         return Ok(());
     };
-    let (own, others) = match handler.finalizers.split_first() {
-        Some((own, others)) => (own, others),
-        None => return Ok(()),
+    let Some((own, others)) = handler.finalizers.split_first() else {
+        return Ok(());
     };
     let object = &began.object;
     let fine = object.finalizers.contains(own) && !object.has_any(others);

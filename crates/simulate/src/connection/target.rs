@@ -5,7 +5,7 @@ use std::fmt;
 use http::{Method, Uri};
 use serde_json::Value;
 
-use crate::fault::StepKind;
+use crate::{change, fault::StepKind};
 
 /// The target of a request: its verb, and its object or collection.
 #[derive(Clone, Debug)]
@@ -89,6 +89,14 @@ impl Target {
         }
     }
 
+    /// The value of an option of the query.
+    pub(crate) fn option(&self, name: &str) -> Option<String> {
+        let mut pairs = form_urlencoded::parse(self.query.as_bytes());
+        pairs
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.into_owned())
+    }
+
     /// The path of the collection with the selectors of the request.
     pub(crate) fn selection(&self) -> String {
         let mut selection = form_urlencoded::Serializer::new(String::new());
@@ -133,13 +141,11 @@ impl Target {
 
     /// The text of the request in a trace.
     pub(crate) fn text(&self, body: &[u8]) -> String {
-        // A hash of the body is enough to detect that two runs differ.
-        let mut hash = 0_u32;
-        for byte in body {
-            hash = hash.rotate_left(5) ^ u32::from(*byte);
-        }
         let query = if self.query.is_empty() { "" } else { "?" };
-        format!("{self}{query}{} body {hash:08x}", self.query)
+        let body = String::from_utf8_lossy(body);
+        let space = if body.is_empty() { "" } else { " " };
+        let body = change::shortened(&body);
+        format!("{self}{query}{}{space}{body}", self.query)
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{Origin, World};
 use crate::{
     connection::Target,
+    mask,
     oracle::{self, Violation},
 };
 
@@ -83,8 +84,12 @@ impl Writes {
         if target.resource == "leases" && target.group == "coordination.k8s.io" {
             return self.record_lease(origin, target, answer);
         }
-        if matches!(target.verb, "create" | "delete") && target.subresource.is_empty() {
-            let counted = target.described(answer);
+        // Recorders create events, and update them if they repeat soon enough.
+        let is_counted = matches!(target.verb, "create" | "delete")
+            && target.subresource.is_empty()
+            && target.resource != "events";
+        if is_counted {
+            let counted = mask::without_uids(&target.described(answer));
             *self.counts.entry(counted).or_default() += 1;
         }
         if !self.has_replicas || self.without_lease.contains(&origin) {

@@ -13,7 +13,7 @@ use crate::{
 /// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
 #[track_caller]
 fn passes(simulation: Simulation) {
-    match simulation.single_faults(40).seeds(50).run() {
+    match simulation.single_faults(40).fault_pairs(20).seeds(50).run() {
         Ok(summary) => {
             println!("{summary}");
             assert!(summary.masked.is_empty(), "{:?}", summary.masked);

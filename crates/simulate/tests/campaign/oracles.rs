@@ -11,16 +11,16 @@ use std::{
 };
 
 use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Event as RecordedEvent};
 use kube::{
     Api,
-    api::{Patch, PatchParams, WatchParams},
+    api::{Patch, PatchParams, PostParams, WatchParams},
 };
 use serde_json::json;
 use tokio::time::sleep;
 use windlass_controller::{Failure as Failed, Outcome, Reconciler as _, Request};
 use windlass_informer::{Event, Informer};
-use windlass_simulate::{Failure, Fault, Plan, Process, Simulation, Step, Walks};
+use windlass_simulate::{EndState, Failure, Fault, Plan, Process, Simulation, Step, Walks};
 
 use crate::{
     operators::{self, Ended},
@@ -206,11 +206,158 @@ fn a_secret_in_a_log_line_or_a_span_is_reported() {
         let simulation = || Simulation::new("logs", operator).seeds(0);
         let failure = failure(&simulation().secret("hunter2"));
         assert_eq!(failure.oracle(), "no_secret_is_logged", "{failure}");
+        let text = &failure.violations[0].text;
+        let place = if in_span {
+            r#"the field "password" of the span "login" of campaign::oracles"#
+        } else {
+            r#"the message "the password is \"<secret>\"" of a log line of campaign::oracles"#
+        };
+        assert!(text.starts_with(place), "{text}");
+        assert!(text.contains("oracles.rs:"), "{text}");
         simulation()
             .secret("another")
             .run()
             .expect("it is not logged");
     }
+}
+
+/// Creates an event at each start, and a page that has the uid of its site in its name, text and keys.
+async fn records_events(process: Process) -> Ended {
+    let client = process.client();
+    let sites = Api::<Site>::namespaced(client.clone(), NAMESPACE);
+    let site = loop {
+        match sites.get("blog").await {
+            Ok(site) => break site,
+            Err(_) => sleep(Duration::from_secs(1)).await,
+        }
+    };
+    let uid = site.metadata.uid.unwrap_or_default();
+    let event = json!({
+        "metadata": { "generateName": "started-", "namespace": NAMESPACE },
+        "involvedObject": { "kind": "Site", "namespace": NAMESPACE, "name": "blog", "uid": uid },
+        "reason": "Started", "type": "Normal",
+    });
+    let events = Api::<RecordedEvent>::namespaced(client.clone(), NAMESPACE);
+    let event = serde_json::from_value(event)?;
+    _ = events.create(&PostParams::default(), &event).await;
+    let name = format!("page-{uid}");
+    let mut content = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name },
+        "data": { "owner": format!("uid={uid}") },
+    });
+    content["data"][&uid] = "seen".into();
+    let configs = Api::<ConfigMap>::namespaced(client, NAMESPACE);
+    let params = PatchParams::apply("writer").force();
+    let patch = Patch::Apply(&content);
+    while configs.patch(&name, &params, &patch).await.is_err() {
+        sleep(Duration::from_secs(1)).await;
+    }
+    pending().await
+}
+
+#[test]
+fn events_are_not_counted_and_uids_are_masked_in_names_texts_and_keys() {
+    let simulation = Simulation::new("events", records_events)
+        .object(&definition())
+        .step(Step::create(&site("blog", "hello")))
+        .faults([Fault::CrashAfter, Fault::LostReply]);
+    let summary = simulation.seeds(20).run();
+    let summary = summary.unwrap_or_else(|it| panic!("{it}"));
+    assert!(summary.masked.is_empty(), "{:?}", summary.masked);
+    assert!(summary.faults[&Fault::CrashAfter] > 0, "{summary}");
+}
+
+#[test]
+fn a_run_without_faults_that_fails_says_so_and_its_trace_names_what_was_written() {
+    let hidden = |end: &EndState| match end.objects("configmaps").next() {
+        None => Ok(()),
+        Some(_) => Err("configmaps default/blog exists".to_owned()),
+    };
+    let simulation = Simulation::new("writes", writes_and_reads).oracle("no_page", hidden);
+    let failure = failure(&simulation.seeds(0));
+    let text = failure.to_string();
+    assert!(text.contains("no fault was injected"), "{text}");
+    let write = "patch configmaps default/blog: 201 version ";
+    let line = text.lines().find(|it| it.contains(write));
+    let line = line.unwrap_or_else(|| panic!("no write is shown: {text}"));
+    assert!(line.ends_with(": created"), "{line}");
+}
+
+#[test]
+fn each_step_after_the_faults_has_a_number_of_its_own_and_each_write_its_changes() {
+    let simulation = with_steps(Simulation::new("numbers", |process| {
+        operators::opinionated_reconciler(process, None)
+    }));
+    let trace = simulation.trace(&Plan::quiet(1)).to_string();
+    let end = "no faults from here on";
+    let (_, after) = trace.split_once(end).expect("the end of the faults");
+    let number =
+        |line: &str| -> Option<u64> { line.split_once(" #")?.1.split(' ').next()?.parse().ok() };
+    let numbers: Vec<_> = after.lines().filter_map(number).collect();
+    assert!(numbers.len() > 1, "{trace}");
+    assert!(numbers.windows(2).all(|it| it[0] < it[1]), "{numbers:?}");
+    let changes = |line: &str| line.contains(": 200 version ") && line.contains(" -> ");
+    assert!(trace.lines().any(changes), "{trace}");
+    assert!(!trace.contains(" body "), "{trace}");
+}
+
+/// Gives up its work if its first two requests fail.
+async fn gives_up_after_two_failures(process: Process) -> Ended {
+    let configs = Api::<ConfigMap>::namespaced(process.client(), NAMESPACE);
+    let content = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "blog" },
+    });
+    let params = PatchParams::apply("writer").force();
+    for _ in 0..2 {
+        let patch = Patch::Apply(&content);
+        if configs.patch("blog", &params, &patch).await.is_ok() {
+            break;
+        }
+    }
+    _ = configs.get("blog").await;
+    pending().await
+}
+
+#[test]
+fn two_coinciding_faults_at_one_object_are_tried() {
+    let simulation = || {
+        Simulation::new("gives up", gives_up_after_two_failures)
+            .faults([Fault::Unavailable, Fault::LostRequest])
+            .seeds(0)
+    };
+    let single = simulation().fault_pairs(0).run();
+    single.unwrap_or_else(|it| panic!("one fault breaks nothing: {it}"));
+    let failure = failure(&simulation().fault_pairs(10));
+    assert_eq!(failure.plan.faults.len(), 2, "{failure}");
+}
+
+#[test]
+fn the_smallest_plan_has_one_fault_and_the_steps_of_one_object() {
+    let operator = |process: Process| async move {
+        let (controller, sites) = operators::controller(&process)?;
+        let (external, is_first) = (process.external(), process.name().ends_with("-1"));
+        let handler = move |request: Request<Site>| {
+            let external = external.clone();
+            async move {
+                // After a crash it forgets the shop.
+                if is_first || request.key().name() != "shop" {
+                    external.put(&request.key().to_string(), "seen").await?;
+                }
+                Ok::<_, Failed>(Outcome::done())
+            }
+        };
+        controller.add_reconciler(&sites, process.handler("sees", handler))?;
+        Ok::<_, operators::Error>(controller.run(process.stop()).await?)
+    };
+    let faults = [Fault::CrashBefore, Fault::Delay, Fault::Duplicate];
+    let simulation = with_steps(Simulation::new("forgets", operator)).faults(faults);
+    let failure = failure(&simulation.single_faults(0).fault_pairs(0).seeds(50));
+    assert_eq!(failure.plan.faults.len(), 1, "{failure}");
+    assert!(failure.script.len() <= 2, "{failure}");
+    assert!(
+        failure.script.iter().all(|it| it.contains("shop")),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -265,7 +412,7 @@ fn a_sample_of_single_faults_has_every_fault() {
     // Both fit the same steps.
     let faults = [Fault::TooManyRequests, Fault::Unavailable];
     let simulation = Simulation::new("sample", writes_and_reads).faults(faults);
-    let summary = simulation.single_faults(10).seeds(0).run();
+    let summary = simulation.single_faults(10).fault_pairs(0).seeds(0).run();
     let summary = summary.unwrap_or_else(|it| panic!("{it}"));
     assert_eq!(summary.single_faults, 10, "{summary}");
     assert_eq!(summary.complete_runs, 10, "{summary}");
@@ -278,7 +425,7 @@ fn a_sample_of_single_faults_has_every_fault() {
 fn every_random_plan_has_at_least_one_fault() {
     // Each restart adds steps, so that every planned fault is injected.
     let simulation = Simulation::new("random", writes_and_reads).faults([Fault::CrashBefore]);
-    let summary = simulation.single_faults(0).seeds(20).run();
+    let summary = simulation.single_faults(0).fault_pairs(0).seeds(20).run();
     let summary = summary.unwrap_or_else(|it| panic!("{it}"));
     assert_eq!(summary.random, 20, "{summary}");
     assert_eq!(summary.complete_runs, 20, "{summary}");

@@ -1,0 +1,397 @@
+//! The journal of a test: the calls, writes and events of its operators, in order.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    ops::Deref,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use windlass_controller::{Action, CallObserver, CallOutcome, CallReport};
+use windlass_informer::{ErrorChain, ObjectKey};
+
+/// A point in the journal of a kit, see [`Kit::mark`](super::Kit::mark).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(u64);
+
+/// A write request of an operator, with its answer. Writes to leases are not recorded.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Write {
+    /// The time since the start of the kit.
+    pub at: Duration,
+    /// `create`, `update`, `patch` or `delete`.
+    pub verb: &'static str,
+    /// The resource with its group, such as `deployments.apps`.
+    pub resource: String,
+    /// The namespace and name of the object, such as `default/blog`.
+    pub object: String,
+    /// The subresource, such as `status`, or an empty text.
+    pub subresource: String,
+    /// The field manager of the request, or an empty text.
+    pub manager: String,
+    /// The code of the answer.
+    pub code: u16,
+    /// What the write changed, such as `.spec.replicas: 1 -> 2`; `nothing` if it changed nothing.
+    pub change: String,
+}
+
+/// A call of a handler that has ended.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Call {
+    /// The time of its end since the start of the kit.
+    pub at: Duration,
+    /// The name of the kind in its controller.
+    pub kind: String,
+    /// The namespace and name of the object, such as `default/blog`.
+    pub object: String,
+    /// The action of the call.
+    pub action: Action,
+    /// The number of earlier failed calls of the same request.
+    pub attempt: u32,
+    /// The error, if the call failed.
+    pub error: Option<String>,
+    /// Whether the call was dropped before its end.
+    pub abandoned: bool,
+    /// The delay, if the handler asked for another call.
+    pub requeued: Option<Duration>,
+}
+
+/// The calls of handlers, in the order of their ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls(Vec<Call>);
+
+/// An event that an operator received from a watch.
+#[derive(Clone)]
+pub(super) struct WatchEvent {
+    pub(super) at: Duration,
+    pub(super) text: String,
+    pub(super) resource: String,
+    pub(super) object: String,
+}
+
+#[derive(Clone)]
+enum Entry {
+    Call(Call),
+    Write(Write),
+    Event(WatchEvent),
+}
+
+/// The calls, writes and events, up to a limit.
+pub(super) struct Journal {
+    began: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The number of entries that were dropped.
+    dropped: u64,
+    entries: VecDeque<Entry>,
+    writes: u64,
+    /// The calls in progress, by kind and object.
+    open: BTreeMap<String, usize>,
+    /// The time of the last call or write.
+    active: Instant,
+}
+
+/// The largest number of entries: five times the writes after which a test fails.
+const LONGEST: usize = 50_000;
+
+/// The number of entries of each kind that a failure shows.
+const SHOWN: usize = 20;
+
+// === impl Journal ===
+
+impl Journal {
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            state: Mutex::new(State {
+                dropped: 0,
+                entries: VecDeque::new(),
+                writes: 0,
+                open: BTreeMap::new(),
+                active: Instant::now(),
+            }),
+        }
+    }
+
+    /// The time since the start of the kit.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        let state = self.state.lock();
+        Mark(state.dropped + u64::try_from(state.entries.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Records that something has happened that is neither a call nor a write.
+    pub(super) fn touch(&self) {
+        self.state.lock().active = Instant::now();
+    }
+
+    pub(super) fn write(&self, write: Write) {
+        let mut state = self.state.lock();
+        state.writes += 1;
+        state.active = Instant::now();
+        state.push(Entry::Write(write));
+    }
+
+    pub(super) fn event(&self, event: WatchEvent) {
+        self.state.lock().push(Entry::Event(event));
+    }
+
+    /// The number of all writes.
+    pub(super) fn count_writes(&self) -> u64 {
+        self.state.lock().writes
+    }
+
+    /// The time since the last call or write.
+    pub(super) fn idle(&self) -> Duration {
+        self.state.lock().active.elapsed()
+    }
+
+    /// The calls in progress.
+    pub(super) fn open_calls(&self) -> Vec<String> {
+        self.state.lock().open.keys().cloned().collect()
+    }
+
+    pub(super) fn writes(&self, since: Mark) -> Vec<Write> {
+        self.since(since, |entry| match entry {
+            Entry::Write(write) => Some(write.clone()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn calls(&self, since: Mark) -> Calls {
+        Calls(self.since(since, |entry| match entry {
+            Entry::Call(call) => Some(call.clone()),
+            _ => None,
+        }))
+    }
+
+    fn since<T>(&self, since: Mark, wanted: impl Fn(&Entry) -> Option<T>) -> Vec<T> {
+        let state = self.state.lock();
+        let skipped = usize::try_from(since.0.saturating_sub(state.dropped)).unwrap_or(usize::MAX);
+        state
+            .entries
+            .iter()
+            .skip(skipped)
+            .filter_map(wanted)
+            .collect()
+    }
+
+    /// The last calls, writes and events of one object, for a failure.
+    pub(super) fn history(&self, resource: &str, object: &str) -> String {
+        let state = self.state.lock();
+        let (mut calls, mut writes, mut events) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in state.entries.iter().rev() {
+            match entry {
+                Entry::Call(it) if it.object == object => calls.push(format!("{it:?}")),
+                Entry::Write(it) if it.object == object && it.resource == resource => {
+                    writes.push(format!("{it:?}"));
+                }
+                Entry::Event(it) if it.object == object && it.resource == resource => {
+                    events.push(format!("{:>9.3}s {}", it.at.as_secs_f64(), it.text));
+                }
+                _ => {}
+            }
+        }
+        let mut text = String::new();
+        for (what, mut lines) in [("calls", calls), ("writes", writes), ("events", events)] {
+            lines.truncate(SHOWN);
+            text += &format!("\nlast {what} of {object}:");
+            if lines.is_empty() {
+                text += " none";
+            }
+            for line in lines.iter().rev() {
+                text += &format!("\n  {line}");
+            }
+        }
+        text
+    }
+
+    /// The objects and managers with the most writes since `since`, for a failure.
+    pub(super) fn most_written(&self, since: Mark) -> String {
+        let mut counts = BTreeMap::<String, usize>::new();
+        for write in self.writes(since) {
+            let manager = match write.manager.as_str() {
+                "" => "no manager",
+                manager => manager,
+            };
+            let key = format!(
+                "{} {} {}{} by {manager}",
+                write.verb,
+                write.resource,
+                write.object,
+                slash(&write.subresource)
+            );
+            *counts.entry(key).or_default() += 1;
+        }
+        for call in &*self.calls(since) {
+            *counts
+                .entry(format!("calls of {} {}", call.kind, call.object))
+                .or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts.truncate(10);
+        counts.iter().fold(String::new(), |text, (what, count)| {
+            text + &format!("\n  {count:>6} {what}")
+        })
+    }
+}
+
+impl State {
+    fn push(&mut self, entry: Entry) {
+        if self.entries.len() == LONGEST {
+            self.entries.pop_front();
+            self.dropped += 1;
+        }
+        self.entries.push_back(entry);
+    }
+}
+
+impl CallObserver for Journal {
+    fn began(&self, kind: &str, key: &ObjectKey) {
+        let mut state = self.state.lock();
+        *state.open.entry(format!("{kind} {key}")).or_default() += 1;
+        state.active = Instant::now();
+    }
+
+    fn ended(&self, kind: &str, key: &ObjectKey, report: Option<&CallReport<'_>>) {
+        let mut state = self.state.lock();
+        let open = format!("{kind} {key}");
+        if let Some(count) = state.open.get_mut(&open) {
+            *count -= 1;
+            if *count == 0 {
+                state.open.remove(&open);
+            }
+        }
+        state.active = Instant::now();
+        if let Some(report) = report {
+            state.push(Entry::Call(Call::of(self.began.elapsed(), report)));
+        }
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    fn of(at: Duration, report: &CallReport<'_>) -> Self {
+        Self {
+            at,
+            kind: report.kind.to_owned(),
+            object: report.key.to_string(),
+            action: report.action,
+            attempt: report.attempt,
+            error: match report.outcome {
+                CallOutcome::Failed(error) | CallOutcome::Conflict(error) => {
+                    Some(ErrorChain::new(error).to_string())
+                }
+                _ => None,
+            },
+            abandoned: matches!(report.outcome, CallOutcome::Abandoned),
+            requeued: match report.outcome {
+                CallOutcome::Requeued(delay) => Some(delay),
+                _ => None,
+            },
+        }
+    }
+}
+
+// === impl Calls ===
+
+impl Calls {
+    /// The calls for one object: its namespace and name, such as `default/blog`.
+    #[must_use]
+    pub fn of(&self, object: &str) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|it| it.object == object)
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// The number of failed calls.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.0.iter().filter(|it| it.error.is_some()).count()
+    }
+
+    /// The number of calls that were dropped before their end.
+    #[must_use]
+    pub fn abandoned(&self) -> usize {
+        self.0.iter().filter(|it| it.abandoned).count()
+    }
+}
+
+impl Deref for Calls {
+    type Target = [Call];
+
+    fn deref(&self) -> &[Call] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            object,
+            action,
+            attempt,
+            ..
+        } = self;
+        let at = self.at.as_secs_f64();
+        write!(
+            f,
+            "{at:>9.3}s {kind} {object} {} attempt {attempt}: ",
+            action.as_str()
+        )?;
+        match (&self.error, self.requeued) {
+            (Some(error), _) => f.write_str(error),
+            (None, Some(delay)) => write!(f, "requeued after {delay:?}"),
+            (None, None) if self.abandoned => f.write_str("abandoned"),
+            (None, None) => f.write_str("done"),
+        }
+    }
+}
+
+impl fmt::Debug for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            verb,
+            resource,
+            object,
+            manager,
+            code,
+            change,
+            ..
+        } = self;
+        let at = self.at.as_secs_f64();
+        write!(
+            f,
+            "{at:>9.3}s {verb} {resource} {object}{}",
+            slash(&self.subresource)
+        )?;
+        if !manager.is_empty() {
+            write!(f, " by {manager}")?;
+        }
+        write!(f, ": {code}, {change}")
+    }
+}
+
+/// A subresource as the end of a path.
+fn slash(subresource: &str) -> String {
+    match subresource {
+        "" => String::new(),
+        it => format!("/{it}"),
+    }
+}

@@ -160,9 +160,9 @@ fn names(item: &Item) -> Vec<String> {
         Item::Const(it) => named(&it.vis, &it.ident),
         Item::Mod(it) => named(&it.vis, &it.ident),
         Item::Use(it) if is_public(&it.vis) => {
-            let mut names = Vec::new();
-            used(&it.tree, &mut names);
-            names
+            let mut exported = Vec::new();
+            used(&it.tree, &mut exported);
+            exported
         }
         _ => Vec::new(),
     }

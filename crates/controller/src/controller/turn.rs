@@ -467,36 +467,11 @@ impl Turn<'_> {
                 (Reason::Requeued, delay, call)
             }
             Err(failed) => {
-                // An early call keeps the schedule.
-                let kept = backoff.kept_due.filter(|due| *due > *now);
-                let left = kept.map(|due| due - *now);
-                let (delay, attempt) = if is_fenced {
-                    // It did not fail: the lease ended. Its repetition waits for the next lease.
-                    (Some(Duration::ZERO), attempt)
-                } else {
-                    self.next_attempt(invocation, attempt, left, &failed)
-                };
-                let backoff = backoff.after_failure(*now, kept, attempt, delay);
-                self.warn_of_ended_backoffs(invocation, backoff.ended);
-                let call = RepeatableCall {
-                    event: event.clone(),
-                    attempt,
-                    state: failed.state.or(state).map(Box::new),
-                    failed: Some(Box::new(FailedCall {
-                        error: Arc::new(failed.error),
-                        object: None,
-                        backoff,
-                    })),
-                    origin: self.origin.clone(),
-                };
-                let Some(delay) = delay else {
-                    self.add_exhausted(invocation, call).await;
-                    *now = self.shared.engine.now();
+                let previous = (attempt, state);
+                let retried = self.failed(invocation, previous, backoff, is_fenced, failed, now);
+                let Some((delay, call)) = retried.await else {
                     return Ok(Called::Done);
                 };
-                if !is_fenced && kept.is_none() {
-                    self.metrics.retried();
-                }
                 (Reason::Failed, delay, call)
             }
         };
@@ -508,6 +483,50 @@ impl Turn<'_> {
             overtaken: false,
             call,
         })))
+    }
+
+    /// The repetition of a failed call, and the delay until it. `None` if it is not repeated: then it
+    /// is a dead letter. Without a delay from the policy, `now` advances to the end of the hook.
+    async fn failed(
+        &self,
+        invocation: &Invocation<'_>,
+        (attempt, state): (u32, Option<State>),
+        backoff: Backoff,
+        is_fenced: bool,
+        failed: CallFailure,
+        now: &mut Moment,
+    ) -> Option<(Duration, RepeatableCall)> {
+        // An early call keeps the schedule.
+        let kept = backoff.kept_due.filter(|due| *due > *now);
+        let left = kept.map(|due| due - *now);
+        let (delay, attempt) = if is_fenced {
+            // It did not fail: the lease ended. Its repetition waits for the next lease.
+            (Some(Duration::ZERO), attempt)
+        } else {
+            self.next_attempt(invocation, attempt, left, &failed)
+        };
+        let backoff = backoff.after_failure(*now, kept, attempt, delay);
+        self.warn_of_ended_backoffs(invocation, backoff.ended);
+        let call = RepeatableCall {
+            event: invocation.event.clone(),
+            attempt,
+            state: failed.state.or(state).map(Box::new),
+            failed: Some(Box::new(FailedCall {
+                error: Arc::new(failed.error),
+                object: None,
+                backoff,
+            })),
+            origin: self.origin.clone(),
+        };
+        let Some(delay) = delay else {
+            self.add_exhausted(invocation, call).await;
+            *now = self.shared.engine.now();
+            return None;
+        };
+        if !is_fenced && kept.is_none() {
+            self.metrics.retried();
+        }
+        Some((delay, call))
     }
 
     /// The delay until the retry of a failed call, if there is one, and its attempt number. `kept` is

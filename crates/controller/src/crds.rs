@@ -29,7 +29,7 @@ pub enum InstallError {
         /// The name of the definition.
         name: String,
         /// The error.
-        source: ChildError,
+        source: Box<ChildError>,
     },
 
     /// The cluster has a newer definition. Replacing it would remove its fields, and with them the
@@ -95,7 +95,7 @@ pub async fn install_crds(
         let requests = requests(client, &kind, &key);
         let failed = |source| InstallError::Request {
             name: key.name().to_owned(),
-            source,
+            source: Box::new(source),
         };
         if let Some(installed) = requests.get().await.map_err(failed)? {
             check_version(&definition, &installed)?;
@@ -111,7 +111,7 @@ pub async fn install_crds(
             let found = requests.get().await;
             let found = found.map_err(|source| InstallError::Request {
                 name: key.name().to_owned(),
-                source,
+                source: Box::new(source),
             })?;
             let Some(reason) = not_served(found.as_deref()) else {
                 break;

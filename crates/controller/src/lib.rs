@@ -89,8 +89,6 @@ mod keyed;
 // Helpers of reconcilers.
 mod conditions;
 mod crds;
-#[allow(dead_code, reason = "`Controller` does not use it")]
-mod pause;
 mod recorder;
 
 // Fences for leader election.
@@ -145,7 +143,6 @@ pub use crate::{
     opinionated::{
         DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
     },
-    pause::ObjectPaused,
     predicate::{
         AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Predicate,
         ResourceVersionChanged,

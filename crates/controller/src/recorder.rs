@@ -152,7 +152,6 @@ impl EventRecorder {
     /// Creates a recorder, and the publisher that sends its events through `client` when it runs.
     /// With a fenced client, no event is sent after the lease has ended. `controller` is the name of
     /// the controller, and `instance` that of this process.
-    #[must_use]
     pub fn new(
         client: Client,
         controller: impl Into<String>,
@@ -329,10 +328,8 @@ impl EventPublisher {
             self.controller,
         ]);
         let digest = Sha256::digest(parts.to_string());
-        let digest: String = digest[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let bytes = digest.first_chunk().copied().unwrap_or_default();
+        let digest = format!("{:016x}", u64::from_be_bytes(bytes));
         let object = key.regarding.name.as_deref().unwrap_or("object");
         format!("{}.{digest}", cut(object, 200).to_lowercase())
     }

@@ -45,7 +45,7 @@ fn an_event_of_tracing_is_found() {
 fn findings(source: &Source) -> Vec<String> {
     let calls = |line: &&str| {
         let calls = |level: &&str| line.contains(&format!("tracing::{level}"));
-        LEVELS.iter().any(|level| calls(&level))
+        LEVELS.iter().any(calls)
     };
     let lines = source.text.lines().enumerate();
     let found = lines.filter(|(_, line)| calls(line));

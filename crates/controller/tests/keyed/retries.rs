@@ -35,7 +35,7 @@ async fn an_upsert_is_repeated_five_times_then_reported_and_the_next_event_begin
     recorder.fail(7, Fails::WithError);
     script.apply(config("a", 1)).await.expect("it runs");
     tokio::time::sleep(secs(1)).await;
-    assert_eq!(recorder.take().await, vec!["upsert shop/a 1"; 6].join(", "));
+    assert_eq!(recorder.take().await, ["upsert shop/a 1"; 6].join(", "));
     let times: Vec<_> = std::mem::take(&mut *times.lock());
     let delays: Vec<_> = times
         .windows(2)
@@ -51,7 +51,7 @@ async fn an_upsert_is_repeated_five_times_then_reported_and_the_next_event_begin
     // The seventh failure is a first one.
     script.apply(config("a", 2)).await.expect("it runs");
     tokio::time::sleep(secs(1)).await;
-    assert_eq!(recorder.take().await, vec!["upsert shop/a 2"; 2].join(", "));
+    assert_eq!(recorder.take().await, ["upsert shop/a 2"; 2].join(", "));
     running.stop().await.expect("no error");
 }
 
@@ -96,7 +96,7 @@ async fn a_delete_is_repeated_with_the_same_object_until_a_successor_exists() {
     recorder.fail(2, Fails::WithError);
     script.delete(config("a", 2)).await.expect("it runs");
     tokio::time::sleep(secs(1)).await;
-    assert_eq!(recorder.take().await, vec!["delete shop/a 2"; 3].join(", "));
+    assert_eq!(recorder.take().await, ["delete shop/a 2"; 3].join(", "));
 
     script.apply(config("a", 3)).await.expect("it runs");
     let _ = recorder.take().await;

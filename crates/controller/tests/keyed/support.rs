@@ -49,15 +49,14 @@ impl Recorder {
     }
 
     pub(crate) fn of(informer: Informer<ConfigMap>) -> Self {
-        let recorder = Self {
+        Self {
             informer,
             lines: Arc::default(),
             failures: Arc::default(),
             held: Arc::new(Held(Semaphore::new(usize::MAX >> 4))),
             running: watch::channel(0).0,
             most: Arc::default(),
-        };
-        recorder
+        }
     }
 
     pub(crate) fn say(&self, line: impl Display) {

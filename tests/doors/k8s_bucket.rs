@@ -91,14 +91,14 @@ impl k8s_controller::Context for BucketContext {
         consecutive_errors: u32,
     ) -> Action {
         let line = format!("{} {err} {consecutive_errors}", config.name_any());
-        self.provider.seen.lock().unwrap().push(line);
+        self.provider.seen.lock().expect("not poisoned").push(line);
         Action::requeue(Duration::from_secs(1 + u64::from(consecutive_errors)))
     }
 }
 
 impl BucketContext {
     fn request(&self) -> Result<(), BucketError> {
-        let mut errors = self.provider.errors.lock().unwrap();
+        let mut errors = self.provider.errors.lock().expect("not poisoned");
         if *errors == 0 {
             return Ok(());
         }
@@ -124,7 +124,7 @@ async fn buckets_are_created_and_removed_despite_errors() {
     let running = tokio::spawn(async move { controller.run_until(stopped).await });
     let api = cluster.api::<ConfigMap>("shop");
 
-    *provider.errors.lock().unwrap() = 2;
+    *provider.errors.lock().expect("not poisoned") = 2;
     cluster
         .create::<ConfigMap>("shop", json!({ "metadata": { "name": "photos" } }))
         .await;
@@ -136,22 +136,22 @@ async fn buckets_are_created_and_removed_despite_errors() {
     };
     until(is_ready).await;
     assert_eq!(
-        std::mem::take(&mut *provider.seen.lock().unwrap()),
+        std::mem::take(&mut *provider.seen.lock().expect("not poisoned")),
         [
             "photos cannot apply the object 0",
             "photos cannot apply the object 1"
         ]
     );
 
-    *provider.errors.lock().unwrap() = 1;
+    *provider.errors.lock().expect("not poisoned") = 1;
     cluster.delete::<ConfigMap>("shop", "photos").await;
     until(async || api.get_opt("photos").await.expect("a response").is_none()).await;
     assert!(
-        provider.buckets.lock().unwrap().is_empty(),
+        provider.buckets.lock().expect("not poisoned").is_empty(),
         "cleaned up before it was deleted"
     );
     assert_eq!(
-        *provider.seen.lock().unwrap(),
+        *provider.seen.lock().expect("not poisoned"),
         ["photos cannot clean up after the object 0"]
     );
     stop.cancel();

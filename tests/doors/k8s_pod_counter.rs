@@ -71,7 +71,7 @@ async fn pods_are_counted() {
 
     let pod = json!({ "metadata": { "name": "web" }, "spec": { "containers": [{ "name": "web", "image": "web" }] } });
     cluster.create::<Pod>("shop", pod).await;
-    until(async || counter.pods.lock().unwrap().len() == 1).await;
+    until(async || counter.pods.lock().expect("not poisoned").len() == 1).await;
     let stored = cluster
         .api::<Pod>("shop")
         .get("web")
@@ -80,7 +80,7 @@ async fn pods_are_counted() {
     assert_eq!(stored.finalizers(), ["example.com/pod-counter"]);
 
     cluster.delete::<Pod>("shop", "web").await;
-    until(async || counter.pods.lock().unwrap().is_empty()).await;
+    until(async || counter.pods.lock().expect("not poisoned").is_empty()).await;
     until(async || {
         cluster
             .api::<Pod>("shop")
@@ -112,9 +112,9 @@ async fn a_selector_and_a_namespace_restrict_the_objects() {
         .await;
     cluster.create::<Pod>("shop", pod("other", "db")).await;
     let web = cluster.create::<Pod>("shop", pod("web", "web")).await;
-    until(async || !counter.pods.lock().unwrap().is_empty()).await;
+    until(async || !counter.pods.lock().expect("not poisoned").is_empty()).await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-    let counted = counter.pods.lock().unwrap().clone();
+    let counted = counter.pods.lock().expect("not poisoned").clone();
     assert_eq!(counted, HashSet::from([web.uid().expect("it has one")]));
     stop.cancel();
     running.await.expect("no panic").expect("no error");

@@ -7,4 +7,5 @@ mod cluster;
 mod consul_catalog;
 mod consul_functions;
 mod k8s_bucket;
+mod k8s_context;
 mod k8s_pod_counter;

@@ -94,7 +94,12 @@ fn own_text(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     // Many errors include the text of their source, and kube's text of a response quotes all of it.
     let mut sources = std::iter::successors(error.source(), |error| (*error).source());
-    if let Some((quoted, shown)) = sources.find_map(|it| Some((it.to_string(), response(it)?))) {
+    // The response first: the `Display` of another source may panic.
+    let quoted = |it| {
+        let shown = response(it)?;
+        Some((it.to_string(), shown))
+    };
+    if let Some((quoted, shown)) = sources.find_map(quoted) {
         text = text.replace(&quoted, &shown);
     }
     let shown = one_line_of(LONGEST, &text);

@@ -28,7 +28,8 @@ struct Operator {
     log: Receiver<String>,
 }
 
-#[tokio::test]
+// The operator waits for the server while the test waits for the operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn production_runs_with_exactly_its_role_and_stops_at_sigterm() {
     let (server, listening) = cluster(None).await;
     let mut operator = Operator::start(&server, &listening).await;
@@ -47,7 +48,8 @@ async fn production_runs_with_exactly_its_role_and_stops_at_sigterm() {
     assert!(operator.process.wait().expect("a child").success());
 }
 
-#[tokio::test]
+// The operator waits for the server while the test waits for the operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn production_names_the_verb_that_its_role_lacks() {
     for (resource, verb, message) in [
         (

@@ -96,6 +96,10 @@ pub trait Context {
     const FINALIZER_NAME: &'static str;
 
     /// Called when an object was created or changed.
+    #[expect(
+        clippy::type_complexity,
+        reason = "the signature that `#[async_trait]` writes"
+    )]
     fn apply<'life0, 'life1, 'async_trait>(
         &'life0 self,
         client: Client,
@@ -108,6 +112,10 @@ pub trait Context {
 
     /// Called when an object is marked for deletion. [`Action::requeue`] keeps the finalizer; `None`
     /// and [`Action::await_change`] remove it.
+    #[expect(
+        clippy::type_complexity,
+        reason = "the signature that `#[async_trait]` writes"
+    )]
     fn cleanup<'life0, 'life1, 'async_trait>(
         &'life0 self,
         client: Client,

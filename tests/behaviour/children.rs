@@ -145,7 +145,7 @@ where
 
     async fn merge(&self, name: &str, change: Value) -> C {
         let params = PatchParams {
-            field_manager: Some("somebody".to_owned()),
+            field_manager: Some("another".to_owned()),
             ..PatchParams::default()
         };
         let merged = self.api.patch(name, &params, &Patch::Merge(change)).await;
@@ -199,7 +199,7 @@ on_both_servers! {
         use ChildOutcome::{Changed, Created, Unchanged};
 
         let writer = Writer::<Deployment>::new(&cluster).await;
-        // It is read first, because an apply would take over the object of somebody else.
+        // It is read first, because an apply would take over the object of another client.
         assert_eq!(writer.done(deployment("a")).await, (Created, "GET PATCH".into()));
         let none = (Unchanged, String::new());
         for _ in 0..3 {
@@ -350,7 +350,7 @@ on_both_servers! {
             writer.done(map(json!({})).named(name)).await;
         }
         writer.merge("kept", json!({ "metadata": { "annotations": { "windlass.dev/keep": "yes" } } })).await;
-        // Somebody copies the labels of a child to another object.
+        // Another client copies the labels of a child to another object.
         let labels = writer.get("a").await["metadata"]["labels"].clone();
         let annotations = writer.get("a").await["metadata"]["annotations"].clone();
         let copy = json!({ "metadata": { "name": "copy", "labels": labels, "annotations": annotations } });
@@ -431,7 +431,7 @@ on_both_servers! {
         writer.done(recreate("1")).await;
         let first = writer.get("recreated").await;
         assert_eq!(writer.done(recreate("1")).await, none);
-        // A restart, and a field of somebody else, are no reasons to recreate it.
+        // A restart, and a field of another client, are no reasons to recreate it.
         *writer.memory.lock() = ChildMemory::new();
         writer.merge("recreated", json!({ "data": { "theirs": "x" } })).await;
         assert_eq!(writer.done(recreate("1")).await.0, ChildOutcome::Unchanged);
@@ -463,7 +463,7 @@ on_both_servers! {
     }
 
     /// Rows: RO-41
-    async fn a_child_that_is_being_deleted_is_created_again_when_it_is_gone(cluster: Cluster) {
+    async fn a_child_that_is_being_deleted_is_created_again_afterwards(cluster: Cluster) {
         let writer = Writer::<ConfigMap>::new(&cluster).await;
         writer.done(map(json!({ "a": "1" }))).await;
         writer.merge("web", json!({ "metadata": { "finalizers": ["test.windlass.dev/x"] } })).await;
@@ -505,10 +505,10 @@ on_both_servers! {
         // The object was deleted, and the store does not know yet.
         *writer.memory.lock() = ChildMemory::new();
         writer.api.delete("web", &DeleteParams::default()).await.expect("deleted");
-        let conflict = apply(stale.clone()).await.expect_err("the object is gone");
+        let conflict = apply(stale.clone()).await.expect_err("the object was deleted");
         assert!(conflict.is_conflict(), "{conflict}");
         assert_eq!(writer.names().await, "blog");
-        // Somebody else has created another one.
+        // Another client has created another one.
         let successor = json!({ "metadata": { "name": "web" }, "data": { "a": "theirs" } });
         let successor: ConfigMap = serde_json::from_value(successor).expect("a config map");
         writer.api.create(&PostParams::default(), &successor).await.expect("created");

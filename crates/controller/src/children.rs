@@ -17,7 +17,7 @@
 //! *Required.* Names of children do not depend on the call. One controller has one memory for each
 //! parent, and makes one call at a time for it.
 //!
-//! *Not guaranteed.* That an object which somebody else creates in the milliseconds between the read
+//! *Not guaranteed.* That an object which another client creates in the milliseconds between the read
 //! and the first apply of a child is not taken over.
 //!
 //! Source: java-operator-sdk, metacontroller and Crossplane, for what goes wrong when desired and

@@ -5,7 +5,7 @@
 //! nothing; an event too few costs correctness. The rules:
 //!
 //! 1. A write is recorded from the response to it: the resource, the key, the uid and the version,
-//!    or that the object is gone ([`client`]).
+//!    or that the object was deleted ([`client`]).
 //! 2. Versions are compared as numbers, and only within one resource.
 //! 3. A write is settled when the store shows it or something later, or can never show it
 //!    ([`OwnWrite::is_settled`]).

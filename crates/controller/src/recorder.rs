@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     ErrorChain,
     api_request::{self, RequestError, ResponseLimits},
-    wall_clock,
+    log, wall_clock,
 };
 
 use self::series::{Publication, SeriesKey, SeriesTable};
@@ -228,7 +228,7 @@ impl EventPublisher {
     async fn publish_queued(&mut self, queued: QueuedEvent) {
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            tracing::warn!(
+            log::warn!(
                 component = "EventRecorder",
                 dropped,
                 "too many Events wait, dropping some"
@@ -247,7 +247,7 @@ impl EventPublisher {
         let published = self.try_publish(&publication).await;
         match published {
             Ok(count) => self.series.sent(&publication, count),
-            Err(error) => tracing::warn!(
+            Err(error) => log::warn!(
                 component = "EventRecorder",
                 reason = publication.key.reason,
                 error = %ErrorChain::new(&kube_error(error)),

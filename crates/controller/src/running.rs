@@ -89,6 +89,11 @@ impl RunningCalls {
         }
     }
 
+    /// Whether no call is in progress.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().calls.is_empty()
+    }
+
     /// The times for which the calls have run until `now`.
     pub(crate) fn elapsed(&self, now: Moment) -> Vec<Duration> {
         let calls = self.0.lock();

@@ -161,8 +161,9 @@ fn an_idle_controller_does_not_wake_up() {
         sleep(DAY.saturating_sub(Duration::from_secs(10))).await;
         let parks = parks.load(Ordering::Relaxed) - before;
         assert_eq!(calls.load(Ordering::Relaxed), 1_000);
-        // The clock of the runtime turns its own wheels, which are six.
-        assert!(parks <= 6, "woken {parks} times in a day");
+        // The clock of the runtime turns its own wheels, which are six, and a minute after the calls
+        // the report of long calls finds none.
+        assert!(parks <= 8, "woken {parks} times in a day");
 
         sleep(Duration::from_secs(10)).await;
         assert_eq!(

@@ -77,7 +77,7 @@ mod children {
             return Vec::new();
         };
         let threads = threads.flatten();
-        let lists = threads.flat_map(|it| fs::read_to_string(it.path().join("children")).ok());
+        let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
         let ids = lists.flat_map(|list| {
             let ids = list.split_whitespace().filter_map(|it| it.parse().ok());
             ids.collect::<Vec<u32>>()

@@ -115,6 +115,10 @@ where
 
     /// Creates a controller of a kind that is known only at run time, for example of a
     /// [`DynamicObject`](kube::api::DynamicObject) with its [`ApiResource`](kube::api::ApiResource).
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the signature of kube-runtime"
+    )]
     pub fn new_with(main_api: Api<K>, wc: watcher::Config, dyntype: K::DynamicType) -> Self {
         let (delays, errors) = (Arc::<Delays>::default(), Arc::<WatchErrors>::default());
         let source = informers::source(main_api, dyntype.clone(), &wc, &delays);
@@ -178,6 +182,10 @@ where
 
     /// Like [`owns`](Self::owns), for a kind that is known only at run time.
     #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the signature of kube-runtime"
+    )]
     pub fn owns_with<Child>(
         mut self,
         api: Api<Child>,
@@ -218,6 +226,10 @@ where
 
     /// Like [`watches`](Self::watches), for a kind that is known only at run time.
     #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the signature of kube-runtime"
+    )]
     pub fn watches_with<Other, I>(
         mut self,
         api: Api<Other>,

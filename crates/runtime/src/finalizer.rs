@@ -54,7 +54,7 @@ where
         (true, true) => {
             let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
             let left = shown.iter().filter(|it| *it != finalizer_name).cloned();
-            let patch = patch(&*obj, left.collect()).ok_or(Error::InvalidFinalizer)?;
+            let patch = patch(&*obj, &left.collect::<Vec<_>>()).ok_or(Error::InvalidFinalizer)?;
             let cleaned = TryFutureExt::into_future(reconcile(Event::Cleanup(obj)));
             let action = cleaned.await.map_err(Error::CleanupFailed)?;
             match api.patch(&name, &PatchParams::default(), &patch).await {
@@ -68,7 +68,7 @@ where
             let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
             let ours = finalizer_name.to_owned();
             let all = shown.iter().cloned().chain([ours]);
-            let patch = patch(&*obj, all.collect()).ok_or(Error::InvalidFinalizer)?;
+            let patch = patch(&*obj, &all.collect::<Vec<_>>()).ok_or(Error::InvalidFinalizer)?;
             let patched = api.patch(&name, &PatchParams::default(), &patch).await;
             patched.map_err(Error::AddFinalizer)?;
             Ok(Action::await_change())
@@ -79,7 +79,7 @@ where
 
 /// The patch that replaces the finalizers of `object`, if it is unchanged. `None` if a finalizer is
 /// not valid JSON, which cannot happen.
-fn patch<K: Resource>(object: &K, finalizers: Vec<String>) -> Option<Patch<()>> {
+fn patch<K: Resource>(object: &K, finalizers: &[String]) -> Option<Patch<()>> {
     let shown = object.finalizers();
     // A `test` compares an absent list with null, and servers omit empty lists.
     let shown = if shown.is_empty() {

@@ -55,7 +55,7 @@ fn send(signal: &str) {
 /// A controller of one object whose call lasts until it is released, or aborted.
 struct Held {
     stream: futures::stream::BoxStream<'static, String>,
-    begun: tokio::sync::mpsc::UnboundedReceiver<()>,
+    begun: tokio::sync::mpsc::Receiver<()>,
     release: Arc<tokio::sync::Notify>,
     aborted: Arc<tokio::sync::Notify>,
 }
@@ -75,14 +75,14 @@ async fn held() -> Held {
     config.metadata.name = Some("a".into());
     let created = configs.create(&PostParams::default(), &config).await;
     created.expect("a new object");
-    let (begins, begun) = tokio::sync::mpsc::unbounded_channel();
+    let (begins, begun) = tokio::sync::mpsc::channel(16);
     let (release, aborted) = (Arc::<tokio::sync::Notify>::default(), Arc::default());
     let (released, dropped) = (Arc::clone(&release), Arc::clone(&aborted));
     let stream = Controller::new(configs, watcher::Config::default())
         .shutdown_on_signal()
         .run(
             move |_: Arc<ConfigMap>, _| {
-                _ = begins.send(());
+                _ = begins.try_send(());
                 let (released, guard) = (Arc::clone(&released), OnDrop(Arc::clone(&dropped)));
                 async move {
                     let _guard = guard;

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt::{self, Write as _},
     future::Future,
     panic::Location,
     sync::Arc,
@@ -418,7 +418,7 @@ impl Kit {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        self.expect::<K>(name).is_absent()
+        self.expect::<K>(name).wait_until_absent()
     }
 
     /// Waits for `time`, and checks in this time every 50 ms that `is` returns false for an object.
@@ -536,9 +536,10 @@ impl Kit {
     {
         let resource = format!("{} {}", K::url_path(&(), None), K::plural(&()));
         let known = self.core.namespaced.lock().get(&resource).copied();
-        let namespaced = match known {
-            Some(known) => known,
-            None => {
+        let namespaced = if let Some(known) = known {
+            known
+        } else {
+            {
                 let version = match &*K::group(&()) {
                     "" => format!("/api/{}", K::version(&())),
                     group => format!("/apis/{group}/{}", K::version(&())),
@@ -575,9 +576,10 @@ impl Kit {
     fn object_name<K: Resource<DynamicType = ()>>(&self, name: &str) -> String {
         let resource = format!("{} {}", K::url_path(&(), None), K::plural(&()));
         let namespaced = self.core.namespaced.lock().get(&resource).copied();
-        match name.contains('/') || namespaced == Some(false) {
-            true => name.to_owned(),
-            false => format!("default/{name}"),
+        if name.contains('/') || namespaced == Some(false) {
+            name.to_owned()
+        } else {
+            format!("default/{name}")
         }
     }
 }
@@ -606,7 +608,7 @@ impl Core {
         let states = states.map(|(number, it)| format!("\noperator {number} {}", it.describe()));
         let mut text: String = states.collect();
         if self.random.is_some() {
-            text += &format!("\nseed: {SEED}={}", self.seed);
+            _ = write!(text, "\nseed: {SEED}={}", self.seed);
         }
         text
     }

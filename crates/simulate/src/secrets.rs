@@ -113,7 +113,7 @@ impl Subscriber for Secrets {
 
     fn event(&self, event: &Event<'_>) {
         self.search("a log line", Some(event.metadata()), |fields| {
-            event.record(fields)
+            event.record(fields);
         });
     }
 

@@ -511,8 +511,9 @@ fn is_container(path: &str) -> bool {
 fn object_key(path: &str) -> String {
     let parts: Vec<_> = path.rsplit('/').collect();
     match parts.as_slice() {
-        [name, _, namespace, "namespaces", ..] => format!("{namespace}/{name}"),
-        [name, namespace] => format!("{namespace}/{name}"),
+        [name, _, namespace, "namespaces", ..] | [name, namespace] => {
+            format!("{namespace}/{name}")
+        }
         [name, ..] => format!("/{name}"),
         [] => String::new(),
     }

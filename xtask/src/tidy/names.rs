@@ -9,7 +9,9 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 18] = [
+const INTERNAL: [&str; 20] = [
+    "CallObserver",
+    "observe_calls",
     "Decoder",
     "StoredForm",
     "IncomingObject",

@@ -23,7 +23,7 @@ pub enum UpdateStrategy {
     Recreate,
 
     /// Leaves an existing child as it is, except for its labels and owner. A new desired state takes
-    /// effect after somebody else deleted the child.
+    /// effect after another client deleted the child.
     OnDelete,
 }
 

@@ -1,4 +1,4 @@
-//! What is remembered of the children of one parent between calls. *(pure)*
+//! Memory of the children of one parent between calls. *(pure)*
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,7 +13,7 @@ use super::digest::Digest;
 
 /// What a controller remembers of the children of one parent: the result of the last apply of each.
 ///
-/// Drop it when the parent is gone. After a restart it is empty, and each child is applied once.
+/// Drop it after the parent was deleted. After a restart it is empty, and each child is applied once.
 #[derive(Default)]
 pub struct ChildMemory {
     children: HashMap<ChildId, Remembered>,

@@ -3,7 +3,7 @@
 //! ```text
 //!                read: absent
 //!  not in store ─────────────▶ Create
-//!       │ read: present           deleted: nothing before it is gone
+//!       │ read: present           deleted: nothing before its end
 //!       ▼                      ┌▶ Terminating
 //!  controlled by another ◀─────┤
 //!  no controller: NotOurs, ◀───┤  desired and answer as remembered
@@ -38,7 +38,7 @@ pub(super) enum Step {
     Create,
     /// Apply it to the existing object, with these preconditions.
     Apply(Preconditions),
-    /// Delete it with these preconditions, and create it when it is gone.
+    /// Delete it with these preconditions, and create it afterwards.
     Replace(Preconditions),
     /// Compare it with the result of an apply that is not executed, and replace it if they differ.
     Compare(Preconditions),

@@ -7,7 +7,7 @@ use tokio::{
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerError, InformerId, panic_message};
+use windlass_informer::{InformerError, InformerId, log, panic_message};
 
 use super::{
     Shared,
@@ -228,7 +228,7 @@ impl SyncGates {
         let name = |entry: &FeedEntry| shared.route.read().name(entry.kind);
         if self.has_started {
             for entry in late {
-                tracing::warn!(
+                log::warn!(
                     component = "InformerController",
                     kind = &*name(entry),
                     health = %entry.feed.health(),
@@ -332,10 +332,17 @@ async fn report_long_calls(shared: Arc<Shared>, stop: CancellationToken) -> Ende
     const LONG: Duration = Duration::from_secs(600);
     /// Ten times as often, so that a report is at most a minute late.
     const PERIOD: Duration = Duration::from_secs(60);
-    while stop.run_until_cancelled(sleep(PERIOD)).await.is_some() {
-        shared.report_long_calls(LONG);
-    }
-    Ok(())
+    let report = async {
+        loop {
+            // Without calls no timer wakes the process.
+            shared.call_began.notified().await;
+            while shared.is_calling() {
+                sleep(PERIOD).await;
+                shared.report_long_calls(LONG);
+            }
+        }
+    };
+    stop.run_until_cancelled(report).await.unwrap_or(Ok(()))
 }
 
 fn flatten(ended: Result<Ended, JoinError>) -> Ended {

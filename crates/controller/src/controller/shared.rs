@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     pub(super) route: RwLock<Route>,
     /// The number of changes of the routes, plus one. A snapshot with another number is outdated.
     changes: AtomicU64,
+    /// Notified when a call of a handler begins.
+    pub(super) call_began: Notify,
     /// Notified when the routes change.
     pub(super) rerouted: Notify,
     /// Locked while an informer, a handler or a mapper is added or removed, and while informers are
@@ -106,6 +108,7 @@ impl Shared {
             engine,
             route: RwLock::default(),
             changes: AtomicU64::new(1),
+            call_began: Notify::new(),
             rerouted: Notify::new(),
             registration: Mutex::default(),
             feeds: RwLock::default(),
@@ -132,6 +135,12 @@ impl Shared {
             .collect();
         calls.sort_by_key(|call| std::cmp::Reverse(call.elapsed));
         calls
+    }
+
+    /// Whether a call of a handler is in progress.
+    pub(super) fn is_calling(&self) -> bool {
+        let route = self.route.read();
+        route.all_metrics().any(|kind| !kind.running.is_empty())
     }
 
     /// Logs the calls that have run for `limit`, each once.

@@ -417,6 +417,7 @@ impl Turn<'_> {
         let began = *now;
         let ongoing = self.metrics.call(action);
         let running = self.metrics.running.begin(handler, key, action, began);
+        self.shared.call_began.notify_one();
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let called = pin!(async {
             // Checked at the time of the call: no call begins after a stop, or after the deadline

@@ -94,8 +94,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Notes that the present life of `object` has ended: it was deleted, or has left the selector.
     /// An informer that lags may still show it.
     fn end_life(&self, object: &K) {
-        let is_gone = is_terminating(object) || self.progress(object) == Some(Progress::Gone);
-        let progress = if is_gone {
+        let has_ended = is_terminating(object) || self.progress(object) == Some(Progress::Gone);
+        let progress = if has_ended {
             Progress::Gone
         } else {
             Progress::Released

@@ -21,7 +21,7 @@ pub(crate) struct CallAnswers {
 struct Answer {
     uid: Arc<str>,
     effect: WriteEffect,
-    /// The object. `None` if it is gone, or the response was not the object.
+    /// The object. `None` if it was deleted, or the response was not the object.
     body: Option<Bytes>,
 }
 

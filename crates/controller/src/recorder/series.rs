@@ -106,7 +106,7 @@ impl SeriesTable {
         }
     }
 
-    /// Counts an event. Returns what is to be sent; `None` while its object is over its limit.
+    /// Counts an event. Returns the publication to send; `None` while its object is over its limit.
     pub(super) fn add(
         &mut self,
         key: SeriesKey,

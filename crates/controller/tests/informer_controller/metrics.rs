@@ -128,9 +128,15 @@ async fn the_collectors_have_the_names_and_labels_that_dashboards_know() {
     for (name, labels) in found {
         assert_eq!(documented.remove(&name), Some(labels), "{name}");
     }
-    // No list and no watch has ended.
+    // No list and no watch has ended, and no handler has named a step.
     let without_series: Vec<_> = documented.into_keys().collect();
-    assert_eq!(without_series, ["informer_watch_restarts_total"]);
+    assert_eq!(
+        without_series,
+        [
+            "informer_watch_restarts_total",
+            "reconcile_step_duration_seconds"
+        ]
+    );
     running.stop().await.expect("it stops");
 }
 

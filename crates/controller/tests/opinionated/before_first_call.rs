@@ -161,7 +161,7 @@ async fn a_deletion_before_the_first_call_has_succeeded_is_cleaned_up() {
     rig.logged().await;
     rig.world.delete("web").await;
     assert_eq!(rig.logged().await, "deleted with [own], web []");
-    // Another writer removes the finalizer, and the object is gone before its clean-up.
+    // Another writer removes the finalizer, and the object is deleted before its clean-up.
     rig.log.fail("created");
     rig.world.create("api", 1).await;
     rig.logged().await;

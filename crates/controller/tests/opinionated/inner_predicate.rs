@@ -47,7 +47,7 @@ async fn a_requeue_survives_events_that_the_predicate_rejects() {
             };
             rig.world.create("web", 1).await;
             rig.logged().await;
-            // Somebody writes a label each 7 seconds, and the finalizer is removed once.
+            // Another client writes a label each 7 seconds, and the finalizer is removed once.
             for second in (0..3_600).step_by(7) {
                 rig.world.label("web", &second.to_string()).await;
                 if second == 1_400 {

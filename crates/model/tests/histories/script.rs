@@ -15,6 +15,7 @@ pub(crate) struct Script {
     pub(crate) steps: Vec<Step>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandlerKind {
     pub(crate) wrapped: bool,

@@ -78,7 +78,7 @@ impl LeaseApi {
                 lease.insert("apiVersion".to_owned(), Lease::api_version(&()).into());
                 lease.insert("kind".to_owned(), Lease::kind(&()).into());
                 lease.insert("metadata".to_owned(), json!({ "name": self.name }));
-                write(&mut lease, record);
+                write(&mut lease, &record);
                 let request = encode(&lease).and_then(|lease| self.requests.create(&params, lease));
                 let created = self.limited("create", limit, request).await;
                 return self.written(created, None);
@@ -87,7 +87,7 @@ impl LeaseApi {
                 // The complete object, with the resourceVersion and uid that were read. So the
                 // write fails if the lease has changed, and labels are preserved.
                 let mut lease = self.last.clone().unwrap_or_default();
-                write(&mut lease, record);
+                write(&mut lease, &record);
                 let request = encode(&lease)
                     .and_then(|lease| self.requests.replace(&self.name, &params, lease));
                 let replaced = self.limited("update", limit, request).await;
@@ -246,7 +246,7 @@ fn read(lease: &LeaseObject) -> Record {
 }
 
 /// Writes `record` into `lease`.
-fn write(lease: &mut LeaseObject, record: Record) {
+fn write(lease: &mut LeaseObject, record: &Record) {
     let spec = lease.entry("spec").or_insert_with(|| json!({}));
     if !spec.is_object() {
         *spec = json!({});
@@ -267,8 +267,12 @@ mod tests {
     use crate::election::campaign::Record;
 
     fn lease(spec: serde_json::Value) -> LeaseObject {
-        let lease = json!({ "metadata": { "uid": "u", "labels": { "a": "b" } }, "spec": spec });
-        lease.as_object().expect("an object").clone()
+        let metadata = json!({ "uid": "u", "labels": { "a": "b" } });
+        let lease = [("metadata", metadata), ("spec", spec)];
+        lease
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
     }
 
     #[test]
@@ -301,7 +305,7 @@ mod tests {
                 renewed: Some(jiff::Timestamp::UNIX_EPOCH),
                 ..Record::default()
             };
-            write(&mut lease, ours.clone());
+            write(&mut lease, &ours);
             let written = read(&lease);
             assert_eq!(written.uid.as_deref(), Some("u"));
             assert_eq!(

@@ -29,11 +29,11 @@ impl Cluster {
     pub(crate) fn start() -> Self {
         let server = ApiServer::new();
         let (send, url) = mpsc::channel();
-        let served = server.clone();
+        let listener = server.clone();
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
-                let listening = served.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+                let listening = listener.listen(([127, 0, 0, 1], 0)).await.expect("a port");
                 send.send(format!("http://{}", listening.addr()))
                     .expect("it is received");
                 std::future::pending::<()>().await;

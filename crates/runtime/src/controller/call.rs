@@ -74,6 +74,10 @@ where
     K::DynamicType: Clone,
     Fut: TryFuture<Ok = Action>,
 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "each worker has at most one request in it"
+    )]
     pub(super) fn new(
         debounce: Duration,
         dyntype: K::DynamicType,

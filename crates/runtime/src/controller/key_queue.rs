@@ -139,7 +139,7 @@ impl Source<KeyObject> for Keys {
         }
         let queue = self.queue.clone();
         loop {
-            let changed = queue.shared.changed.notified();
+            let notified = queue.shared.changed.notified();
             let named = std::mem::take(&mut *queue.shared.named.lock());
             for (key, named) in named {
                 if let Some(change) = self.change(key, named)
@@ -148,7 +148,7 @@ impl Source<KeyObject> for Keys {
                     return Ok(());
                 }
             }
-            changed.await;
+            notified.await;
         }
     }
 }

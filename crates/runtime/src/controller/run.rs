@@ -239,8 +239,8 @@ fn begin_call<K, Fut, R, P, Ctx>(
         ..
     } = closures;
     let call = || reconciler(object, Arc::clone(context));
-    let begun = span.in_scope(|| catch_unwind(AssertUnwindSafe(call)));
-    _ = reply.send(begun.map_err(panic_message));
+    let called = span.in_scope(|| catch_unwind(AssertUnwindSafe(call)));
+    _ = reply.send(called.map_err(panic_message));
 }
 
 impl<K, Fut, R, P, Ctx> Stream for Reconciled<K, Fut, R, P, Ctx>

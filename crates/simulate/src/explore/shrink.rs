@@ -31,7 +31,7 @@ pub(super) fn shrink(simulation: &Simulation, plan: &Plan, oracle: &str) -> Plan
         for object in objects.iter().rev() {
             plan = without(plan, object, &breaks);
         }
-        plan = without_steps(plan, 0..steps.len(), &breaks);
+        plan = without_steps(plan, 0..steps.len(), breaks);
         if plan == before {
             return plan;
         }

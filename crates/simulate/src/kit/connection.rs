@@ -101,17 +101,17 @@ impl KitConnection {
         let is_write = matches!(target.kind(), StepKind::Create | StepKind::Change)
             && !target.resource.ends_with("reviews");
         // The answer to a delete has the object too.
-        let before = match is_write && !target.name.is_empty() {
-            true => core.user.get(&target.path).await,
-            false => None,
+        let before = if is_write && !target.name.is_empty() {
+            core.user.get(&target.path).await
+        } else {
+            None
         };
-        let response = match core.gates.refuse(&target) {
-            Some(code) => refusal(code),
-            None => {
-                let request = Request::from_parts(parts, Body::from(body));
-                let response = core.client.send(request).await?;
-                response.map(|body| body.map_err(Into::into).boxed_unsync())
-            }
+        let response = if let Some(status) = core.gates.refuse(&target) {
+            refusal(status)
+        } else {
+            let request = Request::from_parts(parts, Body::from(body));
+            let response = core.client.send(request).await?;
+            response.map(|body| body.map_err(Into::into).boxed_unsync())
         };
         let response = if is_write {
             let response = FullResponse::collect(response).await?;

@@ -77,7 +77,7 @@ where
     }
 
     /// Waits until the object does not exist any more.
-    pub(super) async fn is_absent(self) {
+    pub(super) async fn wait_until_absent(self) {
         self.wait(|object| match object {
             None => Ok(()),
             Some(object) => Err(format!(

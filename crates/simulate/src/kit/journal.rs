@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
+    fmt::{self, Write as _},
     ops::Deref,
     time::Duration,
 };
@@ -204,12 +204,12 @@ impl Journal {
         let mut text = String::new();
         for (what, mut lines) in [("calls", calls), ("writes", writes), ("events", events)] {
             lines.truncate(SHOWN);
-            text += &format!("\nlast {what} of {object}:");
+            _ = write!(text, "\nlast {what} of {object}:");
             if lines.is_empty() {
                 text += " none";
             }
             for line in lines.iter().rev() {
-                text += &format!("\n  {line}");
+                _ = write!(text, "\n  {line}");
             }
         }
         text

@@ -301,8 +301,8 @@ fn each_step_after_the_faults_has_a_number_of_its_own_and_each_write_its_changes
     assert!(!trace.contains(" body "), "{trace}");
 }
 
-/// Gives up its work if its first two requests fail.
-async fn gives_up_after_two_failures(process: Process) -> Ended {
+/// Stops if its first two requests fail.
+async fn stops_after_two_failures(process: Process) -> Ended {
     let configs = Api::<ConfigMap>::namespaced(process.client(), NAMESPACE);
     let content = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "blog" },
@@ -321,7 +321,7 @@ async fn gives_up_after_two_failures(process: Process) -> Ended {
 #[test]
 fn two_coinciding_faults_at_one_object_are_tried() {
     let simulation = || {
-        Simulation::new("gives up", gives_up_after_two_failures)
+        Simulation::new("stops", stops_after_two_failures)
             .faults([Fault::Unavailable, Fault::LostRequest])
             .seeds(0)
     };

@@ -344,7 +344,7 @@ fn failure(test: impl AsyncFnOnce(Kit)) -> String {
     let panic = std::panic::catch_unwind(AssertUnwindSafe(|| kit::run(test)));
     let panic = panic.expect_err("the test fails");
     match panic.downcast::<String>() {
-        Ok(text) => *text,
+        Ok(message) => *message,
         Err(panic) => (*panic.downcast::<&str>().expect("a text")).to_owned(),
     }
 }

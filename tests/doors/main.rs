@@ -3,6 +3,13 @@
 //! Each module is a program as its users wrote it, and a test that runs it on the embedded server in
 //! virtual time.
 
+#![expect(
+    clippy::similar_names,
+    clippy::struct_field_names,
+    clippy::unwrap_used,
+    reason = "the code is that of its users"
+)]
+
 mod cluster;
 mod consul_catalog;
 mod consul_functions;

@@ -213,8 +213,7 @@ impl<K: Stored> Run<'_, K> {
             }
             Change::ListEnded { resource_version } => self.end_list(resource_version).await,
             Change::Applied(incoming) => {
-                let object = &incoming.lazy;
-                let version = object.resource_version().map(str::to_owned);
+                let object = incoming.lazy.clone();
                 let was_undecodable = status.send_if_modified(|status| {
                     // Building a key allocates, and objects are rarely undecodable.
                     !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
@@ -222,7 +221,7 @@ impl<K: Stored> Run<'_, K> {
                 let changed = self.writer.apply(incoming);
                 // After the store: a reader that sees the version also sees the object.
                 status.send_if_modified(|status| {
-                    status.advance_version(version.as_deref());
+                    status.advance_version(object.resource_version());
                     false
                 });
                 // The list may have shown the object while it did not decode.

@@ -30,7 +30,7 @@ use crate::{
     watched::{Watched, quick},
 };
 
-/// Writes the children of one ConfigMap, `blog`.
+/// Writes the children of one config map, `blog`.
 struct Writer<C: windlass::store::Stored> {
     client: Client,
     /// The requests of `client`, as `METHOD path?query`.
@@ -129,7 +129,11 @@ where
     /// Waits until the store has what the server has.
     async fn caught_up(&self) {
         loop {
-            let listed = self.api.list(&Default::default()).await.expect("a list");
+            let listed = self
+                .api
+                .list(&kube::api::ListParams::default())
+                .await
+                .expect("a list");
             let store = self.children.informer.store();
             let has = |object: &C| {
                 let stored = store.get_lazy(&object.key());
@@ -158,15 +162,19 @@ where
     }
 
     async fn names(&self) -> String {
-        let listed = self.api.list(&Default::default()).await.expect("a list");
+        let listed = self
+            .api
+            .list(&kube::api::ListParams::default())
+            .await
+            .expect("a list");
         let mut names: Vec<_> = listed.items.iter().map(|it| it.name().to_owned()).collect();
         names.sort();
         names.join(" ")
     }
 }
 
-fn map(data: Value) -> Desired<ConfigMap> {
-    Desired::json(json!({ "metadata": { "name": "web" }, "data": data }))
+fn map(data: impl Into<Value>) -> Desired<ConfigMap> {
+    Desired::json(json!({ "metadata": { "name": "web" }, "data": data.into() }))
 }
 
 /// A Deployment that the API server changes in many ways: defaults, quantities, nulls, empty values.

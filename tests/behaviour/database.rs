@@ -1,5 +1,5 @@
-//! An operator as a user writes it: databases with a StatefulSet, a Service, a ConfigMap, a Secret
-//! that the spec names, a name in an external DNS, and a status.
+//! An operator as a user writes it: databases with a `StatefulSet`, a `Service`, a `ConfigMap`, a
+//! `Secret` that the spec names, a name in an external DNS, and a status.
 
 use std::{
     collections::BTreeSet,

@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
-    Api, CustomResourceExt as _, Resource, ResourceExt as _,
+    Api, CustomResourceExt, Resource, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
@@ -219,8 +219,8 @@ on_both_servers! {
         assert_eq!(rig.next().await, "a pruned 0");
         patch(&configs, "a", json!({ "data": { "value": "two" } })).await;
         assert_eq!(rig.next().await, "a pruned 2");
-        let left = secrets.list(&Default::default()).await.expect("a list");
-        let mut names: Vec<_> = left.iter().map(|it| it.name_any()).collect();
+        let left = secrets.list(&kube::api::ListParams::default()).await.expect("a list");
+        let mut names: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
         names.sort();
         assert_eq!(names, ["foreign", "two"]);
         rig.stop().await;

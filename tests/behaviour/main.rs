@@ -29,10 +29,30 @@ mod leader;
 mod level;
 mod listing;
 mod mapping;
+#[allow(
+    clippy::default_trait_access,
+    clippy::disallowed_methods,
+    clippy::large_futures,
+    clippy::match_same_arms,
+    clippy::needless_pass_by_value,
+    clippy::arc_with_non_send_sync,
+    clippy::similar_names,
+    reason = "programs as users of kube-rs write them; their channels and futures are small"
+)]
 mod moved;
 mod objects;
 mod opinionated;
 mod raw_objects;
+#[allow(
+    clippy::default_trait_access,
+    clippy::disallowed_methods,
+    clippy::large_futures,
+    clippy::match_same_arms,
+    clippy::needless_pass_by_value,
+    clippy::arc_with_non_send_sync,
+    clippy::similar_names,
+    reason = "programs as users of kube-rs write them; their channels and futures are small"
+)]
 mod runtime;
 mod selector;
 mod stored_json;

@@ -42,7 +42,7 @@ struct Server {
 }
 
 impl Server {
-    fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Answer> {
+    fn answer(self: Arc<Self>, request: &Request<Body>) -> Response<Answer> {
         self.requests.lock().push(Instant::now());
         let status = |code| Response::builder().status(code).body(whole(""));
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -84,7 +84,7 @@ async fn the_default_backoff_is_that_of_client_go() {
     let answering = Arc::clone(&server);
     let service = tower::service_fn(move |request| {
         let server = Arc::clone(&answering);
-        async move { Ok::<_, std::convert::Infallible>(server.answer(request)) }
+        async move { Ok::<_, std::convert::Infallible>(server.answer(&request)) }
     });
     let configs = Api::<ConfigMap>::all(Client::new(service, "default"));
     let stream = Controller::new(configs, watcher::Config::default()).run(

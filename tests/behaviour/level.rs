@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
-    Api, CustomResourceExt, Resource, ResourceExt as _,
+    Api, CustomResourceExt as _, Resource, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };

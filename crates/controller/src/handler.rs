@@ -13,8 +13,8 @@ use windlass_informer::{DecodeError, ObjectKey};
 
 use crate::{ErasedObject, Failure, Outcome, event::AnyEvent, reconciler::Call};
 
-/// The id of a watcher, reconciler or mapper of a controller, for example for
-/// [`remove_watcher`](crate::InformerController::remove_watcher).
+/// The id of a watcher, reconciler or mapper of a controller,
+/// as [`Registration::id`](crate::Registration::id) returns it.
 ///
 /// Never reused after the handler was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,16 +4,15 @@ use std::{convert::Infallible, num::NonZeroUsize, sync::Arc};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{InformerController, Outcome, Request};
+use windlass_controller::{InformerController, Kind, Outcome, Request};
 use windlass_informer::{Informer, Scripted};
 
 use super::{AT_ONCE, Queue, handler::Handler, object};
 use crate::Result;
 
-const KIND: &str = "configmaps";
-
 struct Windlass {
     controller: InformerController,
+    kind: Kind<ConfigMap>,
     informer: Informer<ConfigMap>,
     /// The informer of the kind until the first round: a controller rejects handlers of a kind
     /// without an informer.
@@ -38,7 +37,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
         // The queue must hold all of them.
         .queue(NonZeroUsize::new(count).ok_or("no objects")?)
         .build()?;
-    let kind = controller.kind(KIND)?;
+    let kind = controller.kind("configmaps")?;
     controller.add_reconciler(&kind, move |request: Request<ConfigMap>| {
         let handler = Arc::clone(&handler);
         async move {
@@ -54,6 +53,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
     });
     Ok(Box::new(Windlass {
         controller,
+        kind,
         informer,
         placeholder,
     }))
@@ -66,7 +66,6 @@ impl Queue for Windlass {
     fn offer_all(&self) -> Result<()> {
         self.controller.remove_informer(&self.placeholder);
         self.controller.remove_informer(&self.informer);
-        let kind = self.controller.kind(KIND)?;
-        Ok(self.controller.add_informer(&kind, &self.informer)?)
+        Ok(self.controller.add_informer(&self.kind, &self.informer)?)
     }
 }

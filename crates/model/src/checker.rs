@@ -26,6 +26,7 @@ use crate::{
 ///     kind: Arc::from("websites"),
 ///     role: Role::Watcher,
 ///     finalizers: Vec::new(),
+///     early: false,
 ///     filtered: false,
 /// };
 /// let object = Arc::new(Snapshot {

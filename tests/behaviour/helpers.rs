@@ -77,15 +77,15 @@ async fn until(cluster: &Cluster, expected: &[(&str, i32)]) {
     }
 }
 
-fn gadgets(version: &str) -> CustomResourceDefinition {
+fn gears(version: &str) -> CustomResourceDefinition {
     let definition = json!({
         "metadata": {
-            "name": "gadgets.test.windlass.dev",
+            "name": "gears.test.windlass.dev",
             "annotations": { "windlass.dev/crd-version": version },
         },
         "spec": {
             "group": "test.windlass.dev", "scope": "Namespaced",
-            "names": { "kind": "Gadget", "plural": "gadgets", "singular": "gadget" },
+            "names": { "kind": "Gear", "plural": "gears", "singular": "gear" },
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
                 "schema": { "openAPIV3Schema": { "type": "object" } },
@@ -141,21 +141,21 @@ on_both_servers! {
 
     async fn definitions_are_installed_and_never_replaced_by_older_ones(cluster: Cluster) {
         let (client, timeout) = (cluster.aside(), Duration::from_secs(30));
-        install_crds(&client, [gadgets("2.1")], timeout).await.expect("installed");
+        install_crds(&client, [gears("2.1")], timeout).await.expect("installed");
         // They are served.
         let resource = kube::api::ApiResource {
             group: "test.windlass.dev".into(),
             version: "v1".into(),
             api_version: "test.windlass.dev/v1".into(),
-            kind: "Gadget".into(),
-            plural: "gadgets".into(),
+            kind: "Gear".into(),
+            plural: "gears".into(),
         };
-        let gadgets_api: Api<kube::api::DynamicObject> =
+        let gears_api: Api<kube::api::DynamicObject> =
             Api::namespaced_with(client.clone(), cluster.namespace(), &resource);
-        gadgets_api.list(&ListParams::default()).await.expect("they are served");
+        gears_api.list(&ListParams::default()).await.expect("they are served");
 
-        install_crds(&client, [gadgets("2.1")], timeout).await.expect("again");
-        let refused = install_crds(&client, [gadgets("2.0.9")], timeout).await;
+        install_crds(&client, [gears("2.1")], timeout).await.expect("again");
+        let refused = install_crds(&client, [gears("2.0.9")], timeout).await;
         match refused.expect_err("it is older") {
             InstallError::Newer { installed, given, .. } => {
                 assert_eq!((&*installed, &*given), ("2.1", "2.0.9"));
@@ -166,7 +166,7 @@ on_both_servers! {
             metadata: serde_json::from_value::<Value>(json!({ "name": "wrong.test.windlass.dev" }))
                 .and_then(serde_json::from_value)
                 .expect("metadata"),
-            ..gadgets("1")
+            ..gears("1")
         };
         let refused = install_crds(&client, [invalid], timeout).await;
         assert!(matches!(refused, Err(InstallError::Request { .. })), "{refused:?}");

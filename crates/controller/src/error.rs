@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use windlass_informer::{InformerError, InvalidListWatch, SharedInformerError};
+use windlass_informer::{HistoryWentBack, InformerError, InvalidListWatch, SharedInformerError};
 
 use crate::{FinalizerError, InvalidFinalizer};
 
@@ -167,6 +167,21 @@ pub enum RunError {
         kind: String,
         /// The error of the informer.
         source: InformerError,
+    },
+
+    /// The history of the API server went back, for example because a cluster was restored from a
+    /// backup. What the process remembers may never have happened on this server. No handler was
+    /// called with a state of the new history.
+    #[error(
+        "the history of the API server went back while {kind:?} was watched, as after a restore \
+         from a backup; end the process and start it again, because what it remembers may never \
+         have happened on this server"
+    )]
+    HistoryWentBack {
+        /// The name of the kind.
+        kind: String,
+        /// What showed it.
+        source: HistoryWentBack,
     },
 
     /// The controller runs already. It can be run again after that run has ended.

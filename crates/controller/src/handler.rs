@@ -54,9 +54,6 @@ pub(crate) trait ErasedHandler: Send + Sync {
 
     /// The finalizer of the handler, if it has one.
     fn finalizer(&self) -> Option<&str>;
-
-    /// Called before an event of the object with `uid` whose version is lower than earlier ones.
-    fn history_went_back(&self, uid: &str);
 }
 
 /// A mapper, with erased types.

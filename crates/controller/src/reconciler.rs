@@ -104,11 +104,6 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         false
     }
 
-    /// Called before an event of the object with `uid` whose version is lower than earlier ones,
-    /// because the API server was restored from a backup. A wrapper forgets what it remembers.
-    #[doc(hidden)]
-    fn history_went_back(&self, _uid: &str) {}
-
     /// Calls this reconciler only for events that pass `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where

@@ -393,8 +393,6 @@ mod tests {
         fn finalizer(&self) -> Option<&str> {
             None
         }
-
-        fn history_went_back(&self, _: &str) {}
     }
 
     impl ErasedMapper for Inert {

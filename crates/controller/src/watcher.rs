@@ -124,11 +124,6 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         false
     }
 
-    /// Called before an event of the object with `uid` whose version is lower than earlier ones,
-    /// because the API server was restored from a backup. A wrapper forgets what it remembers.
-    #[doc(hidden)]
-    fn history_went_back(&self, _uid: &str) {}
-
     /// Calls this watcher only for events that pass `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where

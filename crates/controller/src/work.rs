@@ -215,10 +215,6 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> ErasedHandler for WatcherAdapter<K
     fn finalizer(&self) -> Option<&str> {
         self.0.finalizer()
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.0.history_went_back(uid);
-    }
 }
 
 // === impl ReconcilerAdapter ===
@@ -249,10 +245,6 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for ReconcilerAda
 
     fn finalizer(&self) -> Option<&str> {
         self.0.finalizer()
-    }
-
-    fn history_went_back(&self, uid: &str) {
-        self.0.history_went_back(uid);
     }
 }
 
@@ -349,42 +341,6 @@ mod tests {
     }
 
     /// A chain of one, which wants the actions that `wanted` holds.
-    #[test]
-    fn handlers_are_notified_of_a_restore() {
-        #[derive(Clone, Default)]
-        struct Remembers(Arc<parking_lot::Mutex<Vec<String>>>);
-
-        impl Watcher<ConfigMap> for Remembers {
-            type Error = Failure;
-
-            fn history_went_back(&self, uid: &str) {
-                self.0.lock().push(uid.to_owned());
-            }
-        }
-
-        impl Reconciler<ConfigMap> for Remembers {
-            type Error = Failure;
-
-            async fn reconcile(&self, _: Request<ConfigMap>) -> Result<Outcome, Failure> {
-                Ok(Outcome::done())
-            }
-
-            fn history_went_back(&self, uid: &str) {
-                self.0.lock().push(uid.to_owned());
-            }
-        }
-
-        let handler = Remembers::default();
-        let handlers: [&dyn ErasedHandler; 2] = [
-            &WatcherAdapter::<ConfigMap, _>::new(handler.clone()),
-            &ReconcilerAdapter::<ConfigMap, _>::new(handler.clone()),
-        ];
-        for (adapter, uid) in handlers.iter().zip(["1", "2"]) {
-            adapter.history_went_back(uid);
-        }
-        assert_eq!(*handler.0.lock(), ["1", "2"]);
-    }
-
     fn chain(wanted: &'static str) -> crate::route::Chain {
         let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
         let wants = move |event: &Event<ConfigMap>| wanted.contains(event.action());

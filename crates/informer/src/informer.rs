@@ -41,8 +41,8 @@ use self::{
     users::Users,
 };
 use crate::{
-    Health, HealthState, Index, InformerMetrics, LateIndex, Source, Store, Stored, Subscription,
-    metrics::Instruments, subscription::NewSubscribers,
+    Health, HealthState, HistoryWentBack, Index, InformerMetrics, LateIndex, Source, Store, Stored,
+    Subscription, metrics::Instruments, subscription::NewSubscribers,
 };
 
 /// Lists and watches the objects of a kind, keeps them in a store, and delivers their changes.
@@ -375,6 +375,14 @@ impl<K: Stored> Informer<K> {
     /// ```
     pub fn relist(&self) {
         self.shared.relist.notify_one();
+    }
+
+    /// What last showed that the history of the API server went back. `None` if it never did, and for
+    /// sources that do not detect it. A subscription
+    /// [waits](Subscription::history_went_back) for it.
+    #[must_use]
+    pub fn history_went_back(&self) -> Option<HistoryWentBack> {
+        self.shared.status.borrow().went_back.clone()
     }
 
     /// Waits until `is` returns true for the state of the watch, and returns the health.

@@ -51,6 +51,7 @@ mod store;
 
 // 5. Events and subscriptions.
 mod event;
+mod history;
 mod subscription;
 
 // The informer: runs stages 1 to 5.
@@ -72,6 +73,7 @@ pub use crate::{
     error_chain::ErrorChain,
     event::Event,
     health::{Health, HealthState},
+    history::HistoryWentBack,
     informer::{Informer, InformerBuilder, InformerError, SyncError},
     key::{ObjectIdentity, ObjectKey, Uid},
     lazy_object::LazyObject,

@@ -26,8 +26,8 @@ pub use self::{
     scripted::{Script, Scripted},
 };
 use crate::{
-    DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity, Store, Stored, WatchError,
-    subscription::SubscriberCount,
+    DecodeError, HistoryWentBack, Identity, IncomingObject, LazyObject, ObjectIdentity, Store,
+    Stored, WatchError, subscription::SubscriberCount,
 };
 
 /// Lists and watches the objects of a kind, and sends changes to an informer.
@@ -62,9 +62,8 @@ pub trait Source<K: Stored>: Send + 'static {
 #[non_exhaustive]
 pub enum Change<K> {
     /// The history of the server went back, for example because a cluster was restored from a
-    /// backup. A list follows. Earlier versions are not compared with later ones, and the store
-    /// begins a new [epoch](Store::epoch).
-    HistoryWentBack,
+    /// backup. A list follows. Earlier versions are not compared with later ones.
+    HistoryWentBack(HistoryWentBack),
 
     /// A list begins.
     ListStarted,
@@ -211,7 +210,7 @@ impl<K> fmt::Debug for Changes<K> {
 impl<K: Stored> fmt::Debug for Change<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HistoryWentBack => f.write_str("HistoryWentBack"),
+            Self::HistoryWentBack(why) => write!(f, "HistoryWentBack: {why}"),
             Self::ListStarted => f.write_str("ListStarted"),
             Self::ListEnded { .. } => f.write_str("ListEnded"),
             Self::Applied(incoming) => write!(f, "Applied {}", incoming.lazy.key()),

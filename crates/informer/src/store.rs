@@ -59,7 +59,7 @@ struct Contents<K> {
     /// In declaration order.
     indexes: DeclaredIndexes<K>,
 
-    /// How often the history of the server has gone back.
+    /// Changed when the history of the server goes back: no earlier state is known then.
     epoch: AtomicU32,
 
     instruments: Arc<Instruments>,
@@ -254,9 +254,10 @@ impl<K: Stored> Store<K> {
     pub(crate) fn known(&self, object: &impl ObjectIdentity) -> Option<LazyObject<K>> {
         let (uid, version) = (object.uid(), object.resource_version()?);
         let objects = &self.contents.objects;
+        let epoch = self.contents.epoch.load(Ordering::Acquire);
         let known = objects.get(NameRef::of(object), |entry| {
             let known = &entry.lazy;
-            let is_same = entry.mark.epoch == self.epoch()
+            let is_same = entry.mark.epoch == epoch
                 && known.resource_version() == Some(version)
                 && known.uid() == uid;
             is_same.then(|| known.clone())
@@ -266,28 +267,6 @@ impl<K: Stored> Store<K> {
 }
 
 impl<K> Store<K> {
-    /// How often the history of the server has gone back since the informer was created. 0 for a
-    /// cluster that was not restored from a backup.
-    ///
-    /// Compare versions only within one epoch; across epochs compare pairs of epoch and version.
-    /// The epoch never decreases. It is incremented before the first object of the new history is
-    /// stored.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass_informer::{Informer, Scripted};
-    ///
-    /// let (_script, source) = Scripted::<ConfigMap>::new();
-    /// assert_eq!(Informer::new(source).store().epoch(), 0);
-    /// ```
-    #[doc(hidden)]
-    #[must_use]
-    pub fn epoch(&self) -> u32 {
-        self.contents.epoch.load(Ordering::Acquire)
-    }
-
     pub(crate) fn has(&self, object: &impl ObjectIdentity) -> bool {
         self.contents
             .objects

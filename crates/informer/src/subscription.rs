@@ -13,6 +13,7 @@ mod resync_handle;
 
 use std::{
     fmt,
+    future::Future,
     pin::Pin,
     sync::{
         Arc,
@@ -31,7 +32,7 @@ pub(crate) use self::{
 };
 use self::{count::SubscriberToken, resync_handle::RequestedKeys};
 pub use self::{envelope::EventEnvelope, resync_handle::ResyncHandle};
-use crate::Event;
+use crate::{Event, HistoryWentBack, history::HistorySignal};
 
 /// A bounded stream of the events of one informer.
 ///
@@ -53,6 +54,7 @@ pub struct Subscription<K> {
     events: mpsc::Receiver<EventEnvelope<K>>,
     synced: Arc<AtomicBool>,
     requested_keys: Arc<RequestedKeys>,
+    history: HistorySignal,
 }
 
 // === impl Subscription ===
@@ -67,8 +69,8 @@ impl<K> Subscription<K> {
         self.next_envelope().await.map(|envelope| envelope.event)
     }
 
-    /// Returns the next event with its key, its span and its epoch, or `None` after the last event
-    /// of a stopped informer.
+    /// Returns the next event with its key and its span, or `None` after the last event of a stopped
+    /// informer.
     ///
     /// # Cancel safety
     ///
@@ -102,6 +104,18 @@ impl<K> Subscription<K> {
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
+    }
+
+    /// Waits until the history of the API server has gone back since the first event of this
+    /// subscription. It resolves before the first event of the new history can be taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped at any time.
+    pub fn history_went_back(
+        &self,
+    ) -> impl Future<Output = HistoryWentBack> + Send + 'static + use<K> {
+        self.history.wait()
     }
 
     /// Returns a handle that requests resyncs of single objects for this subscription.

@@ -12,7 +12,7 @@ mod version;
 pub(crate) use self::{
     backoff::Waits,
     quarantine::DecodeQuarantine,
-    session::{History, NextRequest, Session},
+    session::{NextRequest, Session},
     version::is_version,
 };
 pub use self::{

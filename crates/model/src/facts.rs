@@ -29,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) now: Duration,
     pub(crate) is_quiet: bool,
     pub(crate) is_settled: bool,
+    /// Whether the server was restored since the current process started.
+    pub(crate) is_restored: bool,
 
     /// The objects of the server, including removed objects.
     pub(crate) server: BTreeMap<Uid, ServerObject>,
@@ -53,10 +55,6 @@ pub(crate) struct InformerState {
     pub(crate) synced: bool,
     /// Whether it was added before the controller ran.
     pub(crate) initial: bool,
-    /// Whether the server was restored after the first list, and the informer has not detected it.
-    behind: bool,
-    /// When the informer last detected a restored server.
-    noticed: Option<Duration>,
 }
 
 /// The state of a handler of the controller.
@@ -90,6 +88,7 @@ impl Facts {
             now: Duration::ZERO,
             is_quiet: false,
             is_settled: false,
+            is_restored: false,
             server: BTreeMap::new(),
             cleaned: BTreeMap::new(),
             started: None,
@@ -108,6 +107,7 @@ impl Facts {
             Entry::Started => self.started = Some(self.at),
             Entry::Stopped => {
                 self.started = None;
+                self.is_restored = false;
                 self.informers.clear();
                 self.handlers.clear();
                 self.observed.clear();
@@ -137,8 +137,6 @@ impl Facts {
                     kind: Arc::clone(kind),
                     synced: false,
                     initial: self.started.is_none(),
-                    behind: false,
-                    noticed: None,
                 };
                 self.informers.insert(*informer, showing);
             }
@@ -157,17 +155,6 @@ impl Facts {
                     showing.synced = true;
                 }
             }
-            Entry::HistoryWentBack(informer) => {
-                let now = self.now;
-                if let Some(showing) = self.informers.get_mut(informer) {
-                    showing.behind = false;
-                    showing.noticed = Some(now);
-                }
-                // Events of other informers at the same time may be read after this one.
-                for observed in self.observed.values_mut() {
-                    observed.ambiguous_epoch |= observed.was_shown_by_others(*informer, now);
-                }
-            }
             Entry::InformerEvent { informer, shown } => self.shown(*informer, shown),
             Entry::Committed { by, object } => {
                 let server_object = self.server.entry(Arc::clone(&object.uid)).or_default();
@@ -180,8 +167,7 @@ impl Facts {
             Entry::Restored => {
                 self.server.clear();
                 self.cleaned.clear();
-                let synced = self.informers.values_mut().filter(|it| it.synced);
-                synced.for_each(|it| it.behind = true);
+                self.is_restored = self.started.is_some();
             }
             Entry::PatchBegan(_) => self.patches += 1,
             Entry::PatchEnded(_) => self.patches = self.patches.saturating_sub(1),
@@ -202,13 +188,9 @@ impl Facts {
             return;
         };
         let now = self.moment();
-        let ambiguous_epoch = self.informers.iter().any(|(other, it)| {
-            *other != informer && it.kind == kind && (it.behind || it.noticed == Some(now.time))
-        });
         let uid = Arc::clone(&shown.object().uid);
         let observed =
             (self.observed.entry(uid)).or_insert_with(|| ObservedObject::new(kind, shown));
-        observed.ambiguous_epoch |= ambiguous_epoch;
         observed.show(informer, shown, now);
     }
 

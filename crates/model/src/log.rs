@@ -178,9 +178,6 @@ pub enum Entry {
     },
     /// An informer has published its first list.
     Synced(InformerId),
-    /// An informer detected that the server was restored. Its later events are from the restored
-    /// server.
-    HistoryWentBack(InformerId),
     /// The API server has a new state of an object.
     Committed {
         /// The client that wrote it.
@@ -195,7 +192,8 @@ pub enum Entry {
         /// Its last state.
         object: Arc<Snapshot>,
     },
-    /// The API server was restored from a backup. Entries with its objects in a new epoch follow.
+    /// The API server was restored from a backup. Entries with its objects follow. No rule holds for
+    /// the current process any more, which ends when an informer detects the restore.
     Restored,
     /// A wrapper sent a patch, and waits for the response.
     PatchBegan(HandlerId),
@@ -368,7 +366,6 @@ impl fmt::Display for Entry {
             Self::InformerRemoved(informer) => write!(f, "{informer} removed"),
             Self::InformerEvent { informer, shown } => write!(f, "{informer} shows {shown}"),
             Self::Synced(informer) => write!(f, "{informer} synced"),
-            Self::HistoryWentBack(informer) => write!(f, "{informer} detected the restored server"),
             Self::Committed { by, object } => write!(f, "server: {object} by {by}"),
             Self::Removed { by, object } => write!(f, "server: {} removed by {by}", object.uid),
             Self::Restored => f.write_str("server restored from a backup"),

@@ -2,16 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-/// A version of an object: the epoch of its history, and its resource version in it.
-///
-/// When a server is restored from a backup, a new epoch begins, so that versions stay ordered.
+/// A version of an object: its `metadata.resourceVersion`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version {
-    /// How often the server was restored before.
-    pub epoch: u64,
-    /// `metadata.resourceVersion`.
-    pub number: u64,
-}
+pub struct Version(pub u64);
 
 /// One state of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,10 +56,7 @@ impl Snapshot {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.epoch > 0 {
-            write!(f, "{}.", self.epoch)?;
-        }
-        write!(f, "{}", self.number)
+        self.0.fmt(f)
     }
 }
 

@@ -546,10 +546,7 @@ fn snapshot(words: &[&str]) -> Arc<Snapshot> {
     let mut snapshot = Snapshot {
         key: Arc::from(&uid[..1]),
         uid: Arc::from(uid),
-        version: Version {
-            epoch: 0,
-            number: version.parse().expect("a version"),
-        },
+        version: Version(version.parse().expect("a version")),
         generation: Some(1),
         terminating: false,
         finalizers: Vec::new(),

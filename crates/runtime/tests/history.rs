@@ -72,7 +72,7 @@ async fn a_restored_server_ends_the_stream_with_one_error() {
     };
     assert_eq!(status.reason, "HistoryWentBack");
     assert!(
-        status.message.contains("restored from a backup"),
+        status.message.contains("as after a restore"),
         "{}",
         status.message
     );

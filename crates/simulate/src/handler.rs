@@ -155,10 +155,6 @@ where
     fn needs(&self, event: &Event<K>) -> bool {
         self.handler.needs(event)
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.handler.history_went_back(uid);
-    }
 }
 
 impl<K, H> Reconciler<K> for SimulatedHandler<H>
@@ -188,10 +184,6 @@ where
 
     fn needs(&self, event: &Event<K>) -> bool {
         self.handler.needs(event)
-    }
-
-    fn history_went_back(&self, uid: &str) {
-        self.handler.history_went_back(uid);
     }
 }
 

@@ -234,10 +234,6 @@ where
     fn needs(&self, event: &Event<C::Resource>) -> bool {
         self.reconciler.needs(event)
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.reconciler.history_went_back(uid);
-    }
 }
 
 impl<C, R: fmt::Debug> fmt::Debug for Outer<C, R> {

@@ -8,6 +8,7 @@ use std::{
     collections::HashSet,
     hint::black_box,
     num::NonZeroUsize,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,8 +21,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    Event, EventEnvelope, Health, Informer, InformerError, InformerId, InformerMetrics,
-    InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored, log,
+    Event, EventEnvelope, Health, HistoryWentBack, Informer, InformerError, InformerId,
+    InformerMetrics, InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored, log,
 };
 
 use super::{
@@ -34,7 +35,7 @@ use super::{
 use crate::{
     Action, ErasedObject, Reasons,
     event::AnyEvent,
-    merge::{InformerEvent, Merge, MergedEvent},
+    merge::{InformerEvent, Merge},
     metrics::KindMetrics,
     route::{KindId, Mappers},
     schedule::{LaneKey, Moment, Offer, Priority},
@@ -61,9 +62,6 @@ pub(crate) trait Feed: Send + Sync {
 
     /// The time without a queued event and without progress of a list.
     fn idle(&self, now: Moment) -> Duration;
-
-    /// The [epoch](windlass_informer::Store::epoch) of its store.
-    fn epoch(&self) -> u32;
 
     /// The object with this key in the store, if it has this uid.
     fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
@@ -93,12 +91,16 @@ pub(crate) trait Feed: Send + Sync {
     ) -> BoxFuture<'static, Result<(), InformerError>>;
 
     /// Queues the events of the informer, until `stop` or until the informer ends.
+    ///
+    /// # Errors
+    ///
+    /// What showed that the history of the server went back. No state of the new history is queued.
     fn enqueue_events(
         self: Arc<Self>,
         into: Arc<Shared>,
         kind: KindId,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, ()>;
+    ) -> BoxFuture<'static, Result<(), HistoryWentBack>>;
 }
 
 /// An informer of `K`s as a feed.
@@ -185,10 +187,6 @@ impl<K: Stored> Feed for InformerFeed<K> {
         listed.map_or(queued, |listed| queued.min(listed.elapsed()))
     }
 
-    fn epoch(&self) -> u32 {
-        self.informer.store().epoch()
-    }
-
     fn find(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>> {
         let object = self.informer.store().get_lazy(key)?.into_erased();
         (ObjectIdentity::uid(&*object) == Some(uid)).then_some(object)
@@ -231,9 +229,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
         into: Arc<Shared>,
         kind: KindId,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, ()> {
+    ) -> BoxFuture<'static, Result<(), HistoryWentBack>> {
         // Before the informer runs, so that its first list is not also replayed.
         let mut events = self.informer.subscribe();
+        let went_back = events.history_went_back();
         self.requested_resyncs.listen(events.resync_handle());
         let queue = EventBudget::new(into.settings.queue);
         // The first list does not count towards the bound of the queue, and has its own budget of
@@ -245,12 +244,13 @@ impl<K: Stored> Feed for InformerFeed<K> {
             let (metrics, merge) = {
                 let route = into.route.read();
                 let Some(known) = route.metrics(kind).zip(route.merge(kind)) else {
-                    return;
+                    return Ok(());
                 };
                 known
             };
             let waits = into.settings.coalescing == Coalescing::Never;
             let (mut envelopes, mut enqueued) = (Vec::new(), Vec::new());
+            let mut went_back = pin!(went_back);
             let enqueue_events = async {
                 loop {
                     let synced = self.synced.load(Ordering::Relaxed);
@@ -265,9 +265,17 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     } else {
                         BATCH.get()
                     };
-                    let taken = events.next_envelopes(&mut envelopes, most).await;
+                    let taken = tokio::select! {
+                        biased;
+                        why = &mut went_back => return Err(why),
+                        taken = events.next_envelopes(&mut envelopes, most) => taken,
+                    };
                     if taken == 0 {
-                        break;
+                        return Ok(());
+                    }
+                    // Known before its first event.
+                    if let Some(why) = went_back.as_mut().now_or_never() {
+                        return Err(why);
                     }
                     let budget = if synced { &queue } else { &first_list };
                     if !(waits && synced) {
@@ -289,7 +297,8 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     batch.enqueue(&mut envelopes, &mut enqueued, &mut permits);
                 }
             };
-            stop.run_until_cancelled(enqueue_events).await;
+            let ended = stop.run_until_cancelled(enqueue_events).await;
+            ended.unwrap_or(Ok(()))
         }
         .boxed()
     }
@@ -385,7 +394,6 @@ impl<K: Stored> Enqueuer<'_, K> {
             span,
             requested,
             from_list,
-            restored,
             ..
         } = envelope;
         // Without a key there is no object.
@@ -416,7 +424,6 @@ impl<K: Stored> Enqueuer<'_, K> {
                 _ => Reasons::CHANGED,
             },
             from_list,
-            restored,
             event,
         };
         Some(self.enqueued(key, priority, event, span))
@@ -424,8 +431,7 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Prepares an event of an object that was withheld: it comes from the store, like an event
     /// from a list.
-    fn release(&self, released: MergedEvent, permits: &mut Permits) -> Option<Enqueued> {
-        let MergedEvent { event, restored } = released;
+    fn release(&self, event: AnyEvent, permits: &mut Permits) -> Option<Enqueued> {
         let key = event.object()?.key();
         let event = QueuedEvent {
             received: self.received,
@@ -436,7 +442,6 @@ impl<K: Stored> Enqueuer<'_, K> {
             requested_by_mapper: false,
             reasons: Reasons::CHANGED,
             from_list: true,
-            restored,
             event,
         };
         Some(self.enqueued(key, Priority::Live, event, Span::none()))
@@ -471,20 +476,18 @@ impl<K: Stored> Enqueuer<'_, K> {
         if matches!(envelope.event, Event::Synced) {
             let version = self.feed.informer.list_version();
             let up_to = version.and_then(|version| version.parse().ok());
-            merge.synced(informer, envelope.epoch, up_to, &lookup);
+            merge.synced(informer, up_to, &lookup);
             return false;
         }
         let event = InformerEvent {
             informer,
             event: envelope.event.clone(),
-            epoch: envelope.epoch,
             live: !envelope.from_list,
-            restored: envelope.restored,
         };
         let Some(merged) = merge.apply(event, &lookup) else {
             return false;
         };
-        (envelope.event, envelope.restored) = (merged.event, merged.restored);
+        envelope.event = merged;
         true
     }
 

@@ -73,10 +73,6 @@ pub(crate) struct QueuedEvent {
     /// Whether its object comes from a list, so that an earlier process may have processed it.
     pub(crate) from_list: bool,
 
-    /// Whether it, or an event coalesced into it, has the first state of the object since the history
-    /// of the server went back.
-    pub(crate) restored: bool,
-
     /// The span of the informer's event.
     pub(crate) origin: TraceParent,
 
@@ -185,7 +181,6 @@ impl Coalescing {
         }
         // A deleted object has no state to resync.
         older.requested_by_mapper |= newer.requested_by_mapper;
-        older.restored |= newer.restored;
         older.reasons |= newer.reasons;
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
@@ -397,15 +392,15 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_of_a_requested_resync_and_of_a_restore_are_kept() {
+    fn the_flag_of_a_requested_resync_is_kept() {
         for (older, newer) in [(true, false), (false, true)] {
             let mut first = notice("update a b");
-            (first.requested_by_mapper, first.restored) = (older, older);
+            first.requested_by_mapper = older;
             let mut second = notice("update b c");
-            (second.requested_by_mapper, second.restored) = (newer, newer);
+            second.requested_by_mapper = newer;
             let coalesced = Coalescing::Always.coalesce(&mut first, second, &mut Vec::new());
             assert!(matches!(coalesced, Coalesced::Merged));
-            assert!(first.requested_by_mapper && first.restored);
+            assert!(first.requested_by_mapper);
         }
     }
 
@@ -530,7 +525,6 @@ mod tests {
             received: Moment::default(),
             last_called: None,
             from_list: true,
-            restored: false,
             permit: None,
         }
     }

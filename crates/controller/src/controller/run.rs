@@ -7,7 +7,7 @@ use tokio::{
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerError, InformerId, log, panic_message};
+use windlass_informer::{InformerId, log, panic_message};
 
 use super::{
     Shared,
@@ -101,6 +101,10 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     }
 
     stop.cancel();
+    if matches!(outcome, Err(RunError::HistoryWentBack { .. })) {
+        // What is queued never happened on this server: it is not drained either.
+        shared.engine.set_gate(None, false);
+    }
     if drains {
         shared.engine.cancel_all();
     }
@@ -150,16 +154,15 @@ fn start(
         let informer = Arc::clone(&entry.feed).run(whole.clone());
         let enqueue_events =
             Arc::clone(&entry.feed).enqueue_events(Arc::clone(shared), kind, whole);
+        let name = shared.route.read().name(kind);
+        let (kind, name) = (name.to_string(), name.to_string());
         tasks.spawn(async move {
-            enqueue_events.await;
-            Ok(())
+            let ended = enqueue_events.await;
+            ended.map_err(|source| RunError::HistoryWentBack { kind, source })
         });
-        let shared = Arc::clone(shared);
         tasks.spawn(async move {
-            informer.await.map_err(|source: InformerError| {
-                let kind = shared.route.read().name(kind).to_string();
-                RunError::Informer { kind, source }
-            })
+            let ended = informer.await;
+            ended.map_err(|source| RunError::Informer { kind: name, source })
         });
     }
 }

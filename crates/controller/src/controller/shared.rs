@@ -319,7 +319,7 @@ impl Shared {
         self.route.write().add_informer(kind);
         let others: Vec<_> = (self.feeds.read().iter())
             .filter(|entry| entry.kind == kind)
-            .map(|entry| (entry.feed.informer(), entry.started, entry.feed.epoch()))
+            .map(|entry| (entry.feed.informer(), entry.started))
             .collect();
         // Not in the condition, which would lock the route and the merge together.
         let merge = self.route.read().merge(kind);
@@ -328,11 +328,11 @@ impl Shared {
         {
             let mut merge = merge.lock();
             if merge.is_idle() {
-                for (other, started, epoch) in others {
-                    merge.add(other, started, epoch);
+                for (other, started) in others {
+                    merge.add(other, started);
                 }
             }
-            merge.add(id, false, feed.epoch());
+            merge.add(id, false);
         }
         let optional = self.route.read().is_optional(kind);
         feed.instrument(&self.informer_metrics, name);
@@ -603,7 +603,6 @@ impl Shared {
                     requested_by_mapper: true,
                     reasons,
                     from_list: false,
-                    restored: false,
                     origin: TraceParent::default(),
                     received,
                     last_called: None,

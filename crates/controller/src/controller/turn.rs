@@ -5,7 +5,7 @@
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{ErrorChain, Event, LazyObject, ObjectIdentity, ObjectKey, log};
+use windlass_informer::{ErrorChain, Event, LazyObject, ObjectKey, log};
 
 use super::{
     Shared,
@@ -193,7 +193,6 @@ impl Turn<'_> {
         let Work::Event { offer, .. } = guard.work() else {
             return self.repeat(guard).await;
         };
-        self.forget_restored(&offer.event);
         let recipients = self.recipients(&offer.event);
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
         let forgotten = (self.shared).forget_dead_letters(guard.key(), &offer.event, called);
@@ -213,22 +212,6 @@ impl Turn<'_> {
             }
         }
         self.dispatch(guard, &recipients, carried, began).await
-    }
-
-    /// Lets the handlers forget the object if its event is the first one since the history of the
-    /// server went back. Called between two calls for the object and before predicates: earlier
-    /// calls had the old history, later ones have the new.
-    fn forget_restored(&self, queued: &QueuedEvent) {
-        let uid = queued
-            .event
-            .object()
-            .and_then(|object| ObjectIdentity::uid(&**object));
-        let Some(uid) = uid.filter(|_| queued.restored && queued.last_called.is_none()) else {
-            return;
-        };
-        for handler in self.chain.iter() {
-            handler.code.history_went_back(uid);
-        }
     }
 
     /// The handlers whose predicates accept the event.

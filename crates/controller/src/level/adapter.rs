@@ -105,8 +105,4 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<
     fn finalizer(&self) -> Option<&str> {
         self.reconciler.finalizer()
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.reconciler.history_went_back(uid);
-    }
 }

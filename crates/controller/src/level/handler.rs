@@ -128,12 +128,6 @@ where
         let held = self.held.as_ref()?;
         Some(held.finalizers.name().as_str())
     }
-
-    fn history_went_back(&self, uid: &str) {
-        if let Some(held) = &self.held {
-            held.wrapper.history_went_back(uid);
-        }
-    }
 }
 
 // === impl Shared ===

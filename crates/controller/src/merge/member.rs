@@ -17,12 +17,6 @@ pub(super) struct MemberInformer {
     /// The newest version of its watch events.
     pub(super) last_version: Version,
 
-    /// Its epoch as the informer counts.
-    pub(super) own_epoch: u32,
-
-    /// Its epoch as the kind counts.
-    pub(super) epoch: u32,
-
     /// The version that it has to pass, because a tombstone of that version was dropped. `None` if
     /// there is none.
     pub(super) catch_up_to: Option<Version>,
@@ -30,36 +24,21 @@ pub(super) struct MemberInformer {
     /// Whether a relist was requested.
     pub(super) relisting: bool,
 
-    /// Whether another relist must follow: the requested one may have begun before the newest
-    /// epoch.
-    pub(super) relist_again: bool,
-
     /// The objects that it shows and that may be deleted. They are in its store, or were shortly
     /// before.
-    pub(super) withheld: HashMap<Uid, WithheldObject>,
-}
-
-/// An object that may be deleted.
-pub(super) struct WithheldObject {
-    pub(super) key: ObjectKey,
-    /// Whether a state of it was the first since the history went back.
-    pub(super) restored: bool,
+    pub(super) withheld: HashMap<Uid, ObjectKey>,
 }
 
 // === impl MemberInformer ===
 
 impl MemberInformer {
-    /// Creates the informer, whose own epoch is `own_epoch`, in the epoch of its kind.
-    pub(super) fn new(informer: InformerId, preceding: bool, own_epoch: u32, epoch: u32) -> Self {
+    pub(super) fn new(informer: InformerId, preceding: bool) -> Self {
         Self {
             informer,
             preceding,
             last_version: Version::default(),
-            own_epoch,
-            epoch,
             catch_up_to: None,
             relisting: false,
-            relist_again: false,
             withheld: HashMap::new(),
         }
     }

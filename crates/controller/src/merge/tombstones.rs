@@ -30,9 +30,11 @@ impl Tombstones {
         self.versions.get(uid).copied()
     }
 
+    /// Removes the tombstone of `uid`, if there is one.
     pub(super) fn remove(&mut self, uid: &Uid) {
-        self.versions.remove(uid);
-        self.order.retain(|it| it != uid);
+        if self.versions.remove(uid).is_some() {
+            self.order.retain(|it| it != uid);
+        }
     }
 
     /// Returns the version of the oldest tombstone.

@@ -19,13 +19,6 @@ pub(super) struct TrackedObject {
     /// The newest state that another informer has shown since.
     pub(super) undispatched: Option<Object>,
 
-    /// The epoch of both.
-    pub(super) epoch: u32,
-
-    /// Whether the informer that showed it may not have detected that the history went back, or
-    /// listed later.
-    pub(super) epoch_uncertain: bool,
-
     /// The newest version at which an informer showed that it was deleted, or left its selector.
     pub(super) deleted_at: Version,
 }
@@ -46,19 +39,14 @@ impl TrackedObject {
     ) -> Option<AnyEvent> {
         let Some(dispatched) = &mut self.dispatched else {
             if preceding {
-                let is_newer =
-                    |known: &mut Object| version.is_before(Version::of(known, self.epoch));
+                let is_newer = |known: &mut Object| version.is_before(Version::of(known));
                 self.undispatched = self.undispatched.take_if(is_newer);
-                self.epoch = version.epoch;
                 self.dispatched = Some(object);
                 return Some(event);
             }
             let newest = match self.undispatched.take() {
-                Some(known) if version.is_before(Version::of(&known, self.epoch)) => known,
-                _ => {
-                    self.epoch = version.epoch;
-                    object
-                }
+                Some(known) if version.is_before(Version::of(&known)) => known,
+                _ => object,
             };
             if self.is_preceded(members) {
                 self.undispatched = Some(newest);
@@ -68,13 +56,11 @@ impl TrackedObject {
             self.dispatched = Some(Arc::clone(&newest));
             return Some(Event::Added(newest));
         };
-        let known = Version::of(dispatched, self.epoch);
         let is_same = dispatched.resource_version() == object.resource_version();
-        if (is_same && known.epoch == version.epoch) || version.is_before(known) {
+        if is_same || version.is_before(Version::of(dispatched)) {
             let again = matches!(event, Event::Resynced(_));
             return again.then(|| Event::Resynced(Arc::clone(dispatched)));
         }
-        self.epoch = version.epoch;
         let old = std::mem::replace(dispatched, Arc::clone(&object));
         Some(Event::Updated {
             old: LazyObject::from_erased(old),
@@ -86,8 +72,7 @@ impl TrackedObject {
     pub(super) fn catch_up(&mut self) -> Option<AnyEvent> {
         let dispatched = self.dispatched.as_mut()?;
         let new = self.undispatched.take()?;
-        let version = |object| Version::of(object, self.epoch);
-        if !version(dispatched).is_before(version(&new)) {
+        if !Version::of(dispatched).is_before(Version::of(&new)) {
             return None;
         }
         let old = LazyObject::from_erased(std::mem::replace(dispatched, Arc::clone(&new)));

@@ -181,30 +181,6 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
     }
 
-    /// Forgets the object with `uid`, because the history of the server went back and its versions
-    /// cannot be compared with later ones. Only remembers that a clean-up had begun: if the object
-    /// exists, it is added again.
-    pub(super) fn history_went_back(&self, uid: &str) {
-        let uid = Uid::from(uid);
-        let mut memories = self.memories.lock();
-        let forgotten = memories.forget(Some(&uid));
-        if let Some(
-            Progress::CleaningUp
-            | Progress::CleanedUp
-            | Progress::Released
-            | Progress::Gone
-            | Progress::CleanUpBegun,
-        ) = forgotten.as_ref().and_then(|memory| memory.progress)
-        {
-            memories.change(Some(uid), |memory| {
-                memory.progress = Some(Progress::CleanUpBegun);
-            });
-        }
-        // Dropped without the lock.
-        drop(memories);
-        drop(forgotten);
-    }
-
     /// Forgets everything of an object whose life has ended, except that it has ended: an informer
     /// that lags may still show it.
     pub(super) fn retire(&self, object: &K) {

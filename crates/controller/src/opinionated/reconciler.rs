@@ -534,11 +534,6 @@ where
     fn needs(&self, event: &Event<K>) -> bool {
         self.state.needs(event)
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.state.history_went_back(uid);
-        self.reconciler.history_went_back(uid);
-    }
 }
 
 impl<K, R> fmt::Debug for OpinionatedReconciler<K, R> {

@@ -345,11 +345,6 @@ where
     fn needs(&self, event: &Event<K>) -> bool {
         self.state.needs(event)
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.state.history_went_back(uid);
-        self.watcher.history_went_back(uid);
-    }
 }
 
 impl<K, W: fmt::Debug> fmt::Debug for OpinionatedWatcher<K, W> {

@@ -87,10 +87,6 @@ macro_rules! filtered_hooks {
         fn needs(&self, event: &Event<K>) -> bool {
             self.handler.needs(event)
         }
-
-        fn history_went_back(&self, uid: &str) {
-            self.handler.history_went_back(uid);
-        }
     };
 }
 

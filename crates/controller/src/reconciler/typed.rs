@@ -100,10 +100,6 @@ where
         typed(event).is_some_and(|event| self.reconciler.needs(&event))
     }
 
-    fn history_went_back(&self, uid: &str) {
-        self.reconciler.history_went_back(uid);
-    }
-
     async fn reconcile(&self, request: Request<DynamicObject>) -> Result<Outcome, Failure> {
         let object = read::<K>(request.object());
         let object = object.map_err(|error| Failure::from(error).permanent())?;

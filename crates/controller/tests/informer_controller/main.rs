@@ -9,6 +9,7 @@ mod delivery;
 mod dequeue;
 mod disorder;
 mod failures;
+mod history;
 mod lagging;
 mod level;
 mod lifecycle;

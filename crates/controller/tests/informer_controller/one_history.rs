@@ -1,9 +1,8 @@
 //! Several informers of one kind give the handlers one history of each object: random histories.
 //!
 //! The informers select different parts of the kind, lag behind each other by any number of writes,
-//! list again, are removed and added, and the server is restored from a backup. The calls are
-//! compared with what the stores of the informers have, and with the server when all have caught
-//! up.
+//! list again, are removed and added. The calls are compared with what the stores of the informers
+//! have, and with the server when all have caught up.
 
 mod server;
 
@@ -39,8 +38,6 @@ enum Step {
     EndList(usize),
     /// Adds this informer, or removes it.
     Toggle(usize),
-    /// Restores the server as it was this number of writes before.
-    Restore(usize),
     /// All informers read everything.
     CatchUp,
 }
@@ -53,10 +50,8 @@ struct Calls {
     deleted: BTreeMap<String, u64>,
     /// Objects that may be added again: an informer that had them was removed.
     forgotten: Vec<String>,
-    /// Whether versions may decrease: the server was restored.
-    restored: bool,
-    /// Whether the calls may show a state again: the server was restored, or an informer ran before
-    /// there was another one. Only the last state of each object is checked then.
+    /// Whether the calls may show a state again: an informer ran before there was another one. Only
+    /// the last state of each object is checked then.
     may_repeat: bool,
     /// Calls that do not follow from the calls before them.
     wrong: Vec<String>,
@@ -74,8 +69,6 @@ struct World {
     /// Whether the first informer ran before there was another one: objects that it has are shown as
     /// it shows them, until its next event.
     precedes: bool,
-    /// The newest state that a removed informer has read, until all others have.
-    removed_at: usize,
     calls: Checked,
     stop: CancellationToken,
     run: JoinHandle<Result<(), RunError>>,
@@ -104,7 +97,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => informer().prop_map(Step::Relist),
         6 => informer().prop_map(Step::EndList),
         2 => informer().prop_map(Step::Toggle),
-        1 => (1..6_usize).prop_map(Step::Restore),
         2 => Just(Step::CatchUp),
     ]
 }
@@ -174,13 +166,10 @@ impl Watcher<ConfigMap> for Checked {
         let (uid, last) = identify(&last);
         let mut calls = self.0.lock();
         let before = calls.shown.remove(&uid);
-        let restored = calls.restored;
-        let follows = before.is_some_and(|it| restored || last.number >= it.number);
+        let follows = before.is_some_and(|it| last.number >= it.number);
         let call = format!("delete {uid} {last:?}");
         calls.require(follows, format_args!("{call}, shown as {before:?}"));
-        if !restored {
-            calls.deleted.insert(uid, last.number);
-        }
+        calls.deleted.insert(uid, last.number);
         Ok(())
     }
 
@@ -232,7 +221,6 @@ impl World {
             kind,
             informers,
             precedes: first == 1,
-            removed_at: 0,
             calls,
             stop,
             run,
@@ -256,7 +244,6 @@ impl World {
             }
             Step::EndList(informer) => self.change(informer, |it, _| it.may_end = true),
             Step::Toggle(informer) => self.toggle(informer).await,
-            Step::Restore(back) => self.restore(back),
             Step::CatchUp => self.catch_up().await,
         }
         settle().await;
@@ -272,7 +259,7 @@ impl World {
 
     /// Adds an informer, or removes it unless it is the last one.
     async fn toggle(&mut self, at: usize) {
-        let Some((informer, replica)) = &self.informers[at] else {
+        let Some((informer, _)) = &self.informers[at] else {
             self.informers[at] = Some(add(
                 &self.controller,
                 &self.kind,
@@ -282,13 +269,10 @@ impl World {
             return;
         };
         let is_last = self.informers.iter().flatten().count() == 1;
-        let restored = self.calls.0.lock().restored;
-        // The only one that knows of the restore cannot report it after it is removed. Before all have
-        // synced, its events are queued, and would be dispatched after that.
-        if is_last || restored || !self.controller.has_synced() {
+        // Before all have synced, its events are queued, and would be dispatched after that.
+        if is_last || !self.controller.has_synced() {
             return;
         }
-        self.removed_at = self.removed_at.max(replica.follower.lock().position);
         settle().await;
         let mut calls = self.calls.0.lock();
         calls.forgotten = calls.shown.keys().cloned().collect();
@@ -300,25 +284,6 @@ impl World {
         // Without an event.
         calls.shown.retain(|uid, _| is_held(uid));
         calls.deleted.retain(|uid, _| is_held(uid));
-    }
-
-    /// Restores the server as it was `back` writes before.
-    fn restore(&self, back: usize) {
-        let mut server = self.server.lock();
-        let head = server.head().saturating_sub(back);
-        // Versions that only a removed informer has read: no other one can detect their loss.
-        if head < self.removed_at || !server.restore(head) {
-            return;
-        }
-        let mut calls = self.calls.0.lock();
-        (calls.restored, calls.may_repeat) = (true, true);
-        calls.deleted.clear();
-        for (_, replica) in self.informers.iter().flatten() {
-            replica.change(|it| {
-                it.went_back |= it.position > head;
-                it.target = it.target.min(head);
-            });
-        }
     }
 
     /// The objects of each store.
@@ -335,7 +300,7 @@ impl World {
     fn compare_with_stores(&self) {
         let calls = self.calls.0.lock();
         assert!(calls.wrong.is_empty(), "{:?}", calls.wrong);
-        if calls.restored || !self.controller.has_synced() {
+        if !self.controller.has_synced() {
             return;
         }
         let stores = self.stores();
@@ -364,8 +329,7 @@ impl World {
 
     /// Lets all informers read everything. Then the calls have shown the state of the server.
     async fn catch_up(&mut self) {
-        // A list, the one after a restore, one more that another informer requests, and one that
-        // follows a list that was requested too early.
+        // A list, one that another informer requests, and their watches.
         for _ in 0..8 {
             for informer in 0..SELECTED.len() {
                 self.change(informer, |it, head| {
@@ -388,9 +352,7 @@ impl World {
         let mut calls = self.calls.0.lock();
         assert!(calls.wrong.is_empty(), "{:?}", calls.wrong);
         assert_eq!(calls.shown, selected);
-        calls.restored = false;
         calls.forgotten.clear();
-        self.removed_at = 0;
     }
 }
 

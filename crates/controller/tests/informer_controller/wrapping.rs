@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DynamicObject;
-use parking_lot::Mutex;
 use windlass_controller::{
     Failure, Outcome, Predicate, Reconciler, Request, SimpleWatcher, TypedReconciler, Watcher,
 };
@@ -14,10 +13,9 @@ use crate::support::config;
 
 const OWN: &str = "example.io/own";
 
-/// A handler with a finalizer, which needs deletes and remembers the objects whose history went
-/// back.
-#[derive(Clone, Debug, Default)]
-struct Finalizing(Arc<Mutex<Vec<String>>>);
+/// A handler with a finalizer, which needs deletes.
+#[derive(Clone, Copy, Debug)]
+struct Finalizing;
 
 impl Reconciler<ConfigMap> for Finalizing {
     type Error = Failure;
@@ -33,10 +31,6 @@ impl Reconciler<ConfigMap> for Finalizing {
     fn needs(&self, event: &Event<ConfigMap>) -> bool {
         matches!(event, Event::Deleted { .. })
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.0.lock().push(uid.to_owned());
-    }
 }
 
 impl Watcher<ConfigMap> for Finalizing {
@@ -49,10 +43,6 @@ impl Watcher<ConfigMap> for Finalizing {
     fn needs(&self, event: &Event<ConfigMap>) -> bool {
         matches!(event, Event::Deleted { .. })
     }
-
-    fn history_went_back(&self, uid: &str) {
-        self.0.lock().push(uid.to_owned());
-    }
 }
 
 #[test]
@@ -60,10 +50,9 @@ fn wrappers_have_the_finalizer_and_the_needs_of_their_handler() {
     fn nothing<K>(_: &Event<K>) -> bool {
         false
     }
-    let handler = Finalizing::default();
-    let reconciler = Reconciler::filter(handler.clone(), nothing::<ConfigMap>);
-    let watcher = Watcher::filter(handler.clone(), nothing::<ConfigMap>);
-    let typed = TypedReconciler::<ConfigMap, _>::new(handler.clone());
+    let reconciler = Reconciler::filter(Finalizing, nothing::<ConfigMap>);
+    let watcher = Watcher::filter(Finalizing, nothing::<ConfigMap>);
+    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing);
     let finalizers = [
         Reconciler::finalizer(&reconciler),
         Watcher::finalizer(&watcher),
@@ -82,10 +71,6 @@ fn wrappers_have_the_finalizer_and_the_needs_of_their_handler() {
         let is_needed = matches!(event, Event::Deleted { .. });
         assert_eq!(Reconciler::needs(&typed, &event), is_needed);
     }
-    Reconciler::history_went_back(&reconciler, "1");
-    Watcher::history_went_back(&watcher, "2");
-    Reconciler::history_went_back(&typed, "3");
-    assert_eq!(*handler.0.lock(), ["1", "2", "3"]);
 }
 
 /// A handler without a finalizer needs no event that its predicates refuse.
@@ -116,11 +101,11 @@ fn a_typed_reconciler_has_the_predicates_of_its_handler() {
 
 #[test]
 fn debug_output_names_what_is_wrapped() {
-    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing::default());
+    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing);
     let watcher = SimpleWatcher::<ConfigMap>::new()
         .on_delete(|_: Arc<ConfigMap>| std::future::ready(Ok::<_, Failure>(())));
     for (shown, expected) in [
-        (format!("{typed:?}"), "TypedReconciler(Finalizing("),
+        (format!("{typed:?}"), "TypedReconciler(Finalizing)"),
         (
             format!("{watcher:?}"),
             "SimpleWatcher { add: false, update: false, delete: true }",

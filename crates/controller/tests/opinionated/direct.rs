@@ -1,5 +1,5 @@
-//! Wrapped handlers that receive events directly, in an order in which informers that lag behind
-//! each other or a restored server show them.
+//! Wrapped handlers that receive events directly, in an order in which informers that lag show
+//! them.
 
 use std::sync::Arc;
 
@@ -87,14 +87,6 @@ impl<R: Reconciler<Lease>> Wrapped<R> {
         }
     }
 
-    fn history_went_back(&self, object: &Lease) {
-        let uid = object.metadata.uid.as_deref().expect("a uid");
-        match self {
-            Self::Watcher(watcher) => watcher.history_went_back(uid),
-            Self::Reconciler(reconciler) => reconciler.history_went_back(uid),
-        }
-    }
-
     /// The number of objects that the wrapper remembers.
     fn remembered(&self) -> usize {
         let shown = match self {
@@ -161,35 +153,6 @@ async fn an_object_that_was_cleaned_up_after_its_end_is_not_resumed_by_an_inform
         wrapped.add(&held).await.expect("nothing is done");
         wrapped.resync(&held).await.expect("nothing is done");
         assert_eq!(rig.logged().await, "");
-    }
-}
-
-/// The history of the server went back while a clean-up had begun: the object exists, and is added
-/// again. The state that the wrapper read from the server is newer than those that informers show
-/// for some time.
-#[tokio::test(start_paused = true)]
-async fn after_a_restore_an_object_whose_clean_up_had_begun_is_added_in_its_newest_state() {
-    for (rig, wrapped) in each(OnSelectorExit::default()) {
-        let [add, resume, delete] = wrapped.words();
-        let [_, held] = added(&rig, &wrapped).await;
-        rig.world.delete("web").await;
-        let marked = rig.world.object("web").await;
-        rig.log.fail(delete);
-        wrapped.update(&held, &marked).await.expect_err("it fails");
-        assert_eq!(rig.logged().await, format!("{delete} web=1"));
-
-        rig.world.restore("web").await;
-        let restored = rig.world.object("web").await;
-        rig.world.update("web", 2).await;
-        let between = rig.world.object("web").await;
-        rig.world.update("web", 3).await;
-        wrapped.history_went_back(&restored);
-        wrapped.add(&restored).await.expect("it is added");
-        assert_eq!(rig.logged().await, format!("{add} web=3"));
-        for older in [&restored, &between] {
-            wrapped.resync(older).await.expect("it is resumed");
-            assert_eq!(rig.logged().await, format!("{resume} web=3"));
-        }
     }
 }
 

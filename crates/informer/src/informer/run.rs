@@ -8,8 +8,8 @@ use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::ResyncSchedule, status::InformerStatus};
 use crate::{
-    Event, HealthState, ObjectIdentity as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
-    log,
+    Event, HealthState, HistoryWentBack, ObjectIdentity as _, ObjectKey, Problem, Source, Store,
+    Stored, WatchError, log,
     metrics::ChangeType,
     panics, problem,
     source::{Change, Changes, until},
@@ -51,6 +51,9 @@ struct Run<'r, K: Stored> {
     /// Whether a list has begun and is not complete.
     is_listing: bool,
 
+    /// What showed that the history went back, until the list after it is complete.
+    went_back: Option<HistoryWentBack>,
+
     /// Whether the source was restarted for a requested relist that is not complete.
     is_relisting: bool,
 
@@ -75,6 +78,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         publisher: Publisher::new(Arc::clone(shared.new_subscribers.requested())),
         is_stale: !shared.store.is_empty(),
         is_listing: false,
+        went_back: None,
         is_relisting: false,
         listed: 0,
         most_listed: 0,
@@ -202,7 +206,13 @@ impl<K: Stored> Run<'_, K> {
             ..
         } = self.shared;
         match change {
-            Change::HistoryWentBack => self.writer.begin_epoch(),
+            Change::HistoryWentBack(went_back) => {
+                self.writer.begin_epoch();
+                status.send_modify(|status| status.went_back = Some(went_back.clone()));
+                // Before the first event of the new history.
+                self.publisher.history_went_back(&went_back);
+                self.went_back = Some(went_back);
+            }
             Change::ListStarted => {
                 self.writer.begin();
                 self.is_listing = true;
@@ -291,7 +301,7 @@ impl<K: Stored> Run<'_, K> {
             let changed = self.writer.sweep(&key);
             self.publish_all(changed, true).await;
         }
-        let went_back = self.writer.end();
+        let went_back = self.went_back.take().is_some();
         self.is_listing = false;
         let is_first = !shared.status.borrow().synced;
         shared.status.send_modify(|status| {
@@ -305,7 +315,6 @@ impl<K: Stored> Run<'_, K> {
         shared.instruments.listed();
         let was_requested = std::mem::take(&mut self.is_relisting);
         if !is_first {
-            // Also without a difference, subscribers learn of the new epoch.
             if was_requested || went_back {
                 self.publish_synced().await;
             }
@@ -323,7 +332,7 @@ impl<K: Stored> Run<'_, K> {
 
     /// Publishes [`Event::Synced`].
     async fn publish_synced(&mut self) {
-        let synced = EventEnvelope::synced(self.shared.store.epoch());
+        let synced = EventEnvelope::synced();
         self.publisher.publish(synced).await;
     }
 
@@ -337,6 +346,10 @@ impl<K: Stored> Run<'_, K> {
             ..
         } = self.shared;
         for mut subscriber in new_subscribers.take_all() {
+            if let Some(went_back) = &self.went_back {
+                // It receives objects of both histories.
+                subscriber.history_went_back(went_back);
+            }
             let synced = status.borrow().synced;
             // Clones of the store's keys, which share their memory.
             let stored = store.entries().into_iter();
@@ -346,11 +359,10 @@ impl<K: Stored> Run<'_, K> {
                 let span = trace::event(resource, &event);
                 Some(EventEnvelope {
                     from_list: true,
-                    ..EventEnvelope::about(key, event, lazy, span, store.epoch())
+                    ..EventEnvelope::about(key, event, lazy, span)
                 })
             });
-            let last = || EventEnvelope::synced(store.epoch());
-            let mut all = added.chain(synced.then(last));
+            let mut all = added.chain(synced.then(EventEnvelope::synced));
             let mut batch = Vec::new();
             loop {
                 batch.extend(all.by_ref().take(subscriber.batch_size()));
@@ -371,14 +383,11 @@ impl<K: Stored> Run<'_, K> {
             if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
             }
-            let restored = delta.restored;
             if let Some((key, event, lazy)) = delta.into_event() {
                 let span = trace::event(&shared.resource, &event);
-                let epoch = shared.store.epoch();
                 let envelope = EventEnvelope {
                     from_list,
-                    restored,
-                    ..EventEnvelope::about(key, event, lazy, span, epoch)
+                    ..EventEnvelope::about(key, event, lazy, span)
                 };
                 self.publish(envelope).await;
             }
@@ -453,6 +462,5 @@ fn resync_envelope<K: Stored>(
     let (object, lazy) = store.get_lazy(key)?.into_decoded()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
-    let epoch = store.epoch();
-    Some(EventEnvelope::about(key.clone(), event, lazy, span, epoch))
+    Some(EventEnvelope::about(key.clone(), event, lazy, span))
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::InformerError;
-use crate::{Health, HealthState, ObjectKey, watch::is_older};
+use crate::{Health, HealthState, HistoryWentBack, ObjectKey, watch::is_older};
 
 /// The status that an informer publishes.
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ pub(crate) struct InformerStatus {
     /// The version of the newest complete list.
     pub(crate) list_version: Option<String>,
     pub(crate) undecodable: BTreeSet<ObjectKey>,
+    /// What last showed that the history of the server went back.
+    pub(crate) went_back: Option<HistoryWentBack>,
 }
 
 // === impl InformerStatus ===

@@ -33,7 +33,8 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed, watch
 /// A list with a lower version than an earlier one comes from a stale replica of the API server and
 /// is rejected. If a second response in a row is stale, and it answers a paged list request without
 /// `resourceVersion`, then a cluster was restored from a backup: the list is accepted, the store
-/// becomes equal to it, and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers
+/// becomes equal to it, and
+/// [`history_went_back`](crate::Informer::history_went_back) shows it. Versions that are not numbers
 /// are not compared.
 ///
 /// *Not guaranteed.* That every state of an object is reported.

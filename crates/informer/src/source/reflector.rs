@@ -18,13 +18,13 @@ use super::{
     Change, Changes, ListWatch, Stopped, list_watch::Settings, request::Requests, workers::Workers,
 };
 use crate::{
-    DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity as _, StoredForm, Verb,
-    WatchError,
+    DecodeError, HistoryWentBack, Identity, IncomingObject, LazyObject, ObjectIdentity as _,
+    StoredForm, Verb, WatchError,
     decode::{BorrowedIdentity, Decoder, RawJson, pending_finalizers},
     log,
     subscription::SubscriberCount,
     trace,
-    watch::{DecodeQuarantine, History, NextRequest, Session},
+    watch::{DecodeQuarantine, NextRequest, Session},
 };
 
 /// The state of one run of a [`ListWatch`].
@@ -282,18 +282,27 @@ where
         }
     }
 
-    /// Begins a list. `are_whole` says whether the end of each object is known from its brackets.
-    async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
+    /// Begins a list. `are_whole` says whether the end of each object is known from its brackets, and
+    /// `went_back` whether its version shows that the history went back.
+    async fn begin_list(
+        &mut self,
+        are_whole: bool,
+        went_back: Option<HistoryWentBack>,
+    ) -> Result<(), Stopped> {
         self.quarantine.clear();
         self.held_back.clear();
         self.repetition = RepetitionCheck::default();
-        if history == History::WentBack {
+        if let Some(went_back) = went_back {
             log::warn!(
                 resource = %self.requests.resource,
+                seen = %went_back.seen,
+                listed = %went_back.listed,
                 "the history of the API server went back, replacing the store by its list"
             );
             self.went_back = true;
-            self.changes.send(Change::HistoryWentBack).await?;
+            self.changes
+                .send(Change::HistoryWentBack(went_back))
+                .await?;
         }
         self.may_show_known = !self.changes.is_empty();
         self.workers.begin(are_whole);

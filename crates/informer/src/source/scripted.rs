@@ -80,7 +80,7 @@ where
             match change {
                 Change::ListStarted => is_stale = false,
                 // `HistoryWentBack` precedes its list. The others do not concern objects.
-                Change::HistoryWentBack
+                Change::HistoryWentBack(_)
                 | Change::Interrupted { .. }
                 | Change::Connected
                 | Change::Ended => {}

@@ -42,7 +42,7 @@ pub(super) struct Mark {
     /// The number of the list. Only compared for equality, so it may wrap.
     pub(super) list: u32,
 
-    /// The epoch in which this state was stored.
+    /// The epoch in which this state was stored. Only compared for equality, so it may wrap.
     pub(super) epoch: u32,
 }
 
@@ -53,12 +53,7 @@ pub(super) enum PutOutcome<K> {
     /// The map has the same or a newer state, which stays.
     Known,
     /// An older state, or an older object with the same name, was replaced.
-    Replaced {
-        key: ObjectKey,
-        old: LazyObject<K>,
-        /// The epoch of the old state.
-        epoch: u32,
-    },
+    Replaced { key: ObjectKey, old: LazyObject<K> },
 }
 
 // === impl ShardedMap ===
@@ -150,10 +145,10 @@ impl<K> ShardedMap<K> {
                 if entry.mark.epoch == mark.epoch && is_known(&entry.lazy) {
                     return PutOutcome::Known;
                 }
-                let epoch = std::mem::replace(&mut entry.mark, mark).epoch;
+                entry.mark = mark;
                 let old = std::mem::replace(&mut entry.lazy, incoming.lazy.clone());
                 let key = entry.key.clone();
-                PutOutcome::Replaced { key, old, epoch }
+                PutOutcome::Replaced { key, old }
             }
         }
     }

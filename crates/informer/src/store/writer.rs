@@ -28,9 +28,6 @@ pub(crate) struct Writer<K> {
     /// The number of the current or last list, and the epoch.
     mark: Mark,
 
-    /// The history has gone back, and no list has been complete since.
-    went_back: bool,
-
     namespaces: Namespaces,
 }
 
@@ -44,9 +41,6 @@ pub(crate) struct Delta<K> {
 
     /// The object in its newest state.
     pub(crate) object: IncomingObject<K>,
-
-    /// Whether this is the first state of the object since the history of the server went back.
-    pub(crate) restored: bool,
 }
 
 /// The type of a [`Delta`].
@@ -63,7 +57,6 @@ impl<K: Stored> Writer<K> {
         Self {
             store,
             mark: Mark::default(),
-            went_back: false,
             namespaces: Namespaces::default(),
         }
     }
@@ -76,12 +69,9 @@ impl<K: Stored> Writer<K> {
 
     /// Begins a new epoch: every following state counts as newer than the stored one.
     pub(crate) fn begin_epoch(&mut self) {
-        self.went_back = true;
-        self.mark.epoch = self.mark.epoch.saturating_add(1);
-        self.store
-            .contents
-            .epoch
-            .store(self.mark.epoch, Ordering::Release);
+        self.mark.epoch = self.mark.epoch.wrapping_add(1);
+        let epoch = &self.store.contents.epoch;
+        epoch.store(self.mark.epoch, Ordering::Release);
     }
 
     /// Applies a new state of an object.
@@ -92,10 +82,10 @@ impl<K: Stored> Writer<K> {
             |object| object.key().shared(&self.namespaces),
             |old| is_known(&incoming.lazy, old),
         );
-        let (key, old, restored) = match put {
+        let (key, old) = match put {
             PutOutcome::Known => return deltas(None, None),
-            PutOutcome::New(key) => (key, None, self.went_back),
-            PutOutcome::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
+            PutOutcome::New(key) => (key, None),
+            PutOutcome::Replaced { key, old } => (key, Some(old)),
         };
         if !self.store.contents.indexes.all().is_empty() {
             let object = incoming.get();
@@ -103,28 +93,24 @@ impl<K: Stored> Writer<K> {
                 index.update(&key, object.as_deref());
             }
         }
-        let delta = |key, change, object, restored| {
+        let delta = |key, change, object| {
             Some(Delta {
                 key,
                 change,
                 object,
-                restored,
             })
         };
         match old {
-            None => deltas(delta(key, DeltaType::Added, incoming, restored), None),
+            None => deltas(delta(key, DeltaType::Added, incoming), None),
             Some(old) if is_same_uid(&old, &incoming.lazy) => {
                 incoming.replace_in_cache(&old);
-                deltas(
-                    delta(key, DeltaType::Updated { old }, incoming, restored),
-                    None,
-                )
+                deltas(delta(key, DeltaType::Updated { old }, incoming), None)
             }
             Some(last) => {
                 let missed = DeltaType::Deleted { missed: true };
                 deltas(
-                    delta(key.clone(), missed, IncomingObject::removed(last), false),
-                    delta(key, DeltaType::Added, incoming, restored),
+                    delta(key.clone(), missed, IncomingObject::removed(last)),
+                    delta(key, DeltaType::Added, incoming),
                 )
             }
         }
@@ -173,12 +159,6 @@ impl<K: Stored> Writer<K> {
         objects.filter_map(|entry| (entry.mark.list != self.mark.list).then(|| entry.key.clone()))
     }
 
-    /// Ends a list, after the objects that it did not show were removed. Returns whether the history
-    /// had gone back since the list before it.
-    pub(crate) fn end(&mut self) -> bool {
-        std::mem::take(&mut self.went_back)
-    }
-
     /// Removes one of the [`unmarked`](Self::unmarked) objects.
     pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Deltas<K> {
         deltas(self.remove(key, None, true), None)
@@ -199,7 +179,6 @@ impl<K: Stored> Writer<K> {
             key: entry.key,
             change: DeltaType::Deleted { missed },
             object: last.unwrap_or(stored),
-            restored: false,
         })
     }
 }

@@ -27,12 +27,6 @@ pub struct EventEnvelope<K: ?Sized> {
     /// object was created, or began to match the selector, just now. False for
     /// [`Resynced`](Event::Resynced) and [`Synced`](Event::Synced).
     pub from_list: bool,
-    /// The [epoch](crate::Store::epoch) of the store at the time of the event. Versions of objects
-    /// compare within one epoch.
-    pub epoch: u32,
-    /// Whether the event has the first state of the object since the history of the API server went
-    /// back. Versions of the object that were stored before are then obsolete.
-    pub restored: bool,
     /// The stored form of the object, if that is not the decoded one.
     pub(crate) lazy: Option<LazyObject<K>>,
 }
@@ -46,7 +40,6 @@ impl<K> EventEnvelope<K> {
         event: Event<K>,
         lazy: Option<LazyObject<K>>,
         span: Span,
-        epoch: u32,
     ) -> Self {
         Self {
             key: Some(key),
@@ -54,22 +47,18 @@ impl<K> EventEnvelope<K> {
             span,
             requested: false,
             from_list: false,
-            epoch,
-            restored: false,
             lazy,
         }
     }
 
     /// Creates the envelope of [`Event::Synced`].
-    pub(crate) const fn synced(epoch: u32) -> Self {
+    pub(crate) const fn synced() -> Self {
         Self {
             key: None,
             event: Event::Synced,
             span: Span::none(),
             requested: false,
             from_list: false,
-            epoch,
-            restored: false,
             lazy: None,
         }
     }
@@ -95,8 +84,6 @@ impl<K: Stored> EventEnvelope<K> {
             span: self.span,
             requested: self.requested,
             from_list: self.from_list,
-            epoch: self.epoch,
-            restored: self.restored,
             lazy: None,
         }
     }
@@ -110,8 +97,6 @@ impl<K: ?Sized> Clone for EventEnvelope<K> {
             span: self.span.clone(),
             requested: self.requested,
             from_list: self.from_list,
-            epoch: self.epoch,
-            restored: self.restored,
             lazy: self.lazy.clone(),
         }
     }

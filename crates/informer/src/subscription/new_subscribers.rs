@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
 use super::{SubscriberCount, Subscription, publisher::Subscriber, resync_handle::RequestedKeys};
+use crate::history::HistorySignal;
 
 /// New subscriptions, and the count of all subscriptions.
 pub(crate) struct NewSubscribers<K> {
@@ -49,7 +50,8 @@ impl<K> NewSubscribers<K> {
         let counted = self.count.count_one();
         let (sender, events) = mpsc::channel(buffer.get().min(Semaphore::MAX_PERMITS));
         let requested_keys = Arc::new(RequestedKeys::new(Arc::clone(&self.requested)));
-        let subscriber = Subscriber::new(sender, Arc::clone(&requested_keys));
+        let history = HistorySignal::default();
+        let subscriber = Subscriber::new(sender, Arc::clone(&requested_keys), history.clone());
         self.waiting.lock().push(subscriber);
         self.added.notify_one();
         Subscription {
@@ -57,6 +59,7 @@ impl<K> NewSubscribers<K> {
             events,
             synced: Arc::new(AtomicBool::new(false)),
             requested_keys,
+            history,
         }
     }
 

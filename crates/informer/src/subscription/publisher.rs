@@ -6,12 +6,13 @@ use tokio::sync::{Notify, mpsc};
 use tracing::Instrument as _;
 
 use super::{EventEnvelope, resync_handle::RequestedKeys};
-use crate::ObjectKey;
+use crate::{HistoryWentBack, ObjectKey, history::HistorySignal};
 
 /// The sending end of one subscription.
 pub(crate) struct Subscriber<K> {
     events: mpsc::Sender<EventEnvelope<K>>,
     requested_keys: Arc<RequestedKeys>,
+    history: HistorySignal,
     /// Whether the subscription was dropped.
     closed: bool,
 }
@@ -29,10 +30,12 @@ impl<K> Subscriber<K> {
     pub(super) fn new(
         events: mpsc::Sender<EventEnvelope<K>>,
         requested_keys: Arc<RequestedKeys>,
+        history: HistorySignal,
     ) -> Self {
         Self {
             events,
             requested_keys,
+            history,
             closed: false,
         }
     }
@@ -42,6 +45,11 @@ impl<K> Subscriber<K> {
         if !self.closed {
             self.closed = self.events.send(envelope).await.is_err();
         }
+    }
+
+    /// Tells the subscription that the history of the server went back.
+    pub(crate) fn history_went_back(&self, why: &HistoryWentBack) {
+        self.history.set(why);
     }
 
     /// How many events to deliver at once: at most half of the buffer, so that the subscriber can
@@ -86,6 +94,13 @@ impl<K> Publisher<K> {
             self.requested.notify_one();
         }
         self.subscribers.push(subscriber);
+    }
+
+    /// Tells each subscription that the history of the server went back.
+    pub(crate) fn history_went_back(&self, why: &HistoryWentBack) {
+        for subscriber in &self.subscribers {
+            subscriber.history_went_back(why);
+        }
     }
 
     /// Waits for capacity in each subscription, one after the other, and delivers `envelope`.

@@ -34,7 +34,6 @@ use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
 
-pub(crate) use self::list::History;
 use super::{Waits, WatchError, WatchErrorCause, is_older, is_version};
 
 /// The next request.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Change, DecodeError, Event, HealthState, Identity, Informer, ObjectKey, Scripted, Subscription,
+    Change, DecodeError, Event, HealthState, HistoryWentBack, Identity, Informer, ObjectKey,
+    Scripted, Subscription,
 };
 
 use crate::running::{config, run, start, within_a_day};
@@ -146,45 +148,39 @@ async fn events_replayed_after_a_restart_are_from_a_list() {
     assert!(matches!(again.event, Event::Resynced(_)));
 }
 
-/// After the history went back, versions compare only with later ones, until all objects have a
-/// state of the new history.
+/// A subscription learns that the history went back before the first event of the new history, also
+/// if it was added while the list of the new history was incomplete, and not if it was added later.
 #[tokio::test(start_paused = true)]
-async fn an_event_states_the_epoch_of_its_version() {
+async fn a_subscription_is_told_that_the_history_went_back_before_its_next_event() {
     let (script, mut running) = start();
-    let list = [config("a", "10"), config("b", "10")];
-    script.list(list).await.expect("runs");
-    script.change(Change::HistoryWentBack).await.expect("runs");
-    let list = [config("a", "5"), config("b", "5"), config("c", "5")];
-    script.list(list).await.expect("runs");
-    script.apply(config("a", "6")).await.expect("runs");
-    script.apply(config("d", "7")).await.expect("runs");
-    let mut all = Vec::new();
-    for _ in 0..9 {
-        let envelope = running.events.next_envelope().await.expect("runs");
-        let (epoch, restored) = (envelope.epoch, envelope.restored);
-        let name = envelope.event.object().map(|object| object.name_any());
-        let any = envelope.clone().into_erased();
-        assert_eq!((any.epoch, any.restored), (epoch, restored));
-        let history = if restored { "restored" } else { "known" };
-        all.push(format!("{epoch} {history} {}", name.unwrap_or_default()));
-    }
-    let expected = [
-        "0 known a",
-        "0 known b",
-        "0 known ",
-        "1 restored a",
-        "1 restored b",
-        "1 restored c",
-        "1 known ",
-        "1 known a",
-        "1 known d",
-    ];
-    assert_eq!(all, expected);
-    let mut late = running.informer.subscribe();
-    for _ in 0..5 {
-        let envelope = late.next_envelope().await.expect("runs");
-        assert_eq!((envelope.epoch, envelope.restored), (1, false));
-    }
+    script.list([config("a", "10")]).await.expect("runs");
+    assert_eq!(receive(&mut running.events, 2).await.len(), 2);
+    let mut signal = Box::pin(running.events.history_went_back());
+    assert_eq!((&mut signal).now_or_never(), None);
+
+    let why = went_back("10", "5");
+    let change = Change::HistoryWentBack(why.clone());
+    script.change(change).await.expect("runs");
+    script.change(Change::ListStarted).await.expect("runs");
+    let object = Change::Applied(config("a", "5").into());
+    script.change(object).await.expect("runs");
+    let event = running.events.next_envelope().await.expect("runs").event;
+    assert_eq!(event.action(), "UPDATE");
+    assert_eq!((&mut signal).now_or_never(), Some(why.clone()));
+
+    let mut during = running.informer.subscribe();
+    during.next_envelope().await.expect("runs");
+    let during = during.history_went_back().now_or_never();
+    assert_eq!(during, Some(why.clone()));
+    let ended = Change::ListEnded {
+        resource_version: Some("5".to_owned()),
+    };
+    script.change(ended).await.expect("runs");
+    assert_eq!(receive(&mut running.events, 1).await, ["live SYNCED"]);
+    let mut later = running.informer.subscribe();
+    assert_eq!(receive(&mut later, 2).await.len(), 2);
+    assert_eq!(later.history_went_back().now_or_never(), None);
+    assert_eq!(running.informer.history_went_back(), Some(why));
 }
 
 /// A requested list is followed by `Synced` once more, and by nothing for unchanged objects.
@@ -285,13 +281,21 @@ async fn a_script_that_is_run_again_skips_objects_before_its_list_and_no_error()
             script.interrupt(broke, wait).await.expect("runs");
             let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
             within_a_day(informer.until(down)).await;
-            script.change(Change::HistoryWentBack).await.expect("runs");
+            let change = Change::HistoryWentBack(went_back("10", "1"));
+            script.change(change).await.expect("runs");
         }
         script.list([config("a", "1")]).await.expect("runs");
         within_a_day(informer.synced()).await.expect("it runs");
         assert_eq!(informer.store().keys(), [ObjectKey::new("a")]);
-        assert_eq!(informer.store().epoch(), u32::from(!is_first));
+        assert_eq!(informer.history_went_back().is_some(), !is_first);
         stop.cancel();
         run.await.expect("no panic").expect("stopped");
+    }
+}
+
+fn went_back(seen: &str, listed: &str) -> HistoryWentBack {
+    HistoryWentBack {
+        seen: seen.to_owned(),
+        listed: listed.to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_informer::ObjectKey;
+use windlass_informer::{HistoryWentBack, ObjectKey};
 
 use crate::{
     server::{Answer, Server},
@@ -40,7 +40,7 @@ async fn a_streamed_list_from_the_past_changes_no_objects() {
         wire.asked(3)
     );
     assert_eq!(wire.informer.store().len(), 3);
-    assert_eq!(wire.informer.store().epoch(), 0);
+    assert_eq!(wire.informer.history_went_back(), None);
 }
 
 /// An object from before the last version may be one that did not decode then.
@@ -139,7 +139,7 @@ async fn a_restored_cluster_is_detected_after_silence_and_its_objects_are_delive
         wire.receive(4).await,
         ["added a", "added b", "added d", "synced"]
     );
-    assert_eq!(wire.informer.store().epoch(), 0);
+    assert_eq!(wire.informer.history_went_back(), None);
     assert_eq!(
         wire.receive(8).await,
         [
@@ -170,7 +170,11 @@ async fn a_restored_cluster_is_detected_after_silence_and_its_objects_are_delive
         wire.asked(3)
     );
     let store = wire.informer.store();
-    assert_eq!(store.epoch(), 1);
+    let went_back = HistoryWentBack {
+        seen: "110".to_owned(),
+        listed: "50".to_owned(),
+    };
+    assert_eq!(wire.informer.history_went_back(), Some(went_back));
     let a = store
         .get(&ObjectKey::new("a").within("default"))
         .expect("there");
@@ -178,7 +182,7 @@ async fn a_restored_cluster_is_detected_after_silence_and_its_objects_are_delive
     assert_eq!(a.metadata.resource_version.as_deref(), Some("40"));
 }
 
-/// No object differs, so that no other event has the new epoch.
+/// No object differs, so that there is no other event.
 #[tokio::test(start_paused = true)]
 async fn a_restored_cluster_without_objects_is_reported() {
     let mut wire = Wire::start([
@@ -188,12 +192,12 @@ async fn a_restored_cluster_without_objects_is_reported() {
         Answer::lines([]).then_hang(),
     ]);
     assert_eq!(wire.receive(2).await, ["synced", "synced"]);
-    assert_eq!(wire.informer.store().epoch(), 1);
+    assert!(wire.informer.history_went_back().is_some());
 }
 
 /// Version 40 of `a` can be a different state in each history.
 #[tokio::test(start_paused = true)]
-async fn a_version_of_another_epoch_is_not_compared() {
+async fn a_version_of_another_history_is_not_compared() {
     let restored = list("50", &[("a", 40)]).replace(r#"{"value":"1"}"#, r#"{"value":"restored"}"#);
     let mut wire = Wire::start([
         Answer::lines([added("a", 40, "1"), end(110)]).then_hang(),
@@ -232,7 +236,7 @@ async fn the_objects_of_a_restored_cluster_are_delivered_despite_a_broken_list()
         ]
     );
     pages.requests(8).await;
-    assert_eq!(pages.informer.store().epoch(), 1);
+    assert!(pages.informer.history_went_back().is_some());
 }
 
 /// A server that is where it was is not listed again.

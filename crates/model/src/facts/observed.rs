@@ -25,9 +25,6 @@ pub(crate) struct ObservedObject {
     /// Whether two informers disagreed at the same time, so that the engine may have read either
     /// event first.
     pub(crate) ambiguous_order: bool,
-    /// Whether an informer published it while another one had not detected that the server was
-    /// restored: versions do not show the engine which of the two is newer.
-    pub(crate) ambiguous_epoch: bool,
     /// When each informer last published an event of it.
     shown: BTreeMap<InformerId, Moment>,
     /// Whether an informer was removed at the same time at which it published an event, which the
@@ -82,7 +79,6 @@ impl ObservedObject {
             absences: Vec::new(),
             deleted_version: None,
             ambiguous_order: false,
-            ambiguous_epoch: false,
             shown: BTreeMap::new(),
             unread: false,
             resynced: None,
@@ -131,12 +127,6 @@ impl ObservedObject {
         }
         self.holders.entry(informer).or_insert(now);
         self.advance(object);
-    }
-
-    /// Whether another informer than `informer` published an event of it at `time`.
-    pub(super) fn was_shown_by_others(&self, informer: InformerId, time: Duration) -> bool {
-        let mut others = self.shown.iter().filter(|(other, _)| **other != informer);
-        others.any(|(_, shown)| shown.time == time)
     }
 
     /// Removes an informer. Returns whether no other informer has the object.

@@ -29,8 +29,6 @@ pub(crate) struct Work {
     pub(crate) exhausted: Option<Version>,
     /// Whether a wrapper passed on the last object before the informers had it.
     pub(crate) ahead: bool,
-    /// The newest epoch of the states that it received and that the informers had.
-    epoch: u64,
     /// Whether a wrapper calls the handler.
     pub(crate) wrapped: bool,
     /// The number of calls with `Created` that were not retries.
@@ -92,7 +90,7 @@ impl Work {
         let event = match action {
             Action::Created => {
                 let again = observed.is_some_and(|it| it.times_forgotten() >= self.creations);
-                self.since.is_none() || again || (self.wrapped && self.is_restored(object))
+                self.since.is_none() || again
             }
             Action::Updated => self.event.is_none_or(|event| object.version > event),
             Action::Deleted => {
@@ -124,20 +122,6 @@ impl Work {
         began.action == Action::Deleted && self.since.is_some() && !self.wrapped
     }
 
-    /// Whether the server was restored, and `object` has a newer epoch than the objects that the
-    /// handler received. A wrapper forgets what it knows about an older epoch.
-    pub(crate) fn is_restored(&self, object: &Snapshot) -> bool {
-        let last = self.last.as_ref();
-        last.is_some_and(|it| it.version.epoch < object.version.epoch) || self.is_unaware()
-    }
-
-    /// Whether its wrapper passed on a response of the restored server before an informer detected
-    /// that the server was restored.
-    pub(crate) fn is_unaware(&self) -> bool {
-        let last = self.last.as_ref();
-        last.is_some_and(|it| it.version.epoch > self.epoch)
-    }
-
     /// Resets the state after the last informer of the object was removed: the object is then new.
     pub(super) fn forget(&mut self) {
         let pending = std::mem::take(&mut self.pending).into_iter();
@@ -149,7 +133,6 @@ impl Work {
             .collect(),
             creations: self.creations,
             wrapped: self.wrapped,
-            epoch: self.epoch,
             ahead: self.ahead,
             failures: self.failures,
             deletes: self.deletes,
@@ -169,9 +152,6 @@ impl Work {
         let cause = self.cause(began, observed, now.time);
         let shown = observed.is_none_or(|it| it.versions.contains_key(&began.object.version));
         self.ahead = self.wrapped && !shown;
-        if shown {
-            self.epoch = self.epoch.max(began.object.version.epoch);
-        }
         let Began { action, object, .. } = began;
         if *action == Action::Deleted {
             if self.is_first_delete(began) {

@@ -31,10 +31,7 @@ fn pairs(
         let id = handling.handler.id;
         let observed = facts.observed.iter();
         let observed = observed.filter(|(_, it)| {
-            it.kind == handling.handler.kind
-                && !it.unread
-                && !it.ambiguous_order
-                && !it.ambiguous_epoch
+            it.kind == handling.handler.kind && !it.unread && !it.ambiguous_order
         });
         let observed = observed.filter(|(_, it)| {
             it.last_presence()

@@ -103,11 +103,7 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
         .handler(began.handler)
         .is_some_and(|it| it.handler.early && facts.settings.dequeue != Dequeue::Always);
     ensure(
-        filtered
-            || early
-            || retried
-            || again
-            || (wrapped && (left || !succeeded || work.is_restored(&began.object))),
+        filtered || early || retried || again || (wrapped && (left || !succeeded)),
         uid,
         || {
             format!(
@@ -142,8 +138,7 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
         let Some(closed) = work.closed.filter(|_| work.since.is_none()) else {
             continue;
         };
-        let again = observed.is_back_after(closed)
-            || (handling.is_wrapped() && work.is_restored(&began.object));
+        let again = observed.is_back_after(closed);
         // After a finished clean-up, an object that returns is new. A wrapper resumes an unfinished
         // one.
         let resumed = handling.is_wrapped() && !work.deleted;
@@ -175,8 +170,6 @@ fn deleted_when_gone(facts: &Facts, began: &Began) -> Verdict {
         let left = left && facts.settings.selector_exit == SelectorExit::CleanUp;
         let terminating =
             facts.live(uid).is_none_or(|it| it.terminating) || observed.newest.terminating;
-        // A restored server may not have the deletion mark any more, which the wrapper cannot know.
-        let terminating = terminating || began.object.terminating;
         return ensure(terminating || left, uid, || {
             "a clean-up begins for an object without a deletion mark".to_owned()
         });
@@ -251,9 +244,7 @@ fn successor_ends(facts: &Facts, began: &Began) -> Verdict {
             && observed.key == began.object.key
             && work.is_some_and(|it| it.since.is_some())
     });
-    // The recreated object may be from a restored server, with the delete after it.
-    let restored = successor.is_some_and(|(_, it)| it.newest.version.epoch > 0);
-    ensure(!retried || restored || successor.is_none(), uid, || {
+    ensure(!retried || successor.is_none(), uid, || {
         let successor = successor.map_or("", |(uid, _)| uid);
         format!(
             "the delete is retried after {} was called for {successor}",

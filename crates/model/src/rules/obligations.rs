@@ -230,10 +230,6 @@ fn released_after_exit(facts: &Facts) -> Verdict {
     }
     for (handling, uid, observed, work) in pairs(facts) {
         let left = observed.last_presence().is_some_and(|it| !it.forgotten) && !observed.is_held();
-        // No informer has the objects that a restored server has outside of the selector.
-        let restored =
-            (facts.live(uid)).is_some_and(|it| it.version.epoch > observed.newest.version.epoch);
-        let left = left && !restored;
         let Some(live) = facts.live(uid).filter(|_| left && handling.is_wrapped()) else {
             continue;
         };

@@ -37,13 +37,11 @@ fn has_cause(facts: &Facts, began: &Began) -> Verdict {
     }
     let observed = facts.observed.get(uid);
     let cause = work.cause(began, observed, facts.now);
-    let ambiguous_epoch = observed.is_some_and(|it| it.ambiguous_epoch);
     // A predicate may have rejected the delete between two periods.
     let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
-    let ambiguous_epoch =
-        ambiguous_epoch || (filtered && observed.is_some_and(|it| it.presences.len() > 1));
+    let hidden = filtered && observed.is_some_and(|it| it.presences.len() > 1);
     ensure(
-        cause.event || cause.due || cause.urgent || cause.resync || ambiguous_epoch,
+        cause.event || cause.due || cause.urgent || cause.resync || hidden,
         uid,
         || match work.pending.first() {
             Some(pending) => format!(
@@ -109,12 +107,9 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
     // The rules do not know which calls a policy of the user keeps.
     let kept = kept || facts.settings.dequeue == Dequeue::Other;
-    // A wrapper may pass on a response of the restored server before the informers detect the
-    // restore, and the engine counts by the states of the informers.
-    let restored = is_wrapped(facts, began) && began.object.version.epoch > 0;
     // A handler with a predicate counts only the calls for the events that it receives.
     let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
-    if failed_patches || kept || restored || filtered {
+    if failed_patches || kept || filtered {
         // Failed patches are counted as failures of the wrapped call.
         return Ok(());
     }

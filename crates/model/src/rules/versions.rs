@@ -1,10 +1,7 @@
 //! Rules about the versions that a handler receives, and their order.
 
 use super::{CheckedRule, Verdict, call, ensure};
-use crate::{
-    Action, Began, Coalescing,
-    facts::{Facts, Work},
-};
+use crate::{Action, Began, Coalescing, facts::Facts};
 
 pub(super) const RULES: &[CheckedRule] = &[
     call(
@@ -28,12 +25,11 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
     let as_received = facts.settings.retry_as_received
         && (work.pending.iter())
             .any(|it| it.uncertain || it.object.version == began.object.version);
-    let ambiguous_epoch = facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
     // A repeated clean-up of a deleted object receives the last state that an informer had.
     let gone = work.wrapped && began.action == Action::Deleted && work.since.is_none();
-    let ambiguous_epoch = ambiguous_epoch || gone || facts.repeats_unchanged(began.handler);
+    let may_be_older = as_received || gone || facts.repeats_unchanged(began.handler);
     ensure(
-        began.object.version >= last.version || as_received || ambiguous_epoch || work.is_unaware(),
+        began.object.version >= last.version || may_be_older,
         uid,
         || {
             format!(
@@ -56,11 +52,6 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
         )
     })?;
     let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
-    let work = facts.work(began.handler, uid);
-    let ambiguous_epoch = facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
-    if ambiguous_epoch || work.is_some_and(Work::is_unaware) {
-        return Ok(());
-    }
     ensure(old.version <= began.object.version, uid, || {
         format!(
             "the update is from {} to {}",

@@ -47,9 +47,7 @@ fn created_when_guarded(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     };
     let live = server_object.live();
-    // The server was restored in the meantime, which the wrapper cannot know.
-    let restored = live.is_some_and(|it| it.version.epoch > began.object.version.epoch);
-    let held = restored || live.is_some_and(|it| it.has_any(ours));
+    let held = live.is_some_and(|it| it.has_any(ours));
     let stripped = (server_object.stripped(ours)).is_some_and(|it| it.by == Writer::Other);
     ensure(held || stripped, uid, || {
         "the object has no finalizer of ours, and no other client removed it".to_owned()
@@ -93,7 +91,6 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .get(uid)
         .is_none_or(|it| it.was_guarded(began.handler));
     let work = facts.work(began.handler, uid);
-    let restored = work.is_some_and(|it| it.is_restored(&began.object));
     // The clean-up of the present life has failed.
     let unfinished = work.is_some_and(|it| {
         let mut pending = it.pending.iter();
@@ -104,9 +101,7 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .zip(cleaned)
         .is_some_and(|(presence, cleaned)| presence.from.at > *cleaned);
     let again = again || unfinished || returned;
-    // Versions do not show which of two informers has detected a restored server.
-    let restored = restored || facts.observed.get(uid).is_some_and(|it| it.ambiguous_epoch);
-    ensure(cleaned.is_none() || again || restored || !held, uid, || {
+    ensure(cleaned.is_none() || again || !held, uid, || {
         format!("{} repeats a clean-up that had succeeded", began.handler)
     })
 }
@@ -144,10 +139,9 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
     let changed = matters(new) || server_object.is_some_and(|it| it.was_in(&range, matters));
     // The write that restores our finalizer is passed on once (GA-70).
     let put_back = server_object.is_some_and(|it| it.was_stripped_in(&range, ours));
-    let restored = work.is_restored(new);
     // A kept call is repeated, independent of later events.
     let kept = facts.settings.dequeue != Dequeue::Always;
-    ensure(changed || put_back || restored || kept, uid, || {
+    ensure(changed || put_back || kept, uid, || {
         format!("{} received {last}, and now {new}", began.handler)
     })
 }

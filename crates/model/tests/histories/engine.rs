@@ -287,8 +287,26 @@ impl Engine {
             return Ok(());
         };
         match tokio::time::timeout(Duration::from_secs(60), &mut task).await {
-            Ok(Ok(Ok(()))) => Ok(()),
+            // It may have detected a restore just before.
+            Ok(Ok(Ok(()) | Err(RunError::HistoryWentBack { .. }))) => Ok(()),
             Ok(ended) => Err(format!("the controller ended with {ended:?}")),
+            Err(_) => {
+                task.abort();
+                _ = task.await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until a restored server ends the controller, with a limit of one minute for calls that
+    /// hang.
+    pub(crate) async fn ended_by_restore(&mut self) -> Result<(), String> {
+        let Some(mut task) = self.task.take() else {
+            return Ok(());
+        };
+        match tokio::time::timeout(Duration::from_secs(60), &mut task).await {
+            Ok(Ok(Err(RunError::HistoryWentBack { .. }))) => Ok(()),
+            Ok(ended) => Err(format!("a restored server ended it with {ended:?}")),
             Err(_) => {
                 task.abort();
                 _ = task.await;

@@ -12,13 +12,14 @@ use std::{
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use windlass_informer::{
-    Change as SourceChange, Changes, Identity, ObjectKey, Scripted, Source, Uid, WatchError,
+    Change as SourceChange, Changes, HistoryWentBack, Identity, ObjectKey, Scripted, Source, Uid,
+    WatchError,
 };
 use windlass_model::{AddedBy, Entry, InformerEvent, InformerId};
 
 use crate::{
     script::Selector,
-    stage::{Change, Stage, label_of, snapshot},
+    stage::{Change, Detected, Stage, label_of, snapshot},
 };
 
 /// The source of an informer, which counts the requests for a relist.
@@ -39,8 +40,8 @@ pub(crate) struct InformerSource {
     stage: Stage,
     /// The number of changes of the history that it has delivered.
     place: usize,
-    /// The epoch of the server at that position.
-    epoch: u64,
+    /// The number of restores of the server at that position.
+    restores: u64,
     has: BTreeMap<String, Lease>,
     pub(crate) synced: bool,
     /// Whether it has listed in any run.
@@ -77,7 +78,7 @@ impl InformerSource {
             selector,
             stage,
             place: 0,
-            epoch: 0,
+            restores: 0,
             has: BTreeMap::new(),
             synced: false,
             has_listed: false,
@@ -90,7 +91,7 @@ impl InformerSource {
 
     /// Delivers the next change that it selects. Returns whether there was one.
     pub(crate) fn show(&mut self) -> bool {
-        let restored = self.epoch != self.stage.with(|state| state.server.epoch);
+        let restored = self.restores != self.stage.with(|state| state.server.restores);
         let requested = self.listed < self.requests.load(Ordering::Relaxed);
         if !self.synced || restored || requested {
             return self.list(usize::MAX);
@@ -140,12 +141,17 @@ impl InformerSource {
 
     /// Lists the objects at a position in the history, but not before its own position.
     pub(crate) fn list(&mut self, place: usize) -> bool {
-        let epoch = self.stage.with(|state| state.server.epoch);
-        if mem::replace(&mut self.epoch, epoch) != epoch {
+        let restores = self.stage.with(|state| state.server.restores);
+        if mem::replace(&mut self.restores, restores) != restores {
+            let seen = self.version();
             self.place = 0;
             if self.has_listed {
-                self.stage.log(Entry::HistoryWentBack(InformerId(self.id)));
-                self.send(SourceChange::HistoryWentBack);
+                self.stage
+                    .with(|state| state.restored = Some(Detected(true)));
+                self.send(SourceChange::HistoryWentBack(HistoryWentBack {
+                    seen,
+                    listed: "0".to_owned(),
+                }));
             }
         }
         self.has_listed = true;

@@ -13,7 +13,7 @@ use crate::{
     engine::{Engine, KIND, finalizers, settings},
     live::View,
     script::{HandlerKind, Script, Selector, Step},
-    stage::Stage,
+    stage::{Detected, Stage},
     watchdog::Watched,
 };
 
@@ -178,7 +178,10 @@ impl Play {
         for step in self.script.steps.clone() {
             self.step(step).await?;
             if self.engine.has_ended() {
-                return self.engine.stop().await;
+                let Some(Detected(true)) = self.stage.with(|state| state.restored) else {
+                    return self.engine.stop().await;
+                };
+                self.restart_restored().await?;
             }
         }
         self.quiet().await?;
@@ -307,12 +310,35 @@ impl Play {
                 } else {
                     self.engine.crash().await;
                 }
-                self.stage.log(Entry::Stopped);
-                self.engine = Engine::new(&self.script.options);
-                self.start();
+                self.begin_anew();
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Starts a new process, after the last one has ended.
+    fn begin_anew(&mut self) {
+        self.stage.log(Entry::Stopped);
+        self.stage.with(|state| state.restored = None);
+        self.engine = Engine::new(&self.script.options);
+        self.start();
+    }
+
+    /// Starts a new process after a restore of the server, if there was one. A process whose informers
+    /// have seen the server before ends by itself.
+    async fn restart_restored(&mut self) -> Result<(), String> {
+        let Some(restored) = self.stage.with(|state| state.restored) else {
+            return Ok(());
+        };
+        if let Some(mut other) = self.other.take() {
+            other.stop().await?;
+        }
+        match restored {
+            Detected(true) => self.engine.ended_by_restore().await?,
+            Detected(false) => self.engine.stop().await?,
+        }
+        self.begin_anew();
         Ok(())
     }
 
@@ -323,6 +349,12 @@ impl Play {
             state.faults.clear();
             state.release_faults.clear();
         });
+        if self.stage.with(|state| state.restored.is_some()) {
+            for (view, _) in self.informers.values_mut() {
+                view.catch_up();
+            }
+            self.restart_restored().await?;
+        }
         self.stage.log(Entry::Quiet);
         self.follow(Duration::from_secs(1_800)).await?;
         self.stage.log(Entry::Settled);

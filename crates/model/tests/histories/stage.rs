@@ -52,17 +52,23 @@ pub(crate) struct State {
     pub(crate) faults: VecDeque<PatchFault>,
     /// The faults of the next patches that release an object.
     pub(crate) release_faults: VecDeque<PatchFault>,
+    /// Whether the server was restored since the controller started, and whether a source of it has
+    /// detected that.
+    pub(crate) restored: Option<Detected>,
     calls: u64,
     states: u64,
 }
+
+/// Whether a source has detected that the server was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detected(pub(crate) bool);
 
 /// A map of objects, and the history of its changes.
 #[derive(Default)]
 pub(crate) struct Server {
     version: u64,
     uids: u64,
-    /// The number of restores.
-    pub(crate) epoch: u64,
+    pub(crate) restores: u64,
     no_generation: bool,
     pub(crate) objects: BTreeMap<String, Lease>,
     pub(crate) history: Vec<Change>,
@@ -92,6 +98,7 @@ impl Stage {
                 behaviours: BTreeMap::new(),
                 faults: VecDeque::new(),
                 release_faults: VecDeque::new(),
+                restored: None,
                 calls: 0,
                 states: 0,
             })),
@@ -267,7 +274,10 @@ impl Stage {
     /// Restores the server from a backup: reverts half of its changes.
     pub(crate) fn restore(&self) {
         self.log(Entry::Restored);
-        let restored = self.with(|state| state.server.restore());
+        let restored = self.with(|state| {
+            state.restored.get_or_insert(Detected(false));
+            state.server.restore()
+        });
         for object in restored {
             let by = Writer::Other;
             let object = snapshot(&object);
@@ -330,7 +340,7 @@ impl Server {
     }
 
     fn restore(&mut self) -> Vec<Lease> {
-        self.epoch += 1;
+        self.restores += 1;
         let kept = self.history.len() / 2;
         self.history.truncate(kept);
         let last = self.history.last().map(|it| it.version);
@@ -343,9 +353,7 @@ impl Server {
                 (None, None) => None,
             };
         }
-        for object in self.objects.values_mut() {
-            let notes = object.metadata.annotations.get_or_insert_default();
-            notes.insert("epoch".to_owned(), self.epoch.to_string());
+        for object in self.objects.values() {
             self.history.push(Change {
                 version: self.version,
                 before: None,
@@ -358,10 +366,6 @@ impl Server {
     fn write(&mut self, by: Writer, mut lease: Lease) -> (Entry, Lease) {
         self.version += 1;
         lease.metadata.resource_version = Some(self.version.to_string());
-        if self.epoch > 0 {
-            let notes = lease.metadata.annotations.get_or_insert_default();
-            notes.insert("epoch".to_owned(), self.epoch.to_string());
-        }
         if lease
             .metadata
             .finalizers
@@ -407,14 +411,6 @@ pub(crate) fn label_of(lease: &Lease) -> Option<&str> {
     labels.get("label").map(String::as_str)
 }
 
-/// How often the server was restored when it had this state: an annotation that only this
-/// server writes, because a version alone does not tell.
-fn epoch_of(lease: &Lease) -> u64 {
-    let notes = lease.metadata.annotations.as_ref();
-    let epoch = notes.and_then(|it| it.get("epoch")?.parse().ok());
-    epoch.unwrap_or_default()
-}
-
 pub(crate) fn name_of(lease: &Lease) -> String {
     lease.metadata.name.clone().unwrap_or_default()
 }
@@ -430,11 +426,10 @@ pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
     let meta = &lease.metadata;
     let note = meta.annotations.as_ref().and_then(|it| it.get("note"));
     let content = format!(
-        "{} {} {} {}",
+        "{} {} {}",
         value(lease),
         label_of(lease).unwrap_or_default(),
-        note.map(String::as_str).unwrap_or_default(),
-        epoch_of(lease)
+        note.map(String::as_str).unwrap_or_default()
     );
     let uid = meta.uid.as_deref().unwrap_or_default();
     let number = meta
@@ -445,10 +440,7 @@ pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
         key: Arc::from(meta.name.as_deref().unwrap_or_default()),
         // The uids of the embedded server are long, and a history has few objects.
         uid: Arc::from(uid.get(..4).unwrap_or(uid)),
-        version: Version {
-            epoch: epoch_of(lease),
-            number: number.unwrap_or_default(),
-        },
+        version: Version(number.unwrap_or_default()),
         generation: meta.generation,
         terminating: meta.deletion_timestamp.is_some(),
         finalizers: meta.finalizers.clone().unwrap_or_default(),

@@ -159,7 +159,7 @@ where
         let Stage::Running(running) = &self.stage else {
             return;
         };
-        if running.state.stop.is_cancelled() || running.epochs.went_back(&running.state) {
+        if running.state.stop.is_cancelled() {
             // The workers end these calls, because the replies are dropped.
             self.waiting.clear();
             return;
@@ -190,24 +190,17 @@ where
             return true;
         }
         let Some(result) = ended else { return false };
-        let (went_back, is_dropped) = (
-            running.state.went_back.load(Ordering::Acquire),
-            running.state.is_writer_dropped.load(Ordering::Acquire),
-        );
+        let is_dropped = running.state.is_writer_dropped.load(Ordering::Acquire);
         // The last results of calls precede the error that ends the stream.
         self.handle_requests(cx);
         self.stage = Stage::Ended;
-        if went_back {
-            let error = Error::QueueError(watch_errors::history_went_back());
-            self.items.push_back(Err(error));
-        }
         if is_dropped {
             let dropped = writer_dropped();
             let error = dropped.map(|it| Err(Error::RunnerError(RunnerError::Readiness(it))));
             self.items.extend(error);
         }
         if let Err(error) = result {
-            let error = Error::QueueError(watch_errors::broken(&error));
+            let error = Error::QueueError(watch_errors::ended(&error));
             self.items.push_back(Err(error));
         }
         false

@@ -1,6 +1,6 @@
 //! `Secondary`: a kind whose changes reconcile objects of the controlled kind.
 
-use std::{collections::HashMap, fmt::Debug, hash::Hash, sync::Arc};
+use std::{collections::HashMap, fmt::Debug, hash::Hash};
 
 use kube::Resource;
 use windlass_controller::{AddError, InformerController, Mapper};
@@ -12,8 +12,6 @@ use super::{Controller, key_queue::KeyQueue, primary::Controlled};
 pub(super) struct Secondary<K> {
     name: String,
     add: Box<Add<K>>,
-    /// How often the history of its server went back.
-    pub(super) epoch: Arc<dyn Fn() -> u32 + Send + Sync>,
 }
 
 /// Adds an informer under a name, with a mapper to the controlled kind.
@@ -32,7 +30,7 @@ pub(super) fn add_all<K>(
     controlled: &Controlled<K>,
 ) -> Result<(), AddError> {
     let mut numbers = HashMap::<String, usize>::new();
-    for Secondary { name, add, .. } in secondaries {
+    for Secondary { name, add } in secondaries {
         let number = numbers.entry(name.clone()).or_default();
         *number += 1;
         let name = match *number {
@@ -59,7 +57,6 @@ where
         mapper: impl Mapper<O>,
     ) {
         let queue = self.primary.queue().cloned();
-        let store = informer.store();
         self.secondaries.push(Secondary {
             name,
             add: Box::new(move |engine, name, controlled| {
@@ -78,7 +75,6 @@ where
                 }
                 Ok(())
             }),
-            epoch: Arc::new(move || store.epoch()),
         });
     }
 }

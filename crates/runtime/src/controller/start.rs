@@ -18,7 +18,7 @@ use super::{
     key_queue::{KeyObject, KeyQueue},
     primary::{Controlled, KIND, Primary, Wake},
     secondaries,
-    tasks::{self, Epochs, RunState},
+    tasks::{self, RunState},
     triggers::{self, Target},
 };
 use crate::reflector::Store;
@@ -38,7 +38,6 @@ where
 pub(super) struct Running {
     pub(super) tasks: JoinSet<Ended>,
     pub(super) state: Arc<RunState>,
-    pub(super) epochs: Arc<Epochs>,
 }
 
 /// How a task ended.
@@ -93,7 +92,6 @@ where
             ..
         } = controller;
         let (state, mut tasks) = (Arc::<RunState>::default(), JoinSet::new());
-        let mut epochs: Vec<_> = secondaries.iter().map(|it| Arc::clone(&it.epoch)).collect();
         let store = primary.store().clone();
         let (wake, controlled) = match primary {
             Primary::Informer {
@@ -101,8 +99,6 @@ where
             } => {
                 let kind = engine.kind::<K>(KIND)?;
                 reconcile_objects(engine, &kind, &informer, &calls)?;
-                let objects = informer.store();
-                epochs.push(Arc::new(move || objects.epoch()));
                 tasks.spawn(other(tasks::wait_for_sync(
                     informer,
                     ready,
@@ -140,16 +136,9 @@ where
         tasks.spawn(other(tasks::shut_down(shutdowns, Arc::clone(&state))));
         // The end of this task wakes the stream, which then ends the calls that have not begun.
         tasks.spawn(other(state.stop.clone().cancelled_owned()));
-        let epochs = Arc::new(Epochs(epochs));
-        let checks = tasks::check_history(Arc::clone(&epochs), Arc::clone(&state));
-        tasks.spawn(other(checks));
         let (running, stop) = (engine.clone(), state.stop.clone());
         tasks.spawn(async move { Ended::Engine(running.run(stop).await) });
-        Ok(Running {
-            tasks,
-            state,
-            epochs,
-        })
+        Ok(Running { tasks, state })
     }
 }
 

@@ -11,7 +11,6 @@ use std::{
 
 use futures::future::{BoxFuture, select_all};
 use kube::Resource;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::Informer;
 
@@ -28,12 +27,10 @@ pub(super) struct RunState {
     pub(super) is_writer_dropped: AtomicBool,
     /// Whether the calls are aborted.
     pub(super) is_forced: AtomicBool,
-    /// Whether the history of the server went back.
-    pub(super) went_back: AtomicBool,
 }
 
-/// How often the run checks whether the history of the server went back while no call begins.
-const HISTORY_CHECK: Duration = Duration::from_secs(1);
+/// How long to wait for an informer that is not polled yet.
+const SYNC_CHECK: Duration = Duration::from_secs(1);
 
 /// Starts a graceful shutdown when the first of `shutdowns` resolves.
 pub(super) async fn shut_down(shutdowns: Vec<BoxFuture<'static, ()>>, state: Arc<RunState>) {
@@ -62,7 +59,7 @@ where
 {
     // An error says that the informer has stopped or is not polled yet; the run ends this task.
     while informer.synced().await.is_err() {
-        tokio::time::sleep(HISTORY_CHECK).await;
+        tokio::time::sleep(SYNC_CHECK).await;
     }
     ready.set();
     state.is_ready.store(true, Ordering::Release);
@@ -82,39 +79,12 @@ where
     }
 }
 
-/// Ends the run when the history of the server went back: what the program remembers may never have
-/// happened.
-pub(super) async fn check_history(epochs: Arc<Epochs>, state: Arc<RunState>) {
-    let mut ticks = interval(HISTORY_CHECK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !epochs.went_back(&state) {
-        ticks.tick().await;
-    }
-}
-
-/// How often the history of the server went back, for each informer of the controller.
-pub(super) struct Epochs(pub(super) Vec<Arc<dyn Fn() -> u32 + Send + Sync>>);
-
 /// Ctrl+C, and on Unix SIGTERM.
 struct Signals {
     #[cfg(unix)]
     terminate: Option<tokio::signal::unix::Signal>,
     #[cfg(unix)]
     interrupt: Option<tokio::signal::unix::Signal>,
-}
-
-// === impl Epochs ===
-
-impl Epochs {
-    /// Whether the history went back; then no other call begins.
-    pub(super) fn went_back(&self, state: &RunState) -> bool {
-        let went_back = self.0.iter().any(|epoch| epoch() > 0);
-        if went_back {
-            state.went_back.store(true, Ordering::Release);
-            state.stop.cancel();
-        }
-        went_back
-    }
 }
 
 // === impl Signals ===

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, task::Waker};
 
 use kube::core::Status;
 use parking_lot::Mutex;
+use windlass_controller::RunError;
 use windlass_informer::{ErrorChain, Problem, Verb, WatchError, WatchErrorCause};
 
 use crate::watcher;
@@ -91,17 +92,13 @@ fn response(code: u16, reason: &str, error: &WatchError) -> Status {
     Status::failure(&error.to_string(), reason).with_code(code)
 }
 
-/// The error of a server whose history went back, for example because it was restored from a backup.
-pub(super) fn history_went_back() -> watcher::Error {
-    let message = "the history of the API server went back, for example because it was restored \
-                   from a backup: run the controller again, with everything that it remembers";
-    let status = Status::failure(message, "HistoryWentBack").with_code(410);
-    watcher::Error::WatchError(Box::new(status))
-}
-
 /// The error of an engine that ended although it was not stopped.
-pub(super) fn broken(error: &windlass_controller::RunError) -> watcher::Error {
+pub(super) fn ended(error: &RunError) -> watcher::Error {
     let message = ErrorChain::new(error).to_string();
+    if matches!(error, RunError::HistoryWentBack { .. }) {
+        let status = Status::failure(&message, "HistoryWentBack").with_code(410);
+        return watcher::Error::WatchError(Box::new(status));
+    }
     watcher::Error::WatchFailed(kube::Error::Service(message.into()))
 }
 

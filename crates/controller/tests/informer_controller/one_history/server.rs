@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use windlass_informer::{Change, Changes, Identity, ObjectKey, Source, Stopped, Uid, WatchError};
 
-/// A state of an object: its version, and a number that no other state has, also after a restore.
+/// A state of an object: its version, and a number that no other state has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) number: u64,
@@ -40,10 +40,6 @@ pub(super) struct Replica {
 
 /// The progress of a source.
 #[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "a step of the test changes each by itself"
-)]
 pub(super) struct Follower {
     /// The state that it has sent.
     pub(super) position: usize,
@@ -53,8 +49,6 @@ pub(super) struct Follower {
     pub(super) may_end: bool,
     /// Whether its watch has expired.
     pub(super) expired: bool,
-    /// Whether the server was restored to a state before its position.
-    pub(super) went_back: bool,
     pub(super) is_watching: bool,
 }
 
@@ -120,13 +114,6 @@ impl Server {
             self.left.insert(deleted.uid(), self.next_version().number);
             self.states.push(state);
         }
-    }
-
-    /// Restores the state `head`. Returns whether there were later ones.
-    pub(super) fn restore(&mut self, head: usize) -> bool {
-        let is_older = head < self.head();
-        self.states.truncate(head + 1);
-        is_older
     }
 
     /// The newest version at which this object was deleted, or left a part.
@@ -251,20 +238,16 @@ impl Replica {
     }
 
     async fn list(&self, changes: &Changes<ConfigMap>) -> Result<(), Stopped> {
-        let (went_back, head, objects) = {
+        let (head, objects) = {
             let server = self.server.lock();
             let mut follower = self.follower.lock();
-            let went_back = follower.went_back;
             *follower = Follower {
                 position: server.head(),
                 target: server.head(),
                 ..Follower::default()
             };
-            (went_back, server.head(), server.list(self.parts))
+            (server.head(), server.list(self.parts))
         };
-        if went_back {
-            changes.send(Change::HistoryWentBack).await?;
-        }
         changes.send(Change::ListStarted).await?;
         for object in objects {
             changes.send(Change::Applied(object.into())).await?;
@@ -282,7 +265,7 @@ impl Replica {
             {
                 let server = self.server.lock();
                 let mut follower = self.follower.lock();
-                if follower.expired || follower.went_back {
+                if follower.expired {
                     return Next::List;
                 }
                 if follower.position < follower.target {

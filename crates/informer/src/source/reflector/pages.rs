@@ -86,9 +86,9 @@ where
 
     /// Checks the metadata of a page before its items are used.
     async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), StepError> {
-        let history = self.session.check(metadata)?;
+        let went_back = self.session.check(metadata)?;
         if self.session.begins_list() {
-            self.begin_list(true, history).await?;
+            self.begin_list(true, went_back).await?;
         }
         Ok(())
     }

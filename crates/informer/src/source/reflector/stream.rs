@@ -15,7 +15,7 @@ use crate::{
     decode::{LineTooLong, Lines, RawJson},
     log,
     source::{Change, timeouts::TimeBudget, until},
-    watch::{History, NextRequest},
+    watch::NextRequest,
 };
 
 /// The next thing that happens in a watch.
@@ -68,7 +68,7 @@ where
         let now = Instant::now();
         *opened = Some(now);
         if matches!(request, NextRequest::StreamedList) {
-            self.begin_list(false, History::Continues).await?;
+            self.begin_list(false, None).await?;
         } else {
             self.may_show_known = false;
             self.changes.send(Change::Connected).await?;

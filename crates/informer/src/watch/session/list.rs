@@ -4,17 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Paging, Phase, Session, Streaming};
 use crate::{
-    Verb, WatchError, WatchErrorCause, decode::PageMeta, message::one_line, watch::is_version,
+    HistoryWentBack, Verb, WatchError, WatchErrorCause, decode::PageMeta, message::one_line,
+    watch::is_version,
 };
-
-/// What the first page of a list shows about the history of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum History {
-    /// It continues the known history.
-    Continues,
-    /// It went back: earlier versions are obsolete.
-    WentBack,
-}
 
 // === impl Session ===
 
@@ -34,17 +26,18 @@ impl Session {
     /// The API server's tokens have less than 1,000 bytes; servers refuse longer URLs.
     const LONGEST_TOKEN: usize = 16 * 1024;
 
-    /// Checks a page before its items are used.
+    /// Checks a page before its items are used. Returns what shows that the history of the server went
+    /// back: then earlier versions are obsolete.
     ///
     /// # Errors
     ///
     /// [`WatchErrorCause::Inconsistent`] if it has no version, another version than the page before it,
     /// or a stale version that is not accepted.
-    pub(crate) fn check(&mut self, page: &PageMeta) -> Result<History, WatchError> {
+    pub(crate) fn check(&mut self, page: &PageMeta) -> Result<Option<HistoryWentBack>, WatchError> {
         let version = self.version(page)?;
         if let Phase::Listing(Paging::Within { version: first, .. }) = &self.phase {
             if first == version {
-                return Ok(History::Continues);
+                return Ok(None);
             }
             let (first, version) = (one_line(first), one_line(version));
             return Err(self.inconsistent(
@@ -54,15 +47,18 @@ impl Session {
         }
         if !self.is_stale(version) {
             self.stale = 0;
-            return Ok(History::Continues);
+            return Ok(None);
         }
         self.stale += 1;
         if self.stale < Self::STALE_ANSWERS {
             return Err(self.stale_error(Verb::List, version));
         }
         self.stale = 0;
-        self.complete = Some(version.to_owned());
-        Ok(History::WentBack)
+        let seen = self.complete.replace(version.to_owned());
+        Ok(Some(HistoryWentBack {
+            seen: one_line(&seen.unwrap_or_default()).into_owned(),
+            listed: one_line(version).into_owned(),
+        }))
     }
 
     /// Handles a page whose items were used. `is_new` says whether it had a new object. Returns the

@@ -6,7 +6,6 @@ use std::{
     sync::{Arc, Weak, atomic::Ordering},
 };
 
-use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Health, Informer, ObjectKey, Stored};
 
@@ -38,6 +37,10 @@ mod exhausted;
 mod run;
 mod shared;
 
+// Parts of the interface.
+mod inspect;
+mod removal;
+
 #[cfg(test)]
 mod model;
 
@@ -52,12 +55,9 @@ pub use self::{
 };
 use self::{feed::InformerFeed, kind::KindHandle};
 use crate::{
-    AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, RunningCall,
-    Watcher,
+    AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, Watcher,
     handler::ErasedHandler,
     level::{LevelAdapter, OwnWriteTracker},
-    metrics::Refreshed,
-    route::KindId,
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
 
@@ -448,125 +448,6 @@ impl InformerController {
     /// the fence is closed permanently, drop the future of [`run`](Self::run), as the operator does.
     pub fn set_fence(&self, fence: &Fence) {
         _ = self.shared.fence.set(fence.clone());
-    }
-
-    /// Whether all events of the first lists of all informers are in the queue, except those of
-    /// [optional](Self::optional_kind) kinds.
-    #[must_use]
-    pub fn has_synced(&self) -> bool {
-        (self.shared.feeds.read().iter()).all(|entry| entry.optional || entry.feed.has_synced())
-    }
-
-    /// The state of each informer, in the order in which the informers were added.
-    #[must_use]
-    pub fn health(&self) -> Vec<InformerHealth> {
-        let feeds = self.shared.feeds.read();
-        let health = feeds.iter().map(|entry| InformerHealth {
-            kind: self.shared.route.read().name(entry.kind),
-            watch: entry.feed.health(),
-            has_synced: entry.feed.has_synced(),
-            is_optional: entry.optional,
-        });
-        health.collect()
-    }
-
-    /// The calls of handlers that are in progress, the longest first.
-    #[must_use]
-    pub fn running_calls(&self) -> Vec<RunningCall> {
-        self.shared.running_calls()
-    }
-
-    /// The number of pending calls: retries and requeues that are not due yet.
-    #[must_use]
-    pub fn pending_calls(&self) -> usize {
-        self.shared.engine.pending()
-    }
-
-    /// The dead letters, oldest first: calls that failed and are not repeated any more. At most the
-    /// newest 1,000.
-    #[must_use]
-    pub fn dead_letters(&self) -> Vec<DeadLetter> {
-        self.shared.dead_letters.lock().all()
-    }
-
-    /// Repeats the call of a dead letter, as a first attempt. Returns false if it is not a dead
-    /// letter any more.
-    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
-    pub fn redrive(&self, call: &DeadLetter) -> bool {
-        self.shared.redrive(call.number())
-    }
-
-    /// The collectors of the controller and its informers, for a registry. All metrics have the
-    /// label `controller` with the name of the controller.
-    #[must_use]
-    pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        let Shared {
-            metrics,
-            informer_metrics,
-            ..
-        } = &*self.shared;
-        let collectors = metrics.collectors().into_iter();
-        let collectors = collectors.chain(informer_metrics.collectors());
-        let refreshed = collectors.map(|collector| {
-            let shared = Arc::downgrade(&self.shared);
-            let refresh = move || {
-                let Some(shared) = shared.upgrade() else {
-                    return;
-                };
-                let Shared {
-                    engine,
-                    metrics,
-                    route,
-                    ..
-                } = &*shared;
-                metrics.queue(engine.depth(), engine.pending());
-                let (route, now) = (route.read(), engine.now());
-                let running = route
-                    .all_metrics()
-                    .flat_map(|kind| kind.running.elapsed(now));
-                metrics.running(&running.collect::<Vec<_>>());
-                route.all_metrics().for_each(|kind| kind.flush());
-            };
-            Box::new(Refreshed { collector, refresh }) as Box<dyn Collector>
-        });
-        refreshed.collect()
-    }
-}
-
-#[expect(clippy::must_use_candidate, reason = "called for its effect")]
-impl InformerController {
-    /// Removes `informer`, which stops unless another controller or caller runs it. Returns whether
-    /// the controller had it. Queued events are still dispatched. The objects of the informer cause
-    /// no further events.
-    pub fn remove_informer<K>(&self, informer: &Informer<K>) -> bool
-    where
-        K: Stored,
-    {
-        self.shared.remove_feed(informer.id())
-    }
-
-    /// Removes all mappers of `kind`. Returns their number.
-    pub fn remove_all_mappers<S>(&self, kind: &Kind<S>) -> usize {
-        let kind = self.own(kind);
-        kind.map_or(0, |kind| self.shared.remove_mappers(kind, None))
-    }
-
-    /// Removes all watchers of `kind`. Returns their number.
-    pub fn remove_all_watchers<S>(&self, kind: &Kind<S>) -> usize {
-        let kind = self.own(kind);
-        kind.map_or(0, |kind| self.shared.remove(kind, Role::Watcher, None))
-    }
-
-    /// Removes all reconcilers of `kind`. Returns their number.
-    pub fn remove_all_reconcilers<S>(&self, kind: &Kind<S>) -> usize {
-        let kind = self.own(kind);
-        kind.map_or(0, |kind| self.shared.remove(kind, Role::Reconciler, None))
-    }
-
-    /// The id of `kind`, if this controller created it.
-    fn own<S>(&self, kind: &Kind<S>) -> Option<KindId> {
-        let kind = kind.handle();
-        kind.is_of(&self.shared).then(|| kind.id())
     }
 }
 

@@ -13,17 +13,20 @@
 //! So the delete of an object is always dispatched before an object that was created again with its
 //! name, and never concurrently.
 
+mod pending;
+
 use std::{collections::VecDeque, sync::Arc};
 
 use windlass_informer::ObjectKey;
 
+pub(crate) use self::pending::{Pending, Reason};
+pub(super) use self::pending::{PendingCalls, PendingSlot};
 use super::{
     groups::Group,
-    ready::{GroupId, LaneId, Priority},
-    small_list::{ListNodes, SmallList},
-    timer_queue::{Moment, TimerKey, TimerQueue},
+    ready::{GroupId, Priority},
+    small_list::SmallList,
 };
-use crate::{Action, HandlerId, route::KindId};
+use crate::{Action, route::KindId};
 
 /// The key of a lane: the kind, and the key of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,30 +86,6 @@ pub(crate) enum Coalesced<E> {
     Cancelled,
 }
 
-/// A call of a handler that is made later.
-#[derive(Debug)]
-pub(crate) struct Pending<P> {
-    pub(crate) handler: HandlerId,
-    pub(crate) action: Action,
-    pub(crate) reason: Reason,
-    pub(crate) due: Moment,
-
-    /// Whether it was due when a newer event went first, and was kept: it goes next.
-    pub(crate) overtaken: bool,
-
-    /// The data of the call.
-    pub(crate) call: P,
-}
-
-/// Why a call is pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Reason {
-    /// The handler failed.
-    Failed,
-    /// The handler requested a requeue.
-    Requeued,
-}
-
 /// The events and pending calls of one object.
 ///
 /// There can be one lane for each object, and most lanes have one event or one pending call. So the
@@ -153,45 +132,12 @@ pub(super) enum Phase {
     Processing,
 }
 
-/// The pending calls of all lanes, and their timers.
-#[derive(Debug)]
-pub(super) struct PendingCalls<P> {
-    slots: ListNodes<PendingSlot<P>>,
-    pub(super) timers: TimerQueue,
-}
-
-/// A pending call and its timer.
-#[derive(Debug)]
-pub(super) struct PendingSlot<P> {
-    pending: Pending<P>,
-    when: TimerState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TimerState {
-    Waiting(TimerKey),
-    Due,
-}
-
 // === impl Coalesced ===
 
 #[cfg(test)]
 impl<E> Coalesced<E> {
     pub(crate) const fn is_separate(&self) -> bool {
         matches!(self, Self::Separate(_))
-    }
-}
-
-// === impl Pending ===
-
-impl<P: ScheduleItem> Pending<P> {
-    /// Whether the two share a slot: failed calls have a slot for each action, and requeues have
-    /// one for all actions.
-    fn same_slot(&self, other: &Self) -> bool {
-        self.handler == other.handler
-            && self.reason == other.reason
-            && (self.reason == Reason::Requeued || self.action == other.action)
-            && self.call.is_same_object(&other.call)
     }
 }
 
@@ -344,96 +290,6 @@ impl<E: ScheduleItem> Lane<E> {
         Some(offer)
     }
 
-    /// Removes the first pending call that is `wanted`.
-    pub(super) fn take_pending<P>(
-        &mut self,
-        later: &mut PendingCalls<P>,
-        wanted: impl Fn(&Pending<P>) -> bool,
-    ) -> Option<Pending<P>> {
-        let PendingCalls { slots, timers } = later;
-        let slot = self.slots.take(slots, |slot| wanted(&slot.pending))?;
-        let pending = slot.release(timers);
-        self.update_due(later);
-        Some(pending)
-    }
-
-    /// Removes the due call that is due longest: of the overtaken ones, or of all.
-    pub(super) fn take_due<P>(
-        &mut self,
-        later: &mut PendingCalls<P>,
-        only_overtaken: bool,
-    ) -> Option<Pending<P>> {
-        if !self.due {
-            return None;
-        }
-        let due = |slot: &PendingSlot<P>| {
-            slot.when == TimerState::Due && (slot.pending.overtaken || !only_overtaken)
-        };
-        let first = (self.slots.iter(&later.slots))
-            .filter(|slot| due(slot))
-            .map(|slot| slot.pending.due)
-            .min()?;
-        let wanted = |slot: &PendingSlot<P>| due(slot) && slot.pending.due == first;
-        let slot = self.slots.take(&mut later.slots, wanted);
-        self.update_due(later);
-        slot.map(|slot| slot.pending)
-    }
-
-    /// Adds a pending call. Replaces the pending call in the same slot, and returns it. Of two
-    /// requeues the earlier due time is kept.
-    pub(super) fn set<P: ScheduleItem>(
-        &mut self,
-        mut pending: Pending<P>,
-        later: &mut PendingCalls<P>,
-        lane: LaneId,
-    ) -> Option<Pending<P>> {
-        let PendingCalls { slots, timers } = later;
-        let same = (self.slots).take(slots, |it| it.pending.same_slot(&pending));
-        let replaced = same.map(|slot| slot.release(timers));
-        if let Some(replaced) = &replaced
-            && pending.reason == Reason::Requeued
-        {
-            pending.due = pending.due.min(replaced.due);
-        }
-        let when = TimerState::Waiting(timers.set(pending.due, lane));
-        self.slots.push(slots, PendingSlot { pending, when });
-        if self.due {
-            self.update_due(later);
-        }
-        replaced
-    }
-
-    /// Marks the call of `timer` as due.
-    pub(super) fn come_due<P>(&mut self, later: &mut PendingCalls<P>, timer: TimerKey) {
-        let wanted = |slot: &PendingSlot<P>| slot.when == TimerState::Waiting(timer);
-        let due = self.slots.find_mut(&mut later.slots, wanted);
-        if let Some(slot) = due {
-            slot.when = TimerState::Due;
-            self.due = true;
-        }
-    }
-
-    /// Moves all pending calls of `handler` into `discarded`.
-    pub(super) fn cancel<P>(
-        &mut self,
-        handler: HandlerId,
-        later: &mut PendingCalls<P>,
-        discarded: &mut Vec<Pending<P>>,
-    ) {
-        let PendingCalls { slots, timers } = later;
-        let theirs = |slot: &PendingSlot<P>| slot.pending.handler == handler;
-        while let Some(slot) = self.slots.take(slots, theirs) {
-            discarded.push(slot.release(timers));
-        }
-        self.update_due(later);
-    }
-
-    /// Updates `due` after a pending call was removed.
-    fn update_due<P>(&mut self, later: &PendingCalls<P>) {
-        let mut slots = self.slots.iter(&later.slots);
-        self.due = slots.any(|slot| slot.when == TimerState::Due);
-    }
-
     fn put_first(&mut self, offer: Offer<E>) {
         self.priority = offer.priority;
         self.pendings_checked = offer.pendings_checked;
@@ -465,35 +321,5 @@ impl<E> Default for Backlog<E> {
             events: VecDeque::with_capacity(1),
             priorities: [0; 4],
         }
-    }
-}
-
-// === impl PendingCalls ===
-
-impl<P> PendingCalls<P> {
-    /// The due time of the first pending call in `slots`. Reading it prefetches the call.
-    pub(super) fn look_ahead(&self, slots: &SmallList) -> Option<Moment> {
-        let slot = slots.iter(&self.slots).next();
-        slot.map(|slot| slot.pending.due)
-    }
-}
-
-impl<P> Default for PendingCalls<P> {
-    fn default() -> Self {
-        Self {
-            slots: ListNodes::default(),
-            timers: TimerQueue::default(),
-        }
-    }
-}
-
-// === impl PendingSlot ===
-
-impl<P> PendingSlot<P> {
-    fn release(self, timers: &mut TimerQueue) -> Pending<P> {
-        if let TimerState::Waiting(timer) = self.when {
-            timers.cancel(timer);
-        }
-        self.pending
     }
 }

@@ -3,6 +3,7 @@
 
 mod lines;
 mod pages;
+mod repetition;
 mod stream;
 
 use std::{sync::Arc, time::Duration};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
+use self::repetition::RepetitionCheck;
 use super::{
     Change, Changes, ListWatch, Stopped, list_watch::Settings, request::Requests, workers::Workers,
 };
@@ -69,22 +71,6 @@ struct Reports {
 /// shorter one would lead to many requests.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Detects an endless list: one that shows no new object for a long time.
-#[derive(Debug, Default)]
-struct RepetitionCheck {
-    /// How many objects that decode the list had shown at the last check.
-    shown: usize,
-
-    /// The highest number of objects that did not decode, of all checks.
-    most_undecodable: usize,
-
-    /// Objects that were received since a check found a new one.
-    received: usize,
-
-    /// Whether a check during the current page found a new object.
-    is_page_new: bool,
-}
-
 /// Why a step ended early.
 enum StepError {
     /// The informer has stopped.
@@ -101,28 +87,6 @@ impl From<Stopped> for StepError {
 impl From<WatchError> for StepError {
     fn from(error: WatchError) -> Self {
         Self::Watch(error)
-    }
-}
-
-// === impl RepetitionCheck ===
-
-impl RepetitionCheck {
-    /// Objects in a row without a new one before a list counts as endless. Far more than those that
-    /// wait to be decoded or stored, which do not count as shown yet. One core decodes them in less
-    /// than a second if they are Pods.
-    const MAX_REPEATED: usize = 10_000;
-
-    /// Returns whether the list has shown a new object since the last check.
-    fn check(&mut self, shown: usize, undecodable: usize) -> bool {
-        // The second number can go down: an object that did not decode may decode later.
-        let is_new = shown != self.shown || undecodable > self.most_undecodable;
-        self.shown = shown;
-        self.most_undecodable = self.most_undecodable.max(undecodable);
-        if is_new {
-            self.received = 0;
-            self.is_page_new = true;
-        }
-        is_new
     }
 }
 

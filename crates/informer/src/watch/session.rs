@@ -28,11 +28,10 @@
 //! Source: KEP-3157 (watch-list) for the streamed list; client-go's reflector for the rule
 //! that a short watch without events is a failure.
 
+mod ends;
 mod list;
 
 use std::{sync::Arc, time::Duration};
-
-use rand::Rng;
 
 use super::{Waits, WatchError, WatchErrorCause, is_older, is_version};
 
@@ -294,140 +293,6 @@ impl Session {
     pub(crate) fn is_stale(&self, version: &str) -> bool {
         let complete = self.complete.as_deref();
         complete.is_some_and(|complete| is_older(version, complete))
-    }
-
-    /// Handles an error of a request or stream that was connected for `connected`. Returns the wait
-    /// before the next request.
-    pub(crate) fn on_error(
-        &mut self,
-        error: &WatchError,
-        connected: Duration,
-        rng: &mut impl Rng,
-    ) -> Duration {
-        let is_rejected = matches!(error.cause, WatchErrorCause::Invalid { .. });
-        match (self.next_request(), &error.cause) {
-            (
-                NextRequest::StreamedList | NextRequest::Watch { .. },
-                WatchErrorCause::NotWatchable,
-            ) => {
-                self.streaming = Streaming::Unwatchable;
-                // A watch follows a list, which is complete.
-                self.relist(Paging::FirstPage);
-                return Duration::ZERO;
-            }
-            (NextRequest::StreamedList, _) if is_rejected => {
-                self.streaming = Streaming::Never;
-                return Duration::ZERO;
-            }
-            (NextRequest::StreamedList, cause) => {
-                // An error that also affects paged lists shows nothing about streaming.
-                let affects_all_lists = matches!(
-                    cause,
-                    WatchErrorCause::Connection { .. }
-                        | WatchErrorCause::Unauthenticated { .. }
-                        | WatchErrorCause::Forbidden { .. }
-                        | WatchErrorCause::UnknownKind
-                        | WatchErrorCause::NotKubernetes { .. }
-                        | WatchErrorCause::Throttled { .. }
-                );
-                if !affects_all_lists {
-                    self.stream_failed();
-                }
-            }
-            (NextRequest::List { token: Some(_), .. }, WatchErrorCause::Expired { .. }) => {
-                self.relist(Paging::Unpaged);
-            }
-            (
-                NextRequest::List { token: Some(_), .. },
-                WatchErrorCause::Inconsistent { .. } | WatchErrorCause::Invalid { .. },
-            )
-            | (NextRequest::Watch { .. }, WatchErrorCause::Expired { .. }) => {
-                self.relist(Paging::FirstPage);
-            }
-            (
-                NextRequest::Watch { .. },
-                WatchErrorCause::Malformed { .. }
-                | WatchErrorCause::TooLong { .. }
-                | WatchErrorCause::Invalid { .. },
-            ) => {
-                self.unusable += 1;
-                if self.unusable >= Self::UNUSABLE {
-                    self.unusable = 0;
-                    self.relist(Paging::FirstPage);
-                }
-            }
-            // The next list is paged again.
-            (NextRequest::List { paged: false, .. }, _) => self.relist(Paging::FirstPage),
-            (NextRequest::Watch { .. }, WatchErrorCause::Silent { .. }) => {
-                self.checks_version = true;
-                // Until the next one: another server may respond now, or a proxy that does not
-                // pass them on.
-                self.bookmarks = false;
-            }
-            (NextRequest::Watch { .. }, _) if error.is_from_the_future() => {
-                self.checks_version = true;
-            }
-            // The watch continues whatever the response is. The next silence requests the version
-            // again.
-            (NextRequest::Version, _) => self.checks_version = false,
-            _ => {}
-        }
-        self.count_silence(connected);
-        let wait = self.wait(connected, rng);
-        // The wait that the server demands is a minimum. The backoff is added, so that many watches
-        // with the same minimum do not retry at the same time.
-        let least = error.retry_after().unwrap_or_default();
-        least.saturating_add(wait)
-    }
-
-    /// Handles the regular end of a stream that was connected for `connected`. Returns the wait
-    /// before the next request: a stream that ends immediately is not reopened immediately.
-    pub(crate) fn on_end(&mut self, connected: Duration, rng: &mut impl Rng) -> Duration {
-        if matches!(self.next_request(), NextRequest::StreamedList) {
-            self.stream_failed();
-        }
-        self.count_silence(connected);
-        if connected >= Self::HEALTHY_AFTER {
-            self.failures = 0;
-            return Duration::ZERO;
-        }
-        self.wait(connected, rng)
-    }
-
-    /// Counts the silence of a watch that was connected for `connected`. After too much silence the
-    /// version of the server is requested.
-    fn count_silence(&mut self, connected: Duration) {
-        if !std::mem::take(&mut self.has_received) && self.is_following() {
-            self.quiet = self.quiet.saturating_add(connected);
-            if self.quiet >= self.silence {
-                self.quiet = Duration::ZERO;
-                self.checks_version = true;
-            }
-        }
-    }
-
-    fn relist(&mut self, paging: Paging) {
-        self.phase = Phase::Listing(paging);
-        self.empty_pages = 0;
-    }
-
-    fn stream_failed(&mut self) {
-        if let Streaming::Tried(tries) = self.streaming {
-            self.streaming = if tries + 1 < Self::STREAMED_TRIES {
-                Streaming::Tried(tries + 1)
-            } else {
-                Streaming::Never
-            };
-        }
-    }
-
-    fn wait(&mut self, connected: Duration, rng: &mut impl Rng) -> Duration {
-        if connected >= Self::HEALTHY_AFTER {
-            self.failures = 0;
-        }
-        let wait = self.waits.wait(self.failures, rng);
-        self.failures = self.failures.saturating_add(1);
-        wait
     }
 }
 

@@ -1,0 +1,280 @@
+//! Queues a batch of events: merges them, offers them to the engine, and calls the mappers.
+
+use std::{hint::black_box, sync::atomic::Ordering};
+
+use parking_lot::Mutex;
+use tracing::Span;
+use windlass_informer::{Event, EventEnvelope, InformerId, ObjectKey, Stored, log};
+
+use super::InformerFeed;
+use crate::{
+    Action, ErasedObject, Reasons,
+    controller::{
+        mapping,
+        permit::Permits,
+        queued::QueuedEvent,
+        shared::{FeedEntry, Shared},
+    },
+    event::AnyEvent,
+    merge::{InformerEvent, Merge},
+    metrics::KindMetrics,
+    route::{KindId, Mappers},
+    schedule::{LaneKey, Moment, Offer, Priority},
+    trace::{self, TraceParent},
+};
+
+/// Queues a batch of events.
+pub(super) struct Enqueuer<'a, K: Stored> {
+    pub(super) feed: &'a InformerFeed<K>,
+    pub(super) into: &'a Shared,
+    pub(super) kind: KindId,
+    pub(super) metrics: &'a KindMetrics,
+    pub(super) merge: &'a Mutex<Merge>,
+    pub(super) mappers: Mappers,
+    pub(super) received: Moment,
+    /// Whether few events precede these ones in the queue, so that their objects stay decoded until
+    /// they are dispatched.
+    pub(super) dispatched_soon: bool,
+}
+
+/// An event with its lane and its span.
+pub(super) struct Enqueued {
+    key: LaneKey,
+    offer: Offer<QueuedEvent>,
+    span: Span,
+}
+
+// === impl Enqueuer ===
+
+impl<K: Stored> Enqueuer<'_, K> {
+    /// Queues the events of `envelopes`.
+    pub(super) fn enqueue(
+        &self,
+        envelopes: &mut Vec<EventEnvelope<K>>,
+        enqueued: &mut Vec<Enqueued>,
+        permits: &mut Permits,
+    ) {
+        let Self { feed, into, .. } = self;
+        let has_mappers = !self.mappers.is_empty();
+        let mut to_map = Vec::new();
+        let mut synced = feed.synced.load(Ordering::Relaxed);
+        {
+            // Locked until the events are queued, so that they are queued in the order of the
+            // merge.
+            let mut merge = self.merge.lock();
+            let mut put = |it: Enqueued| {
+                let queued = &it.offer.event;
+                let waits_long = !self.dispatched_soon || queued.permit.is_none();
+                if has_mappers && !queued.requested_by_mapper {
+                    let event = queued.event.clone();
+                    to_map.push((
+                        event,
+                        queued.from_list,
+                        it.offer.priority,
+                        it.span.clone(),
+                        waits_long,
+                    ));
+                } else if waits_long {
+                    release_decoded(&queued.event);
+                }
+                enqueued.push(it);
+            };
+            for envelope in envelopes.drain(..) {
+                let mut envelope = envelope.into_erased();
+                synced |= matches!(envelope.event, Event::Synced);
+                let action = Action::of(&envelope.event);
+                if merge.is_idle() || self.merge(&mut merge, &mut envelope) {
+                    self.prepare(envelope, action, synced, permits)
+                        .map(&mut put);
+                }
+                for released in merge.take_released() {
+                    self.release(released, permits).map(&mut put);
+                }
+            }
+            self.offer(enqueued);
+            for informer in merge.take_lagging() {
+                self.relist(informer);
+            }
+        }
+        feed.progress
+            .store(self.received.to_bits(), Ordering::Relaxed);
+        // After its objects are queued. Then the handlers may start.
+        if synced && !feed.synced.swap(true, Ordering::AcqRel) {
+            into.synced.notify_one();
+        }
+        for (event, from_list, priority, span, waits_long) in to_map {
+            mapping::map(
+                into,
+                &self.mappers,
+                self.kind,
+                (&event, from_list),
+                feed.informer.resource(),
+                priority,
+                &span,
+            );
+            if waits_long {
+                release_decoded(&event);
+            }
+        }
+    }
+
+    /// Prepares an event for the queue. `None` if it has no object. `action` is that of the
+    /// informer's event, before the merge.
+    fn prepare(
+        &self,
+        envelope: EventEnvelope<dyn ErasedObject>,
+        action: Option<Action>,
+        synced: bool,
+        permits: &mut Permits,
+    ) -> Option<Enqueued> {
+        let feed = self.feed;
+        let EventEnvelope {
+            key,
+            event,
+            span,
+            requested,
+            from_list,
+            ..
+        } = envelope;
+        // Without a key there is no object.
+        let key = key?;
+        let priority = match action? {
+            Action::Resynced if requested => {
+                feed.requested_resyncs.take(&key).unwrap_or(Priority::Live)
+            }
+            Action::Resynced => Priority::Resync,
+            Action::Created if !synced => Priority::FirstList,
+            Action::Deleted => {
+                feed.requested_resyncs.take(&key);
+                Priority::Live
+            }
+            _ => Priority::Live,
+        };
+        let event = QueuedEvent {
+            received: self.received,
+            last_called: None,
+            permit: permits.one(),
+            origin: TraceParent::of(&span),
+            resynced: false,
+            requested_by_mapper: requested,
+            reasons: match priority {
+                _ if requested => Reasons::RELATED,
+                Priority::FirstList => Reasons::FIRST_LIST,
+                Priority::Resync => Reasons::INTERVAL,
+                _ => Reasons::CHANGED,
+            },
+            from_list,
+            event,
+        };
+        Some(self.enqueued(key, priority, event, span))
+    }
+
+    /// Prepares an event of an object that was withheld: it comes from the store, like an event
+    /// from a list.
+    fn release(&self, event: AnyEvent, permits: &mut Permits) -> Option<Enqueued> {
+        let key = event.object()?.key();
+        let event = QueuedEvent {
+            received: self.received,
+            last_called: None,
+            permit: permits.one(),
+            origin: TraceParent::default(),
+            resynced: false,
+            requested_by_mapper: false,
+            reasons: Reasons::CHANGED,
+            from_list: true,
+            event,
+        };
+        Some(self.enqueued(key, Priority::Live, event, Span::none()))
+    }
+
+    fn enqueued(
+        &self,
+        object: ObjectKey,
+        priority: Priority,
+        event: QueuedEvent,
+        span: Span,
+    ) -> Enqueued {
+        let kind = self.kind;
+        Enqueued {
+            key: LaneKey { kind, object },
+            offer: Offer {
+                priority,
+                pendings_checked: false,
+                event,
+            },
+            span,
+        }
+    }
+
+    /// Merges the event with those of the other informers. Returns whether to dispatch it.
+    fn merge(&self, merge: &mut Merge, envelope: &mut EventEnvelope<dyn ErasedObject>) -> bool {
+        let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
+            let object = |entry: &FeedEntry| entry.feed.find(key, uid);
+            self.into.with_feed(informer, object).flatten()
+        };
+        let informer = self.feed.informer.id();
+        if matches!(envelope.event, Event::Synced) {
+            let version = self.feed.informer.list_version();
+            let up_to = version.and_then(|version| version.parse().ok());
+            merge.synced(informer, up_to, &lookup);
+            return false;
+        }
+        let event = InformerEvent {
+            informer,
+            event: envelope.event.clone(),
+            live: !envelope.from_list,
+        };
+        let Some(merged) = merge.apply(event, &lookup) else {
+            return false;
+        };
+        envelope.event = merged;
+        true
+    }
+
+    /// Requests a relist of an informer that has not passed a dropped tombstone.
+    fn relist(&self, informer: InformerId) {
+        self.into.with_feed(informer, |entry| {
+            log::warn!(
+                component = "InformerController",
+                kind = &*self.metrics.kind,
+                "an informer lags behind the others of its kind, relisting"
+            );
+            entry.feed.relist();
+        });
+    }
+
+    /// Queues the events in the engine, under one lock.
+    fn offer(&self, enqueued: &mut Vec<Enqueued>) {
+        // With many objects, the names are not in the CPU cache any more. Reading one byte of each
+        // in a loop loads them concurrently, before the lock is taken.
+        let names = enqueued.iter().map(|it| it.key.object.name());
+        black_box(names.filter_map(|name| name.bytes().next()).max());
+        let coalescing = self.into.settings.coalescing;
+        let (mut by_action, mut spans, mut rest) = ([0; Action::ALL.len()], Vec::new(), Vec::new());
+        let mut at = 0;
+        let offers = enqueued.drain(..).map(|Enqueued { key, offer, span }| {
+            if let Some(action) = Action::of(&offer.event.event) {
+                by_action[action as usize] += 1;
+            }
+            if !span.is_none() {
+                spans.push((at, span));
+            }
+            at += 1;
+            (key, offer)
+        });
+        let coalesced = (self.into.engine).offer(offers, |older, newer| {
+            coalescing.coalesce(older, newer, &mut rest)
+        });
+        for (_, span) in spans.iter().filter(|(at, _)| coalesced.contains(at)) {
+            trace::coalesced(span);
+        }
+        self.metrics.received(&by_action, coalesced.len());
+    }
+}
+
+/// Drops the decoded object of an event that may wait long. It is decoded again for the dispatch.
+fn release_decoded(event: &AnyEvent) {
+    if let Some(object) = event.object() {
+        object.release_decoded();
+    }
+}

@@ -1,0 +1,214 @@
+//! What follows from a failed call: a retry, or a dead letter.
+
+use std::{sync::Arc, time::Duration};
+
+use windlass_informer::{ErrorChain, log};
+
+use super::{Turn, call::Invocation};
+use crate::{
+    ErrorReport, ExponentialBackoff, HandlerError, State,
+    controller::{
+        dead_letters::DeadLetterEntry,
+        exhausted,
+        queued::{Backoff, FailedCall, RepeatableCall},
+    },
+    reconciler::Retry,
+    schedule::{LaneKey, Moment},
+    work::{CallFailure, call_user_code},
+};
+
+// === impl Turn ===
+
+impl Turn<'_> {
+    /// The repetition of a failed call, and the delay until it. `None` if it is not repeated: then it
+    /// is a dead letter. Without a delay from the policy, `now` advances to the end of the hook.
+    pub(super) async fn failed(
+        &self,
+        invocation: &Invocation<'_>,
+        (attempt, state): (u32, Option<State>),
+        backoff: Backoff,
+        is_fenced: bool,
+        failed: CallFailure,
+        now: &mut Moment,
+    ) -> Option<(Duration, RepeatableCall)> {
+        // An early call keeps the schedule.
+        let kept = backoff.kept_due.filter(|due| *due > *now);
+        let left = kept.map(|due| due - *now);
+        let (delay, attempt) = if is_fenced {
+            // It did not fail: the lease ended. Its repetition waits for the next lease.
+            (Some(Duration::ZERO), attempt)
+        } else {
+            self.next_attempt(invocation, attempt, left, &failed)
+        };
+        let backoff = backoff.after_failure(*now, kept, attempt, delay);
+        self.warn_of_ended_backoffs(invocation, backoff.ended);
+        let call = RepeatableCall {
+            event: invocation.event.clone(),
+            attempt,
+            state: failed.state.or(state).map(Box::new),
+            failed: Some(Box::new(FailedCall {
+                error: Arc::new(failed.error),
+                object: None,
+                backoff,
+            })),
+            origin: self.origin.clone(),
+        };
+        let Some(delay) = delay else {
+            self.add_exhausted(invocation, call).await;
+            *now = self.shared.engine.now();
+            return None;
+        };
+        if !is_fenced && kept.is_none() {
+            self.metrics.retried();
+        }
+        Some((delay, call))
+    }
+
+    /// The delay until the retry of a failed call, if there is one, and its attempt number. `kept` is
+    /// the time left that an early call keeps.
+    fn next_attempt(
+        &self,
+        invocation: &Invocation<'_>,
+        attempt: u32,
+        kept: Option<Duration>,
+        failed: &CallFailure,
+    ) -> (Option<Duration>, u32) {
+        if failed.is_conflict {
+            return (self.conflict_delay(invocation, failed), attempt);
+        }
+        let delay = self.retry_delay(invocation, attempt, kept, failed);
+        (delay, attempt.saturating_add(u32::from(kept.is_none())))
+    }
+
+    /// Logs that calls of a handler fail without a backoff, because its object changes each time.
+    fn warn_of_ended_backoffs(&self, invocation: &Invocation<'_>, ended: u32) {
+        /// How many backoffs in a row are ended before it is logged.
+        const ROUNDS: u32 = 10;
+        if ended == ROUNDS {
+            log::warn!(
+                component = "InformerController",
+                kind = %self.metrics.kind,
+                key = %invocation.key,
+                handler = invocation.handler.id.0,
+                handler_type = invocation.handler.code.type_name(),
+                rounds = ROUNDS,
+                "calls fail without backoff because the object changes after each failure; if the \
+                 handler writes it, write only what differs, and after all other steps"
+            );
+        }
+    }
+
+    /// Returns the delay until the retry of a failed call, if there is one, and reports the
+    /// failure. `kept` is the delay that an early call keeps; then the policy is not asked.
+    fn retry_delay(
+        &self,
+        invocation: &Invocation<'_>,
+        attempt: u32,
+        kept: Option<Duration>,
+        failed: &CallFailure,
+    ) -> Option<Duration> {
+        let settings = &self.shared.settings;
+        let policy = || kept.or_else(|| self.policy(invocation, attempt, failed));
+        let retry_in = match failed.retry {
+            Retry::Never => None,
+            Retry::Policy => {
+                let asked = failed.error.retry_after().unwrap_or_default();
+                policy().map(|delay| delay.max(asked))
+            }
+            Retry::After(asked) => policy().map(|_| asked.max(kept.unwrap_or_default())),
+        };
+        let report = self.report(invocation, attempt, &failed.error, retry_in);
+        call_user_code("on_error", || (settings.on_error)(&report));
+        retry_in
+    }
+
+    /// Returns the delay after a conflict with another writer, if the policy repeats the call, and logs
+    /// it: the delay of a first failure.
+    fn conflict_delay(
+        &self,
+        invocation: &Invocation<'_>,
+        failed: &CallFailure,
+    ) -> Option<Duration> {
+        let asked = failed.error.retry_after().unwrap_or_default();
+        let delay = self.policy(invocation, 0, failed)?.max(asked);
+        log::info!(
+            component = "InformerController",
+            kind = &*self.metrics.kind,
+            object = %invocation.key,
+            retry_in = ?delay,
+            error = %ErrorChain::new(&failed.error),
+            "another writer was faster, retrying"
+        );
+        Some(delay)
+    }
+
+    fn report<'a>(
+        &'a self,
+        invocation: &'a Invocation<'_>,
+        attempt: u32,
+        error: &'a HandlerError,
+        retry_in: Option<Duration>,
+    ) -> ErrorReport<'a> {
+        ErrorReport {
+            kind: &self.metrics.kind,
+            key: invocation.key,
+            handler: invocation.handler.id,
+            handler_type: invocation.handler.code.type_name(),
+            role: invocation.handler.role,
+            action: invocation.action,
+            attempt,
+            error,
+            retry_in,
+        }
+    }
+
+    /// Adds a dead letter for a call that is not repeated any more, and calls the hook.
+    async fn add_exhausted(&self, invocation: &Invocation<'_>, call: RepeatableCall) {
+        let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
+            return;
+        };
+        let lane = LaneKey {
+            kind: self.kind,
+            object: invocation.key.clone(),
+        };
+        let (kind, handler) = (&self.metrics.kind, invocation.handler);
+        let entry = DeadLetterEntry::new(lane, kind, handler, invocation.action, error, call);
+        self.metrics.retries_exhausted();
+        let letter = self.shared.add_dead_letter(entry);
+        // After the dead letter was added: the hook may redrive it.
+        let settings = &self.shared.settings;
+        if let Some(hook) = &settings.on_exhausted {
+            // As for a handler, because the hook may write a status. After a stop, no hook waits for
+            // the lease.
+            let permit = tokio::select! {
+                biased;
+                permit = self.shared.permit() => permit,
+                () = self.stop.cancelled() => return,
+            };
+            let called = exhausted::call(hook, letter, settings.call_timeout);
+            match &permit {
+                Some(permit) => permit.within(called).await,
+                None => called.await,
+            }
+        }
+    }
+
+    /// Returns the decision of the retry policy; of the default policy if it panics.
+    fn policy(
+        &self,
+        invocation: &Invocation<'_>,
+        attempt: u32,
+        failed: &CallFailure,
+    ) -> Option<Duration> {
+        let random = self.shared.random();
+        let policy = &self.shared.settings.retry;
+        let report = self.report(invocation, attempt, &failed.error, None);
+        call_user_code("retry_policy", || policy.delay(&report, random))
+            .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay_after(attempt, random))
+    }
+
+    pub(super) fn is_last(&self, attempt: u32) -> bool {
+        let max = self.shared.max_attempts;
+        max.is_some_and(|max| attempt >= max)
+    }
+}

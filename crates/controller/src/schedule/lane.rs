@@ -20,7 +20,7 @@ use std::{collections::VecDeque, sync::Arc};
 use windlass_informer::ObjectKey;
 
 pub(crate) use self::pending::{Pending, Reason};
-pub(super) use self::pending::{PendingCalls, PendingSlot};
+pub(super) use self::pending::PendingCalls;
 use super::{
     groups::Group,
     ready::{GroupId, Priority},

@@ -20,6 +20,10 @@ pub struct Health {
 
     /// The objects that do not decode and are in quarantine.
     pub undecodable: Vec<ObjectKey>,
+
+    /// The subscription that has not been read for 30 s, so that the watch waits for it: the line of
+    /// the program that [subscribed](crate::Informer::subscribe), as `file:line`.
+    pub unread: Option<Arc<str>>,
 }
 
 /// The state of a watch.
@@ -45,10 +49,16 @@ pub enum HealthState {
 // === impl Health ===
 
 impl Health {
-    /// Whether the watch is active and no object is in quarantine.
+    /// Whether the watch is active, does not wait for a subscription, and no object is in quarantine.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
-        matches!(self.state, HealthState::Watching) && self.undecodable.is_empty()
+        let Self {
+            state,
+            undecodable,
+            unread,
+            ..
+        } = self;
+        matches!(state, HealthState::Watching) && undecodable.is_empty() && unread.is_none()
     }
 }
 
@@ -63,8 +73,15 @@ impl fmt::Display for Health {
             HealthState::Stopped => f.write_str("stopped")?,
         }
         match self.undecodable.len() {
-            0 => Ok(()),
-            count => write!(f, "; {count} undecodable"),
+            0 => {}
+            count => write!(f, "; {count} undecodable")?,
+        }
+        match &self.unread {
+            None => Ok(()),
+            Some(name) => write!(
+                f,
+                "; waiting for the subscription of {name}, which is not read"
+            ),
         }
     }
 }
@@ -81,6 +98,7 @@ mod tests {
             state,
             synced: true,
             undecodable,
+            unread: None,
         };
         let broken = || vec![ObjectKey::new("web").within("shop")];
         assert!(health(HealthState::Watching, vec![]).is_healthy());

@@ -14,6 +14,7 @@ use std::{
     fmt,
     future::Future,
     hash::Hash,
+    panic::Location,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -57,7 +58,8 @@ use crate::{
 /// can run again after it has stopped.
 ///
 /// *Required.* Take the events of each [`Subscription`], or drop it. While one subscription is full
-/// (256 events by default), the watch waits, and no subscription receives new events.
+/// (256 events by default), the watch waits, and no subscription receives new events. After 30 s the
+/// [health](Self::health) and the log name it. [`Subscription::may_lag`] is the alternative.
 ///
 /// *Not guaranteed.* Any progress before [`run`](Self::run) is called.
 ///
@@ -97,7 +99,7 @@ struct Shared<K: Stored> {
     id: InformerId,
     resource: Arc<str>,
     store: Store<K>,
-    new_subscribers: NewSubscribers<K>,
+    new_subscribers: Arc<NewSubscribers<K>>,
     status: watch::Sender<InformerStatus>,
     instruments: Arc<Instruments>,
     progress: ListProgress,
@@ -154,8 +156,10 @@ impl<K: Stored> Informer<K> {
     /// receive their `Added`s after the first list is complete; objects that were deleted in
     /// between are not reported to them.
     #[must_use]
+    #[track_caller]
     pub fn subscribe(&self) -> Subscription<K> {
-        self.shared.new_subscribers.add(self.shared.settings.buffer)
+        let at = Location::caller();
+        (self.shared.new_subscribers).add(self.shared.settings.buffer, at)
     }
 
     /// Whether the informer has at least one subscription.
@@ -339,7 +343,13 @@ impl<K: Stored> Informer<K> {
     /// The state of the watch.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.shared.status.borrow().health(&self.shared.resource)
+        let Shared {
+            status,
+            resource,
+            new_subscribers,
+            ..
+        } = &*self.shared;
+        status.borrow().health(resource, new_subscribers.unread())
     }
 
     /// Requests a relist: stops the source and starts it again, in any state of the watch. Returns

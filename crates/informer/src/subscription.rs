@@ -7,6 +7,7 @@ mod envelope;
 mod count;
 mod new_subscribers;
 mod publisher;
+mod reader;
 
 // How a subscriber requests a resync.
 mod resync_handle;
@@ -30,9 +31,9 @@ pub(crate) use self::{
     new_subscribers::NewSubscribers,
     publisher::{Publisher, Subscriber},
 };
-use self::{count::SubscriberToken, resync_handle::RequestedKeys};
+use self::{count::SubscriberToken, reader::Reader};
 pub use self::{envelope::EventEnvelope, resync_handle::ResyncHandle};
-use crate::{Event, HistoryWentBack, history::HistorySignal};
+use crate::{Event, HistoryWentBack};
 
 /// A bounded stream of the events of one informer.
 ///
@@ -48,13 +49,15 @@ use crate::{Event, HistoryWentBack, history::HistorySignal};
 /// subscription by leaving.
 ///
 /// *Required.* Take the events or drop the subscription: while a subscription is full, the watch
-/// waits.
+/// waits, and with it all other subscriptions. After 30 s the log and the
+/// [health](crate::Health::unread) of the informer name the line of the program that subscribed. A
+/// subscription that [may lag](Self::may_lag) never delays a change.
 pub struct Subscription<K> {
     _counted: SubscriberToken,
     events: mpsc::Receiver<EventEnvelope<K>>,
     synced: Arc<AtomicBool>,
-    requested_keys: Arc<RequestedKeys>,
-    history: HistorySignal,
+    reader: Arc<Reader>,
+    informer: Arc<NewSubscribers<K>>,
 }
 
 // === impl Subscription ===
@@ -89,7 +92,10 @@ impl<K> Subscription<K> {
     /// Dropping the future before it is ready takes nothing.
     #[doc(hidden)]
     pub async fn next_envelopes(&mut self, into: &mut Vec<EventEnvelope<K>>, most: usize) -> usize {
-        let taken = self.events.recv_many(into, most).await;
+        let mut taken = self.events.recv_many(into, most).await;
+        while taken == 0 && most > 0 && self.start_anew() {
+            taken = self.events.recv_many(into, most).await;
+        }
         let batch = &into[into.len() - taken..];
         if batch
             .iter()
@@ -106,6 +112,39 @@ impl<K> Subscription<K> {
         self.synced.load(Ordering::Acquire)
     }
 
+    /// Lets this subscription lag instead of delaying the watch. When it is full, further events are
+    /// dropped; when the events that it holds have been taken, it starts anew, as a new subscription
+    /// does: with an [`Added`](Event::Added) for each object of the store, and then
+    /// [`Synced`](Event::Synced). What happened in between is not reported: neither updates nor
+    /// deletes. [`lags`](Self::lags) says that it did. While it starts anew, the watch waits for it, at
+    /// most a second for each batch of objects.
+    ///
+    /// Use it for readers that only show objects. A controller has no such setting: it would lose
+    /// deletes.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// let (_script, source) = Scripted::<ConfigMap>::new();
+    /// let dashboard = Informer::new(source).subscribe().may_lag();
+    /// assert_eq!(dashboard.lags(), 0);
+    /// ```
+    #[must_use]
+    pub fn may_lag(self) -> Self {
+        self.reader.may_lag.store(true, Ordering::Release);
+        self
+    }
+
+    /// How often this subscription has lagged and started anew. It changes before the first `Added` of
+    /// the new start can be taken.
+    #[must_use]
+    pub fn lags(&self) -> u64 {
+        self.reader.lags()
+    }
+
     /// Waits until the history of the API server has gone back since the first event of this
     /// subscription. It resolves before the first event of the new history can be taken.
     ///
@@ -115,18 +154,35 @@ impl<K> Subscription<K> {
     pub fn history_went_back(
         &self,
     ) -> impl Future<Output = HistoryWentBack> + Send + 'static + use<K> {
-        self.history.wait()
+        self.reader.history.wait()
     }
 
     /// Returns a handle that requests resyncs of single objects for this subscription.
     #[doc(hidden)]
     #[must_use]
     pub fn resync_handle(&self) -> ResyncHandle {
-        ResyncHandle::new(Arc::clone(&self.requested_keys))
+        ResyncHandle::new(Arc::clone(&self.reader.requested_keys))
+    }
+
+    /// Subscribes again, if the last event was taken after an event was dropped. Returns false if the
+    /// informer has stopped.
+    fn start_anew(&mut self) -> bool {
+        if !self.reader.take_lag() {
+            return false;
+        }
+        let again = (self.informer).add_again(&self.reader, self.events.max_capacity());
+        let is_again = again.is_some();
+        self.events = again.unwrap_or_else(|| mpsc::channel(1).1);
+        is_again
     }
 
     fn poll_envelope(&mut self, context: &mut Context<'_>) -> Poll<Option<EventEnvelope<K>>> {
-        let envelope = ready!(self.events.poll_recv(context));
+        let envelope = loop {
+            let envelope = ready!(self.events.poll_recv(context));
+            if envelope.is_some() || !self.start_anew() {
+                break envelope;
+            }
+        };
         if matches!(&envelope, Some(envelope) if matches!(envelope.event, Event::Synced)) {
             self.synced.store(true, Ordering::Release);
         }

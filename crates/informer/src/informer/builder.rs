@@ -97,8 +97,8 @@ impl<K: Stored> InformerBuilder<K> {
         Informer {
             shared: Arc::new(Shared {
                 id: InformerId::next(),
+                new_subscribers: Arc::new(NewSubscribers::new(Arc::clone(&self.resource))),
                 resource: self.resource,
-                new_subscribers: NewSubscribers::new(),
                 status: watch::Sender::default(),
                 instruments,
                 progress: ListProgress::new(),

@@ -75,7 +75,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
     let run = Run {
         shared: &shared,
         writer,
-        publisher: Publisher::new(Arc::clone(shared.new_subscribers.requested())),
+        publisher: Publisher::new(Arc::clone(&shared.new_subscribers)),
         is_stale: !shared.store.is_empty(),
         is_listing: false,
         went_back: None,

@@ -134,7 +134,7 @@ impl<K: Stored> RunCaller<K> {
     /// Ends the run. Called with the lock held, so that later calls of `run` and later
     /// subscriptions belong to the next run.
     fn end(&self, failure: Option<InformerError>) -> Vec<Subscriber<K>> {
-        let ended = self.shared.new_subscribers.take_all();
+        let ended = self.shared.new_subscribers.end_run();
         self.shared.status.send_modify(|status| status.end(failure));
         ended
     }

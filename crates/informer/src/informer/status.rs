@@ -63,12 +63,13 @@ impl InformerStatus {
         }
     }
 
-    pub(crate) fn health(&self, resource: &Arc<str>) -> Health {
+    pub(crate) fn health(&self, resource: &Arc<str>, unread: Option<Arc<str>>) -> Health {
         Health {
             resource: Arc::clone(resource),
             state: self.state.clone(),
             synced: self.synced,
             undecodable: self.undecodable.iter().cloned().collect(),
+            unread,
         }
     }
 }

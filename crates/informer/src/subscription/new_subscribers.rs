@@ -5,32 +5,53 @@
 
 use std::{
     num::NonZeroUsize,
+    panic::Location,
     sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
-use super::{SubscriberCount, Subscription, publisher::Subscriber, resync_handle::RequestedKeys};
-use crate::history::HistorySignal;
+use super::{
+    EventEnvelope, SubscriberCount, Subscription, publisher::Subscriber, reader::Reader,
+    resync_handle::RequestedKeys,
+};
+use crate::log;
 
 /// New subscriptions, and the count of all subscriptions.
 pub(crate) struct NewSubscribers<K> {
+    /// The kind of the informer, for logs.
+    resource: Arc<str>,
     count: SubscriberCount,
-    waiting: Mutex<Vec<Subscriber<K>>>,
+    waiting: Mutex<Waiting<K>>,
+    /// The name of the subscription that has delayed the watch for 30 s.
+    unread: Mutex<Option<Arc<str>>>,
     /// Notified when a subscription is added.
     added: Notify,
     /// Notified when a subscription requests a resync. Shared by all subscriptions.
     requested: Arc<Notify>,
 }
 
+/// New subscriptions that the informer has not taken.
+struct Waiting<K> {
+    subscribers: Vec<Subscriber<K>>,
+    /// How many runs of the informer have ended.
+    ended_runs: u64,
+}
+
 // === impl NewSubscribers ===
 
 impl<K> NewSubscribers<K> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(resource: Arc<str>) -> Self {
         Self {
+            resource,
             count: SubscriberCount::default(),
-            waiting: Mutex::new(Vec::new()),
+            waiting: Mutex::new(Waiting {
+                subscribers: Vec::new(),
+                ended_runs: 0,
+            }),
+            unread: Mutex::new(None),
             added: Notify::new(),
             requested: Arc::default(),
         }
@@ -41,8 +62,12 @@ impl<K> NewSubscribers<K> {
         &self.count
     }
 
-    /// Creates a subscription with space for `buffer` events.
-    pub(crate) fn add(&self, buffer: NonZeroUsize) -> Subscription<K> {
+    /// Creates a subscription with space for `buffer` events, for the code at `at`.
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        buffer: NonZeroUsize,
+        at: &Location<'_>,
+    ) -> Subscription<K> {
         // Counted before it is in the list: the informer skips events while the count is zero,
         // and it may take the new subscriber out of the list, replay the store to it and see
         // the next change before this function returns. The lock of the list orders the two:
@@ -50,17 +75,39 @@ impl<K> NewSubscribers<K> {
         let counted = self.count.count_one();
         let (sender, events) = mpsc::channel(buffer.get().min(Semaphore::MAX_PERMITS));
         let requested_keys = Arc::new(RequestedKeys::new(Arc::clone(&self.requested)));
-        let history = HistorySignal::default();
-        let subscriber = Subscriber::new(sender, Arc::clone(&requested_keys), history.clone());
-        self.waiting.lock().push(subscriber);
+        let reader = {
+            let mut waiting = self.waiting.lock();
+            let reader = Arc::new(Reader::new(at, requested_keys, waiting.ended_runs));
+            let subscriber = Subscriber::new(sender, Arc::clone(&reader));
+            waiting.subscribers.push(subscriber);
+            reader
+        };
         self.added.notify_one();
         Subscription {
             _counted: counted,
             events,
             synced: Arc::new(AtomicBool::new(false)),
-            requested_keys,
-            history,
+            reader,
+            informer: Arc::clone(self),
         }
+    }
+
+    /// Subscribes again for `reader`. `None` if the run to which its subscription belongs has ended.
+    pub(super) fn add_again(
+        &self,
+        reader: &Arc<Reader>,
+        buffer: usize,
+    ) -> Option<mpsc::Receiver<EventEnvelope<K>>> {
+        let (sender, events) = mpsc::channel(buffer);
+        let mut waiting = self.waiting.lock();
+        if waiting.ended_runs != reader.run {
+            return None;
+        }
+        let subscriber = Subscriber::new(sender, Arc::clone(reader));
+        waiting.subscribers.push(subscriber);
+        drop(waiting);
+        self.added.notify_one();
+        Some(events)
     }
 
     /// Waits until a subscription may have been added.
@@ -74,7 +121,36 @@ impl<K> NewSubscribers<K> {
 
     /// Takes all new subscriptions, oldest first.
     pub(crate) fn take_all(&self) -> Vec<Subscriber<K>> {
-        std::mem::take(&mut *self.waiting.lock())
+        std::mem::take(&mut self.waiting.lock().subscribers)
+    }
+
+    /// Ends a run: takes its new subscriptions, and lets no other one start anew in it.
+    pub(crate) fn end_run(&self) -> Vec<Subscriber<K>> {
+        *self.unread.lock() = None;
+        let mut waiting = self.waiting.lock();
+        waiting.ended_runs += 1;
+        std::mem::take(&mut waiting.subscribers)
+    }
+
+    /// The name of the subscription that has delayed the watch for 30 s, if there is one.
+    pub(crate) fn unread(&self) -> Option<Arc<str>> {
+        self.unread.lock().clone()
+    }
+
+    /// Notes that `subscription` has delayed the watch for `waited`.
+    pub(super) fn note_unread(&self, subscription: &Arc<str>, waited: Duration) {
+        *self.unread.lock() = Some(Arc::clone(subscription));
+        log::warn!(
+            resource = %self.resource,
+            %subscription,
+            ?waited,
+            "a subscription is not read, the watch waits for it; read it, drop it, or let it lag"
+        );
+    }
+
+    /// Notes that the watch continues.
+    pub(super) fn note_read(&self) {
+        *self.unread.lock() = None;
     }
 
     /// Notified when a subscription requests a resync.
@@ -87,6 +163,7 @@ impl<K> NewSubscribers<K> {
 mod tests {
     use std::{
         num::NonZeroUsize,
+        panic::Location,
         pin::pin,
         sync::{Arc, Weak, atomic::Ordering},
         task::{Context, Wake, Waker},
@@ -116,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_registered_subscriber_is_counted() {
-        let new = Arc::new(NewSubscribers::new());
+        let new = Arc::new(NewSubscribers::new(Arc::from("pods")));
         let informer = Arc::new(Informer {
             new: Arc::downgrade(&new),
             seen: Mutex::default(),
@@ -125,7 +202,7 @@ mod tests {
         let mut added = pin!(new.added());
         let waiting = added.as_mut().poll(&mut Context::from_waker(&waker));
         assert!(waiting.is_pending());
-        let subscription = new.add(NonZeroUsize::MIN);
+        let subscription = new.add(NonZeroUsize::MIN, Location::caller());
         assert_eq!(*informer.seen.lock(), [(1, true)]);
         drop(subscription);
         assert!(!new.count().any());
@@ -135,7 +212,7 @@ mod tests {
     #[test]
     fn a_subscriber_is_counted_before_it_is_visible_to_other_threads() {
         for _ in 0..500 {
-            let new = NewSubscribers::<()>::new();
+            let new = Arc::new(NewSubscribers::<()>::new(Arc::from("pods")));
             let (subscription, counted) = thread::scope(|scope| {
                 let take = scope.spawn(|| {
                     while new.take_all().is_empty() {
@@ -143,7 +220,7 @@ mod tests {
                     }
                     new.count().any()
                 });
-                let subscription = new.add(NonZeroUsize::MIN);
+                let subscription = new.add(NonZeroUsize::MIN, Location::caller());
                 (subscription, take.join().expect("no panic"))
             });
             assert!(counted);

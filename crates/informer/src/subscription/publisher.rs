@@ -1,55 +1,75 @@
 //! Delivers events to all subscriptions of a running informer.
 
-use std::sync::Arc;
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    time::timeout,
+};
 use tracing::Instrument as _;
 
-use super::{EventEnvelope, resync_handle::RequestedKeys};
-use crate::{HistoryWentBack, ObjectKey, history::HistorySignal};
+use super::{EventEnvelope, NewSubscribers, reader::Reader};
+use crate::{HistoryWentBack, ObjectKey};
 
 /// The sending end of one subscription.
 pub(crate) struct Subscriber<K> {
     events: mpsc::Sender<EventEnvelope<K>>,
-    requested_keys: Arc<RequestedKeys>,
-    history: HistorySignal,
-    /// Whether the subscription was dropped.
+    reader: Arc<Reader>,
+    /// Whether the subscription was dropped, or lags.
     closed: bool,
 }
 
 /// The subscribers of a running informer. Dropping it ends the subscriptions.
 pub(crate) struct Publisher<K> {
     subscribers: Vec<Subscriber<K>>,
-    /// Notified when a subscription requests a resync.
-    requested: Arc<Notify>,
+    /// Where new subscriptions come from, and what is known of all.
+    new: Arc<NewSubscribers<K>>,
 }
+
+/// How long an unread subscription may delay the watch before it is reported: much longer than a
+/// reader needs for one event, and short enough that somebody still looks.
+const UNREAD_AFTER: Duration = Duration::from_secs(30);
+
+/// How long a subscription that may lag delays the watch while it starts anew.
+const LAGS_AFTER: Duration = Duration::from_secs(1);
 
 // === impl Subscriber ===
 
 impl<K> Subscriber<K> {
-    pub(super) fn new(
-        events: mpsc::Sender<EventEnvelope<K>>,
-        requested_keys: Arc<RequestedKeys>,
-        history: HistorySignal,
-    ) -> Self {
+    pub(super) fn new(events: mpsc::Sender<EventEnvelope<K>>, reader: Arc<Reader>) -> Self {
         Self {
             events,
-            requested_keys,
-            history,
+            reader,
             closed: false,
         }
     }
 
-    /// Waits for capacity, and delivers `envelope`. Does nothing if the subscription was dropped.
-    async fn deliver(&mut self, envelope: EventEnvelope<K>) {
-        if !self.closed {
-            self.closed = self.events.send(envelope).await.is_err();
+    /// Waits for capacity, and delivers `envelope`. Does nothing if the subscription was dropped, and
+    /// drops the event if it may lag and is full.
+    async fn deliver(&mut self, envelope: EventEnvelope<K>, informer: &NewSubscribers<K>) {
+        if self.closed {
+            return;
         }
+        match self.events.try_send(envelope) {
+            Ok(()) => {}
+            Err(TrySendError::Closed(_)) => self.closed = true,
+            Err(TrySendError::Full(_)) if self.reader.may_lag() => self.lag(),
+            Err(TrySendError::Full(envelope)) => {
+                let sent = wait(&self.reader, informer, self.events.send(envelope)).await;
+                self.closed = sent.is_err();
+            }
+        }
+    }
+
+    /// Ends this channel, so that the subscription starts anew when it has taken its events.
+    fn lag(&mut self) {
+        self.reader.lag();
+        self.closed = true;
     }
 
     /// Tells the subscription that the history of the server went back.
     pub(crate) fn history_went_back(&self, why: &HistoryWentBack) {
-        self.history.set(why);
+        self.reader.history.set(why);
     }
 
     /// How many events to deliver at once: at most half of the buffer, so that the subscriber can
@@ -62,17 +82,28 @@ impl<K> Subscriber<K> {
 
     /// Waits for capacity for a [batch](Self::batch_size), and delivers the events, each in its
     /// span. Does nothing if the subscription was dropped.
-    pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<EventEnvelope<K>>) {
+    pub(crate) async fn deliver_batch(
+        &mut self,
+        batch: &mut Vec<EventEnvelope<K>>,
+        informer: &NewSubscribers<K>,
+    ) {
         let batch = batch.drain(..);
         if self.closed {
             return;
         }
-        match self.events.reserve_many(batch.len()).await {
-            Ok(permits) => permits.zip(batch).for_each(|(permit, envelope)| {
+        let reserve = self.events.reserve_many(batch.len());
+        let reserved = if self.reader.may_lag() {
+            timeout(LAGS_AFTER, reserve).await.ok()
+        } else {
+            Some(wait(&self.reader, informer, reserve).await)
+        };
+        match reserved {
+            Some(Ok(permits)) => permits.zip(batch).for_each(|(permit, envelope)| {
                 let span = envelope.span.clone();
                 span.in_scope(|| permit.send(envelope));
             }),
-            Err(_) => self.closed = true,
+            Some(Err(_)) => self.closed = true,
+            None => self.lag(),
         }
     }
 }
@@ -80,18 +111,18 @@ impl<K> Subscriber<K> {
 // === impl Publisher ===
 
 impl<K> Publisher<K> {
-    pub(crate) fn new(requested: Arc<Notify>) -> Self {
+    pub(crate) const fn new(new: Arc<NewSubscribers<K>>) -> Self {
         Self {
             subscribers: Vec::new(),
-            requested,
+            new,
         }
     }
 
     /// Adds `subscriber`, which receives all events from now on.
     pub(crate) fn admit(&mut self, subscriber: Subscriber<K>) {
-        if !subscriber.requested_keys.is_empty() {
+        if !subscriber.reader.requested_keys.is_empty() {
             // It requested resyncs before it was added, and that notification was consumed.
-            self.requested.notify_one();
+            self.new.requested().notify_one();
         }
         self.subscribers.push(subscriber);
     }
@@ -109,9 +140,9 @@ impl<K> Publisher<K> {
         // subscriber.
         if let Some((last, others)) = self.subscribers.split_last_mut() {
             for subscriber in others {
-                subscriber.deliver(envelope.clone()).await;
+                subscriber.deliver(envelope.clone(), &self.new).await;
             }
-            last.deliver(envelope).await;
+            last.deliver(envelope, &self.new).await;
         }
         self.subscribers.retain(|subscriber| !subscriber.closed);
     }
@@ -122,7 +153,7 @@ impl<K> Publisher<K> {
     ///
     /// The future can be dropped at any time.
     pub(crate) async fn requested(&self) {
-        self.requested.notified().await;
+        self.new.requested().notified().await;
     }
 
     /// Delivers one requested object to each subscriber that has requests. `current` returns its
@@ -133,16 +164,33 @@ impl<K> Publisher<K> {
     ) {
         let mut more = false;
         for subscriber in &mut self.subscribers {
-            let mut keys = std::iter::from_fn(|| subscriber.requested_keys.pop());
+            let mut keys = std::iter::from_fn(|| subscriber.reader.requested_keys.pop());
             if let Some(envelope) = keys.find_map(|key| current(&key)) {
                 let span = envelope.span.clone();
-                subscriber.deliver(envelope).instrument(span).await;
+                let delivered = subscriber.deliver(envelope, &self.new);
+                delivered.instrument(span).await;
             }
-            more |= !subscriber.requested_keys.is_empty();
+            more |= !subscriber.reader.requested_keys.is_empty();
         }
         self.subscribers.retain(|subscriber| !subscriber.closed);
         if more {
-            self.requested.notify_one();
+            self.new.requested().notify_one();
         }
     }
+}
+
+/// Waits until `reader` has taken events, and reports it if that takes long.
+async fn wait<K, T>(
+    reader: &Reader,
+    informer: &NewSubscribers<K>,
+    taken: impl Future<Output = T>,
+) -> T {
+    let mut taken = pin!(taken);
+    if let Ok(taken) = timeout(UNREAD_AFTER, &mut taken).await {
+        return taken;
+    }
+    informer.note_unread(&reader.name, UNREAD_AFTER);
+    let taken = taken.await;
+    informer.note_read();
+    taken
 }

@@ -19,3 +19,5 @@ mod resync;
 mod user_code;
 
 mod delivery;
+
+mod unread;

@@ -51,7 +51,7 @@ impl<K: Stored> Run<'_, K> {
                 if batch.is_empty() {
                     break;
                 }
-                subscriber.deliver_batch(&mut batch).await;
+                subscriber.deliver_batch(&mut batch, new_subscribers).await;
             }
             self.publisher.admit(subscriber);
         }

@@ -60,6 +60,7 @@ impl Route {
             mappers: Mappers::from([]),
             metrics: Arc::new(metrics(&name)),
             merge: Arc::default(),
+            unhandled: false,
         };
         self.kinds.insert(id, entry);
         Ok((id, name))
@@ -129,6 +130,30 @@ impl Route {
         (self.kinds.get(&kind)).is_some_and(|kind| kind.informers > 0)
     }
 
+    /// Stops queueing the events of the kinds without handlers whose gate `is_open`. Returns those
+    /// kinds whose events were queued so far.
+    pub(crate) fn stop_unhandled(&mut self, is_open: impl Fn(KindId) -> bool) -> Vec<KindId> {
+        let kinds = self.kinds.iter_mut();
+        let unhandled = kinds.filter(|(id, kind)| kind.chain.is_empty() && is_open(**id));
+        let stopped = unhandled.filter_map(|(id, kind)| {
+            let was_queued = !std::mem::replace(&mut kind.unhandled, true);
+            was_queued.then_some(*id)
+        });
+        stopped.collect()
+    }
+
+    /// Queues the events of `kind` until its gate is open: a handler that is added meanwhile gets them.
+    pub(crate) fn expect_handlers(&mut self, kind: KindId) {
+        if let Some(kind) = self.kinds.get_mut(&kind) {
+            kind.unhandled = false;
+        }
+    }
+
+    /// Whether the events of `kind` are not queued.
+    pub(crate) fn is_unhandled(&self, kind: KindId) -> bool {
+        self.kinds.get(&kind).is_none_or(|kind| kind.unhandled)
+    }
+
     /// The merge of the informers of `kind`.
     pub(crate) fn merge(&self, kind: KindId) -> Option<Arc<Mutex<Merge>>> {
         Some(Arc::clone(&self.kinds.get(&kind)?.merge))
@@ -187,6 +212,7 @@ impl Route {
             let at = chain.partition_point(|it| it.role <= role);
             chain.insert(at, handler);
             kind.chain = chain.into();
+            kind.unhandled = false;
         }
         id
     }

@@ -167,10 +167,11 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         self.change(|schedule| schedule.set_gate(kind, open));
     }
 
-    /// Drops the events and pending calls of `kind`, which was removed.
-    pub(crate) fn purge(&self, kind: KindId) {
-        // Dropped without the lock.
-        let _dropped = self.change(|schedule| schedule.purge(kind));
+    /// Removes the events and pending calls of `kind`, which has no handlers. Drop the result without
+    /// a lock.
+    #[must_use]
+    pub(crate) fn purge(&self, kind: KindId) -> Vec<Offer<E>> {
+        self.change(|schedule| schedule.purge(kind))
     }
 
     /// Sets what ends the retries of a failed delete.

@@ -260,6 +260,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         metrics: &metrics,
                         merge: &merge,
                         mappers: into.route.read().mappers(kind),
+                        unhandled: into.route.read().is_unhandled(kind),
                         received: into.engine.now(),
                         dispatched_soon: dispatches && budget.taken() <= MAX_DECODED,
                     };

@@ -140,6 +140,7 @@ fn start(
             shared.engine.set_gate(Some(kind), false);
             gates.kinds.push(kind);
         }
+        shared.route.write().expect_handlers(kind);
         // Stopped with the controller, or when the informer is removed.
         let own = entry.stop.clone();
         let whole = stop.child_token();
@@ -170,8 +171,23 @@ fn start(
 // === impl SyncGates ===
 
 impl SyncGates {
-    /// Opens the gates of the kinds whose informers have synced.
+    /// Opens the gates of the kinds whose informers have synced. From then on, kinds without handlers
+    /// queue no events, and those of their first lists are dropped.
     fn open(&mut self, shared: &Shared) {
+        // Locked until the events are dropped: a handler that is added before gets them.
+        let registration = shared.registration.lock();
+        self.open_gates(shared);
+        let is_open = |kind| !self.all && !self.kinds.contains(&kind);
+        let unhandled = shared.route.write().stop_unhandled(is_open);
+        let purged: Vec<_> = (unhandled.into_iter())
+            .map(|kind| shared.engine.purge(kind))
+            .collect();
+        // The objects are dropped without a lock.
+        drop(registration);
+        drop(purged);
+    }
+
+    fn open_gates(&mut self, shared: &Shared) {
         // Locked until the gates are open: an informer that is added later closes them again.
         let feeds = shared.feeds.read();
         let synced = |kind: Option<KindId>| {

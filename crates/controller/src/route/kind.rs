@@ -32,6 +32,8 @@ pub(super) struct KindEntry {
     pub(super) mappers: Mappers,
     pub(super) metrics: Arc<KindMetrics>,
     pub(super) merge: Arc<Mutex<Merge>>,
+    /// Whether its events are not queued, because it has no handlers and its gate is open.
+    pub(super) unhandled: bool,
 }
 
 /// The handlers of a kind, in order.

@@ -24,4 +24,5 @@ mod shared;
 mod sync;
 mod threads;
 mod tracing;
+mod unhandled;
 mod wrapping;

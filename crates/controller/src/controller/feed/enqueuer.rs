@@ -31,6 +31,8 @@ pub(super) struct Enqueuer<'a, K: Stored> {
     pub(super) metrics: &'a KindMetrics,
     pub(super) merge: &'a Mutex<Merge>,
     pub(super) mappers: Mappers,
+    /// Whether the events go to the mappers only, because the kind has no handlers.
+    pub(super) unhandled: bool,
     pub(super) received: Moment,
     /// Whether few events precede these ones in the queue, so that their objects stay decoded until
     /// they are dispatched.
@@ -64,7 +66,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             let mut merge = self.merge.lock();
             let mut put = |it: Enqueued| {
                 let queued = &it.offer.event;
-                let waits_long = !self.dispatched_soon || queued.permit.is_none();
+                let waits_long = self.unhandled || !self.dispatched_soon || queued.permit.is_none();
                 if has_mappers && !queued.requested_by_mapper {
                     let event = queued.event.clone();
                     to_map.push((
@@ -249,6 +251,16 @@ impl<K: Stored> Enqueuer<'_, K> {
         // in a loop loads them concurrently, before the lock is taken.
         let names = enqueued.iter().map(|it| it.key.object.name());
         black_box(names.filter_map(|name| name.bytes().next()).max());
+        if self.unhandled {
+            let mut by_action = [0; Action::ALL.len()];
+            for action in enqueued
+                .drain(..)
+                .filter_map(|it| Action::of(&it.offer.event.event))
+            {
+                by_action[action as usize] += 1;
+            }
+            return self.metrics.received(&by_action, 0);
+        }
         let coalescing = self.into.settings.coalescing;
         let (mut by_action, mut spans, mut rest) = ([0; Action::ALL.len()], Vec::new(), Vec::new());
         let mut at = 0;

@@ -50,7 +50,7 @@ impl Shared {
             self.informer_metrics.remove(&name);
         }
         self.changed();
-        self.engine.purge(kind);
+        drop(self.engine.purge(kind));
     }
 
     pub(in crate::controller) fn add(
@@ -120,6 +120,8 @@ impl Shared {
             letters.extend(self.dead_letters.lock().cancel(handler.id));
         }
         self.remove_unused(kind);
+        // The run stops queueing the events of a kind without handlers.
+        self.feeds_changed.notify_one();
         // The code of the handlers and the states of the letters are dropped without a lock.
         drop(registration);
         drop(letters);

@@ -1,4 +1,4 @@
-//! What a controller says about itself: health, calls, dead letters and metrics.
+//! The state of a controller for its users: health, calls, dead letters and metrics.
 
 use std::sync::Arc;
 

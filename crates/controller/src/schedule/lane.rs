@@ -19,8 +19,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use windlass_informer::ObjectKey;
 
-pub(crate) use self::pending::{Pending, Reason};
 pub(super) use self::pending::PendingCalls;
+pub(crate) use self::pending::{Pending, Reason};
 use super::{
     groups::Group,
     ready::{GroupId, Priority},

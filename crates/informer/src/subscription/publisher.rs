@@ -27,7 +27,7 @@ pub(crate) struct Publisher<K> {
 }
 
 /// How long an unread subscription may delay the watch before it is reported: much longer than a
-/// reader needs for one event, and short enough that somebody still looks.
+/// reader needs for one event, and short enough to be noticed.
 const UNREAD_AFTER: Duration = Duration::from_secs(30);
 
 /// How long a subscription that may lag delays the watch while it starts anew.

@@ -1,4 +1,4 @@
-//! What an informer knows of the reader of one subscription.
+//! The reader of one subscription, as the informer knows it.
 
 use std::{
     panic::Location,

@@ -151,7 +151,7 @@ async fn events_replayed_after_a_restart_are_from_a_list() {
 /// A subscription learns that the history went back before the first event of the new history, also
 /// if it was added while the list of the new history was incomplete, and not if it was added later.
 #[tokio::test(start_paused = true)]
-async fn a_subscription_is_told_that_the_history_went_back_before_its_next_event() {
+async fn a_subscription_learns_that_the_history_went_back_before_its_next_event() {
     let (script, mut running) = start();
     script.list([config("a", "10")]).await.expect("runs");
     assert_eq!(receive(&mut running.events, 2).await.len(), 2);

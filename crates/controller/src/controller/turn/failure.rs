@@ -1,4 +1,4 @@
-//! What follows from a failed call: a retry, or a dead letter.
+//! The repetition of a failed call, or its dead letter.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What follows from the end of a request: the next request, and the wait before it. *(pure)*
+//! The end of a request: the next request, and the wait before it. *(pure)*
 
 use std::time::Duration;
 

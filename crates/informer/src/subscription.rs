@@ -17,7 +17,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
@@ -57,7 +57,8 @@ pub struct Subscription<K> {
     events: mpsc::Receiver<EventEnvelope<K>>,
     synced: Arc<AtomicBool>,
     reader: Arc<Reader>,
-    informer: Arc<NewSubscribers<K>>,
+    /// Not counted, because it holds the sender of a subscription that the informer has not taken.
+    informer: Weak<NewSubscribers<K>>,
 }
 
 // === impl Subscription ===
@@ -170,7 +171,8 @@ impl<K> Subscription<K> {
         if !self.reader.take_lag() {
             return false;
         }
-        let again = (self.informer).add_again(&self.reader, self.events.max_capacity());
+        let informer = self.informer.upgrade();
+        let again = informer.and_then(|it| it.add_again(&self.reader, self.events.max_capacity()));
         let is_again = again.is_some();
         self.events = again.unwrap_or_else(|| mpsc::channel(1).1);
         is_again

@@ -23,6 +23,18 @@ const WRAPPED: &str = "add h0 wrapped; add i0; start; server a1@1; i0 lists a1@1
                        h0 writes a1@2 wip; call h0 created a1@2 wip; done; h0 writes a1@3 own; \
                        i0 updates a1@2 wip; i0 updates a1@3 own; wait 1; ";
 
+/// What a process remembers never happened on a restored server, so that it ends. The rules hold again
+/// for the next one.
+#[test]
+fn no_rule_holds_for_a_process_whose_server_was_restored() {
+    let goes_back = "call h0 updated a1@0 g2 from 1; done; ";
+    let rule = "versions_never_go_back";
+    check(HANDLED, goes_back, rule);
+    check(HANDLED, &format!("restored; {goes_back}settled"), "");
+    let again = format!("restored; stop; {HANDLED}{goes_back}");
+    check(HANDLED, &again, rule);
+}
+
 #[test]
 fn a_good_log_breaks_no_rule() {
     check(
@@ -434,6 +446,8 @@ fn parse(text: &str) -> Vec<Record> {
             },
             ["remove", handler] => Entry::HandlerRemoved(HandlerId(number(handler))),
             ["start"] => Entry::Started,
+            ["stop"] => Entry::Stopped,
+            ["restored"] => Entry::Restored,
             ["quiet"] => Entry::Quiet,
             ["settled"] => Entry::Settled,
             [informer, "synced"] => Entry::Synced(InformerId(number(informer))),
@@ -517,7 +531,7 @@ fn call(id: CallId, handler: &str, action: &str, object: &[&str], with_request: 
     let object = snapshot(&object_words);
     let from = value("from").map(|from| {
         let mut before = Snapshot::clone(&object);
-        before.version.number = from.into();
+        before.version = Version(from.into());
         Arc::new(before)
     });
     Began {

@@ -88,7 +88,7 @@ impl<K> NewSubscribers<K> {
             events,
             synced: Arc::new(AtomicBool::new(false)),
             reader,
-            informer: Arc::clone(self),
+            informer: Arc::downgrade(self),
         }
     }
 

@@ -97,14 +97,20 @@ impl<K> Subscriber<K> {
         } else {
             Some(wait(&self.reader, informer, reserve).await)
         };
-        match reserved {
-            Some(Ok(permits)) => permits.zip(batch).for_each(|(permit, envelope)| {
-                let span = envelope.span.clone();
-                span.in_scope(|| permit.send(envelope));
-            }),
-            Some(Err(_)) => self.closed = true,
-            None => self.lag(),
-        }
+        self.closed = match reserved {
+            Some(Ok(permits)) => {
+                permits.zip(batch).for_each(|(permit, envelope)| {
+                    let span = envelope.span.clone();
+                    span.in_scope(|| permit.send(envelope));
+                });
+                false
+            }
+            Some(Err(_)) => true,
+            None => {
+                self.reader.lag();
+                true
+            }
+        };
     }
 }
 
@@ -124,7 +130,9 @@ impl<K> Publisher<K> {
             // It requested resyncs before it was added, and that notification was consumed.
             self.new.requested().notify_one();
         }
-        self.subscribers.push(subscriber);
+        if !subscriber.closed {
+            self.subscribers.push(subscriber);
+        }
     }
 
     /// Tells each subscription that the history of the server went back.

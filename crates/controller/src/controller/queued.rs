@@ -54,10 +54,6 @@ pub enum Coalescing {
 }
 
 /// An event that waits for its dispatch.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are independent of each other"
-)]
 pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
 

@@ -54,9 +54,45 @@ func controllerRuntime(ctx context.Context, job child.Job, seen *child.Seen) (ch
 	}
 	go func() { _ = manager.Start(ctx) }()
 	seen.All(10 * time.Minute)
+	read, err := reads(ctx, job, reader)
+	if err != nil {
+		return child.Following{}, err
+	}
 	return child.Following{
 		Kept:     manager,
 		Relisted: func() { seen.All(10 * time.Minute) },
+		Read:     read,
+	}, nil
+}
+
+// reads returns a function that gets each object from the cache once, which copies it.
+func reads(ctx context.Context, job child.Job, reader client.Reader) (func(), error) {
+	if job.Task.Name != "Read" {
+		return nil, nil
+	}
+	var keys []client.ObjectKey
+	add := func(object client.Object) { keys = append(keys, client.ObjectKeyFromObject(object)) }
+	if job.Kind == "Pod" {
+		var pods corev1.PodList
+		if err := reader.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		for index := range pods.Items {
+			add(&pods.Items[index])
+		}
+	} else {
+		var configs corev1.ConfigMapList
+		if err := reader.List(ctx, &configs, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		for index := range configs.Items {
+			add(&configs.Items[index])
+		}
+	}
+	return func() {
+		for _, key := range keys {
+			_ = reader.Get(ctx, key, objectOf(job))
+		}
 	}, nil
 }
 

@@ -17,7 +17,7 @@ func main() {
 	klog.LogToStderr(false)
 	child.Main(map[string]child.Contender{
 		"ClientGo":          {Follow: clientGo},
-		"ControllerRuntime": {Follow: controllerRuntime},
+		"ControllerRuntime": {Follow: controllerRuntime, Queue: startQueue},
 	})
 }
 

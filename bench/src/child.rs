@@ -14,8 +14,9 @@ pub(crate) use self::embedded::fill;
 use crate::{
     Result,
     contender::{
-        Contender, Following, Keeps, Lists, Object,
+        Contender, Following, Form, Keeps, Lists, Object,
         floor::{self, Bare, BareConfigMap, BareObject, BarePod, BareText, Kept},
+        level, moved,
         own::{BareOwnPod, OwnPod},
         runtime, windlass,
     },
@@ -35,6 +36,8 @@ use crate::{
 )]
 pub(crate) struct Job {
     pub(crate) contender: Contender,
+    /// The form of Windlass. Other contenders ignore it.
+    pub(crate) form: Form,
     pub(crate) task: Task,
     pub(crate) keeps: Keeps,
     pub(crate) kind: Kind,
@@ -110,13 +113,21 @@ impl Job {
     /// Runs the job on one thread, and returns the measurements.
     pub(crate) fn run(self, meter: Option<Meter>) -> Result<Measured> {
         let Self {
-            contender, count, ..
+            contender,
+            form,
+            count,
+            ..
         } = self;
+        let measured = queue::Queued {
+            contender,
+            form,
+            count,
+        };
         match self.task {
             Task::Reconciles { threads } => {
-                return queue::on(threads, queue::reconciles(contender, count, meter));
+                return queue::on(threads, queue::reconciles(measured, meter));
             }
-            Task::Retries => return queue::on(1, queue::retries(contender, count, meter)),
+            Task::Retries => return queue::on(1, queue::retries(measured, meter)),
             _ => {}
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -318,8 +329,16 @@ impl Job {
             Task::Start | Task::Handle { .. } | Task::Isolation { .. } | Task::Disturbed { .. }
         );
         let seen = Arc::clone(seen);
-        let Self { lists, keeps, .. } = *self;
+        let Self {
+            lists, keeps, form, ..
+        } = *self;
         match (self.contender, controls) {
+            (Contender::Windlass, _) if form == Form::Level => {
+                level::controller::<K>(client, lists, seen).await
+            }
+            (Contender::Windlass, _) if form == Form::Runtime => {
+                moved::controller::<K>(client, seen).await
+            }
             (Contender::Windlass, false) => {
                 windlass::store::<K>(client, lists, keeps, listener).await
             }

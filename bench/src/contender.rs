@@ -1,6 +1,8 @@
 //! The contenders, and their common interface.
 
 pub(crate) mod floor;
+pub(crate) mod level;
+pub(crate) mod moved;
 pub(crate) mod own;
 pub(crate) mod runtime;
 pub(crate) mod windlass;
@@ -53,6 +55,17 @@ pub(crate) enum Keeps {
     Decoded,
     /// Only metadata, which is all that is requested; as JSON if the contender supports it.
     Metadata,
+}
+
+/// The form of a controller of Windlass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Form {
+    /// `InformerController`: a call for each event.
+    Events,
+    /// `Controller<K>`: a call for the newest object.
+    Level,
+    /// `windlass::runtime`: the `Controller` of kube-runtime on the engine of Windlass.
+    Runtime,
 }
 
 /// A kind that contenders can list and watch.

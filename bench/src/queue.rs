@@ -4,7 +4,10 @@
 //! a store and a handler.
 
 mod handler;
+mod level;
+mod moved;
 mod runtime;
+mod served;
 mod windlass;
 
 use std::{sync::Arc, time::Duration};
@@ -17,7 +20,7 @@ use tokio::time::sleep;
 use self::handler::{Does, Handler};
 use crate::{
     Result,
-    contender::Contender,
+    contender::{Contender, Form},
     measure::{Measured, Meter, Moment, float, processor_time},
 };
 
@@ -25,6 +28,14 @@ use crate::{
 trait Queue: Send + Sync {
     /// Queues every key.
     fn offer_all(&self) -> Result<()>;
+}
+
+/// A contender whose queue is measured, and the number of its objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queued {
+    pub(crate) contender: Contender,
+    pub(crate) form: Form,
+    pub(crate) count: usize,
 }
 
 /// Runs rounds of empty reconciles. The cost of a round is the difference to a run with one round
@@ -86,14 +97,11 @@ pub(crate) fn on(
 }
 
 /// Empty reconciles: the cost of each, and the memory of a waiting key.
-pub(crate) async fn reconciles(
-    contender: Contender,
-    count: usize,
-    meter: Option<Meter>,
-) -> Result<Measured> {
+pub(crate) async fn reconciles(queued: Queued, meter: Option<Meter>) -> Result<Measured> {
+    let Queued { count, .. } = queued;
     let mut measured = Measured::default();
     let handler = Arc::new(Handler::new(count));
-    let queue = start(contender, count, &handler).await?;
+    let queue = start(queued, &handler).await?;
     idle().await;
     if meter.is_none() {
         // The first round is slower. But its additional memory belongs to the keys.
@@ -138,14 +146,11 @@ pub(crate) async fn reconciles(
 
 /// Retries: the cost of scheduling and cancelling one, the memory of a pending one, and the delay
 /// after the due time.
-pub(crate) async fn retries(
-    contender: Contender,
-    count: usize,
-    meter: Option<Meter>,
-) -> Result<Measured> {
+pub(crate) async fn retries(queued: Queued, meter: Option<Meter>) -> Result<Measured> {
+    let Queued { count, .. } = queued;
     let mut measured = Measured::default();
     let handler = Arc::new(Handler::new(count));
-    let queue = start(contender, count, &handler).await?;
+    let queue = start(queued, &handler).await?;
     let mut costs = Vec::new();
     if meter.is_some() {
         // Memory is measured in the first round, because later rounds reuse it.
@@ -189,7 +194,12 @@ impl Reconciles {
         let Self { keys, rounds, way } = *self;
         let job = async move {
             let handler = Arc::new(Handler::new(keys));
-            let queue = start(Contender::Windlass, keys, &handler).await?;
+            let queued = Queued {
+                contender: Contender::Windlass,
+                form: Form::Events,
+                count: keys,
+            };
+            let queue = start(queued, &handler).await?;
             for round in 0..rounds {
                 // The last round schedules nothing.
                 let leaves = way == Way::Pending && (rounds - round) % 2 == 0;
@@ -211,14 +221,13 @@ impl Reconciles {
     }
 }
 
-async fn start(
-    contender: Contender,
-    count: usize,
-    handler: &Arc<Handler>,
-) -> Result<Box<dyn Queue>> {
-    match contender {
-        Contender::Windlass => windlass::start(count, Arc::clone(handler)).await,
-        _ => runtime::start(count, Arc::clone(handler)).await,
+async fn start(queued: Queued, handler: &Arc<Handler>) -> Result<Box<dyn Queue>> {
+    let (count, handler) = (queued.count, Arc::clone(handler));
+    match (queued.contender, queued.form) {
+        (Contender::Windlass, Form::Events) => windlass::start(count, handler).await,
+        (Contender::Windlass, Form::Level) => level::start(count, handler).await,
+        (Contender::Windlass, Form::Runtime) => moved::start(count, handler).await,
+        _ => runtime::start(count, handler).await,
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) use self::{
 };
 use crate::{
     child::Task,
-    contender::{Contender, Keeps, Lists},
+    contender::{Contender, Form, Keeps, Lists},
     objects::Kind,
 };
 
@@ -23,6 +23,8 @@ pub(crate) struct Scenario {
     pub(crate) served: Served,
     pub(crate) task: Task,
     pub(crate) keeps: Keeps,
+    /// The form of the controller of Windlass.
+    pub(crate) form: Form,
     pub(crate) kind: Kind,
     pub(crate) count: usize,
     pub(crate) lists: Lists,

@@ -47,6 +47,8 @@ type Task struct {
 type Following struct {
 	// Relisted returns when the next relist is complete.
 	Relisted func()
+	// Read reads each object by name; nil if it is not measured.
+	Read func()
 	// Kept keeps the state alive while memory is measured.
 	Kept any
 }
@@ -86,8 +88,13 @@ func run(text []byte, contenders map[string]Contender) (numbers, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	if job.Task.Name == "Retries" && contender.Queue != nil {
-		return retries(ctx, job.Count, contender.Queue)
+	if contender.Queue != nil {
+		switch job.Task.Name {
+		case "Reconciles":
+			return reconciles(ctx, job.Count, contender.Queue)
+		case "Retries":
+			return retries(ctx, job.Count, contender.Queue)
+		}
 	}
 	return job.measure(ctx, contender)
 }
@@ -128,6 +135,16 @@ func (j Job) measure(ctx context.Context, contender Contender) (numbers, error) 
 
 	switch j.Task.Name {
 	case "Sync":
+	case "Read":
+		if following.Read == nil {
+			return nil, fmt.Errorf("%s has no reads", j.Contender)
+		}
+		for _, name := range []string{"first_us", "second_us", "later_us"} {
+			spent, begun := numbers{}, glance()
+			following.Read()
+			begun.cost(j.Count, spent)
+			measured[name] = spent["cpu_us"]
+		}
 	case "Start":
 		measured["calls"] = float64(seen.calls.Load())
 	case "Relist":

@@ -17,6 +17,9 @@ type Queue interface {
 	OfferAll()
 }
 
+// Start starts a queue with this number of objects.
+type Start func(ctx context.Context, count int, call Call) (Queue, error)
+
 // again makes handlers request a retry, with a different delay for each object.
 type again struct {
 	after, within time.Duration
@@ -29,6 +32,8 @@ type handler struct {
 	does atomic.Pointer[again]
 	// due is the due time of each object's retry, or zero.
 	due []atomic.Uint64
+	// closed makes calls wait until it is opened.
+	closed atomic.Pointer[chan struct{}]
 
 	lock sync.Mutex
 	late []uint64
@@ -36,16 +41,8 @@ type handler struct {
 
 // retries measures retries as in bench/src/queue.rs: scheduling and cancelling one, the memory of a
 // pending one, and the delay after the due time.
-func retries(
-	ctx context.Context,
-	count int,
-	start func(context.Context, int, Call) (Queue, error),
-) (numbers, error) {
-	handler := &handler{
-		all:  make(chan struct{}, 1),
-		due:  make([]atomic.Uint64, count),
-		late: make([]uint64, 0, count),
-	}
+func retries(ctx context.Context, count int, start Start) (numbers, error) {
+	handler := newHandler(count)
 	queue, err := start(ctx, count, handler.call)
 	if err != nil {
 		return nil, err
@@ -80,6 +77,69 @@ func retries(
 	return measured, nil
 }
 
+// reconciles measures empty reconciles as in bench/src/queue.rs: the cost of each, and the memory of a
+// waiting key.
+func reconciles(ctx context.Context, count int, start Start) (numbers, error) {
+	// Enough reconciles for a stable time on a busy machine.
+	const enough = 200_000
+	handler := newHandler(count)
+	queue, err := start(ctx, count, handler.call)
+	if err != nil {
+		return nil, err
+	}
+	idle()
+	// The memory of a waiting key is measured in the first round, because later rounds reuse it.
+	measured := numbers{}
+	handler.waiting(queue, count, measured)
+	waiting := measured["settled_bytes"]
+	rounds := min(max(enough/count, 1), 10)
+	var offered, drained, allocations float64
+	for range rounds {
+		offer, drain := handler.waiting(queue, count, measured)
+		offered += offer["cpu_us"]
+		drained += drain["cpu_us"]
+		allocations += offer["allocations"] + drain["allocations"]
+	}
+	each := 1 / float64(rounds)
+	measured["offer_us"] = offered * each
+	measured["drain_us"] = drained * each
+	measured["cpu_us"] = (offered + drained) * each
+	measured["per_second"] = 1e6 / measured["cpu_us"]
+	measured["allocations"] = allocations * each
+	measured["settled_bytes"] = waiting
+	keep(queue)
+	return measured, nil
+}
+
+// waiting queues each object while calls wait, and then lets them continue. It returns the costs of
+// both, and records the memory of a waiting key.
+func (h *handler) waiting(queue Queue, count int, measured numbers) (offer, drain numbers) {
+	offer, drain = numbers{}, numbers{}
+	gate := make(chan struct{})
+	h.expect(count, nil)
+	h.closed.Store(&gate)
+	begun := now()
+	queue.OfferAll()
+	idle()
+	begun.cost(count, offer)
+	begun.growth(count, measured, 0)
+	begun = now()
+	h.closed.Store(nil)
+	close(gate)
+	<-h.all
+	begun.cost(count, drain)
+	idle()
+	return offer, drain
+}
+
+func newHandler(count int) *handler {
+	return &handler{
+		all:  make(chan struct{}, 1),
+		due:  make([]atomic.Uint64, count),
+		late: make([]uint64, 0, count),
+	}
+}
+
 // round calls the handler of each object once, and returns the cost of one call.
 func (h *handler) round(queue Queue, count int, does *again) float64 {
 	h.expect(count, does)
@@ -99,6 +159,9 @@ func (h *handler) expect(calls int, does *again) {
 }
 
 func (h *handler) call(index int) time.Duration {
+	if gate := h.closed.Load(); gate != nil {
+		<-*gate
+	}
 	after := h.after(index)
 	if h.left.Add(-1) == 0 {
 		h.all <- struct{}{}

@@ -3,7 +3,7 @@
 use super::{Like, Number, Scenario, Served};
 use crate::{
     child::{Task, Trouble},
-    contender::{Contender, Keeps, Lists},
+    contender::{Contender, Form, Keeps, Lists},
     objects::{Kind, short},
     servers::Load,
 };
@@ -19,6 +19,7 @@ pub(crate) fn catalogue(size: Size) -> Vec<Scenario> {
         size.latency(),
         size.reconciles(),
         size.retries(),
+        size.forms(),
         vec![size.broken_watch()],
         size.troubles(),
         vec![size.servers()],
@@ -61,6 +62,13 @@ const CONTROLLERS: [Contender; 4] = [
     Contender::Runtime,
     Contender::ControllerRuntime,
     Contender::GrafanaAppSdk,
+];
+
+/// The contenders of scenarios that measure a queue alone.
+const QUEUES: [Contender; 3] = [
+    Contender::Windlass,
+    Contender::Runtime,
+    Contender::ControllerRuntime,
 ];
 
 /// The scenarios with grafana-app-sdk in a quick run. In all scenarios it would add half a minute: it
@@ -106,6 +114,7 @@ impl Size {
             served: Served::Load,
             task,
             keeps: Keeps::Typed,
+            form: Form::Events,
             kind,
             count,
             lists: Lists::Paged,
@@ -178,7 +187,7 @@ impl Size {
         let mut all = vec![sync, streaming, handled];
         if kind == Kind::Pod {
             all.push(Scenario {
-                contenders: vec![Contender::Windlass, Contender::Runtime],
+                contenders: QUEUES.to_vec(),
                 numbers: self.of(&[
                     Number::FIRST_READ,
                     Number::SECOND_READ,
@@ -327,7 +336,7 @@ impl Size {
         let of = |count, threads| Scenario {
             name: format!("P5-{}", short(count)),
             served: Served::Nobody,
-            contenders: vec![Contender::Windlass, Contender::Runtime],
+            contenders: QUEUES.to_vec(),
             numbers: vec![
                 Number::PER_SECOND,
                 Number::CPU,
@@ -354,7 +363,6 @@ impl Size {
 
     /// P6: retries.
     fn retries(self) -> Vec<Scenario> {
-        let two = [Contender::Windlass, Contender::Runtime];
         let of = |count, contenders: &[Contender]| Scenario {
             name: format!("P6-{}", short(count)),
             served: Served::Nobody,
@@ -369,12 +377,52 @@ impl Size {
             ..self.base("P6", Kind::Configmap, count, Task::Retries)
         };
         let few = self.pick(100_000, 10_000);
-        let mut all = vec![of(few, &[&two[..], &[Contender::GrafanaAppSdk]].concat())];
+        let mut all = vec![of(
+            few,
+            &[&QUEUES[..], &[Contender::GrafanaAppSdk]].concat(),
+        )];
         if self.is_full() {
             // Left out: it visits all retries every second, which would take minutes.
-            all.push(of(1_000_000, &two));
+            all.push(of(1_000_000, &QUEUES));
         }
         all
+    }
+
+    /// P3, P5, P6 and reads of stores with the other forms of a controller. The peers are not
+    /// measured again.
+    fn forms(self) -> Vec<Scenario> {
+        let lists = self.lists(Kind::Pod).into_iter();
+        let reads = lists.filter(|it| it.task == Task::Read).collect();
+        let measured = [self.updates(), self.reconciles(), self.retries(), reads].concat();
+        let with = |form, id: &str, peers: &[Contender], measured_ids: &[&str]| {
+            let measured = measured.iter().filter_map(|scenario| {
+                let (group, rest) = scenario.name.split_once('-')?;
+                let wanted = measured_ids.contains(&group) && !rest.starts_with("store");
+                let among = |it: &&Contender| scenario.contenders.contains(it);
+                wanted.then(|| Scenario {
+                    name: format!("{group}-{id}-{rest}"),
+                    form,
+                    contenders: [&[Contender::Windlass], peers].concat(),
+                    like: Some(Like {
+                        name: scenario.name.clone(),
+                        contenders: peers.iter().filter(among).copied().collect(),
+                    }),
+                    ..scenario.clone()
+                })
+            });
+            measured.collect::<Vec<_>>()
+        };
+        let level = [Contender::Runtime, Contender::ControllerRuntime];
+        [
+            with(Form::Level, "level", &level, &["P3", "P5", "P6", "read"]),
+            with(
+                Form::Runtime,
+                "runtime",
+                &[Contender::Runtime],
+                &["P3", "P5"],
+            ),
+        ]
+        .concat()
     }
 
     /// P7: one broken watch and one working watch.

@@ -136,6 +136,7 @@ impl Runner {
         let url = load.as_ref().map(LoadServer::url);
         let job = Job {
             contender,
+            form: scenario.form,
             task: scenario.task,
             keeps: scenario.keeps,
             kind: scenario.kind,

@@ -1,6 +1,8 @@
 //! Compares the content of two states of an object that has no generation.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, value::RawValue};
 use windlass_informer::ErasedObject;
 
 /// The fields of `metadata` that change although the content does not.
@@ -19,10 +21,7 @@ const IGNORED_METADATA: [&str; 4] = [
 /// other write as a change.
 pub(crate) fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     if let Some((old, new)) = old.json().zip(new.json()) {
-        return match (parse(old), parse(new)) {
-            (Some(old), Some(new)) => old != new,
-            _ => true,
-        };
+        return json_differs(old, new).unwrap_or(true);
     }
     let (old, new) = (old.metadata(), new.metadata());
     old.labels != new.labels
@@ -31,13 +30,46 @@ pub(crate) fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
         || (old.finalizers == new.finalizers && old.resource_version != new.resource_version)
 }
 
-/// Parses the content of an object.
-fn parse(json: &str) -> Option<Value> {
-    let mut value: Value = serde_json::from_str(json).ok()?;
-    let object = value.as_object_mut()?;
+/// The members of a JSON object, which are parsed only if their text differs.
+type Members<'a> = BTreeMap<&'a str, &'a RawValue>;
+
+/// Whether the content of two objects differs. `None` if one of them is no JSON object.
+fn json_differs(old: &str, new: &str) -> Option<bool> {
+    let parse = |json| serde_json::from_str::<Members<'_>>(json).ok();
+    let (mut old, mut new) = (parse(old)?, parse(new)?);
+    let (old_metadata, new_metadata) = (take_metadata(&mut old), take_metadata(&mut new));
+    if members_differ(&old, &new) {
+        return Some(true);
+    }
+    let (Some(old), Some(new)) = (old_metadata, new_metadata) else {
+        return Some(old_metadata.is_some() != new_metadata.is_some());
+    };
+    let (mut old, mut new) = (parse(old)?, parse(new)?);
+    for field in IGNORED_METADATA {
+        old.remove(field);
+        new.remove(field);
+    }
+    Some(members_differ(&old, &new))
+}
+
+/// Removes the metadata and the status from an object, and returns the metadata.
+fn take_metadata<'a>(object: &mut Members<'a>) -> Option<&'a str> {
     object.remove("status");
-    remove_ignored(&mut value);
-    Some(value)
+    object.remove("metadata").map(RawValue::get)
+}
+
+fn members_differ(old: &Members<'_>, new: &Members<'_>) -> bool {
+    let is_same = |(name, value): (&&str, &&RawValue)| {
+        new.get(name)
+            .is_some_and(|new| values_are_equal(value.get(), new.get()))
+    };
+    old.len() != new.len() || !old.iter().all(is_same)
+}
+
+/// Whether two JSON texts are one value: the same text, or another order of members.
+fn values_are_equal(one: &str, other: &str) -> bool {
+    let parse = |json| serde_json::from_str::<Value>(json).ok();
+    one == other || parse(one) == parse(other)
 }
 
 /// Removes the fields of the metadata of `object` that change although the content does not.
@@ -94,6 +126,14 @@ mod tests {
     fn one_version_does_not_differ_from_itself() {
         let object = decode(&object("1"));
         assert!(!differs(&object, &object));
+    }
+
+    #[test]
+    fn another_order_of_members_is_the_same_content() {
+        let one = r#"{"data":{"a":"1","b":"2"},"metadata":{"name":"web"}}"#;
+        let other = r#"{"metadata":{"name":"web","generation":2},"data":{"b":"2","a":"1"}}"#;
+        let [one, other] = [one, other].map(|json| Kept(json.to_owned()));
+        assert!(!differs(&one, &other));
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl<K: Watchable> Filter<K> {
                 let metadata = (old.metadata(), new.metadata());
                 self.matters(&metadata.0, &metadata.1)
                     || self.has_lost_finalizer(event, &metadata.0, &metadata.1)
-                    || self.is_wanted(event, old, &**new)
+                    || self.is_wanted(event, (old, &metadata.0), (&**new, &metadata.1))
             }
             Event::Added(object) => {
                 object.metadata().deletion_timestamp.is_some()
@@ -71,14 +71,20 @@ impl<K: Watchable> Filter<K> {
         object.is_none_or(|object| (self.needs_finalizer)(object))
     }
 
-    fn is_wanted(&self, event: &AnyEvent, old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
+    /// Whether the predicate wants the event. Of an object in JSON the metadata are decoded once, by
+    /// the caller.
+    fn is_wanted(
+        &self,
+        event: &AnyEvent,
+        (old, old_metadata): (&dyn ErasedObject, &ObjectMeta),
+        (new, new_metadata): (&dyn ErasedObject, &ObjectMeta),
+    ) -> bool {
         let Some(predicate) = &self.predicate else {
             return match (old.generation(), new.generation()) {
                 (Some(before), Some(after)) => {
-                    let (old, new) = (old.metadata(), new.metadata());
                     before != after
-                        || old.labels != new.labels
-                        || old.annotations != new.annotations
+                        || old_metadata.labels != new_metadata.labels
+                        || old_metadata.annotations != new_metadata.annotations
                 }
                 _ => content::differs(old, new),
             };

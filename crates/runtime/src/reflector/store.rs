@@ -1,4 +1,8 @@
-//! `Store`, the objects of a reflector or a controller, and its `Writer`.
+//! `Store`: the objects of a reflector or a controller.
+
+mod informed;
+mod ready;
+mod writer;
 
 use std::{
     fmt::{self, Debug},
@@ -6,24 +10,21 @@ use std::{
     sync::Arc,
 };
 
-use futures::FutureExt as _;
 use kube::{
     Resource, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
     core::{Selector, SelectorExt as _},
     runtime::reflector::store as kube_store,
 };
 use tokio::sync::watch;
-use windlass_informer::{ObjectIdentity as _, ObjectKey, Stored};
+use windlass_informer::ObjectKey;
 
 #[doc(inline)]
 pub use kube::runtime::reflector::store::WriterDropped;
 
-use super::{
-    Lookup, ObjectRef,
-    handle::{ReflectHandle, Subscribers},
-};
-use crate::watcher;
+use self::informed::Informed;
+pub(crate) use self::ready::{Ready, writer_dropped};
+pub use self::writer::Writer;
+use super::{Lookup, ObjectRef};
 
 /// The objects of a kind in memory: those of a [`Controller`](crate::Controller), or those that a
 /// [`Writer`] has.
@@ -45,39 +46,6 @@ where
 {
     Kube(kube_store::Store<K>),
     Informer(Arc<dyn Informed<K>>),
-}
-
-/// Makes a store ready. If it is dropped before, waiting for the store is an error.
-///
-/// Not that of kube-runtime, which wakes only one of several tasks that wait.
-#[derive(Debug)]
-pub(crate) struct Ready(watch::Sender<bool>);
-
-/// Writes a [`Store`].
-pub struct Writer<K: 'static + Lookup + Clone>
-where
-    K::DynamicType: Eq + Hash + Clone,
-{
-    kube: kube_store::Writer<K>,
-    ready: Ready,
-    dyntype: K::DynamicType,
-    subscribers: Option<Subscribers<K>>,
-}
-
-/// The store of an informer of any type.
-trait Informed<K>: Send + Sync {
-    fn get(&self, key: &ObjectKey) -> Option<Arc<K>>;
-
-    /// The stored object, if it is in another version than `object`, and `object` otherwise.
-    fn newest(&self, object: Arc<K>) -> Option<Arc<K>>;
-
-    fn list(&self) -> Vec<Arc<K>>;
-
-    fn find(&self, wanted: &dyn Fn(&K) -> bool) -> Option<Arc<K>>;
-
-    fn keys(&self) -> Vec<ObjectKey>;
-
-    fn len(&self) -> usize;
 }
 
 /// Creates a store with its writer.
@@ -102,13 +70,6 @@ where
     (writer.as_reader(), writer)
 }
 
-/// The error of a store whose writer was dropped before it was ready. Only kube-runtime can create it.
-pub(crate) fn writer_dropped() -> Option<WriterDropped> {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "", ""));
-    let reader = kube_store::Writer::<DynamicObject>::new(kind).as_reader();
-    reader.wait_until_ready().now_or_never()?.err()
-}
-
 // === impl Store ===
 
 impl<K: 'static + Lookup> Store<K>
@@ -122,7 +83,7 @@ where
     {
         let ready = Ready::new();
         let store = Self {
-            ready: ready.0.subscribe(),
+            ready: ready.subscribe(),
             objects: Objects::Informer(Arc::new(objects)),
         };
         (store, ready)
@@ -300,141 +261,5 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
-    }
-}
-
-// === impl Writer ===
-
-impl<K: 'static + Lookup + Clone> Writer<K>
-where
-    K::DynamicType: Eq + Hash + Clone,
-{
-    /// Creates a writer with an empty store.
-    pub fn new(dyntype: K::DynamicType) -> Self {
-        Self {
-            kube: kube_store::Writer::new(dyntype.clone()),
-            ready: Ready::new(),
-            dyntype,
-            subscribers: None,
-        }
-    }
-
-    /// Creates a writer with an empty store and with subscribers, each with a buffer of `buf_size`
-    /// objects.
-    pub fn new_shared(buf_size: usize, dyntype: K::DynamicType) -> Self {
-        Self {
-            subscribers: Some(Subscribers::new(buf_size)),
-            ..Self::new(dyntype)
-        }
-    }
-
-    /// The store.
-    #[must_use]
-    pub fn as_reader(&self) -> Store<K> {
-        Store {
-            objects: Objects::Kube(self.kube.as_reader()),
-            ready: self.ready.0.subscribe(),
-        }
-    }
-
-    /// Subscribes to the objects that are added or changed from now on. `None` if this writer was not
-    /// created with a buffer.
-    pub fn subscribe(&self) -> Option<ReflectHandle<K>> {
-        let subscribers = self.subscribers.as_ref()?;
-        Some(subscribers.subscribe(self.as_reader()))
-    }
-
-    /// Applies an event of a watch to the store.
-    pub fn apply_watcher_event(&mut self, event: &watcher::Event<K>) {
-        self.kube.apply_watcher_event(event);
-        if matches!(event, watcher::Event::InitDone) {
-            self.ready.set();
-        }
-    }
-
-    /// Sends the objects of `event` to the subscribers, and waits while one of them is full.
-    pub(super) async fn dispatch(&mut self, event: &watcher::Event<K>) {
-        let Some(subscribers) = &self.subscribers else {
-            return;
-        };
-        let targets: Vec<_> = match event {
-            watcher::Event::Apply(object) => vec![object.to_object_ref(self.dyntype.clone())],
-            watcher::Event::InitDone => {
-                let objects = self.kube.as_reader().state().into_iter();
-                objects
-                    .map(|object| object.to_object_ref(self.dyntype.clone()))
-                    .collect()
-            }
-            _ => return,
-        };
-        for target in targets {
-            subscribers.send(target).await;
-        }
-    }
-}
-
-impl<K> Default for Writer<K>
-where
-    K: Lookup + Clone + 'static,
-    K::DynamicType: Default + Eq + Hash + Clone,
-{
-    fn default() -> Self {
-        Self::new(K::DynamicType::default())
-    }
-}
-
-impl<K: 'static + Lookup + Clone> Debug for Writer<K>
-where
-    K::DynamicType: Eq + Hash + Clone,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").finish_non_exhaustive()
-    }
-}
-
-// === impl Ready ===
-
-impl Ready {
-    fn new() -> Self {
-        Self(watch::Sender::new(false))
-    }
-
-    /// Makes the store ready.
-    pub(crate) fn set(&self) {
-        self.0.send_replace(true);
-    }
-}
-
-// === impl Informed ===
-
-impl<K: Stored> Informed<K> for windlass_informer::Store<K> {
-    fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        Self::get(self, key)
-    }
-
-    fn newest(&self, object: Arc<K>) -> Option<Arc<K>> {
-        let key = object.key();
-        let stored = self.get_lazy(&key)?;
-        if stored.resource_version() == object.resource_version() {
-            return Some(object);
-        }
-        Self::get(self, &key)
-    }
-
-    fn list(&self) -> Vec<Arc<K>> {
-        Self::list(self)
-    }
-
-    fn find(&self, wanted: &dyn Fn(&K) -> bool) -> Option<Arc<K>> {
-        let objects = self.list_lazy().into_iter();
-        objects.filter_map(|it| it.get().ok()).find(|it| wanted(it))
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        Self::keys(self)
-    }
-
-    fn len(&self) -> usize {
-        Self::len(self)
     }
 }

@@ -11,7 +11,7 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, BodyStream, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tower::{BoxError, Layer, Service};
 
 /// The connection between one client and its server. Clones refer to the same connection.
@@ -22,8 +22,15 @@ pub(crate) struct Connection {
     held: watch::Sender<bool>,
     /// Requests with this text in their URL wait.
     paused: watch::Sender<Option<String>>,
-    requests: Arc<Mutex<Vec<String>>>,
+    /// Whether new lists and watches fail.
+    refused: watch::Sender<bool>,
+    requests: Arc<Mutex<Vec<(String, Instant)>>>,
+    /// The number of running watches.
+    watches: watch::Sender<usize>,
 }
+
+/// Counts a watch until its response has ended or was dropped.
+struct RunningWatch(watch::Sender<usize>);
 
 #[derive(Clone)]
 pub(crate) struct ConnectionService<S> {
@@ -39,7 +46,9 @@ impl Connection {
             cuts: watch::Sender::new(0),
             held: watch::Sender::new(false),
             paused: watch::Sender::new(None),
+            refused: watch::Sender::new(false),
             requests: Arc::default(),
+            watches: watch::Sender::new(0),
         }
     }
 
@@ -66,12 +75,44 @@ impl Connection {
         self.paused.send_replace(None);
     }
 
+    /// Lets new lists and watches fail until [`accept`](Self::accept).
+    pub(crate) fn refuse(&self) {
+        self.refused.send_replace(true);
+    }
+
+    pub(crate) fn accept(&self) {
+        self.refused.send_replace(false);
+    }
+
+    /// The number of watches whose response has begun and not ended.
+    pub(crate) fn running_watches(&self) -> usize {
+        *self.watches.borrow()
+    }
+
+    /// Waits until no watch is running.
+    pub(crate) async fn no_watch_runs(&self) {
+        let mut watches = self.watches.subscribe();
+        let ended = watches.wait_for(|watches| *watches == 0).await;
+        ended.expect("the connection exists");
+    }
+
     /// The requested lists and watches, as path and query.
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.requests
+        let requests = self
+            .requests
             .lock()
-            .expect("no thread panics while it holds the lock")
-            .clone()
+            .expect("no thread panics while it holds the lock");
+        requests.iter().map(|(url, _)| url.clone()).collect()
+    }
+
+    /// When the lists and watches were requested whose URL contains `part`.
+    pub(crate) fn times(&self, part: &str) -> Vec<Instant> {
+        let requests = self
+            .requests
+            .lock()
+            .expect("no thread panics while it holds the lock");
+        let requests = requests.iter().filter(|(url, _)| url.contains(part));
+        requests.map(|(_, at)| *at).collect()
     }
 
     /// The number of requested lists and watches whose URL contains `part`.
@@ -89,6 +130,21 @@ impl<S> Layer<S> for Connection {
             inner,
             connection: self.clone(),
         }
+    }
+}
+
+// === impl RunningWatch ===
+
+impl RunningWatch {
+    fn begin(watches: &watch::Sender<usize>) -> Self {
+        watches.send_modify(|watches| *watches += 1);
+        Self(watches.clone())
+    }
+}
+
+impl Drop for RunningWatch {
+    fn drop(&mut self) {
+        self.0.send_modify(|watches| *watches -= 1);
     }
 }
 
@@ -129,7 +185,10 @@ where
                     .requests
                     .lock()
                     .expect("no thread panics while it holds the lock")
-                    .push(url);
+                    .push((url, Instant::now()));
+                if *connection.refused.borrow() {
+                    return Err("refused by the test".into());
+                }
             }
             let mut cuts = connection.cuts.subscribe();
             let now = *cuts.borrow_and_update();
@@ -139,8 +198,11 @@ where
                 if !watches {
                     return body.boxed_unsync();
                 }
+                let running = RunningWatch::begin(&connection.watches);
                 let cut = async move { _ = cuts.wait_for(|cuts| *cuts > now).await };
-                StreamBody::new(BodyStream::new(body).take_until(cut.boxed())).boxed_unsync()
+                let frames = BodyStream::new(body).take_until(cut.boxed());
+                let frames = frames.inspect(move |_| _ = &running);
+                StreamBody::new(frames).boxed_unsync()
             }))
         }
         .boxed()

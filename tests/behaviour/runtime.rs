@@ -1,9 +1,12 @@
 //! `windlass::runtime`: the rows of kube-runtime's `Controller`, and the gaps of kube-runtime.
 
 pub(crate) mod calls;
+pub(crate) mod dynamic;
 pub(crate) mod gaps;
 pub(crate) mod secondaries;
 pub(crate) mod shutdown;
+#[cfg(unix)]
+pub(crate) mod signals;
 pub(crate) mod triggers;
 
 use std::{fmt::Debug, time::Duration};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use tokio::{sync::Semaphore, time::Instant};
@@ -153,6 +153,9 @@ on_both_servers! {
         for pair in times("requeued").windows(2).chain([&*times("fails")]) {
             assert!(pair[1] - pair[0] >= wait, "{:?}", pair[1] - pair[0]);
         }
+        // The next change.
+        merge(&aside, "waits", json!({ "data": { "value": "2" } })).await;
+        while polled.name().await != "waits" {}
     }
 
     /// Rows: KR-09
@@ -191,6 +194,14 @@ on_both_servers! {
         create(&aside, config("e", "1")).await;
         assert_eq!(one.name().await, "e");
         assert!(labels.items.try_recv().is_err() && fields.items.try_recv().is_err());
+        // A kind without namespaces.
+        let label = json!({ "metadata": { "labels": { "test": cluster.namespace() } } });
+        let namespaces = Api::<Namespace>::all(cluster.client().await);
+        let selected = any().labels(&format!("test={}", cluster.namespace()));
+        let mut scoped = Polled::start(Controller::new(namespaces, selected).run(nothing, never, Arc::new(())));
+        merge(&Api::<Namespace>::all(cluster.aside()), cluster.namespace(), label).await;
+        let (target, _) = scoped.next().await.expect("no error");
+        assert_eq!((&*target.name, target.namespace), (cluster.namespace(), None));
     }
 
     /// Rows: KR-11

@@ -8,9 +8,12 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt as _, channel::oneshot};
+use futures::{StreamExt as _, channel::oneshot, future::ready};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Resource as _, ResourceExt as _};
+use kube::{
+    Api, Resource as _, ResourceExt as _,
+    api::{ApiResource, DynamicObject, PostParams},
+};
 use serde_json::json;
 use tokio::{sync::Semaphore, time::Instant};
 use windlass::runtime::{
@@ -21,6 +24,7 @@ use windlass::runtime::{
 };
 
 use super::{Polled, Refused, config, create, delete, merge, named, never, nothing, target, until};
+use crate::kinds::Gizmo;
 
 /// Sends when it is dropped.
 struct OnDrop(Option<oneshot::Sender<()>>);
@@ -66,7 +70,12 @@ on_both_servers! {
         let connection = cluster.connection();
         // Both watches of secrets have listed.
         until(|| connection.count("/secrets") >= 2 && count("a") >= 1 && count("b") >= 1).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // The first call is that of the object. A later one shows that the secret is known.
+        for (secret, name) in [("owned", "a"), ("watched", "b")] {
+            let before = count(name);
+            merge(&secrets, secret, json!({ "metadata": { "labels": { "x": "y" } } })).await;
+            until(|| count(name) > before).await;
+        }
         connection.hold();
         connection.cut();
         let before = (count("a"), count("b"));
@@ -75,6 +84,49 @@ on_both_servers! {
         cluster.forget_history().await;
         connection.release();
         until(|| count("a") > before.0 && count("b") > before.1).await;
+    }
+
+    /// In kube-runtime one object that does not decode fails the list of all others, and one that is
+    /// corrected is missed.
+    async fn an_object_that_does_not_decode_hides_no_other(cluster: Cluster) {
+        cluster.install(&crate::kinds::loose_gizmo()).await;
+        let kind = ApiResource::erase::<Gizmo>(&());
+        let gizmos = Api::<DynamicObject>::namespaced_with(cluster.aside(), cluster.namespace(), &kind);
+        let put = async |name: &str, size: serde_json::Value| {
+            let spec = json!({ "spec": { "size": size } });
+            let gizmo = DynamicObject::new(name, &kind).data(spec);
+            gizmos.create(&PostParams::default(), &gizmo).await.expect("a new object");
+        };
+        put("listed-bad", json!("large")).await;
+        put("listed", json!(1)).await;
+        let controller = Controller::new(cluster.api::<Gizmo>().await, watcher::Config::default());
+        let reconciled = controller.run(nothing, never, Arc::new(()));
+        let mut polled = Polled::start(reconciled.filter_map(|item| ready(item.ok().map(|(target, _)| target.name))));
+        assert_eq!(polled.next().await, "listed");
+        put("watched-bad", json!("large")).await;
+        put("watched", json!(1)).await;
+        assert_eq!(polled.next().await, "watched");
+        for name in ["listed-bad", "watched-bad"] {
+            merge(&gizmos, name, json!({ "spec": { "size": 2 } })).await;
+            assert_eq!(polled.next().await, name);
+        }
+    }
+
+    /// kube-runtime lists from version 0, which may be older than what the program knows, and sends a
+    /// limit that makes the server ignore the version.
+    async fn the_first_list_is_consistent_with_each_setting(cluster: Cluster) {
+        let aside = cluster.api_aside::<ConfigMap>();
+        create(&aside, config("a", "1")).await;
+        let any = watcher::Config::default;
+        for settings in [any(), any().any_semantic(), any().streaming_lists()] {
+            let controller = Controller::new(cluster.api::<ConfigMap>().await, settings);
+            let mut polled = Polled::start(controller.run(nothing, never, Arc::new(())));
+            assert_eq!(polled.name().await, "a");
+        }
+        let requests = cluster.connection().requests();
+        let first = requests.iter().filter(|url| url.contains("sendInitialEvents=true"));
+        assert_eq!(first.count(), 3, "{requests:?}");
+        assert!(!requests.iter().any(|url| url.contains("resourceVersion=0")), "{requests:?}");
     }
 
     async fn a_call_that_panics_is_repeated_and_affects_no_other(cluster: Cluster) {
@@ -197,15 +249,10 @@ on_both_servers! {
         begins.await.expect("a call");
         drop(polled);
         aborted.await.expect("the call was dropped");
-        let mut shown = store.len();
-        loop {
-            create(&aside, config(&format!("late-{shown}"), "1")).await;
-            let followed = until(|| store.len() > shown);
-            if tokio::time::timeout(Duration::from_secs(1), followed).await.is_err() {
-                break;
-            }
-            shown += 1;
-        }
+        cluster.connection().no_watch_runs().await;
+        // The tasks of the controller had the only writer of the store.
+        create(&aside, config("late", "1")).await;
+        assert_eq!(store.len(), 1);
     }
 
     /// In kube-runtime a subscriber that misses an object stalls until another one is applied.

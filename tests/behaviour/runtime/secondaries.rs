@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::{
+    Resource as _,
+    api::core::v1::{ConfigMap, Secret, Service},
+};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -15,8 +18,8 @@ use windlass::runtime::{
     watcher,
 };
 
-use super::{Each, Polled, config, create, delete, merge, named, never, nothing, target};
-use crate::kinds::Gizmo;
+use super::{Each, Polled, config, create, delete, merge, named, never, nothing, target, until};
+use crate::{cluster::Cluster, kinds::Gizmo};
 
 /// A secret with an owner.
 fn owned(name: &str, owner: &ConfigMap) -> Value {
@@ -25,6 +28,48 @@ fn owned(name: &str, owner: &ConfigMap) -> Value {
         "labels": { "of": owner.name_any() },
         "ownerReferences": [owner.owner_ref(&()).expect("it has a name and a uid")],
     }})
+}
+
+/// Delays, one after the other.
+struct Sequence(Vec<Duration>);
+
+impl Iterator for Sequence {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+}
+
+impl windlass::runtime::utils::Backoff for Sequence {
+    fn reset(&mut self) {}
+}
+
+/// Lets three attempts of each of three watches fail. Returns the waits between them, by path, after
+/// the controller has recovered.
+async fn waits(
+    cluster: &Cluster,
+    change: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>,
+) -> Vec<(&'static str, Vec<Duration>)> {
+    const PATHS: [&str; 3] = ["/configmaps", "/secrets", "/services"];
+
+    let connection = cluster.connection();
+    connection.refuse();
+    let any = watcher::Config::default;
+    let controller = Controller::new(cluster.api::<ConfigMap>().await, any())
+        .owns(cluster.api::<Service>().await, any())
+        .watches(cluster.api::<Secret>().await, any(), target);
+    let mut polled = Polled::start(change(controller).run(nothing, never, Arc::new(())));
+    until(|| PATHS.iter().all(|path| connection.count(path) >= 3)).await;
+    let waits = PATHS.map(|path| {
+        let times = connection.times(path);
+        let waits = times.windows(2).take(2).map(|pair| pair[1] - pair[0]);
+        (path, waits.collect())
+    });
+    connection.accept();
+    create(&cluster.api_aside::<ConfigMap>(), config("a", "1")).await;
+    assert_eq!(polled.name().await, "a");
+    waits.into()
 }
 
 on_both_servers! {
@@ -96,6 +141,73 @@ on_both_servers! {
         create(&secrets, json!({ "metadata": { "name": "many", "labels": { "all": "true" } } })).await;
         assert_eq!(polled.names(3).await, ["a", "b", "c"]);
         assert!(polled.items.try_recv().is_err());
+    }
+
+    /// References by annotations, as from another cluster: a kind, and a namespace with a name.
+    ///
+    /// Rows: KR-18
+    async fn a_mapper_follows_references_in_annotations(cluster: Cluster) {
+        const KIND: &str = "test.windlass.dev/primary-kind";
+
+        fn primary(secret: Secret) -> Option<ObjectRef<ConfigMap>> {
+            if secret.annotations().get(KIND)? != ConfigMap::KIND {
+                return None;
+            }
+            target(secret)
+        }
+
+        let elsewhere = format!("{}-elsewhere", cluster.namespace());
+        crate::cluster::create_namespace(cluster.aside(), &elsewhere).await;
+        let controlled = Api::<ConfigMap>::namespaced(cluster.client().await, &elsewhere);
+        let configs = Api::<ConfigMap>::namespaced(cluster.aside(), &elsewhere);
+        let secrets = cluster.api_aside::<Secret>();
+        let mut polled = Polled::start(
+            Controller::new(controlled, watcher::Config::default())
+                .watches(cluster.api::<Secret>().await, watcher::Config::default(), primary)
+                .run(nothing, never, Arc::new(())),
+        );
+        for name in ["a", "b"] {
+            create(&configs, config(name, "1")).await;
+            assert_eq!(polled.name().await, name);
+        }
+        let refers = |name: &str, kind: &str, path: &str| {
+            let mut secret = named(name, path);
+            secret["metadata"]["annotations"][KIND] = kind.into();
+            secret
+        };
+        create(&secrets, refers("kind", "Secret", &format!("{elsewhere}/a"))).await;
+        create(&secrets, refers("path", "ConfigMap", "a")).await;
+        create(&secrets, refers("space", "ConfigMap", &format!("{}/a", cluster.namespace()))).await;
+        create(&secrets, refers("right", "ConfigMap", &format!("{elsewhere}/b"))).await;
+        assert_eq!(polled.name().await, "b");
+        assert!(polled.items.try_recv().is_err());
+    }
+
+    /// Each watch uses the delays of the backoff: that of the controlled kind, and each other one.
+    ///
+    /// Rows: KR-12, KR-13
+    async fn the_backoff_is_used_between_the_attempts_of_each_watch(cluster: Cluster) {
+        /// Each is longer than the default one, which is 0.8 s and 1.6 s at most.
+        const DELAYS: [Duration; 2] = [Duration::from_millis(1000), Duration::from_millis(1700)];
+
+        let waits = waits(&cluster, |it| it.trigger_backoff(Sequence(DELAYS.to_vec()))).await;
+        for (path, waits) in waits {
+            for (wait, delay) in waits.iter().zip(DELAYS) {
+                assert!(*wait >= delay, "{path}: {waits:?}");
+            }
+        }
+    }
+
+    /// `crates/runtime/tests/backoff.rs` has all delays, in paused time.
+    ///
+    /// Rows: KR-13
+    async fn the_default_backoff_is_used_between_the_attempts_of_each_watch(cluster: Cluster) {
+        for (path, waits) in waits(&cluster, |it| it).await {
+            // With jitter: at least half of 0.8 s and of 1.6 s.
+            for (wait, least) in waits.iter().zip([400, 800]) {
+                assert!(*wait >= Duration::from_millis(least), "{path}: {waits:?}");
+            }
+        }
     }
 
     /// A watch that fails delays no other, and its errors are items.

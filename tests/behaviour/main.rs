@@ -21,6 +21,13 @@ mod clients;
 mod controller;
 mod database;
 mod finalizer;
+#[allow(
+    clippy::default_trait_access,
+    clippy::large_futures,
+    clippy::needless_pass_by_value,
+    reason = "programs as users write them"
+)]
+mod forms;
 mod helm;
 mod helpers;
 mod history;
@@ -58,6 +65,10 @@ mod selector;
 mod stored_json;
 
 fn main() {
+    #[cfg(unix)]
+    if runtime::signals::is_operator() {
+        return runtime::signals::operate();
+    }
     // The compiler reports a module that is not listed: its function is never used.
     let modules = [
         api::admission::trials(),
@@ -106,6 +117,7 @@ fn main() {
         controller::trials(),
         database::trials(),
         finalizer::trials(),
+        forms::trials(),
         helm::trials(),
         helpers::trials(),
         history::trials(),
@@ -121,9 +133,12 @@ fn main() {
         opinionated::others::trials(),
         raw_objects::trials(),
         runtime::calls::trials(),
+        runtime::dynamic::trials(),
         runtime::gaps::trials(),
         runtime::secondaries::trials(),
         runtime::shutdown::trials(),
+        #[cfg(unix)]
+        runtime::signals::trials(),
         runtime::triggers::trials(),
         selector::trials(),
         stored_json::trials(),

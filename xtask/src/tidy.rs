@@ -17,6 +17,7 @@ mod apiserver;
 mod architecture;
 mod commands;
 mod directions;
+mod forms;
 mod from_kube_rs;
 mod links;
 mod mutants;

@@ -1,0 +1,192 @@
+//! The Database operator in two forms: with kube-rs, and in Windlass' own form.
+//!
+//! Both pass the same scenario, and leave the same objects. `docs/from-kube-rs.md` shows both.
+
+mod database;
+mod kube_rs;
+mod windlass;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, Secret, Service},
+    events::v1::Event,
+};
+use kube::{
+    Api, CustomResourceExt as _, Resource, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, NamespaceResourceScope},
+    runtime::wait::await_condition,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use self::database::{Database, DatabaseSpec, Dns};
+use crate::cluster::{Cluster, create_namespace};
+
+/// The states of all objects at several times.
+type States = Vec<BTreeMap<String, Value>>;
+
+/// The form of the operator.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    KubeRs,
+    Windlass,
+}
+
+/// Runs the operator, and stops it after the scenario.
+async fn run(cluster: &Cluster, form: Form) -> States {
+    let namespace = format!("{}-{form:?}", cluster.namespace()).to_lowercase();
+    create_namespace(cluster.aside(), &namespace).await;
+    let (dns, stop) = (Dns::default(), CancellationToken::new());
+    let (client, stopped) = (cluster.aside(), stop.clone());
+    let scenario = async {
+        let states = scenario(cluster, &namespace, &dns).await;
+        stop.cancel();
+        states
+    };
+    let operator = async {
+        match form {
+            Form::KubeRs => {
+                kube_rs::run(client, &namespace, dns.clone(), stopped.cancelled_owned()).await;
+            }
+            Form::Windlass => {
+                let operator = windlass::operator(client, &namespace, dns.clone());
+                let operator = operator.expect("good settings");
+                operator.run_until(stopped).await.expect("it is stopped");
+            }
+        }
+    };
+    let ((), states) = futures::join!(operator, scenario);
+    states
+}
+
+async fn scenario(cluster: &Cluster, namespace: &str, dns: &Dns) -> States {
+    let client = || cluster.aside();
+    let databases = Api::<Database>::namespaced(client(), namespace);
+    let secrets = Api::<Secret>::namespaced(client(), namespace);
+    let sets = Api::<StatefulSet>::namespaced(client(), namespace);
+    let mut states = Vec::new();
+    let secret = async |name: &str| {
+        let mut secret = Secret::default();
+        secret.metadata.name = Some(name.to_owned());
+        let created = secrets.create(&PostParams::default(), &secret).await;
+        created.expect("a new secret");
+    };
+    let change = async |patch: Value| {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        databases
+            .patch("db", &params, &patch)
+            .await
+            .expect("it exists");
+    };
+    let spec = DatabaseSpec {
+        replicas: 2,
+        password_secret: "password".to_owned(),
+    };
+    let database = Database::new("db", spec);
+    let created = databases.create(&PostParams::default(), &database).await;
+    created.expect("a new database");
+    states.push(state(cluster, namespace, "SecretMissing").await);
+    secret("password").await;
+    states.push(state(cluster, namespace, "PodsNotReady").await);
+    assert_eq!(dns.names(), ["db"]);
+    // There is no controller of StatefulSets.
+    let status = Patch::Merge(json!({ "status": { "replicas": 2, "readyReplicas": 2 } }));
+    let patched = sets
+        .patch_status("db", &PatchParams::default(), &status)
+        .await;
+    patched.expect("it exists");
+    states.push(state(cluster, namespace, "AllPodsReady").await);
+    change(json!({ "spec": { "passwordSecret": "other" } })).await;
+    states.push(state(cluster, namespace, "SecretMissing").await);
+    secret("other").await;
+    states.push(state(cluster, namespace, "AllPodsReady").await);
+    change(json!({ "spec": { "replicas": 3 } })).await;
+    states.push(state(cluster, namespace, "PodsNotReady").await);
+    let deleted = databases.delete("db", &DeleteParams::default()).await;
+    deleted.expect("it exists");
+    let gone = |database: Option<&Database>| database.is_none();
+    await_condition(databases, "db", gone)
+        .await
+        .expect("a watch");
+    assert!(dns.names().is_empty());
+    let events = Api::<Event>::namespaced(client(), namespace);
+    let events = events.list(&ListParams::default()).await.expect("a list");
+    let reasons = events.items.iter().filter_map(|it| it.reason.as_deref());
+    let reasons: Vec<_> = reasons.collect();
+    assert!(reasons.contains(&"SecretMissing"), "{reasons:?}");
+    states
+}
+
+/// The objects, when the condition of the database has this reason for its generation.
+async fn state(cluster: &Cluster, namespace: &str, reason: &str) -> BTreeMap<String, Value> {
+    let databases = Api::<Database>::namespaced(cluster.aside(), namespace);
+    let has = |database: Option<&Database>| {
+        database.is_some_and(|database| {
+            let status = database.status.as_ref();
+            let conditions = status.map(|status| &status.conditions);
+            conditions.into_iter().flatten().any(|it| {
+                it.reason == reason && it.observed_generation == database.metadata.generation
+            })
+        })
+    };
+    let reached = await_condition(databases, "db", has).await;
+    reached.expect("a watch");
+    let mut objects = BTreeMap::new();
+    objects.extend(all::<Database>(cluster, namespace).await);
+    objects.extend(all::<ConfigMap>(cluster, namespace).await);
+    objects.extend(all::<Service>(cluster, namespace).await);
+    objects.extend(all::<StatefulSet>(cluster, namespace).await);
+    objects
+}
+
+/// The objects of a kind, without what differs between two runs, and without Windlass' own labels.
+async fn all<K>(cluster: &Cluster, namespace: &str) -> Vec<(String, Value)>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let kind = ApiResource::erase::<K>(&());
+    let api = Api::<DynamicObject>::namespaced_with(cluster.aside(), namespace, &kind);
+    let listed = api.list(&ListParams::default()).await.expect("a list");
+    let objects = listed
+        .into_iter()
+        .filter(|it| it.name_any() != "kube-root-ca.crt");
+    objects
+        .map(|mut object| {
+            let conditions = object.data.pointer_mut("/status/conditions");
+            let conditions = conditions.and_then(Value::as_array_mut);
+            for condition in conditions.into_iter().flatten() {
+                condition["lastTransitionTime"] = Value::Null;
+            }
+            let labels = object.labels().keys();
+            let labels: Vec<_> = labels
+                .filter(|it| !it.starts_with("windlass.dev/"))
+                .collect();
+            let owners = object.owner_references().iter();
+            let owners =
+                owners.map(|it| (&it.kind, &it.name, it.controller, it.block_owner_deletion));
+            let shown = json!({
+                "labels": labels,
+                "finalizers": object.finalizers(),
+                "owners": owners.collect::<Vec<_>>(),
+                "content": object.data,
+            });
+            (format!("{}/{}", kind.plural, object.name_any()), shown)
+        })
+        .collect()
+}
+
+on_both_servers! {
+    /// Rows: KR-04, KR-05, BO-12, BO-15, BO-17
+    async fn a_database_operator_in_two_forms_leaves_the_same_objects(cluster: Cluster) {
+        cluster.install(&Database::crd()).await;
+        let kube_rs = run(&cluster, Form::KubeRs).await;
+        let windlass = run(&cluster, Form::Windlass).await;
+        assert_eq!(kube_rs.len(), 6);
+        for (step, (kube_rs, windlass)) in kube_rs.iter().zip(&windlass).enumerate() {
+            assert_eq!(kube_rs, windlass, "state {step}");
+        }
+    }
+}

@@ -195,9 +195,14 @@ pub mod tracing {
     pub use windlass_controller::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
 }
 
+#[cfg(feature = "composite")]
+pub use windlass_composite as composite;
+
 // The names of other frameworks.
 pub mod consul;
 pub mod k8s_controller;
+#[cfg(feature = "roperator")]
+pub mod roperator;
 
 #[cfg(feature = "chrono")]
 pub mod chrono;

@@ -18,6 +18,7 @@ mod watched;
 mod api;
 mod children;
 mod clients;
+mod composite;
 mod controller;
 mod database;
 mod finalizer;
@@ -114,6 +115,7 @@ fn main() {
         api::yaml::trials(),
         children::trials(),
         clients::trials(),
+        composite::trials(),
         controller::trials(),
         database::trials(),
         finalizer::trials(),

@@ -16,3 +16,5 @@ mod consul_functions;
 mod k8s_bucket;
 mod k8s_context;
 mod k8s_pod_counter;
+mod roperator_greeter;
+mod roperator_namespaces;

@@ -38,6 +38,8 @@ mod apply;
 mod delete;
 mod observed;
 mod requests;
+mod set;
+mod status;
 
 mod error;
 
@@ -47,8 +49,9 @@ pub use self::{
     delete::{Deleted, Pruned},
     desired::{Desired, UpdateStrategy},
     error::{ChildError, InvalidChild},
-    identity::{CHILD, ChildKind, KEEP, MANAGED_BY, PARENT_UID, Parent, parent_uid},
+    identity::{CHILD, ChildKind, KEEP, MANAGED_BY, PARENT_UID, Parent, managed_by, parent_uid},
     memory::ChildMemory,
     observed::ChildObject,
     parents::ParentOf,
+    set::{AllApplied, CheckedChildren},
 };

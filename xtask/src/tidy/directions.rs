@@ -4,12 +4,16 @@ use super::nothing;
 use crate::repository::Repository;
 
 /// The crates on which each crate may depend.
-const MAY_KNOW: [(&str, &[&str]); 10] = [
+const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("windlass-listmap", &[]),
     ("windlass-informer", &[]),
     ("windlass-controller", &["windlass-informer"]),
     (
         "windlass-operator",
+        &["windlass-informer", "windlass-controller"],
+    ),
+    (
+        "windlass-composite",
         &["windlass-informer", "windlass-controller"],
     ),
     (
@@ -22,6 +26,7 @@ const MAY_KNOW: [(&str, &[&str]); 10] = [
             "windlass-listmap",
             "windlass-informer",
             "windlass-controller",
+            "windlass-composite",
             "windlass-operator",
             "windlass-runtime",
             "windlass-simulate",

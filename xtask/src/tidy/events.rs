@@ -4,9 +4,10 @@ use super::nothing;
 use crate::repository::{Repository, Source};
 
 /// The crates that run in the process of an operator.
-const LIBRARIES: [&str; 3] = [
+const LIBRARIES: [&str; 4] = [
     "crates/informer/src/",
     "crates/controller/src/",
+    "crates/composite/src/",
     "crates/operator/src/",
 ];
 

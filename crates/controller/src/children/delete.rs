@@ -109,6 +109,73 @@ impl Children<'_> {
         }
     }
 
+    /// Deletes the children of `kind` that Kubernetes does not delete together with their parent,
+    /// because they cannot have an owner reference to it: the `stored` ones, and those of earlier
+    /// calls that the store does not have yet. Returns whether one of them still exists; then it is
+    /// called again. Children with the annotation `windlass.dev/keep` stay.
+    ///
+    /// # Errors
+    ///
+    /// The first error, after all children were tried.
+    pub async fn tear_down<C: ChildObject>(
+        &self,
+        kind: &ChildKind,
+        stored: impl IntoIterator<Item = LazyObject<C>>,
+    ) -> Result<bool, ChildError> {
+        let (mut exists, mut failed) = (false, None);
+        let mut known = Vec::new();
+        for child in stored {
+            let (key, metadata) = (child.key(), child.metadata());
+            known.push(key.clone());
+            let deleted = self.tear_down_one(kind, &key, &metadata).await;
+            match deleted {
+                Ok(found) => exists |= found,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let remembered = self.memory.lock().of_kind(&kind.resource());
+        for (key, uid) in remembered {
+            if known.contains(&key) || self.parent.can_own(key.namespace()) {
+                continue;
+            }
+            let found = self.requests(kind, &key).get().await?;
+            let object = found.and_then(|body| serde_json::from_slice::<WithMetadata>(&body).ok());
+            let same = object.filter(|it| it.metadata.uid.as_deref() == Some(&*uid));
+            let Some(WithMetadata { metadata }) = same else {
+                continue;
+            };
+            match self.tear_down_one(kind, &key, &metadata).await {
+                Ok(found) => exists |= found,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(exists),
+        }
+    }
+
+    /// Deletes a child that cannot have an owner reference. Returns whether it still exists.
+    async fn tear_down_one(
+        &self,
+        kind: &ChildKind,
+        key: &ObjectKey,
+        metadata: &ObjectMeta,
+    ) -> Result<bool, ChildError> {
+        if self.parent.can_own(key.namespace()) {
+            return Ok(false);
+        }
+        if metadata.deletion_timestamp.is_some() {
+            return Ok(self.parent.ownership(kind, metadata) == Ownership::Ours);
+        }
+        if !self.is_prunable(kind, metadata) {
+            return Ok(false);
+        }
+        let uid = metadata.uid.clone().unwrap_or_default();
+        let deleted = self.delete_uid(kind, key, &uid, None).await?;
+        Ok(deleted == Deleted::Deleted)
+    }
+
     fn is_prunable(&self, kind: &ChildKind, metadata: &ObjectMeta) -> bool {
         let annotations = metadata.annotations.as_ref();
         let keep = annotations.and_then(|annotations| annotations.get(KEEP));
@@ -126,13 +193,7 @@ impl Children<'_> {
         uid: &str,
         version: Option<&str>,
     ) -> Result<Deleted, ChildError> {
-        let requests = ObjectRequests {
-            client: self.client,
-            kind,
-            key,
-            manager: &self.parent.manager,
-            subresource: "",
-        };
+        let requests = self.requests(kind, key);
         let refused = match requests.delete(uid, version).await {
             Ok(_) => return Ok(Deleted::Deleted),
             Err(RequestError::Status(status)) if is_not_found(&status) => {
@@ -151,6 +212,22 @@ impl Children<'_> {
         }
         Err(refused)
     }
+
+    const fn requests<'a>(&'a self, kind: &'a ChildKind, key: &'a ObjectKey) -> ObjectRequests<'a> {
+        ObjectRequests {
+            client: self.client,
+            kind,
+            key,
+            manager: self.parent.manager.as_str(),
+            subresource: "",
+        }
+    }
+}
+
+/// The metadata of an object.
+#[derive(serde::Deserialize)]
+struct WithMetadata {
+    metadata: ObjectMeta,
 }
 
 /// Whether the object in `body` has this uid.

@@ -129,6 +129,16 @@ impl<C> Desired<C> {
         Self { strategy, ..self }
     }
 
+    /// Whether it names itself, so that its name does not follow from its parent.
+    pub(super) fn has_name(&self) -> bool {
+        let named = |object: &Value| {
+            object
+                .pointer("/metadata/name")
+                .is_some_and(Value::is_string)
+        };
+        self.name.is_some() || self.object.as_ref().is_ok_and(named)
+    }
+
     /// Checks the child, and adds its kind, name, namespace, labels, annotation and owner.
     ///
     /// # Errors

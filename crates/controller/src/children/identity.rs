@@ -87,6 +87,12 @@ impl ChildKind {
         }
     }
 
+    /// Whether the objects of this kind have no namespace.
+    #[must_use]
+    pub const fn is_cluster_scoped(&self) -> bool {
+        self.is_cluster_scoped
+    }
+
     /// The kind as `plural.group`, or `plural` in the core group.
     #[must_use]
     pub fn resource(&self) -> String {
@@ -327,6 +333,12 @@ fn null_to_empty_list(value: &mut Value) {
     if value.is_null() {
         *value = json!([]);
     }
+}
+
+/// The value of the label [`MANAGED_BY`] of the children that the controller called `name` writes.
+#[must_use]
+pub fn managed_by(name: &str) -> String {
+    label_value(name)
 }
 
 /// Converts a name to the value of a label: at most 63 characters, letters, digits, `-`, `_` and

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 
-use super::digest::Digest;
+use super::{digest::Digest, status::RememberedStatus};
 
 /// What a controller remembers of the children of one parent: the result of the last apply of each.
 ///
@@ -17,6 +17,8 @@ use super::digest::Digest;
 #[derive(Default)]
 pub struct ChildMemory {
     children: HashMap<ChildId, Remembered>,
+    /// The last status of the parent.
+    pub(super) status: Option<RememberedStatus>,
 }
 
 /// A child of a parent: its kind as `plural.group`, namespace and name.
@@ -91,6 +93,17 @@ impl ChildMemory {
 
     pub(super) fn forget(&mut self, id: &ChildId) {
         self.children.remove(id);
+    }
+
+    /// The remembered children of a kind: their keys and uids.
+    pub(super) fn of_kind(&self, resource: &str) -> Vec<(ObjectKey, String)> {
+        let of_kind = self
+            .children
+            .iter()
+            .filter(|(id, _)| id.resource == resource);
+        of_kind
+            .map(|(id, child)| (id.key.clone(), child.uid.clone()))
+            .collect()
     }
 
     /// Forgets the children of a kind that `keep` does not accept.

@@ -34,7 +34,7 @@ impl Page {
     /// The page at `path`. The names with a `z` are those of Kubernetes' own servers.
     pub(super) fn at(path: &str) -> Option<Self> {
         match path {
-            "/live" | "/livez" | "/healthz" => Some(Self::Live),
+            "/live" | "/livez" | "/health" | "/healthz" => Some(Self::Live),
             "/ready" | "/readyz" => Some(Self::Ready),
             "/metrics" => Some(Self::Metrics),
             _ => None,

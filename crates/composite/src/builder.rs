@@ -1,0 +1,236 @@
+//! `CompositeBuilder`: configures and builds a `CompositeController`.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{Arc, OnceLock, atomic::AtomicBool},
+    time::Duration,
+};
+
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject},
+};
+use serde::Serialize;
+use windlass_controller::{
+    Controller, ControllerBuilder, ExponentialBackoff, Watch, Watchable,
+    children::{ChildKind, MANAGED_BY, managed_by},
+};
+
+use crate::{
+    AsyncCompositeHandler, ChildConfig, CompositeBuildError, CompositeController, CompositeHandler,
+    calls::{Calls, WatchedKind},
+    memories::Memories,
+    threads::{OnThreads, Threads},
+};
+
+/// Configures and builds a [`CompositeController`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct CompositeBuilder<P: Watchable> {
+    client: Client,
+    parents: Watch<P>,
+    types: P::DynamicType,
+    name: String,
+    finalizer: Option<String>,
+    namespace: Option<String>,
+    kinds: Vec<DeclaredKind>,
+    configure: Vec<Configure<P>>,
+}
+
+type Configure<P> = Box<dyn FnOnce(ControllerBuilder<P>) -> ControllerBuilder<P> + Send>;
+
+/// A kind of children.
+struct DeclaredKind {
+    types: ApiResource,
+    kind: ChildKind,
+    /// `None`: retired.
+    config: Option<ChildConfig>,
+}
+
+// === impl CompositeBuilder ===
+
+impl<P: Watchable + Serialize> CompositeBuilder<P> {
+    pub(crate) fn new(
+        client: Client,
+        name: String,
+        parents: Watch<P>,
+        types: P::DynamicType,
+    ) -> Self {
+        Self {
+            client,
+            parents,
+            types,
+            name,
+            finalizer: None,
+            namespace: None,
+            kinds: Vec::new(),
+            configure: Vec::new(),
+        }
+    }
+
+    /// Declares a kind of children.
+    pub fn child<C>(self, config: ChildConfig) -> Self
+    where
+        C: Resource<DynamicType = ()> + 'static,
+    {
+        self.declare(
+            ApiResource::erase::<C>(&()),
+            ChildKind::of::<C>(&()),
+            Some(config),
+        )
+    }
+
+    /// Declares a kind of children that is known only at run time.
+    pub fn child_kind(self, types: ApiResource, config: ChildConfig) -> Self {
+        let kind = ChildKind::of::<DynamicObject>(&types);
+        let kind = if config.is_cluster_scoped {
+            kind.cluster_scoped()
+        } else {
+            kind
+        };
+        self.declare(types, kind, Some(config))
+    }
+
+    /// Declares a kind of which an earlier version of the program has written children: they are
+    /// deleted, and new ones are refused.
+    pub fn retired_child<C>(self) -> Self
+    where
+        C: Resource<DynamicType = ()> + 'static,
+    {
+        self.declare(ApiResource::erase::<C>(&()), ChildKind::of::<C>(&()), None)
+    }
+
+    fn declare(mut self, types: ApiResource, kind: ChildKind, config: Option<ChildConfig>) -> Self {
+        self.kinds.push(DeclaredKind {
+            types,
+            kind,
+            config,
+        });
+        self
+    }
+
+    /// Sets the finalizer of the parents. The default is the name of the controller. A built-in kind
+    /// requires a finalizer with a domain, as in `example.io/websites`.
+    pub fn finalizer(self, name: impl Into<String>) -> Self {
+        Self {
+            finalizer: Some(name.into()),
+            ..self
+        }
+    }
+
+    /// Watches children in one namespace only, except for those of a kind with
+    /// [`ChildConfig::elsewhere`] and cluster-scoped ones: for parents of one namespace. By default in
+    /// all namespaces.
+    pub fn children_in(self, namespace: impl Into<String>) -> Self {
+        Self {
+            namespace: Some(namespace.into()),
+            ..self
+        }
+    }
+
+    /// Changes the settings of the underlying controller: concurrency, the time limit of calls, hooks.
+    /// Its default retry policy is [`ExponentialBackoff::ROPERATOR`].
+    pub fn with_controller(
+        mut self,
+        configure: impl FnOnce(ControllerBuilder<P>) -> ControllerBuilder<P> + Send + 'static,
+    ) -> Self {
+        self.configure.push(Box::new(configure));
+        self
+    }
+
+    /// Builds a controller that calls `handler` on threads on which it may block.
+    ///
+    /// # Errors
+    ///
+    /// [`CompositeBuildError`] if a kind was declared twice, or the finalizer, a selector or a setting
+    /// is invalid.
+    pub fn build(
+        self,
+        handler: impl CompositeHandler<P>,
+    ) -> Result<CompositeController<P>, CompositeBuildError> {
+        let threads = Arc::new(Threads::default());
+        let handler = OnThreads::new(handler, Arc::clone(&threads));
+        self.built(handler, threads)
+    }
+
+    /// Builds a controller that awaits the calls of `handler`.
+    ///
+    /// # Errors
+    ///
+    /// Like [`build`](Self::build).
+    pub fn build_async(
+        self,
+        handler: impl AsyncCompositeHandler<P>,
+    ) -> Result<CompositeController<P>, CompositeBuildError> {
+        self.built(handler, Arc::default())
+    }
+
+    fn built(
+        self,
+        handler: impl AsyncCompositeHandler<P>,
+        threads: Arc<Threads>,
+    ) -> Result<CompositeController<P>, CompositeBuildError> {
+        let mut declared = HashSet::new();
+        for DeclaredKind { kind, types, .. } in &self.kinds {
+            if !declared.insert(kind.resource()) {
+                return Err(CompositeBuildError::DuplicateKind {
+                    kind: types.kind.clone(),
+                    api_version: types.api_version.clone(),
+                });
+            }
+        }
+        let finalizer = self.finalizer.unwrap_or_else(|| self.name.clone());
+        let mut builder = Controller::builder(self.client.clone(), self.parents)
+            .name(self.name.clone())
+            .finalizer(finalizer)
+            .retry_policy(ExponentialBackoff::ROPERATOR)
+            // Each change of a child causes a call, also an own one: the status follows from the
+            // existing children.
+            .own_write_timeout(Duration::ZERO);
+        let mut kinds = Vec::with_capacity(self.kinds.len());
+        for DeclaredKind {
+            types,
+            kind,
+            config,
+        } in self.kinds
+        {
+            let is_everywhere = kind.is_cluster_scoped() || config.is_none_or(|it| it.is_elsewhere);
+            let api = match self.namespace.as_ref().filter(|_| !is_everywhere) {
+                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &types),
+                None => Api::all_with(self.client.clone(), &types),
+            };
+            let written = format!("{MANAGED_BY}={}", managed_by(&self.name));
+            let children = Watch::<DynamicObject>::from((api, types.clone())).labels(written);
+            kinds.push(WatchedKind {
+                owned: builder.owns(children),
+                types,
+                kind,
+                config,
+            });
+        }
+        let configure = self.configure.into_iter();
+        let builder = configure.fold(builder, |builder, configure| configure(builder));
+        let parents = Arc::new(OnceLock::new());
+        let controller = builder.build(Calls {
+            handler,
+            kinds,
+            parent_kind: ChildKind::of::<P>(&self.types),
+            types: self.types,
+            parents: Arc::clone(&parents),
+            memories: Memories::default(),
+            is_generation_undeclared: AtomicBool::new(false),
+        })?;
+        _ = parents.set(controller.informers().clone());
+        Ok(CompositeController::new(controller, threads))
+    }
+}
+
+impl<P: Watchable> fmt::Debug for CompositeBuilder<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<_> = self.kinds.iter().map(|it| &it.types.kind).collect();
+        f.debug_struct("CompositeBuilder")
+            .field("name", &self.name)
+            .field("children", &kinds)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,4 +1,4 @@
-//! A type-erased controller.
+//! A type-erased [`Runnable`].
 
 use std::{error::Error, sync::Arc};
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{Fence, InformerHealth, Runnable, RunningCall};
 
 /// A [`Runnable`] with its type erased.
-pub(crate) trait ErasedRunnable: Send + Sync {
+pub trait ErasedRunnable: Send + Sync {
     /// The name for logs and errors.
     fn name(&self) -> &str;
 

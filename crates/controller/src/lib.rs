@@ -109,6 +109,7 @@ pub use windlass_informer::ErasedObject;
 #[doc(hidden)]
 pub use crate::{
     call_observer::{CallObserver, observe_calls},
+    erased_runnable::ErasedRunnable,
     fence::{Fenced, is_time_simulated},
     schedule::Priority,
 };

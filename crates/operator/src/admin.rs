@@ -11,8 +11,9 @@ use std::{
 use kube::Client;
 use prometheus::{Registry, core::Collector};
 use tokio_util::sync::CancellationToken;
+use windlass_controller::ErasedRunnable;
 
-use crate::{LeaderElection, erased_controller::ErasedController, watchdog::Progress};
+use crate::{LeaderElection, watchdog::Progress};
 
 // The content of the pages.
 mod blocking;
@@ -155,7 +156,7 @@ pub enum Listen {
 
 /// The operator whose state an admin server shows.
 pub(crate) struct Subject {
-    pub(crate) controllers: Vec<Arc<dyn ErasedController>>,
+    pub(crate) controllers: Vec<Arc<dyn ErasedRunnable>>,
     pub(crate) election: Option<LeaderElection>,
     /// Cancelled when the operator is stopped.
     pub(crate) stop: CancellationToken,

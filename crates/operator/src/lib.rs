@@ -8,7 +8,6 @@
 
 // The process.
 mod block_on;
-mod erased_controller;
 mod operator;
 
 // SIGINT and SIGTERM.

@@ -10,14 +10,13 @@ use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::Runnable;
+use windlass_controller::{ErasedRunnable, Runnable};
 use windlass_informer::{ErrorChain, log};
 
 use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::Subject,
     election::{Leadership, LeadershipEnd},
-    erased_controller::ErasedController,
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
 };
@@ -326,7 +325,7 @@ impl Operator {
         &self,
         election: &LeaderElection,
         stop: &CancellationToken,
-        controllers: Vec<Arc<dyn ErasedController>>,
+        controllers: Vec<Arc<dyn ErasedRunnable>>,
     ) -> Result<(), OperatorError> {
         let mut leadership =
             Leadership::start(election).map_err(|source| OperatorError::Thread { source })?;

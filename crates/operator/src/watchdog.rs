@@ -14,13 +14,10 @@ use std::{
 
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
-use windlass_controller::{RunningCall, is_time_simulated};
+use windlass_controller::{ErasedRunnable, RunningCall, is_time_simulated};
 use windlass_informer::log;
 
-use crate::{
-    LeaderElection, admin::BlockingCall, erased_controller::ErasedController, isolated::Isolated,
-    signal::Signals,
-};
+use crate::{LeaderElection, admin::BlockingCall, isolated::Isolated, signal::Signals};
 
 /// When a blocked runtime has which consequences.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +42,7 @@ struct Shared {
 
 /// The subject of a watchdog.
 pub(crate) struct Watched {
-    pub(crate) controllers: Vec<Arc<dyn ErasedController>>,
+    pub(crate) controllers: Vec<Arc<dyn ErasedRunnable>>,
     pub(crate) election: Option<LeaderElection>,
     pub(crate) timeouts: BlockedTimeouts,
     /// The time after SIGTERM after which the process exits if the runtime is blocked. `None` if

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use windlass_controller::InformerHealth;
+use windlass_controller::{ErasedRunnable, InformerHealth};
 use windlass_informer::{ErrorChain, HealthState};
 
 use super::{Subject, blocking::BlockingCall, page::Line};
-use crate::{LeaderElection, election::ElectionState, erased_controller::ErasedController};
+use crate::{LeaderElection, election::ElectionState};
 
 /// Reads the state of an operator for `/ready`.
 pub(super) struct Readiness {
@@ -18,7 +18,7 @@ pub(super) struct Readiness {
 /// Reads the health of one controller. Health functions are user code and may block.
 struct ControllerHealth {
     name: String,
-    controller: Arc<dyn ErasedController>,
+    controller: Arc<dyn ErasedRunnable>,
     call: BlockingCall<Vec<Line>>,
 }
 

@@ -7,13 +7,14 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+use windlass_controller::ErasedRunnable;
 use windlass_informer::{log, panic_message};
 
 use super::{
     ABORT_TIMEOUT,
     run::{Ended, run},
 };
-use crate::{OperatorError, erased_controller::ErasedController};
+use crate::OperatorError;
 
 /// The tasks of all controllers of an operator. Dropping the set aborts them.
 pub(super) struct ControllerSet {
@@ -30,7 +31,7 @@ impl ControllerSet {
     /// Starts `controllers`. They stop when `stop` is cancelled. The set cancels it if one of them
     /// fails.
     pub(super) fn start(
-        controllers: Vec<Arc<dyn ErasedController>>,
+        controllers: Vec<Arc<dyn ErasedRunnable>>,
         stop: CancellationToken,
     ) -> Self {
         let mut tasks = JoinSet::new();

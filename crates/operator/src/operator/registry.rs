@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{AddControllerError, erased_controller::ErasedController};
+use windlass_controller::ErasedRunnable;
+
+use crate::AddControllerError;
 
 /// The controllers, and whether more can be added.
 #[derive(Default)]
@@ -12,7 +14,7 @@ pub(super) struct ControllerRegistry {
 
 #[derive(Default)]
 struct State {
-    controllers: Vec<Arc<dyn ErasedController>>,
+    controllers: Vec<Arc<dyn ErasedRunnable>>,
     closed: bool,
 }
 
@@ -20,7 +22,7 @@ struct State {
 
 impl ControllerRegistry {
     /// Adds a controller, unless the registry was closed or has a controller with the same name.
-    pub(super) fn add(&self, added: Arc<dyn ErasedController>) -> Result<(), AddControllerError> {
+    pub(super) fn add(&self, added: Arc<dyn ErasedRunnable>) -> Result<(), AddControllerError> {
         let controller = added.name().to_owned();
         let mut state = self.lock();
         if state.closed {
@@ -35,13 +37,13 @@ impl ControllerRegistry {
     }
 
     /// All controllers, in the order in which they were added.
-    pub(super) fn all(&self) -> Vec<Arc<dyn ErasedController>> {
+    pub(super) fn all(&self) -> Vec<Arc<dyn ErasedRunnable>> {
         self.lock().controllers.clone()
     }
 
     /// Closes the registry, so that no controller can be added any more. Returns all controllers,
     /// or none if the registry was closed before.
-    pub(super) fn close(&self) -> Option<Vec<Arc<dyn ErasedController>>> {
+    pub(super) fn close(&self) -> Option<Vec<Arc<dyn ErasedRunnable>>> {
         let mut state = self.lock();
         if state.closed {
             return None;

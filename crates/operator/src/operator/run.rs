@@ -4,15 +4,16 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
+use windlass_controller::ErasedRunnable;
 use windlass_informer::{ErrorChain, log, panic_message};
 
-use crate::{OperatorError, erased_controller::ErasedController};
+use crate::OperatorError;
 
 /// The result of a controller.
 pub(super) type Ended = Result<(), OperatorError>;
 
 /// Runs one controller. A panic is returned as an error.
-pub(super) async fn run(controller: Arc<dyn ErasedController>, stop: CancellationToken) -> Ended {
+pub(super) async fn run(controller: Arc<dyn ErasedRunnable>, stop: CancellationToken) -> Ended {
     let name = controller.name().to_owned();
     log::info!(controller = %name, "controller started");
     let ended = AssertUnwindSafe(controller.run(stop)).catch_unwind().await;

@@ -16,6 +16,12 @@
 //! | `Event` | none: the arguments of `upsert` and `delete` |
 //! | `TestControllerRun` | [`test_controller_run`]; the returned function is [`TestRun::stop`] |
 //!
+//! There is no type of an event:
+//!
+//! ```compile_fail,E0432
+//! use windlass::consul::Event;
+//! ```
+//!
 //! `docs/from-consul.md` shows two programs before and after, and what changes in meaning.
 
 pub use windlass_controller::{

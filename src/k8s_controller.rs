@@ -85,6 +85,73 @@ impl Action {
 
 /// Callbacks for the objects that a [`Controller`] watches. The signatures are those of
 /// `k8s_controller`; [`ApplyCleanup`] has the contract.
+///
+/// # Example
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::Client;
+/// use windlass::k8s_controller::{Action, Context, Controller, watcher};
+///
+/// struct Pods;
+///
+/// #[async_trait::async_trait]
+/// impl Context for Pods {
+///     type Resource = Pod;
+///     type Error = kube::Error;
+///     const FINALIZER_NAME: &'static str = "example.com/pods";
+///
+///     async fn apply(&self, _: Client, pod: &Pod) -> Result<Option<Action>, kube::Error> {
+///         println!("apply {:?}", pod.metadata.name);
+///         Ok(None)
+///     }
+///
+///     async fn cleanup(&self, _: Client, pod: &Pod) -> Result<Option<Action>, kube::Error> {
+///         println!("clean up after {:?}", pod.metadata.name);
+///         Ok(None)
+///     }
+/// }
+///
+/// fn pods(client: Client) -> Controller<Pods> {
+///     Controller::namespaced_all(client, Pods, watcher::Config::default())
+/// }
+/// ```
+///
+/// A method for another kind does not compile:
+///
+/// ```compile_fail,E0053
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// # use kube::Client;
+/// # use windlass::k8s_controller::{Action, Context};
+/// # struct Pods;
+/// #[async_trait::async_trait]
+/// impl Context for Pods {
+///     type Resource = Pod;
+/// #   type Error = kube::Error;
+/// #   const FINALIZER_NAME: &'static str = "example.com/pods";
+///     async fn apply(&self, _: Client, config: &ConfigMap) -> Result<Option<Action>, kube::Error> {
+///         Ok(None)
+///     }
+/// #   async fn cleanup(&self, _: Client, pod: &Pod) -> Result<Option<Action>, kube::Error> {
+/// #       Ok(None)
+/// #   }
+/// }
+/// ```
+///
+/// Nor does a constructor of another scope, here for Pods, which have a namespace:
+///
+/// ```compile_fail,E0271
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kube::Client;
+/// # use windlass::k8s_controller::{Context, Controller, watcher};
+/// fn pods<C>(client: Client, pods: C) -> Controller<C>
+/// where
+///     C: Context<Resource = Pod> + Send + Sync + 'static,
+///     C::Error: Send + Sync + 'static,
+/// {
+///     Controller::cluster(client, pods, watcher::Config::default())
+/// }
+/// ```
 pub trait Context {
     /// The kind of the objects.
     type Resource: kube::Resource;

@@ -1,8 +1,11 @@
 //! What a `Context` can rely on, in virtual time.
 
 use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
+    collections::{HashSet, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,12 +33,16 @@ struct Script {
     lines: Arc<Mutex<Vec<(Instant, String)>>>,
     apply: Arc<Mutex<VecDeque<Answer>>>,
     cleanup: Arc<Mutex<VecDeque<Answer>>>,
+    /// What `error_action` returns. Without one, a requeue after 10 s.
+    errors: Arc<Mutex<VecDeque<Action>>>,
 }
 
 #[derive(Clone, Debug)]
 enum Answer {
     Act(Action),
     Fail,
+    Panic,
+    Hang,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +52,7 @@ struct NotYet;
 /// A context with the default actions.
 struct Defaults(Script);
 
-/// A context that records its actions, retries after 10 s, and requeues a success after 1 s.
+/// A context that records its actions, and requeues a success after 1,000 s.
 struct Recorded(Script);
 
 impl Script {
@@ -54,12 +61,19 @@ impl Script {
         lines.push((Instant::now(), line));
     }
 
-    fn answer(answers: &Mutex<VecDeque<Answer>>) -> Result<Option<Action>, NotYet> {
-        match answers.lock().expect("not poisoned").pop_front() {
+    async fn answer(answers: &Mutex<VecDeque<Answer>>) -> Result<Option<Action>, NotYet> {
+        let answer = answers.lock().expect("not poisoned").pop_front();
+        match answer {
             None => Ok(None),
             Some(Answer::Act(action)) => Ok(Some(action)),
             Some(Answer::Fail) => Err(NotYet),
+            Some(Answer::Panic) => panic!("the provider is out of order"),
+            Some(Answer::Hang) => std::future::pending().await,
         }
+    }
+
+    fn on_error(&self, actions: impl IntoIterator<Item = Action>) {
+        self.errors.lock().expect("not poisoned").extend(actions);
     }
 
     fn on_apply(&self, answers: impl IntoIterator<Item = Answer>) {
@@ -84,15 +98,15 @@ impl Script {
         until(async || self.all().len() >= times).await;
     }
 
-    fn apply(&self, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
+    async fn apply(&self, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
         assert!(object.finalizers().iter().any(|it| it == FINALIZER));
         self.say(format!("apply {} {}", object.name_any(), value(object)));
-        Self::answer(&self.apply)
+        Self::answer(&self.apply).await
     }
 
-    fn cleanup(&self, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
+    async fn cleanup(&self, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
         self.say(format!("cleanup {}", object.name_any()));
-        Self::answer(&self.cleanup)
+        Self::answer(&self.cleanup).await
     }
 }
 
@@ -108,11 +122,11 @@ impl Context for Defaults {
     const FINALIZER_NAME: &'static str = FINALIZER;
 
     async fn apply(&self, _: Client, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
-        self.0.apply(object)
+        self.0.apply(object).await
     }
 
     async fn cleanup(&self, _: Client, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
-        self.0.cleanup(object)
+        self.0.cleanup(object).await
     }
 }
 
@@ -123,11 +137,11 @@ impl Context for Recorded {
     const FINALIZER_NAME: &'static str = FINALIZER;
 
     async fn apply(&self, _: Client, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
-        self.0.apply(object)
+        self.0.apply(object).await
     }
 
     async fn cleanup(&self, _: Client, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
-        self.0.cleanup(object)
+        self.0.cleanup(object).await
     }
 
     fn success_action(&self, object: &ConfigMap) -> Action {
@@ -151,7 +165,8 @@ impl Context for Recorded {
         let name = object.name_any();
         self.0
             .say(format!("error {name} {phase} {consecutive_errors}"));
-        Action::requeue(Duration::from_secs(10))
+        let action = self.0.errors.lock().expect("not poisoned").pop_front();
+        action.unwrap_or_else(|| Action::requeue(Duration::from_secs(10)))
     }
 }
 
@@ -550,4 +565,155 @@ async fn the_client_of_apply_sends_no_write_after_the_lease() {
     assert_eq!(value(&get(&cluster, "a").await.expect("it exists")), "1");
     stop.cancel();
     running.await.expect("no panic").expect("no error");
+}
+
+/// Rows: KC-24
+#[tokio::test(start_paused = true)]
+async fn the_action_of_error_action_is_obeyed() {
+    let cluster = Cluster::start().await;
+    let script = Script::default();
+    script.on_apply([Answer::Fail, Answer::Fail]);
+    script.on_error([
+        Action::requeue(Duration::from_secs(77)),
+        Action::await_change(),
+    ]);
+    let running = start!(cluster, Recorded(script.clone()));
+    create(&cluster, "a").await;
+    script.called(4).await;
+    let calls = script.all();
+    let delay = (calls[2].0 - calls[0].0).as_secs_f64();
+    assert!((77.0..77.5).contains(&delay), "{delay}");
+    pass(7200).await;
+    let lines = [
+        "apply a 1",
+        "error a apply 0",
+        "apply a 1",
+        "error a apply 1",
+    ];
+    assert_eq!(script.take(), lines, "it waits for a change");
+    merge(&cluster, "a", json!({ "data": { "value": "2" } })).await;
+    script.called(2).await;
+    assert_eq!(script.take(), ["apply a 2", "success a"]);
+
+    // In a clean-up, the object is kept.
+    script.on_cleanup([Answer::Fail]);
+    script.on_error([Action::await_change()]);
+    cluster.delete::<ConfigMap>("shop", "a").await;
+    pass(7200).await;
+    assert_eq!(script.take(), ["cleanup a", "error a cleanup 0"]);
+    let kept = get(&cluster, "a").await.expect("it is kept");
+    assert_eq!(kept.finalizers(), [FINALIZER]);
+    merge(&cluster, "a", json!({ "data": { "value": "3" } })).await;
+    until(async || get(&cluster, "a").await.is_none()).await;
+    assert_eq!(script.take(), ["cleanup a", "success a"]);
+    running.stop().await;
+}
+
+/// Rows: KC-19
+#[tokio::test(start_paused = true)]
+async fn panics_and_time_outs_are_repeated_without_a_call_of_error_action() {
+    let cluster = Cluster::start().await;
+    let script = Script::default();
+    script.on_apply([Answer::Panic, Answer::Hang, Answer::Fail]);
+    let context = Recorded(script.clone());
+    let controller =
+        Controller::namespaced_all(cluster.client(), context, watcher::Config::default())
+            .with_controller(|it| it.timeout(Duration::from_secs(30)));
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let task = tokio::spawn(async move { controller.run_until(stopped).await });
+    create(&cluster, "a").await;
+    script.called(6).await;
+    assert_eq!(
+        script.take()[..6],
+        [
+            "apply a 1",
+            "apply a 1",
+            "apply a 1",
+            "error a apply 0",
+            "apply a 1",
+            "success a"
+        ]
+    );
+    Running { stop, task }.stop().await;
+}
+
+/// Counts its concurrent calls, which wait until the gate is open.
+struct Gated {
+    running: Arc<Mutex<HashSet<String>>>,
+    most: Arc<AtomicUsize>,
+    is_open: CancellationToken,
+}
+
+#[async_trait::async_trait]
+impl Context for Gated {
+    type Resource = ConfigMap;
+    type Error = NotYet;
+    const FINALIZER_NAME: &'static str = FINALIZER;
+
+    async fn apply(&self, _: Client, object: &ConfigMap) -> Result<Option<Action>, NotYet> {
+        let name = object.name_any();
+        {
+            let mut running = self.running.lock().expect("not poisoned");
+            let is_only_one = running.insert(name.clone());
+            let count = if is_only_one {
+                running.len()
+            } else {
+                usize::MAX
+            };
+            self.most.fetch_max(count, Ordering::Relaxed);
+        }
+        self.is_open.cancelled().await;
+        self.running.lock().expect("not poisoned").remove(&name);
+        Ok(Some(Action::await_change()))
+    }
+
+    async fn cleanup(&self, _: Client, _: &ConfigMap) -> Result<Option<Action>, NotYet> {
+        Ok(None)
+    }
+}
+
+/// Rows: KC-28
+#[tokio::test(start_paused = true)]
+async fn the_number_of_concurrent_calls_is_limited_and_none_overlap_for_one_object() {
+    for (concurrency, objects, most) in [(None, 40, 16), (Some(3), 10, 3), (Some(0), 1030, 1024)] {
+        let cluster = Cluster::start().await;
+        let gated = Gated {
+            running: Arc::default(),
+            most: Arc::default(),
+            is_open: CancellationToken::new(),
+        };
+        let (running, reached) = (Arc::clone(&gated.running), Arc::clone(&gated.most));
+        let is_open = gated.is_open.clone();
+        let mut controller =
+            Controller::namespaced_all(cluster.client(), gated, watcher::Config::default());
+        if let Some(concurrency) = concurrency {
+            controller = controller.with_concurrency(concurrency);
+        }
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move { controller.run_until(stopped).await });
+        for at in 0..objects {
+            create(&cluster, &format!("o{at}")).await;
+        }
+        let count = || running.lock().expect("not poisoned").len();
+        until(async || count() == most).await;
+        // Events of objects whose calls are in progress.
+        let names: Vec<_> = running
+            .lock()
+            .expect("not poisoned")
+            .iter()
+            .cloned()
+            .collect();
+        for name in names.iter().take(20) {
+            merge(&cluster, name, json!({ "data": { "value": "2" } })).await;
+        }
+        pass(60).await;
+        assert_eq!(count(), most);
+        is_open.cancel();
+        pass(60).await;
+        assert_eq!(count(), 0);
+        assert_eq!(reached.load(Ordering::Relaxed), most);
+        Running { stop, task }.stop().await;
+    }
 }

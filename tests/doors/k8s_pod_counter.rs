@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +56,8 @@ impl Context for PodCounter {
 
 // --- the test ---
 
+/// The documentation of `Context` shows that another kind does not compile.
+///
 /// Rows: KC-01, KC-02, KC-04, KC-05, KC-06, KC-12, KC-16, KC-26
 #[tokio::test(start_paused = true)]
 async fn pods_are_counted() {
@@ -126,4 +128,44 @@ async fn a_selector_and_a_namespace_restrict_the_objects() {
         .await
         .expect_err("invalid");
     assert!(error.to_string().contains("selector"), "{error}");
+}
+
+/// Counts a cluster-scoped kind.
+#[derive(Clone, Default)]
+struct NamespaceCounter(Arc<Mutex<Vec<String>>>);
+
+#[async_trait::async_trait]
+impl Context for NamespaceCounter {
+    type Resource = Namespace;
+    type Error = kube::Error;
+
+    const FINALIZER_NAME: &'static str = "example.com/namespace-counter";
+
+    async fn apply(&self, _: Client, it: &Namespace) -> Result<Option<Action>, Self::Error> {
+        self.0.lock().unwrap().push(it.name_any());
+        Ok(Some(Action::await_change()))
+    }
+
+    async fn cleanup(&self, _: Client, _: &Namespace) -> Result<Option<Action>, Self::Error> {
+        Ok(None)
+    }
+}
+
+/// The documentation of `Context` shows that another scope does not compile.
+///
+/// Rows: KC-27
+#[tokio::test(start_paused = true)]
+async fn a_cluster_scoped_kind_is_watched_with_a_field_selector() {
+    let cluster = Cluster::start().await;
+    let counter = NamespaceCounter::default();
+    let config = watcher::Config::default().fields("metadata.name=shop");
+    let controller = Controller::cluster(cluster.client(), counter.clone(), config);
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let running = tokio::spawn(async move { controller.run_until(stopped).await });
+    until(async || !counter.0.lock().expect("not poisoned").is_empty()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(*counter.0.lock().expect("not poisoned"), ["shop"]);
+    stop.cancel();
+    running.await.expect("no panic").expect("no error");
 }

@@ -4,7 +4,7 @@ use windlass_informer::{Informer, Scripted};
 
 use crate::support::{Recorder, Running, config, quiet, recreated, secs, start_empty};
 
-/// Rows: CK-12, CK-15, CK-17, CK-19, CK-24, CK-01
+/// Rows: CK-01, CK-12, CK-13, CK-15, CK-17, CK-19, CK-24
 #[tokio::test(start_paused = true)]
 async fn adds_and_updates_are_upserts_and_deletes_get_the_last_known_object() {
     let (script, recorder) = Recorder::new();
@@ -30,7 +30,7 @@ async fn adds_and_updates_are_upserts_and_deletes_get_the_last_known_object() {
     running.stop().await.expect("no error");
 }
 
-/// Rows: CK-14
+/// Rows: CK-13, CK-14
 #[tokio::test(start_paused = true)]
 async fn an_upsert_gets_the_object_of_the_store_and_none_if_it_was_deleted() {
     let (script, recorder) = Recorder::new();

@@ -2,6 +2,8 @@
 
 mod background;
 mod calls;
+#[path = "../opinionated/lines.rs"]
+mod lines;
 mod retries;
 mod runs;
 mod stop;

@@ -2,9 +2,48 @@
 
 use prometheus::{Registry, TextEncoder};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{RunError, Runnable as _};
+use windlass_controller::{ResourceController, RunError, Runnable as _};
 
-use crate::support::{Recorder, Running, config, quiet, settle};
+use crate::{
+    lines::Lines,
+    support::{Fails, Recorder, Running, config, quiet, secs, settle},
+};
+
+/// The subscriber of the program, or a function of its own.
+///
+/// Rows: CK-07
+#[tokio::test(start_paused = true)]
+async fn failed_calls_of_the_given_resource_go_to_the_logger_of_the_program() {
+    let (lines, _guard) = Lines::listen();
+    let own = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let hook = std::sync::Arc::clone(&own);
+    for logs_itself in [false, true] {
+        let (script, recorder) = Recorder::new();
+        let controller = ResourceController::new(recorder.clone());
+        let hook = std::sync::Arc::clone(&hook);
+        let controller = controller.with_controller(move |settings| {
+            let hook = std::sync::Arc::clone(&hook);
+            if logs_itself {
+                settings.on_error(move |report| hook.lock().push(report.to_string()))
+            } else {
+                settings
+            }
+        });
+        let running = Running::start(controller);
+        script.list([]).await.expect("it runs");
+        recorder.fail(1, Fails::WithError);
+        script.apply(config("a", 1)).await.expect("it runs");
+        tokio::time::sleep(secs(1)).await;
+        let calls = recorder.take().await;
+        assert_eq!(calls.matches("upsert shop/a 1").count(), 2, "{calls}");
+        running.stop().await.expect("no error");
+    }
+    let is_about_a = |line: &&String| line.contains("shop/a") && line.contains("not yet");
+    let logged = lines.all();
+    assert_eq!(logged.iter().filter(is_about_a).count(), 1, "{logged:?}");
+    let own = own.lock().clone();
+    assert_eq!(own.iter().filter(is_about_a).count(), 1, "{own:?}");
+}
 
 /// Rows: CK-08, CK-09, CK-10, CK-23
 #[tokio::test(start_paused = true)]

@@ -4,11 +4,9 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use kube::{
-    Api, Client, CustomResource, CustomResourceExt as _, Resource as _, ResourceExt as _,
+    Api, Client, CustomResourceExt as _,
     api::{Patch, PatchParams},
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
@@ -16,95 +14,10 @@ use windlass::{
     prelude::*,
 };
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+#[path = "support/website.rs"]
+mod website;
 
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
-#[kube(
-    group = "kit.windlass.dev",
-    version = "v1",
-    kind = "Website",
-    namespaced
-)]
-#[kube(status = "WebsiteStatus")]
-struct WebsiteSpec {
-    replicas: i32,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct WebsiteStatus {
-    ready: bool,
-    observed_generation: i64,
-}
-
-fn website(name: &str, replicas: i32) -> Website {
-    Website::new(name, WebsiteSpec { replicas })
-}
-
-/// Each website owns a deployment, and is ready when its deployment has all replicas.
-fn website_operator(client: Client) -> Result<Operator, Error> {
-    let controller = InformerController::new();
-    let websites = controller.kind::<Website>("websites")?;
-    let deployments = controller.kind::<Deployment>("deployments")?;
-    let informer = Informer::new(Api::<Deployment>::all(client.clone()));
-    controller.add_informer(&websites, &Informer::new(Api::all(client.clone())))?;
-    controller.add_informer(&deployments, &informer)?;
-    controller.add_mapper(&deployments, &websites, Owners::of::<Website>(&()))?;
-    let store = informer.store();
-    let reconcile = move |request| reconcile(client.clone(), store.clone(), request);
-    let reconcile = Reconciler::<Website>::filter(reconcile, GenerationChanged);
-    controller.add_reconciler(&websites, reconcile)?;
-    let operator = Operator::new();
-    operator.add_controller(controller)?;
-    Ok(operator)
-}
-
-async fn reconcile(
-    client: Client,
-    deployments: Store<Deployment>,
-    request: Request<Website>,
-) -> Result<Outcome, Failure> {
-    let site = request.object();
-    if request.action() == Action::Deleted {
-        return Ok(Outcome::done());
-    }
-    let (name, namespace) = (site.name_any(), site.namespace().unwrap_or_default());
-    let labels = json!({ "website": name });
-    let deployment = json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": { "name": name, "ownerReferences": [site.controller_owner_ref(&())] },
-        "spec": {
-            "replicas": site.spec.replicas,
-            "selector": { "matchLabels": labels },
-            "template": {
-                "metadata": { "labels": labels },
-                "spec": { "containers": [{ "name": "server", "image": "nginx:1" }] },
-            },
-        },
-    });
-    let known = deployments.get(request.key());
-    let ready = known.and_then(|it| it.status.clone()?.ready_replicas);
-    let status = json!({
-        "apiVersion": "kit.windlass.dev/v1",
-        "kind": "Website",
-        "status": {
-            "ready": ready.unwrap_or_default() >= site.spec.replicas,
-            "observedGeneration": site.metadata.generation,
-        },
-    });
-    let apply = PatchParams::apply("website-operator").force();
-    let api = Api::<Deployment>::namespaced(client.clone(), &namespace);
-    api.patch(&name, &apply, &Patch::Apply(deployment)).await?;
-    let api = Api::<Website>::namespaced(client, &namespace);
-    api.patch_status(&name, &apply, &Patch::Apply(status))
-        .await?;
-    Ok(Outcome::done())
-}
-
-async fn run(client: Client, stop: CancellationToken) -> Result<(), Error> {
-    Ok(website_operator(client)?.run_until(stop).await?)
-}
+use self::website::{Error, Website, run, website};
 
 /// Rows: RO-35
 #[test]
@@ -324,19 +237,108 @@ fn a_test_is_repeatable() {
     assert_eq!(record(), writes);
 }
 
-#[tokio::test]
-async fn on_a_cluster_time_is_real() {
-    let kit = Kit::connect(windlass_apiserver::ApiServer::new().client());
-    kit.install(&Website::crd()).await;
-    let operator = kit.start(run);
-    let since = kit.mark();
-    kit.create(&website("blog", 1)).await;
-    kit.expect::<Deployment>("blog")
-        .matches(json!({ "spec": { "replicas": 1 } }))
-        .await;
-    kit.quiet().await;
-    assert!(!kit.calls(since).of("default/blog").is_empty());
-    assert_eq!(operator.stop().await, "Ok(())");
+/// The same test runs in virtual time, and in `tests/behaviour` on clusters.
+#[test]
+fn a_test_for_clusters_runs_in_virtual_time_too() {
+    kit::run(website::keeps_its_deployment);
+}
+
+/// Rows: BO-13
+#[test]
+fn days_without_a_change_have_no_write() {
+    let day = Duration::from_secs(24 * 3600);
+    kit::run(async |kit: Kit| website::stays_quiet(kit, day).await);
+}
+
+#[test]
+fn each_failed_expectation_names_the_place_and_the_object() {
+    let seconds = Duration::from_secs;
+    let config = |value: &str| {
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some("a".to_owned());
+        config.data = Some([("value".to_owned(), value.to_owned())].into());
+        config
+    };
+    let is = |value: &'static str| {
+        move |it: &ConfigMap| it.data.as_ref().is_some_and(|data| data["value"] == value)
+    };
+    let check = |message: String, parts: &[&str]| {
+        for part in ["tests/kit.rs:", "ConfigMap default/a"].iter().chain(parts) {
+            assert!(message.contains(part), "{part:?} is missing:\n{message}");
+        }
+    };
+    let message = failure(async |kit: Kit| {
+        kit.create(&config("1")).await;
+        kit.expect::<ConfigMap>("a").becomes(is("2")).await;
+    });
+    check(
+        message,
+        &[
+            "the condition is false",
+            "\"value\": \"1\"",
+            "last calls of default/a: none",
+        ],
+    );
+    let message = failure(async |kit: Kit| kit.expect::<ConfigMap>("a").matches(json!({})).await);
+    check(message, &["the object does not exist"]);
+    let message = failure(async |kit: Kit| {
+        kit.create(&config("1")).await;
+        kit.expect_gone::<ConfigMap>("a").await;
+    });
+    check(message, &["the object still exists", "finalizers"]);
+    // It is true for one moment in the middle of the time.
+    let message = failure(async |kit: Kit| {
+        kit.create(&config("1")).await;
+        let user = kit.clone();
+        let change = async {
+            user.advance(seconds(5)).await;
+            user.apply(&config("2")).await;
+            user.advance(seconds(1)).await;
+            user.apply(&config("3")).await;
+        };
+        let never = kit.expect_never::<ConfigMap>("a", seconds(10), is("2"));
+        futures::join!(change, never);
+    });
+    check(message, &["the condition became true after 5"]);
+    kit::run(async |kit: Kit| {
+        kit.create(&config("1")).await;
+        kit.expect_never::<ConfigMap>("a", seconds(10), is("2"))
+            .await;
+        kit.edit::<ConfigMap>("a", |it| it.data = config("2").data)
+            .await;
+        kit.expect::<ConfigMap>("a").becomes(is("2")).await;
+    });
+}
+
+#[test]
+fn a_request_is_refused_once_and_only_with_its_verb_and_resource() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        kit.start(run);
+        kit.quiet().await;
+        let since = kit.mark();
+        kit.refuse_next(Verb::Delete, "deployments", 403);
+        kit.refuse_next(Verb::Patch, "configmaps", 403);
+        kit.create(&website("blog", 1)).await;
+        kit.quiet().await;
+        let writes = kit.writes(since);
+        assert!(writes.iter().all(|it| it.code < 300), "{writes:?}");
+        kit.refuse_next(Verb::Patch, "deployments.apps", 409);
+        kit.edit::<Website>("blog", |it| it.spec.replicas = 2).await;
+        kit.quiet().await;
+        let codes: Vec<_> = kit.writes(since).iter().map(|it| it.code).collect();
+        assert_eq!(
+            codes.iter().filter(|it| **it == 409).count(),
+            1,
+            "{codes:?}"
+        );
+        // The test itself is never refused.
+        kit.refuse_next(Verb::Create, "configmaps", 500);
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some("mine".to_owned());
+        kit.create(&config).await;
+        assert!(kit.get::<ConfigMap>("mine").await.is_some());
+    });
 }
 
 /// The message with which a test fails.

@@ -16,6 +16,7 @@ mod trial;
 mod watched;
 
 mod api;
+mod apply_cleanup;
 mod children;
 mod clients;
 mod composite;
@@ -32,6 +33,8 @@ mod forms;
 mod helm;
 mod helpers;
 mod history;
+mod keyed;
+mod kit;
 mod kubectl;
 mod leader;
 mod level;
@@ -113,6 +116,7 @@ fn main() {
         api::watches::trials(),
         api::writes::trials(),
         api::yaml::trials(),
+        apply_cleanup::trials(),
         children::trials(),
         clients::trials(),
         composite::trials(),
@@ -123,6 +127,8 @@ fn main() {
         helm::trials(),
         helpers::trials(),
         history::trials(),
+        keyed::trials(),
+        kit::trials(),
         kubectl::trials(),
         leader::trials(),
         level::trials(),

@@ -1,5 +1,4 @@
-//! The connection of an operator to the server: records its writes and events, and refuses or holds
-//! requests.
+//! The connection of an operator to the server, which records its writes and events.
 
 use std::{
     future::{Future, pending},
@@ -9,12 +8,11 @@ use std::{
 };
 
 use bytes::BytesMut;
-use http::{Request, Response, StatusCode, header::USER_AGENT};
+use http::{Request, Response, header::USER_AGENT};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
@@ -27,48 +25,6 @@ use crate::{
     connection::{BoxError, FullResponse, ReplyBody, Target, refusal},
     fault::StepKind,
 };
-
-/// The verb of a request, as in RBAC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Verb {
-    /// A read of one object.
-    Get,
-    /// A list.
-    List,
-    /// A watch.
-    Watch,
-    /// A create.
-    Create,
-    /// An update by PUT.
-    Update,
-    /// A patch, also by server-side apply.
-    Patch,
-    /// A deletion.
-    Delete,
-}
-
-/// Requests that are held, until it is dropped. Created by [`Kit::hold`](super::Kit::hold).
-#[derive(Debug)]
-#[must_use = "dropping it releases the requests"]
-pub struct Hold {
-    reached: watch::Receiver<usize>,
-    release: CancellationToken,
-}
-
-/// The requests to refuse, and those to hold.
-#[derive(Default)]
-pub(super) struct Gates {
-    refused: Mutex<Vec<(Verb, String, StatusCode)>>,
-    held: Mutex<Vec<HeldRequests>>,
-}
-
-struct HeldRequests {
-    verb: Verb,
-    resource: String,
-    reached: watch::Sender<usize>,
-    release: CancellationToken,
-}
 
 /// The HTTP connection of one start of an operator.
 #[derive(Clone)]
@@ -226,109 +182,5 @@ impl Service<Request<Body>> for KitConnection {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         Box::pin(self.clone().respond(request))
-    }
-}
-
-// === impl Gates ===
-
-impl Gates {
-    pub(super) fn refuse_next(&self, verb: Verb, resource: &str, code: StatusCode) {
-        self.refused.lock().push((verb, resource.to_owned(), code));
-    }
-
-    pub(super) fn add_hold(&self, verb: Verb, resource: &str) -> Hold {
-        let (reached, receiver) = watch::channel(0);
-        let release = CancellationToken::new();
-        self.held.lock().push(HeldRequests {
-            verb,
-            resource: resource.to_owned(),
-            reached,
-            release: release.clone(),
-        });
-        Hold {
-            reached: receiver,
-            release,
-        }
-    }
-
-    /// Whether requests are held.
-    pub(super) fn has_holds(&self) -> bool {
-        let mut held = self.held.lock();
-        held.retain(|it| !it.release.is_cancelled());
-        !held.is_empty()
-    }
-
-    /// The code with which a request is refused.
-    fn refuse(&self, target: &Target) -> Option<StatusCode> {
-        let mut refused = self.refused.lock();
-        let at = refused
-            .iter()
-            .position(|(verb, resource, _)| verb.fits(target, resource))?;
-        Some(refused.remove(at).2)
-    }
-
-    /// Waits until no hold fits the request any more.
-    async fn hold(&self, target: &Target) {
-        loop {
-            let release = {
-                let held = self.held.lock();
-                let fits = |it: &&HeldRequests| {
-                    !it.release.is_cancelled() && it.verb.fits(target, &it.resource)
-                };
-                held.iter().find(fits).map(|it| {
-                    it.reached.send_modify(|count| *count += 1);
-                    it.release.clone()
-                })
-            };
-            let Some(release) = release else { return };
-            release.cancelled().await;
-        }
-    }
-}
-
-// === impl Verb ===
-
-impl Verb {
-    fn fits(self, target: &Target, resource: &str) -> bool {
-        let verb = match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-        };
-        verb == target.verb && (resource == target.resource || resource == target.full_resource())
-    }
-}
-
-// === impl Hold ===
-
-impl Hold {
-    /// Waits until a request is held, for at most one minute.
-    ///
-    /// # Panics
-    ///
-    /// If no request arrives in this time.
-    pub async fn reached(&mut self) {
-        let reached = self.reached.wait_for(|count| *count > 0);
-        let reached = tokio::time::timeout(super::LIMIT, reached).await;
-        assert!(
-            reached.is_ok(),
-            "no request to hold arrived within {:?}",
-            super::LIMIT
-        );
-    }
-
-    /// Lets the requests continue.
-    pub fn release(self) {
-        self.release.cancel();
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.release.cancel();
     }
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::{Kit, LIMIT, matching};
+use super::{Kit, LIMIT, matching, paths};
 
 /// An expectation about one object. Created by [`Kit::expect`].
 #[derive(Debug)]
@@ -24,6 +24,50 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The longest form of an object that a failure shows, in characters.
 const LONGEST: usize = 4_000;
+
+// === impl Kit ===
+
+impl Kit {
+    /// Expects something of an object.
+    #[track_caller]
+    pub fn expect<K>(&self, name: &str) -> Expectation<K>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        Expectation::new(self.clone(), name, Location::caller())
+    }
+
+    /// Waits until an object does not exist, for at most one minute.
+    ///
+    /// # Panics
+    ///
+    /// If it still exists then.
+    #[track_caller]
+    pub fn expect_gone<K>(&self, name: &str) -> impl Future<Output = ()>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        self.expect::<K>(name).wait_until_absent()
+    }
+
+    /// Waits for `time`, and checks in this time every 50 ms that `is` returns false for an object.
+    ///
+    /// # Panics
+    ///
+    /// If it returns true.
+    #[track_caller]
+    pub fn expect_never<K>(
+        &self,
+        name: &str,
+        time: Duration,
+        is: impl FnMut(&K) -> bool,
+    ) -> impl Future<Output = ()>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        self.expect::<K>(name).never(time, is)
+    }
+}
 
 // === impl Expectation ===
 
@@ -136,7 +180,7 @@ where
             .kit
             .core
             .journal
-            .history(&super::resource::<K>(), &name);
+            .history(&paths::resource::<K>(), &name);
         report += &self.kit.core.describe();
         panic!("{report}");
     }

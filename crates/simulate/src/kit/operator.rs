@@ -74,7 +74,7 @@ impl KitOperator {
             core: Arc::clone(&self.core),
             crashed: crashed.clone(),
         };
-        let client = Client::new(connection, "default");
+        let client = Client::new(connection, &*self.core.namespace);
         let ended = Arc::clone(&self.process.ended);
         *ended.lock() = None;
         self.core.journal.touch();

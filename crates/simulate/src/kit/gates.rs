@@ -1,0 +1,154 @@
+//! The requests that a test refuses or holds.
+
+use http::StatusCode;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Target;
+
+/// The verb of a request, as in RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verb {
+    /// A read of one object.
+    Get,
+    /// A list.
+    List,
+    /// A watch.
+    Watch,
+    /// A create.
+    Create,
+    /// An update by PUT.
+    Update,
+    /// A patch, also by server-side apply.
+    Patch,
+    /// A deletion.
+    Delete,
+}
+
+/// Requests that are held, until it is dropped. Created by [`Kit::hold`](super::Kit::hold).
+#[derive(Debug)]
+#[must_use = "dropping it releases the requests"]
+pub struct Hold {
+    reached: watch::Receiver<usize>,
+    release: CancellationToken,
+}
+
+/// The requests to refuse, and those to hold.
+#[derive(Default)]
+pub(super) struct Gates {
+    refused: Mutex<Vec<(Verb, String, StatusCode)>>,
+    held: Mutex<Vec<HeldRequests>>,
+}
+
+struct HeldRequests {
+    verb: Verb,
+    resource: String,
+    reached: watch::Sender<usize>,
+    release: CancellationToken,
+}
+
+// === impl Gates ===
+
+impl Gates {
+    pub(super) fn refuse_next(&self, verb: Verb, resource: &str, code: StatusCode) {
+        self.refused.lock().push((verb, resource.to_owned(), code));
+    }
+
+    pub(super) fn add_hold(&self, verb: Verb, resource: &str) -> Hold {
+        let (reached, receiver) = watch::channel(0);
+        let release = CancellationToken::new();
+        self.held.lock().push(HeldRequests {
+            verb,
+            resource: resource.to_owned(),
+            reached,
+            release: release.clone(),
+        });
+        Hold {
+            reached: receiver,
+            release,
+        }
+    }
+
+    /// Whether requests are held.
+    pub(super) fn has_holds(&self) -> bool {
+        let mut held = self.held.lock();
+        held.retain(|it| !it.release.is_cancelled());
+        !held.is_empty()
+    }
+
+    /// The code with which a request is refused.
+    pub(super) fn refuse(&self, target: &Target) -> Option<StatusCode> {
+        let mut refused = self.refused.lock();
+        let at = refused
+            .iter()
+            .position(|(verb, resource, _)| verb.fits(target, resource))?;
+        Some(refused.remove(at).2)
+    }
+
+    /// Waits until no hold fits the request any more.
+    pub(super) async fn hold(&self, target: &Target) {
+        loop {
+            let release = {
+                let held = self.held.lock();
+                let fits = |it: &&HeldRequests| {
+                    !it.release.is_cancelled() && it.verb.fits(target, &it.resource)
+                };
+                held.iter().find(fits).map(|it| {
+                    it.reached.send_modify(|count| *count += 1);
+                    it.release.clone()
+                })
+            };
+            let Some(release) = release else { return };
+            release.cancelled().await;
+        }
+    }
+}
+
+// === impl Verb ===
+
+impl Verb {
+    fn fits(self, target: &Target, resource: &str) -> bool {
+        let verb = match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+        };
+        verb == target.verb && (resource == target.resource || resource == target.full_resource())
+    }
+}
+
+// === impl Hold ===
+
+impl Hold {
+    /// Waits until a request is held, for at most one minute.
+    ///
+    /// # Panics
+    ///
+    /// If no request arrives in this time.
+    pub async fn reached(&mut self) {
+        let reached = self.reached.wait_for(|count| *count > 0);
+        let reached = tokio::time::timeout(super::LIMIT, reached).await;
+        assert!(
+            reached.is_ok(),
+            "no request to hold arrived within {:?}",
+            super::LIMIT
+        );
+    }
+
+    /// Lets the requests continue.
+    pub fn release(self) {
+        self.release.cancel();
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.release.cancel();
+    }
+}

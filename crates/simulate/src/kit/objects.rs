@@ -1,0 +1,245 @@
+//! What a user of the cluster does with objects, and the controllers of other kinds.
+
+use std::{future::Future, panic::Location, sync::Arc, time::Duration};
+
+use http::StatusCode;
+use kube::Resource;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::{Kit, LIMIT};
+use crate::{Step, direct::Refusal};
+
+/// The number of attempts of an edit that conflicts with other writers.
+const EDITS: u32 = 20;
+
+// === impl Kit ===
+
+impl Kit {
+    /// Applies a `CustomResourceDefinition`, and waits until its kind is served.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses it, or does not serve the kind within one minute.
+    #[track_caller]
+    pub fn install(&self, definition: &impl Serialize) -> impl Future<Output = ()> {
+        let (place, core) = (Location::caller(), Arc::clone(&self.core));
+        let definition = serde_json::to_value(definition).unwrap_or_default();
+        async move {
+            let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+            let path = format!("{collection}/{name}");
+            accepted(
+                core.user.apply(&path, &definition).await,
+                "install",
+                &path,
+                place,
+            );
+            let began = Instant::now();
+            loop {
+                let object = core.user.get(&path).await.unwrap_or_default();
+                let conditions = object["status"]["conditions"].as_array().cloned();
+                let is = |it: &Value| it["type"] == "Established" && it["status"] == "True";
+                if conditions.unwrap_or_default().iter().any(is) {
+                    return;
+                }
+                assert!(
+                    began.elapsed() < LIMIT,
+                    "{place}: {name} is not served after {LIMIT:?}"
+                );
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// Creates an object.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses it.
+    #[track_caller]
+    pub fn create<K>(&self, object: &K) -> impl Future<Output = ()> + use<K>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let (place, kit) = (Location::caller(), self.clone());
+        let (meta, content) = (object.meta().clone(), serde_json::to_value(object));
+        async move {
+            let collection = kit.collection::<K>(meta.namespace.as_deref(), place).await;
+            let content = content.unwrap_or_else(|error| panic!("{place}: {error}"));
+            let created = kit.core.user.create(&collection, &content).await;
+            accepted(created, "create", &collection, place);
+        }
+    }
+
+    /// Applies an object by server-side apply, as the field manager `kit`, with force.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses it.
+    #[track_caller]
+    pub fn apply<K>(&self, object: &K) -> impl Future<Output = ()> + use<K>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let (place, kit) = (Location::caller(), self.clone());
+        let (meta, content) = (object.meta().clone(), serde_json::to_value(object));
+        async move {
+            let mut content = content.unwrap_or_else(|error| panic!("{place}: {error}"));
+            content["apiVersion"] = K::api_version(&()).into();
+            content["kind"] = K::kind(&()).into();
+            let collection = kit.collection::<K>(meta.namespace.as_deref(), place).await;
+            let path = format!("{collection}/{}", meta.name.unwrap_or_default());
+            accepted(
+                kit.core.user.apply(&path, &content).await,
+                "apply",
+                &path,
+                place,
+            );
+        }
+    }
+
+    /// Changes an object: reads it, calls `edit`, and writes it back. After a conflict with another
+    /// writer it begins again.
+    ///
+    /// # Panics
+    ///
+    /// If the object does not exist or does not decode, if the server refuses the change, or after 20
+    /// conflicts.
+    #[track_caller]
+    pub fn edit<K>(&self, name: &str, mut edit: impl FnMut(&mut K)) -> impl Future<Output = ()>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+    {
+        let (place, kit, name) = (Location::caller(), self.clone(), name.to_owned());
+        async move {
+            let path = kit.path::<K>(&name, place).await;
+            let mut result = Ok(());
+            for _ in 0..EDITS {
+                let Some(object) = kit.core.user.get(&path).await else {
+                    panic!("{place}: cannot edit {path}: it does not exist");
+                };
+                let mut typed: K = decoded(object, &path, place);
+                edit(&mut typed);
+                let object = serde_json::to_value(&typed);
+                let object = object.unwrap_or_else(|error| panic!("{place}: {error}"));
+                result = kit.core.user.replace(&path, &object).await;
+                if !matches!(&result, Err(refusal) if refusal.status == StatusCode::CONFLICT) {
+                    break;
+                }
+            }
+            accepted(result, "edit", &path, place);
+        }
+    }
+
+    /// Merges `status` into the status of an object, as the controller of its kind does.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses the change.
+    #[track_caller]
+    pub fn set_status<K>(&self, name: &str, status: Value) -> impl Future<Output = ()> + use<K>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let (place, kit, name) = (Location::caller(), self.clone(), name.to_owned());
+        async move {
+            let path = format!("{}/status", kit.path::<K>(&name, place).await);
+            let result = kit
+                .core
+                .user
+                .merge(&path, &json!({ "status": status }))
+                .await;
+            accepted(result, "write", &path, place);
+        }
+    }
+
+    /// Requests the deletion of an object, and does not wait for its finalizers.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses it, also because the object does not exist.
+    #[track_caller]
+    pub fn delete<K>(&self, name: &str) -> impl Future<Output = ()> + use<K>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let (place, kit, name) = (Location::caller(), self.clone(), name.to_owned());
+        async move {
+            let path = kit.path::<K>(&name, place).await;
+            accepted(kit.core.user.delete(&path).await, "delete", &path, place);
+        }
+    }
+
+    /// Makes a step of a [`Simulation`](crate::Simulation).
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses it.
+    #[track_caller]
+    pub fn step(&self, step: &Step) -> impl Future<Output = ()> + use<> {
+        let (place, core, step) = (Location::caller(), Arc::clone(&self.core), step.clone());
+        async move {
+            let result = step.run(&core.user, &core.write_lock).await;
+            accepted(result, "make the step", &step.to_string(), place);
+        }
+    }
+
+    /// Returns an object, if it exists.
+    ///
+    /// # Panics
+    ///
+    /// If it does not decode.
+    #[track_caller]
+    pub fn get<K>(&self, name: &str) -> impl Future<Output = Option<K>> + use<K>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let (place, kit, name) = (Location::caller(), self.clone(), name.to_owned());
+        async move {
+            let path = kit.path::<K>(&name, place).await;
+            let object = kit.core.user.get(&path).await?;
+            Some(decoded(object, &path, place))
+        }
+    }
+
+    /// Returns all objects of a kind, of all namespaces.
+    ///
+    /// # Panics
+    ///
+    /// If the kind is not served, or an object does not decode.
+    #[track_caller]
+    pub fn list<K>(&self) -> impl Future<Output = Vec<K>> + use<K>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let (place, kit) = (Location::caller(), self.clone());
+        async move {
+            let path = K::url_path(&(), None);
+            let Some(mut list) = kit.core.user.get(&path).await else {
+                panic!("{place}: cannot list {path}");
+            };
+            let items = list["items"]
+                .as_array_mut()
+                .map(std::mem::take)
+                .unwrap_or_default();
+            items
+                .into_iter()
+                .map(|it| decoded(it, &path, place))
+                .collect()
+        }
+    }
+}
+
+fn decoded<K: DeserializeOwned>(object: Value, path: &str, place: &Location<'_>) -> K {
+    serde_json::from_value(object)
+        .unwrap_or_else(|error| panic!("{place}: {path} does not decode: {error}"))
+}
+
+/// Panics if the server refused a write of the test.
+fn accepted(result: Result<(), Refusal>, what: &str, path: &str, place: &Location<'_>) {
+    if let Err(refusal) = result {
+        panic!("{place}: cannot {what} {path}: {refusal}");
+    }
+}

@@ -1,0 +1,222 @@
+//! A Website operator with `Controller<K>`, and a test of it that runs on any cluster.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Client, CustomResource, CustomResourceExt as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    kit::{Kit, Verb},
+    prelude::*,
+};
+
+pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
+#[kube(
+    group = "kit.windlass.dev",
+    version = "v1",
+    kind = "Website",
+    namespaced
+)]
+#[kube(status = "WebsiteStatus")]
+pub(crate) struct WebsiteSpec {
+    pub(crate) replicas: i32,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WebsiteStatus {
+    ready: bool,
+    observed_generation: i64,
+}
+
+pub(crate) fn website(name: &str, replicas: i32) -> Website {
+    Website::new(name, WebsiteSpec { replicas })
+}
+
+/// Each website owns a deployment, and is ready when its deployment has all replicas.
+pub(crate) fn website_operator(client: Client) -> Result<Operator, Error> {
+    let namespace = client.default_namespace().to_owned();
+    let watch = Watch::namespaced(&*namespace);
+    let mut websites = Controller::<Website>::builder(client, watch);
+    let deployments = websites.owns(Watch::<Deployment>::namespaced(namespace));
+    let websites = websites
+        .name("website-operator")
+        .finalizer("kit.windlass.dev/website");
+    let operator = Operator::new();
+    operator.add_controller(websites.build(Websites { deployments })?)?;
+    Ok(operator)
+}
+
+pub(crate) async fn run(client: Client, stop: CancellationToken) -> Result<(), Error> {
+    Ok(website_operator(client)?.run_until(stop).await?)
+}
+
+struct Websites {
+    deployments: Owned<Website, Deployment>,
+}
+
+impl ObjectReconciler<Website> for Websites {
+    type Error = Failure;
+
+    async fn reconcile(&self, cx: Context<Website>) -> Result<Outcome, Failure> {
+        let replicas = cx.object().spec.replicas;
+        let labels = json!({ "website": cx.key().name() });
+        let deployment = Desired::json(json!({ "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "server", "image": "nginx:1" }] },
+            },
+        } }));
+        let deployment = self.deployments.apply(&cx, deployment).await?;
+        let status = deployment.status.as_ref();
+        let ready = status.and_then(|it| it.ready_replicas);
+        cx.write_status(WebsiteStatus {
+            ready: ready.unwrap_or_default() >= replicas,
+            observed_generation: cx.generation(),
+        })
+        .await?;
+        Ok(Outcome::done())
+    }
+
+    async fn cleanup(&self, _: Context<Website>) -> Result<Outcome, Failure> {
+        Ok(Outcome::done())
+    }
+}
+
+/// Drift, a status, a quiet time, a refused write, a crash and a delete.
+pub(crate) async fn keeps_its_deployment(kit: Kit) {
+    let replicas = |count: i32| json!({ "spec": { "replicas": count } });
+    kit.install(&Website::crd()).await;
+    let operator = kit.start(run);
+    kit.create(&website("blog", 1)).await;
+    kit.quiet().await;
+    kit.expect::<Deployment>("blog").matches(replicas(1)).await;
+
+    kit.edit::<Deployment>("blog", |it| {
+        it.spec.as_mut().expect("a spec").replicas = Some(0);
+    })
+    .await;
+    kit.expect::<Deployment>("blog")
+        .becomes(|it| it.spec.as_ref().expect("a spec").replicas == Some(1))
+        .await;
+    kit.set_status::<Deployment>("blog", json!({ "replicas": 1, "readyReplicas": 1 }))
+        .await;
+    kit.expect::<Website>("blog")
+        .matches(json!({ "status": { "ready": true, "observedGeneration": 1 } }))
+        .await;
+    kit.quiet().await;
+    let since = kit.mark();
+    kit.quiet().await;
+    assert_eq!(kit.writes(since), [], "nothing changes");
+
+    kit.refuse_next(Verb::Patch, "deployments", 500);
+    kit.edit::<Website>("blog", |it| it.spec.replicas = 2).await;
+    kit.expect::<Deployment>("blog").matches(replicas(2)).await;
+    kit.quiet().await;
+    let name = format!("{}/blog", kit.namespace());
+    let calls = kit.calls(since).of(&name);
+    assert_eq!(calls.failed(), 1, "{calls:?}");
+    let writes = kit.writes(since);
+    assert_eq!(writes[0].code, 500, "{writes:?}");
+    assert_eq!(writes[0].manager, "website-operator");
+    assert_eq!(writes[1].change, ".spec.replicas: 1 -> 2");
+
+    // Deleted while no operator runs, and kept until one does.
+    operator.crash();
+    kit.delete::<Website>("blog").await;
+    assert!(kit.get::<Website>("blog").await.is_some());
+    operator.restart();
+    kit.expect_gone::<Website>("blog").await;
+    assert_eq!(operator.stop().await, "Ok(())");
+}
+
+/// An operator whose deployment has what the server stores in another form: defaults, quantities,
+/// nulls and empty values.
+pub(crate) async fn run_with_other_forms(
+    client: Client,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let namespace = client.default_namespace().to_owned();
+    let watch = Watch::namespaced(&*namespace);
+    let mut websites = Controller::<Website>::builder(client, watch);
+    let deployments = websites.owns(Watch::<Deployment>::namespaced(namespace));
+    let websites = websites.name("website-operator").build(move |cx| {
+        let deployments = deployments.clone();
+        async move {
+            deployments.apply(&cx, Desired::json(other_forms())).await?;
+            Ok::<_, Failure>(Outcome::done())
+        }
+    })?;
+    Ok(websites.run(stop).await?)
+}
+
+fn other_forms() -> Value {
+    let container = json!({
+        "name": "server",
+        "image": "nginx:1",
+        "args": [],
+        "command": null,
+        "env": [{ "name": "EMPTY", "value": "" }],
+        // The protocol is a default.
+        "ports": [{ "containerPort": 80 }],
+        "resources": {
+            "limits": { "cpu": "1000m", "memory": "1024Mi" },
+            "requests": { "cpu": "0.50", "memory": "1e6" },
+        },
+        "securityContext": {},
+    });
+    json!({
+        "metadata": { "annotations": null, "labels": { "empty": "" } },
+        "spec": {
+            "replicas": 1,
+            "paused": false,
+            "selector": { "matchLabels": { "app": "blog" }, "matchExpressions": [] },
+            "strategy": {},
+            "template": {
+                "metadata": { "labels": { "app": "blog" }, "annotations": {} },
+                "spec": {
+                    "containers": [container],
+                    "initContainers": [],
+                    "nodeSelector": {},
+                    "securityContext": {},
+                    "tolerations": null,
+                    "volumes": [],
+                },
+            },
+        },
+    })
+}
+
+/// Without a change there is no write, for `time` or until the operator is quiet.
+pub(crate) async fn stays_quiet(kit: Kit, time: Duration) {
+    kit.install(&Website::crd()).await;
+    let operator = kit.start(run_with_other_forms);
+    kit.create(&website("steady", 1)).await;
+    kit.expect::<Deployment>("steady")
+        .matches(json!({ "spec": { "replicas": 1 } }))
+        .await;
+    kit.quiet().await;
+    let since = kit.mark();
+    kit.advance(time).await;
+    kit.quiet().await;
+    assert_eq!(kit.writes(since), []);
+
+    // A new process applies each child once, which changes nothing.
+    operator.restart();
+    kit.quiet().await;
+    let writes = kit.writes(since);
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert_eq!(writes[0].change, "nothing");
+    let since = kit.mark();
+    kit.advance(time).await;
+    kit.quiet().await;
+    assert_eq!(kit.writes(since), []);
+    assert_eq!(operator.stop().await, "Ok(())");
+}

@@ -1,11 +1,21 @@
-//! A wrapper of a watcher or reconciler that injects faults into its calls.
+//! A wrapper of a handler that injects faults into its calls.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt::{self, Debug},
+    future::Future,
+    sync::Arc,
+    time::Duration,
+};
 
+use futures::TryFutureExt as _;
 use kube::Resource;
 use tokio::time::sleep;
 use windlass_controller::{Action, Failure, Outcome, Predicate, Reconciler, Request, Watcher};
 use windlass_informer::Event;
+
+mod models;
+
+pub use self::models::SimulatedError;
 
 use crate::{
     Fault,
@@ -21,8 +31,8 @@ const SLOW: Duration = Duration::from_secs(30);
 /// The delay of a hanging call.
 const HANGS: Duration = Duration::from_secs(600);
 
-/// A wrapper of a watcher or reconciler that injects faults into its calls. Created by
-/// [`Process::handler`](crate::Process::handler).
+/// A wrapper of a watcher, a reconciler, an `ApplyCleanup` or a `KeyedResource` that injects faults
+/// into its calls. Created by [`Process::handler`](crate::Process::handler).
 #[derive(Clone)]
 pub struct SimulatedHandler<H> {
     world: Arc<World>,
@@ -31,6 +41,11 @@ pub struct SimulatedHandler<H> {
     name: String,
     handler: H,
 }
+
+/// A planned failure of a call.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("a simulated failure")]
+struct SimulatedFailure;
 
 // === impl SimulatedHandler ===
 
@@ -57,10 +72,10 @@ impl<H> SimulatedHandler<H> {
         action: Action,
         object: &K,
         call: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, Failure>
+    ) -> Result<T, E>
     where
         K: Resource,
-        E: Into<Failure>,
+        E: Debug + From<SimulatedFailure>,
     {
         let Self {
             world,
@@ -94,10 +109,10 @@ impl<H> SimulatedHandler<H> {
             _ => {}
         }
         world.halt_if_crashed(*origin).await;
-        let result = call.await.map_err(Into::into);
+        let result = call.await;
         let text = match &result {
             Ok(_) => format!("   {name} {key}: done"),
-            Err(failure) => format!("   {name} {key}: {failure:?}"),
+            Err(error) => format!("   {name} {key}: {error:?}"),
         };
         world.log(Some(*origin), &text);
         if result.is_err() {
@@ -105,7 +120,7 @@ impl<H> SimulatedHandler<H> {
         }
         match fault {
             Some(Fault::CrashAfter) => world.crash(*origin),
-            Some(Fault::HandlerFails) => return Err(Failure::new("a simulated failure")),
+            Some(Fault::HandlerFails) => return Err(SimulatedFailure.into()),
             _ => {}
         }
         world.halt_if_crashed(*origin).await;
@@ -121,22 +136,25 @@ where
     type Error = Failure;
 
     async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
-        let call = self.handler.add(Arc::clone(&object));
+        let call = self.handler.add(Arc::clone(&object)).map_err(Into::into);
         self.call_with_fault(Action::Created, &*object, call).await
     }
 
     async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
-        let call = self.handler.update(old, Arc::clone(&new));
+        let call = self
+            .handler
+            .update(old, Arc::clone(&new))
+            .map_err(Into::into);
         self.call_with_fault(Action::Updated, &*new, call).await
     }
 
     async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
-        let call = self.handler.delete(Arc::clone(&last));
+        let call = self.handler.delete(Arc::clone(&last)).map_err(Into::into);
         self.call_with_fault(Action::Deleted, &*last, call).await
     }
 
     async fn resync(&self, object: Arc<K>) -> Result<(), Failure> {
-        let call = self.handler.resync(Arc::clone(&object));
+        let call = self.handler.resync(Arc::clone(&object)).map_err(Into::into);
         self.call_with_fault(Action::Resynced, &*object, call).await
     }
 
@@ -166,7 +184,7 @@ where
 
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let (action, object) = (request.action(), Arc::clone(request.object()));
-        let call = self.handler.reconcile(request);
+        let call = self.handler.reconcile(request).map_err(Into::into);
         self.call_with_fault(action, &*object, call).await
     }
 

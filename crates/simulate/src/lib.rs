@@ -54,7 +54,7 @@ pub use windlass_informer::SimulatedHost;
 pub use crate::{
     external::{External, ExternalError},
     fault::{Fault, UnknownFault},
-    handler::SimulatedHandler,
+    handler::{SimulatedError, SimulatedHandler},
     oracle::Violation,
     plan::{InvalidPlan, Plan, PlannedFault},
     process::Process,

@@ -1,6 +1,6 @@
 //! One campaign for each operator: a simulation with every fault, which the operator must survive.
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
 use std::time::Duration;
 use windlass_simulate::{Fault, Process, Simulation, Step};
@@ -13,7 +13,7 @@ use crate::{
 /// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
 #[track_caller]
 fn passes(simulation: Simulation) {
-    match simulation.single_faults(40).fault_pairs(20).seeds(50).run() {
+    match simulation.single_faults(40).fault_pairs(20).run() {
         Ok(summary) => {
             println!("{summary}");
             assert!(summary.masked.is_empty(), "{:?}", summary.masked);
@@ -26,7 +26,7 @@ pub(crate) fn of_sites<Fut>(name: &str, operator: fn(Process) -> Fut) -> Simulat
 where
     Fut: Future<Output = Ended> + Send + 'static,
 {
-    site::with_steps(Simulation::new(name, operator))
+    site::with_steps(Simulation::new(name, operator)).seeds(50)
 }
 
 /// A simulation with three replicas. Each reads the lease every few seconds, so shorter times keep
@@ -37,6 +37,7 @@ where
     Fut: Future<Output = Ended> + Send + 'static,
 {
     site::with_few_steps(Simulation::new(name, operator))
+        .seeds(50)
         .replicas(3)
         .pace(Duration::from_secs(15))
         // Recovery from a hanging call takes longer than this. Other campaigns inject this fault.
@@ -86,6 +87,7 @@ fn mapped() {
     };
     let page = |page: &str| json!({ "data": { "page": page } });
     let simulation = Simulation::new("mapped", operators::mapped)
+        .seeds(50)
         .object(&site::definition())
         .step(config("blog", "one"))
         .step(Step::create(&site::site("blog", "-")))
@@ -113,6 +115,75 @@ fn selected() {
 #[test]
 fn dynamic_kinds() {
     passes(of_sites("dynamic kinds", operators::dynamic_kinds));
+}
+
+/// No call breaks its contract, and no object is left in deletion.
+fn with_models_oracles(simulation: Simulation) -> Simulation {
+    let simulation = simulation.oracle("no_object_stays_in_deletion", |end| {
+        let is_marked =
+            |site: &&serde_json::Value| !site["metadata"]["deletionTimestamp"].is_null();
+        match end.objects("sites.simulate.windlass.dev").find(is_marked) {
+            None => Ok(()),
+            Some(site) => Err(format!("{} is left", site["metadata"]["name"])),
+        }
+    });
+    simulation.oracle("no_call_breaks_its_contract", |end| {
+        let mut names = end.external().keys();
+        match names.find(|it| it.starts_with("violation")) {
+            None => Ok(()),
+            Some(violation) => Err(violation.clone()),
+        }
+    })
+}
+
+#[test]
+fn apply_cleanup() {
+    let simulation = of_sites("apply cleanup", |it| operators::apply_cleanup(it, None));
+    passes(with_models_oracles(simulation).seeds(100));
+}
+
+#[test]
+fn two_namespaces() {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(operators::OTHER_NAMESPACE.to_owned());
+    let mut other = site::site("blog", "elsewhere");
+    other.metadata.namespace = Some(operators::OTHER_NAMESPACE.to_owned());
+    other.spec.host = "other.example".to_owned();
+    let simulation = Simulation::new("two namespaces", operators::two_namespaces)
+        .object(&namespace)
+        .object(&site::definition())
+        .step(Step::create(&site::site("blog", "here")))
+        .step(Step::create(&other))
+        .step(Step::delete::<site::Site>(NAMESPACE, "blog"))
+        // The two controllers do not wait for each other.
+        .without_oracle("calls_begin_after_the_first_lists");
+    passes(with_models_oracles(simulation).seeds(100));
+}
+
+#[test]
+fn keyed_resource() {
+    let page = |page: &str| json!({ "spec": { "page": page } });
+    // Deleted, recreated and deleted while other calls are in progress.
+    let simulation = of_sites("keyed resource", operators::keyed_resource)
+        .step(Step::merge::<site::Site>(NAMESPACE, "blog", page("busy")))
+        .step(Step::delete::<site::Site>(NAMESPACE, "shop"))
+        .step(Step::create(&site::site("shop", "again")))
+        .step(Step::delete::<site::Site>(NAMESPACE, "shop"))
+        .pace(Duration::from_secs(1));
+    passes(with_models_oracles(simulation).seeds(100));
+}
+
+#[test]
+fn overloaded() {
+    let sites = (0..30).map(|number| Step::create(&site::site(&format!("s{number}"), "-")));
+    let simulation = Simulation::new("overloaded", operators::overloaded)
+        .object(&site::definition())
+        .steps(sites)
+        .step(Step::delete::<site::Site>(NAMESPACE, "s1"))
+        .pace(Duration::from_millis(1))
+        // A delete while it does not run is not seen.
+        .without_faults([Fault::CrashBefore, Fault::CrashAfter, Fault::Restart]);
+    passes(with_models_oracles(simulation).seeds(100));
 }
 
 #[test]

@@ -10,7 +10,9 @@ use crate::site::Site;
 mod publish;
 
 // The operators, one file for each.
+mod apply_cleanup;
 mod dynamic;
+mod keyed;
 mod leader;
 mod mapped;
 mod pages;
@@ -20,7 +22,9 @@ mod shared;
 mod watcher;
 
 pub(crate) use self::{
+    apply_cleanup::{OTHER_NAMESPACE, apply_cleanup, two_namespaces},
     dynamic::dynamic_kinds,
+    keyed::{keyed_resource, overloaded},
     leader::three_replicas,
     mapped::mapped,
     pages::pages,

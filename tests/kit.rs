@@ -247,7 +247,7 @@ fn a_test_for_clusters_runs_in_virtual_time_too() {
 #[test]
 fn days_without_a_change_have_no_write() {
     let day = Duration::from_secs(24 * 3600);
-    kit::run(async |kit: Kit| website::stays_quiet(kit, day).await);
+    kit::run(async |kit: Kit| Box::pin(website::stays_quiet(kit, day)).await);
 }
 
 #[test]

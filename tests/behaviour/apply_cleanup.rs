@@ -37,7 +37,7 @@ const LABEL: (&str, &str) = ("test", "apply-cleanup");
 
 /// Says what it is called with, and answers what the test has scripted.
 struct Scripted {
-    said: mpsc::Sender<String>,
+    calls: mpsc::Sender<String>,
     script: Script,
 }
 
@@ -60,7 +60,7 @@ struct NotYet;
 
 /// A running controller, and the calls that it made.
 struct Rig {
-    said: mpsc::Receiver<String>,
+    calls: mpsc::Receiver<String>,
     script: Script,
     stop: CancellationToken,
     task: AbortOnDropHandle<Result<(), RunError>>,
@@ -296,7 +296,7 @@ impl Script {
 impl Scripted {
     fn say(&self, line: String) {
         // If the test has ended, it does not listen.
-        _ = self.said.try_send(line);
+        _ = self.calls.try_send(line);
     }
 
     /// Says what is called, and checks the finalizers of `object` and of what the server has.
@@ -369,10 +369,10 @@ impl Rig {
 
     /// Starts a controller with one worker, so that lines of different objects do not mix.
     async fn start(cluster: &Cluster, client: Client) -> Self {
-        let (sender, said) = mpsc::channel(1024);
+        let (sender, calls) = mpsc::channel(1024);
         let script = Script::default();
         let scripted = Scripted {
-            said: sender,
+            calls: sender,
             script: script.clone(),
         };
         let api = Api::<ConfigMap>::namespaced(client.clone(), cluster.namespace());
@@ -382,7 +382,7 @@ impl Rig {
         let stopped = stop.clone();
         let task = tokio::spawn(async move { controller.run(stopped).await });
         Self {
-            said,
+            calls,
             script,
             stop,
             task: AbortOnDropHandle::new(task),
@@ -390,7 +390,7 @@ impl Rig {
     }
 
     async fn next(&mut self) -> String {
-        let next = tokio::time::timeout(Self::LIMIT, self.said.recv()).await;
+        let next = tokio::time::timeout(Self::LIMIT, self.calls.recv()).await;
         next.expect("a call").expect("the controller runs")
     }
 
@@ -398,7 +398,7 @@ impl Rig {
     async fn until(&mut self, last: &str) -> Vec<String> {
         let mut lines = Vec::new();
         while lines.last().is_none_or(|it| it != last) {
-            let next = tokio::time::timeout(Self::LIMIT, self.said.recv()).await;
+            let next = tokio::time::timeout(Self::LIMIT, self.calls.recv()).await;
             let next = next.unwrap_or_else(|_| panic!("no {last:?} after {lines:?}"));
             lines.push(next.expect("the controller runs"));
         }
@@ -410,7 +410,7 @@ impl Rig {
         self.stop.cancel();
         self.task.await.expect("no panic").expect("no error");
         let mut left = Vec::new();
-        while let Ok(line) = self.said.try_recv() {
+        while let Ok(line) = self.calls.try_recv() {
             left.push(line);
         }
         left

@@ -34,7 +34,7 @@ const LABEL: (&str, &str) = ("test", "keyed");
 #[derive(Clone)]
 struct Recorder {
     informer: Informer<ConfigMap>,
-    said: mpsc::Sender<String>,
+    calls: mpsc::Sender<String>,
     /// Whether calls for the object `busy` wait.
     held: watch::Sender<bool>,
     failures: Arc<Mutex<VecDeque<&'static str>>>,
@@ -44,7 +44,7 @@ struct Recorder {
 struct Rig {
     recorder: Recorder,
     controller: ResourceController<Recorder>,
-    said: mpsc::Receiver<String>,
+    calls: mpsc::Receiver<String>,
 }
 
 /// A run of a controller.
@@ -193,7 +193,7 @@ on_both_servers! {
             assert_eq!(rig.next().await, format!("upsert {key} 1"));
         }
 
-        // Deleted while the watch is broken, and the history is gone.
+        // Deleted while the watch is broken, and the history expired.
         cluster.connection().hold();
         cluster.connection().cut();
         configs.delete("a", &DeleteParams::default()).await.expect("there");
@@ -248,7 +248,7 @@ impl Recorder {
         let failure = self.failures.lock().await.pop_front();
         let is_busy = line.contains("/busy ");
         // If the test has ended, it does not listen.
-        _ = self.said.try_send(line);
+        _ = self.calls.try_send(line);
         if is_busy {
             let mut held = self.held.subscribe();
             held.wait_for(|held| !held).await.expect("it is open");
@@ -277,11 +277,11 @@ impl KeyedResource for Recorder {
     }
 
     async fn background(&self, scope: Background) {
-        _ = self.said.try_send("begun".to_owned());
+        _ = self.calls.try_send("begun".to_owned());
         scope.stop().cancelled().await;
-        _ = self.said.try_send("stopping".to_owned());
+        _ = self.calls.try_send("stopping".to_owned());
         tokio::task::yield_now().await;
-        _ = self.said.try_send("ended".to_owned());
+        _ = self.calls.try_send("ended".to_owned());
     }
 }
 
@@ -290,12 +290,12 @@ impl KeyedResource for Recorder {
 impl Rig {
     /// A controller with one worker.
     async fn new(cluster: &Cluster) -> Self {
-        let (sender, said) = mpsc::channel(1024);
+        let (sender, calls) = mpsc::channel(1024);
         let selected: ListWatch<ConfigMap> = quick(cluster.api::<ConfigMap>().await);
         let selected = selected.labels(format!("{}={}", LABEL.0, LABEL.1));
         let recorder = Recorder {
             informer: Informer::new(selected.expect("a good selector")),
-            said: sender,
+            calls: sender,
             held: watch::Sender::new(false),
             failures: Arc::default(),
         };
@@ -304,7 +304,7 @@ impl Rig {
         Self {
             recorder,
             controller,
-            said,
+            calls,
         }
     }
 
@@ -319,12 +319,12 @@ impl Rig {
     }
 
     async fn next(&mut self) -> String {
-        next(&mut self.said).await
+        next(&mut self.calls).await
     }
 
     /// The lines that were not read.
     fn left(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.said.try_recv().ok()).collect()
+        std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
     }
 
     /// Lets calls for `busy` wait until [`release`](Self::release).

@@ -18,7 +18,7 @@ on_both_servers! {
 
     /// Rows: BO-13
     async fn fields_that_the_server_stores_in_another_form_cause_no_write(cluster: Cluster) {
-        on_one_thread(&cluster, async |kit| website::stays_quiet(kit, Duration::ZERO).await);
+        on_one_thread(&cluster, async |kit| Box::pin(website::stays_quiet(kit, Duration::ZERO)).await);
     }
 }
 

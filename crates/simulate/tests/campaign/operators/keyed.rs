@@ -78,6 +78,9 @@ pub(crate) async fn keyed_resource(process: Process) -> Ended {
         // Calls of different sites wait for each other, so that the queue has entries.
         .with_controller(|settings| settings.concurrency(NonZeroUsize::MIN));
     controller.run(process.stop()).await?;
+    if !controller.has_synced() {
+        return Ok(());
+    }
     // After a graceful stop, each object in the store had a call for this or a newer version.
     let begun = begun.lock().clone();
     for site in sites.store().list() {

@@ -33,8 +33,12 @@ fn each_operator_of_a_page_is_its_file_with_its_number_of_lines() {
             findings.push(format!("{page}: write \"{counted}\""));
         }
     }
-    let text = repository.read(CONTROLLER_RUNTIME).expect("the page exists");
-    let code = text.split_once("\n```go\n").and_then(|(_, rest)| rest.split_once("```"));
+    let text = repository
+        .read(CONTROLLER_RUNTIME)
+        .expect("the page exists");
+    let code = text
+        .split_once("\n```go\n")
+        .and_then(|(_, rest)| rest.split_once("```"));
     let (code, _) = code.expect("the page has an operator in Go");
     let counted = format!("controller-runtime ({} lines)", lines(code));
     if !text.contains(&counted) {
@@ -67,7 +71,10 @@ fn the_moved_operators_use_each_method_of_the_controller_and_name_no_framework()
     for operator in operators {
         for name in ["kube::runtime", "kube_runtime", "windlass::", "windlass_"] {
             if operator.text.contains(name) {
-                findings.push(format!("{}: import `super::runtime`, not `{name}`", operator.path));
+                findings.push(format!(
+                    "{}: import `super::runtime`, not `{name}`",
+                    operator.path
+                ));
             }
         }
     }

@@ -148,13 +148,14 @@ mod tests {
             ("Secret", web.clone()),
             ("Secret", json!({ "name": "web", "namespace": "shop" })),
         ];
-        let twice = check(&twice).unwrap_err();
+        let twice = check(&twice).expect_err("the same child twice");
         assert_eq!(
             twice,
             "the desired child secrets shop/web is invalid: it is desired twice"
         );
         for unnamed in [json!({}), json!({ "generateName": "web-" }), Value::Null] {
-            let unnamed = check(&[("Secret", web.clone()), ("ConfigMap", unnamed)]).unwrap_err();
+            let unnamed = check(&[("Secret", web.clone()), ("ConfigMap", unnamed)])
+                .expect_err("a child without a name");
             assert!(unnamed.contains("configmaps without a name"), "{unnamed}");
             assert!(unnamed.contains("it needs a name"), "{unnamed}");
         }

@@ -12,7 +12,7 @@ use windlass::{
 use crate::website::{self, Dns, Website};
 
 pub(crate) struct Websites {
-    websites: Informer<Website>,
+    informer: Informer<Website>,
     client: Client,
     dns: Dns,
     /// Held by upserts, and alone by the removal of leftovers.
@@ -23,7 +23,7 @@ impl KeyedResource for Websites {
     type Object = Website;
 
     fn informer(&self) -> Informer<Website> {
-        self.websites.clone()
+        self.informer.clone()
     }
 
     async fn upsert(&self, key: &ObjectKey, site: Arc<Website>) -> Result<(), Failure> {
@@ -42,11 +42,11 @@ impl KeyedResource for Websites {
 
     /// Removes the records of websites that were deleted while no controller ran.
     async fn background(&self, scope: Background) {
-        if self.websites.synced().await.is_err() {
+        if self.informer.synced().await.is_err() {
             return;
         }
         let _no_upserts = self.sweep.write().await;
-        let sites = self.websites.store().list();
+        let sites = self.informer.store().list();
         let is_used = |host: &String| {
             let mut hosts = sites
                 .iter()
@@ -65,9 +65,9 @@ impl KeyedResource for Websites {
 }
 
 pub(crate) fn websites(client: Client, dns: Dns) -> ResourceController<Websites> {
-    let websites = Informer::new(Api::all(client.clone()));
+    let informer = Informer::new(Api::all(client.clone()));
     let websites = Websites {
-        websites,
+        informer,
         client,
         dns,
         sweep: RwLock::default(),

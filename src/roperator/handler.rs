@@ -186,7 +186,7 @@ impl<'a> RequestChildren<'a> {
     /// The children of one kind, decoded.
     #[must_use]
     pub fn with_type<T: DeserializeOwned>(&self, of: &'static K8sType) -> TypedView<'a, T> {
-        self.of_type(of).as_type()
+        self.of_type((of.api_version, of.kind)).as_type()
     }
 
     /// All children.

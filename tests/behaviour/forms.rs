@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use self::database::{Database, DatabaseSpec, Dns};
 use crate::cluster::{Cluster, create_namespace};
 
-/// The states of all objects at several times.
+/// The objects at several times.
 type States = Vec<BTreeMap<String, Value>>;
 
 /// The form of the operator.
@@ -42,9 +42,9 @@ async fn run(cluster: &Cluster, form: Form) -> States {
     let (dns, stop) = (Dns::default(), CancellationToken::new());
     let (client, stopped) = (cluster.aside(), stop.clone());
     let scenario = async {
-        let states = scenario(cluster, &namespace, &dns).await;
+        let stages = scenario(cluster, &namespace, &dns).await;
         stop.cancel();
-        states
+        stages
     };
     let operator = async {
         match form {
@@ -58,8 +58,8 @@ async fn run(cluster: &Cluster, form: Form) -> States {
             }
         }
     };
-    let ((), states) = futures::join!(operator, scenario);
-    states
+    let ((), stages) = futures::join!(operator, scenario);
+    stages
 }
 
 async fn scenario(cluster: &Cluster, namespace: &str, dns: &Dns) -> States {
@@ -67,7 +67,7 @@ async fn scenario(cluster: &Cluster, namespace: &str, dns: &Dns) -> States {
     let databases = Api::<Database>::namespaced(client(), namespace);
     let secrets = Api::<Secret>::namespaced(client(), namespace);
     let sets = Api::<StatefulSet>::namespaced(client(), namespace);
-    let mut states = Vec::new();
+    let mut stages = Vec::new();
     let secret = async |name: &str| {
         let mut secret = Secret::default();
         secret.metadata.name = Some(name.to_owned());
@@ -88,9 +88,9 @@ async fn scenario(cluster: &Cluster, namespace: &str, dns: &Dns) -> States {
     let database = Database::new("db", spec);
     let created = databases.create(&PostParams::default(), &database).await;
     created.expect("a new database");
-    states.push(state(cluster, namespace, "SecretMissing").await);
+    stages.push(state(cluster, namespace, "SecretMissing").await);
     secret("password").await;
-    states.push(state(cluster, namespace, "PodsNotReady").await);
+    stages.push(state(cluster, namespace, "PodsNotReady").await);
     assert_eq!(dns.names(), ["db"]);
     // There is no controller of StatefulSets.
     let status = Patch::Merge(json!({ "status": { "replicas": 2, "readyReplicas": 2 } }));
@@ -98,13 +98,13 @@ async fn scenario(cluster: &Cluster, namespace: &str, dns: &Dns) -> States {
         .patch_status("db", &PatchParams::default(), &status)
         .await;
     patched.expect("it exists");
-    states.push(state(cluster, namespace, "AllPodsReady").await);
+    stages.push(state(cluster, namespace, "AllPodsReady").await);
     change(json!({ "spec": { "passwordSecret": "other" } })).await;
-    states.push(state(cluster, namespace, "SecretMissing").await);
+    stages.push(state(cluster, namespace, "SecretMissing").await);
     secret("other").await;
-    states.push(state(cluster, namespace, "AllPodsReady").await);
+    stages.push(state(cluster, namespace, "AllPodsReady").await);
     change(json!({ "spec": { "replicas": 3 } })).await;
-    states.push(state(cluster, namespace, "PodsNotReady").await);
+    stages.push(state(cluster, namespace, "PodsNotReady").await);
     let deleted = databases.delete("db", &DeleteParams::default()).await;
     deleted.expect("it exists");
     let gone = |database: Option<&Database>| database.is_none();
@@ -117,7 +117,7 @@ async fn scenario(cluster: &Cluster, namespace: &str, dns: &Dns) -> States {
     let reasons = events.items.iter().filter_map(|it| it.reason.as_deref());
     let reasons: Vec<_> = reasons.collect();
     assert!(reasons.contains(&"SecretMissing"), "{reasons:?}");
-    states
+    stages
 }
 
 /// The objects, when the condition of the database has this reason for its generation.

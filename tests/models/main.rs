@@ -138,7 +138,7 @@ where
         let replicas = |count: i32| json!({ "spec": { "replicas": count } });
         kit.expect::<Deployment>("blog").matches(replicas(1)).await;
         kit.edit::<Website>("blog", |site| {
-            site.spec.address = "192.0.2.2".to_owned();
+            "192.0.2.2".clone_into(&mut site.spec.address);
             site.spec.replicas = 2;
         })
         .await;
@@ -167,8 +167,10 @@ where
         let corrects_drift = deployment.spec.expect("a spec").replicas == Some(2);
 
         dns.fail_next();
-        kit.edit::<Website>("blog", |site| site.spec.address = "192.0.2.3".to_owned())
-            .await;
+        kit.edit::<Website>("blog", |site| {
+            "192.0.2.3".clone_into(&mut site.spec.address)
+        })
+        .await;
         kit.quiet().await;
         let repeats_failures = records() == [of("192.0.2.3")];
 

@@ -413,6 +413,25 @@ fn check(begin: &str, log: &str, rule: &str) {
     assert!(fine, "{text}\nbreaks {broken:?}\n{}", shown.join("\n"));
 }
 
+/// The handler of an entry `add`.
+fn added(handler: &str, role: &str) -> Handler {
+    Handler {
+        id: HandlerId(number(handler)),
+        kind: Arc::from("kind"),
+        role: if role == "reconciler" {
+            Role::Reconciler
+        } else {
+            Role::Watcher
+        },
+        finalizers: match role {
+            "wrapped" | "early" => OURS.map(str::to_owned).to_vec(),
+            _ => Vec::new(),
+        },
+        filtered: role == "filtered",
+        early: role == "early",
+    }
+}
+
 /// Parses a log: entries separated by semicolons.
 fn parse(text: &str) -> Vec<Record> {
     let mut at = Duration::ZERO;
@@ -425,21 +444,9 @@ fn parse(text: &str) -> Vec<Record> {
                 at += Duration::from_secs(seconds.parse().expect("seconds"));
                 continue;
             }
-            ["add", handler, role] if handler.starts_with('h') => Entry::HandlerAdded(Handler {
-                id: HandlerId(number(handler)),
-                kind: Arc::from("kind"),
-                role: if role == "reconciler" {
-                    Role::Reconciler
-                } else {
-                    Role::Watcher
-                },
-                finalizers: match role {
-                    "wrapped" | "early" => OURS.map(str::to_owned).to_vec(),
-                    _ => Vec::new(),
-                },
-                filtered: role == "filtered",
-                early: role == "early",
-            }),
+            ["add", handler, role] if handler.starts_with('h') => {
+                Entry::HandlerAdded(added(handler, role))
+            }
             ["add", informer] => Entry::InformerAdded {
                 informer: InformerId(number(informer)),
                 kind: Arc::from("kind"),

@@ -38,20 +38,20 @@ type Answer = UnsyncBoxBody<Bytes, Infallible>;
 /// The query parameters of a request.
 type Query = BTreeMap<String, String>;
 
-fn whole(body: Value) -> Answer {
+fn whole(body: &Value) -> Answer {
     Full::from(body.to_string()).boxed_unsync()
 }
 
 /// A list of objects. Its items have no kind, as those of an API server.
-fn list(version: &str, items: Value) -> Response<Answer> {
-    Response::new(whole(json!({
+fn list(version: &str, items: &Value) -> Response<Answer> {
+    Response::new(whole(&json!({
         "kind": "SecretList", "apiVersion": "v1",
         "metadata": { "resourceVersion": version }, "items": items,
     })))
 }
 
 fn status(code: u16, reason: &str) -> Response<Answer> {
-    let body = whole(json!({
+    let body = whole(&json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": reason,
     }));
@@ -129,7 +129,7 @@ async fn a_watch_that_ends_at_once_is_requested_after_a_backoff() {
             counted.fetch_add(1, Ordering::SeqCst);
             watch(Vec::new(), true)
         } else {
-            list("7", json!([secret("a", "5")]))
+            list("7", &json!([secret("a", "5")]))
         }
     });
     let mut items = run::<Secret>(client);
@@ -149,10 +149,12 @@ async fn a_watch_that_ends_at_once_is_requested_after_a_backoff() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_refused_as_expired_lists_again() {
     let (lists, watches) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (listed, watched) = (Arc::clone(&lists), Arc::clone(&watches));
+    let (requests, watched) = (Arc::clone(&lists), Arc::clone(&watches));
     let client = client(move |query| match query.get("watch") {
-        None if listed.fetch_add(1, Ordering::SeqCst) == 0 => list("7", json!([secret("a", "5")])),
-        None => list("9", json!([secret("a", "5"), secret("b", "8")])),
+        None if requests.fetch_add(1, Ordering::SeqCst) == 0 => {
+            list("7", &json!([secret("a", "5")]))
+        }
+        None => list("9", &json!([secret("a", "5"), secret("b", "8")])),
         Some(_) => {
             watched.fetch_add(1, Ordering::SeqCst);
             match query.get("resourceVersion").map(String::as_str) {
@@ -184,7 +186,7 @@ async fn a_line_without_an_end_is_an_error() {
     let counted = Arc::clone(&sent);
     let client = client(move |query| {
         if !query.contains_key("watch") {
-            return list("7", json!([]));
+            return list("7", &json!([]));
         }
         let counted = Arc::clone(&counted);
         let chunk = Bytes::from(vec![b' '; 1 << 20]);
@@ -244,7 +246,7 @@ async fn an_object_that_does_not_decode_is_not_logged() {
         if query.contains_key("watch") {
             watch(vec![event.clone(), good.clone()], false)
         } else {
-            list("7", json!([bad.clone(), secret("a", "5")]))
+            list("7", &json!([bad.clone(), secret("a", "5")]))
         }
     });
     let mut items = run::<Secret>(client);

@@ -20,7 +20,7 @@ fn add_kind(rig: &Rig, name: &str) -> (Kind<ConfigMap>, Script<ConfigMap>) {
 }
 
 /// The number of queued lanes, and of events of `kind`.
-fn counted(rig: &Rig, kind: &str) -> (u64, u64) {
+fn counted(rig: &Rig, kind: &str) -> String {
     let registry = prometheus::Registry::new();
     for collector in rig.controller.prometheus_collectors() {
         registry.register(collector).expect("new");
@@ -29,16 +29,16 @@ fn counted(rig: &Rig, kind: &str) -> (u64, u64) {
     for family in registry.gather() {
         for metric in family.get_metric() {
             if family.name() == "workqueue_depth" {
-                depth += metric.get_gauge().value();
+                depth += metric.get_gauge().get_value();
             }
             let is_kind =
                 (metric.get_label().iter()).any(|it| it.name() == "kind" && it.value() == kind);
             if family.name().ends_with("informer_events_total") && is_kind {
-                events += metric.get_counter().value();
+                events += metric.get_counter().get_value();
             }
         }
     }
-    (depth as u64, events as u64)
+    format!("{depth} lanes, {events} events")
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,12 +63,16 @@ async fn the_events_of_a_kind_without_handlers_take_no_lane_and_reach_its_mapper
     let list = [config("a", 1)];
     running.rig.script.list(list).await.expect("it runs");
     assert_eq!(running.logged().await, "created a=1");
-    assert_eq!(counted(&running.rig, "others"), (0, 2), "the first list");
+    assert_eq!(
+        counted(&running.rig, "others"),
+        "0 lanes, 2 events",
+        "the first list"
+    );
     for name in ["b", "c", "d"] {
         script.apply(config(name, 2)).await.expect("it runs");
     }
     settle().await;
-    assert_eq!(counted(&running.rig, "others"), (0, 5));
+    assert_eq!(counted(&running.rig, "others"), "0 lanes, 5 events");
     script.apply(config("a", 2)).await.expect("it runs");
     pass(100).await;
     assert_eq!(running.logged().await, "resynced a=1");

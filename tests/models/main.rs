@@ -168,7 +168,7 @@ where
 
         dns.fail_next();
         kit.edit::<Website>("blog", |site| {
-            "192.0.2.3".clone_into(&mut site.spec.address)
+            "192.0.2.3".clone_into(&mut site.spec.address);
         })
         .await;
         kit.quiet().await;

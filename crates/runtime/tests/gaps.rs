@@ -149,14 +149,14 @@ async fn a_watch_that_ends_at_once_is_requested_after_a_backoff() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_refused_as_expired_lists_again() {
     let (lists, watches) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (requests, watched) = (Arc::clone(&lists), Arc::clone(&watches));
+    let (requests, opened) = (Arc::clone(&lists), Arc::clone(&watches));
     let client = client(move |query| match query.get("watch") {
         None if requests.fetch_add(1, Ordering::SeqCst) == 0 => {
             list("7", &json!([secret("a", "5")]))
         }
         None => list("9", &json!([secret("a", "5"), secret("b", "8")])),
         Some(_) => {
-            watched.fetch_add(1, Ordering::SeqCst);
+            opened.fetch_add(1, Ordering::SeqCst);
             match query.get("resourceVersion").map(String::as_str) {
                 Some("9") => watch(Vec::new(), false),
                 _ => status(410, "Expired"),

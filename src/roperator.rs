@@ -6,7 +6,7 @@
 //! | `roperator::{prelude, config, error, handler, k8s_types, resource, serde_json}` | the same names |
 //! | `run_operator(config, handler)`, which blocks | [`run_operator`](runner::run_operator) with a client, which is awaited; or [`OperatorConfig::controller`](config::OperatorConfig::controller) for an [`Operator`](crate::Operator) with more controllers |
 //! | `ClientConfig`, `KubeConfig`, `Credentials` | `kube::Client`, which also renews tokens |
-//! | `TestKit` | [`kit`](crate::kit), feature `kit` |
+//! | `TestKit` | `windlass::kit`, feature `kit` |
 //!
 //! `docs/from-roperator.md` says what changes in meaning. First: an error leaves the children as they
 //! are. New programs implement [`CompositeHandler`](crate::composite::CompositeHandler).

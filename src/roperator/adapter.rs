@@ -80,7 +80,7 @@ impl<H: Handler> CompositeHandler for Adapter<H> {
 fn converted(request: &Request) -> Result<SyncRequest, Error> {
     let json = |object: &DynamicObject| object.serialize(serde_json::value::Serializer);
     let children = request.children().iter();
-    let children = children.map(|child| Ok(K8sResource(json(child)?)));
+    let children = children.map(|child| -> Result<_, Error> { Ok(K8sResource(json(child)?)) });
     Ok(SyncRequest {
         parent: K8sResource(json(request.parent())?),
         children: children.collect::<Result<_, Error>>()?,

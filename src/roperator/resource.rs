@@ -157,7 +157,7 @@ impl fmt::Debug for K8sResource {
 
 // === impl K8sTypeRef, ObjectIdRef and ObjectId ===
 
-impl From<&K8sType> for K8sTypeRef<'static> {
+impl From<&K8sType> for K8sTypeRef<'_> {
     fn from(it: &K8sType) -> Self {
         Self(it.api_version, it.kind)
     }

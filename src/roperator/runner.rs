@@ -1,5 +1,7 @@
 //! Runs an operator.
 
+use std::{error::Error, fmt};
+
 use kube::Client;
 use windlass_composite::CompositeBuildError;
 use windlass_operator::{AddControllerError, AdminServer, Operator, OperatorError};
@@ -46,7 +48,7 @@ pub async fn run_operator(
 /// random port of the loopback address.
 fn admin_server(config: &OperatorConfig) -> Option<AdminServer> {
     const HIDDEN: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
-    let exposed = ([0; 4], config.server_port);
+    let exposed: ([u8; 4], u16) = ([0; 4], config.server_port);
     match (config.expose_health, config.expose_metrics) {
         (false, false) => None,
         (true, true) => Some(AdminServer::new(exposed)),
@@ -55,8 +57,8 @@ fn admin_server(config: &OperatorConfig) -> Option<AdminServer> {
     }
 }
 
-impl std::fmt::Display for RunnerError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for RunnerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Build(error) => error.fmt(f),
             Self::Add(error) => error.fmt(f),
@@ -65,8 +67,8 @@ impl std::fmt::Display for RunnerError {
     }
 }
 
-impl std::error::Error for RunnerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl Error for RunnerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Build(error) => error.source(),
             Self::Add(error) => error.source(),

@@ -191,10 +191,9 @@ impl Rig {
     }
 
     async fn create(&self, name: &str, data: Option<&str>) -> Composite {
-        let created = self
-            .parents
-            .create(&PostParams::default(), &composite(name, data));
-        created.await.expect("a new object")
+        let parent = composite(name, data);
+        let created = self.parents.create(&PostParams::default(), &parent).await;
+        created.expect("a new object")
     }
 
     async fn change(&self, data: Option<&str>) {

@@ -122,7 +122,8 @@ pub(crate) async fn apply_deployment(client: Client, site: &Website) -> Result<(
     let mut deployment = deployment(site);
     deployment["apiVersion"] = json!("apps/v1");
     deployment["kind"] = json!("Deployment");
-    deployment["metadata"] = json!({ "ownerReferences": [site.controller_owner_ref(&())] });
+    let owner = site.controller_owner_ref(&());
+    deployment["metadata"] = json!({ "name": name, "ownerReferences": [owner] });
     let api = Api::<Deployment>::namespaced(client, &namespace);
     let params = PatchParams::apply("websites").force();
     api.patch(&name, &params, &Patch::Apply(deployment)).await?;

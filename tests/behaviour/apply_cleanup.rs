@@ -73,7 +73,7 @@ on_both_servers! {
         cluster: Cluster
     ) {
         let configs = cluster.api_aside::<ConfigMap>();
-        let mut rig = Rig::start(&cluster, cluster.client().await).await;
+        let mut rig = Rig::start(&cluster, cluster.client().await);
         // Not selected.
         configs.create(&PostParams::default(), &config("other", "1")).await.expect("new");
         create(&configs, "a", &["other.dev/one"]).await;
@@ -115,7 +115,7 @@ on_both_servers! {
     async fn a_lost_race_is_repeated_with_the_fresh_object_up_to_eight_times(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let rival = Rival::new(configs.clone());
-        let mut rig = Rig::start(&cluster, rival.client(cluster.client().await)).await;
+        let mut rig = Rig::start(&cluster, rival.client(cluster.client().await));
 
         // Lost once: no error, and the call gets what the other writer has written.
         rival.adds_a_finalizer("a", 1);
@@ -162,7 +162,7 @@ on_both_servers! {
         cluster: Cluster
     ) {
         let configs = cluster.api_aside::<ConfigMap>();
-        let mut rig = Rig::start(&cluster, cluster.client().await).await;
+        let mut rig = Rig::start(&cluster, cluster.client().await);
         create(&configs, "kept", &[]).await;
         rig.until("success kept").await;
         // Its first call never succeeds.
@@ -177,7 +177,7 @@ on_both_servers! {
         let version = async |name| configs.get(name).await.expect("there").resource_version();
         let before = (version("kept").await, version("foreign").await);
 
-        let mut rig = Rig::start(&cluster, cluster.client().await).await;
+        let mut rig = Rig::start(&cluster, cluster.client().await);
         await_condition(configs.clone(), "deleted", is_gone).await.expect("cleaned up");
         create(&configs, "last", &[]).await;
         let mut lines = rig.until("success last").await;
@@ -196,7 +196,7 @@ on_both_servers! {
         cluster: Cluster
     ) {
         let configs = cluster.api_aside::<ConfigMap>();
-        let mut rig = Rig::start(&cluster, cluster.client().await).await;
+        let mut rig = Rig::start(&cluster, cluster.client().await);
         create(&configs, "a", &["other.dev/one"]).await;
         rig.until("success a").await;
         // Together with a change: each call checks that the finalizer is there.
@@ -213,7 +213,7 @@ on_both_servers! {
         // While the operator does not run.
         rig.stop().await;
         merge(&configs, "a", json!({ "metadata": { "finalizers": null } })).await;
-        let mut rig = Rig::start(&cluster, cluster.client().await).await;
+        let mut rig = Rig::start(&cluster, cluster.client().await);
         assert_eq!(rig.until("success a").await, ["apply a 2", "success a"]);
         assert_eq!(finalizers(&configs, "a").await, of([FINALIZER]));
         rig.stop().await;
@@ -368,7 +368,7 @@ impl Rig {
     const LIMIT: Duration = Duration::from_secs(60);
 
     /// Starts a controller with one worker, so that lines of different objects do not mix.
-    async fn start(cluster: &Cluster, client: Client) -> Self {
+    fn start(cluster: &Cluster, client: Client) -> Self {
         let (sender, calls) = mpsc::channel(1024);
         let script = Script::default();
         let scripted = Scripted {

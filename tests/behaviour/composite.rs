@@ -379,8 +379,8 @@ on_both_servers! {
         let params = PatchParams { field_manager: Some("another".into()), ..PatchParams::default() };
 
         // Without its labels it is not selected. They come back, on the same object.
-        let lost = Patch::Merge(json!({ "metadata": { "labels": null } }));
-        rig.maps.patch("web", &params, &lost).await.expect("patched");
+        let unlabelled = Patch::Merge(json!({ "metadata": { "labels": null } }));
+        rig.maps.patch("web", &params, &unlabelled).await.expect("patched");
         until("the labels", async || {
             let map = rig.maps.get("web").await.expect("it exists");
             map.labels().get("windlass.dev/parent-uid") == parent.uid().as_ref()
@@ -478,7 +478,7 @@ on_both_servers! {
         rig.has_status(json!({ "children": ["ConfigMap blog"] })).await;
         let name = format!("composites-{}", cluster.namespace());
         let first = &rig.handler.calls(false)[0];
-        assert_eq!(first.parent().finalizers(), [name.clone()], "before the first call");
+        assert_eq!(first.parent().finalizers(), std::slice::from_ref(&name), "before the first call");
 
         let syncs = rig.handler.calls(false).len();
         let unfinished = FinalizeResponse::retry_after(Duration::from_millis(200))

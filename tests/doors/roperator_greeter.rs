@@ -70,6 +70,10 @@ fn handle_sync(request: &SyncRequest) -> Result<SyncResponse, Error> {
     })
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature of an error handler of roperator"
+)]
 fn handle_error(_request: &SyncRequest, err: Error) -> (Value, Option<Duration>) {
     let status = json!({
         "message": err.to_string(),

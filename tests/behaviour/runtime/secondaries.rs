@@ -188,7 +188,7 @@ on_both_servers! {
     /// Rows: KR-12, KR-13
     async fn the_backoff_is_used_between_the_attempts_of_each_watch(cluster: Cluster) {
         /// Each is longer than the default one, which is 0.8 s and 1.6 s at most.
-        const DELAYS: [Duration; 2] = [Duration::from_millis(1000), Duration::from_millis(1700)];
+        const DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(1700)];
 
         let waits = waits(&cluster, |it| it.trigger_backoff(Sequence(DELAYS.to_vec()))).await;
         for (path, waits) in waits {

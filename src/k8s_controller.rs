@@ -29,8 +29,8 @@ use prometheus::core::Collector;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    ApplyCleanup, ApplyCleanupController, ExponentialBackoff, Fence, InformerControllerBuilder,
-    InformerHealth, Outcome, RunError, Runnable,
+    AddError, ApplyCleanup, ApplyCleanupController, ExponentialBackoff, Fence, FinalizerRegistry,
+    InformerControllerBuilder, InformerHealth, Outcome, RunError, Runnable,
 };
 use windlass_informer::{ErrorChain, InvalidListWatch, ListWatch};
 
@@ -394,6 +394,10 @@ where
 
     fn set_fence(&self, fence: &Fence) {
         self.controller.set_fence(fence);
+    }
+
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        self.controller.register_finalizers(registry)
     }
 
     fn health(&self) -> Vec<InformerHealth> {

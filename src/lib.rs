@@ -154,8 +154,9 @@ pub mod finalizer {
 
     pub use windlass_controller::{
         DefaultFinalizerSupplier, DeleteOrder, FinalizerChange, FinalizerError, FinalizerName,
-        FinalizerPatch, FinalizerSupplier, FinalizerTiming, Finalizers, InvalidFinalizer,
-        OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher, PatchClient, UnwatchedObject,
+        FinalizerPatch, FinalizerRegistry, FinalizerSupplier, FinalizerTiming, Finalizers,
+        InvalidFinalizer, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher, PatchClient,
+        UnwatchedObject,
     };
 }
 

@@ -1,15 +1,25 @@
 //! Finalizers: how they are added, how they keep an object, and how they are removed.
 
+use std::{convert::Infallible, fmt::Debug, future::ready, sync::Arc};
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Resource as _, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+    runtime::wait::await_condition,
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use windlass::{Event, FinalizerName, Finalizers};
+use tokio::sync::mpsc;
+use windlass::{
+    Event, FinalizerName, Finalizers, Informer, InformerController, ListWatch, OpinionatedWatcher,
+    SimpleWatcher, source::Trim,
+};
 
 use crate::{
+    cluster::Cluster,
     kinds::config,
+    running::Running,
     watched::{Watched, quick},
 };
 
@@ -146,6 +156,97 @@ on_both_servers! {
         let successor = configs.get("reborn").await.expect("there");
         assert_eq!(successor.finalizers(), [FINALIZER]);
     }
+
+    /// The answers to finalizer patches have the fields that the watch has: otherwise the next event
+    /// would look like a change by another writer.
+    async fn an_object_of_a_trimmed_watch_is_added_once_and_not_updated(cluster: Cluster) {
+        let trim = Trim::default().field(["metadata", "annotations"]);
+        let configs = cluster.api::<ConfigMap>().await;
+        let watch = quick(configs.clone()).trim(trim);
+        let calls = calls_for_one_object(&cluster, watch, configs).await;
+        assert_eq!(calls, ["add 0 annotations", "update 0 annotations step=2", "delete"]);
+    }
+
+    /// The answers to finalizer patches have only metadata too.
+    async fn an_object_of_a_metadata_watch_is_added_once_and_not_updated(cluster: Cluster) {
+        let configs = cluster.api::<ConfigMap>().await;
+        let metadata = cluster.api::<PartialObjectMeta<ConfigMap>>().await;
+        let watch = quick(configs).metadata();
+        let calls = calls_for_one_object(&cluster, watch, metadata).await;
+        assert_eq!(calls, ["add 1 annotations", "update 1 annotations step=2", "delete"]);
+    }
+}
+
+/// Creates, labels and deletes an object with an annotation. Returns the calls of a watcher with a
+/// finalizer.
+async fn calls_for_one_object<K>(
+    cluster: &Cluster,
+    watch: ListWatch<K>,
+    patches: Api<K>,
+) -> Vec<String>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
+    K: Send + Sync + 'static,
+{
+    let (sender, mut calls) = mpsc::unbounded_channel();
+    let say = move |line: String| {
+        sender.send(line).expect("the test receives");
+        ready(Ok::<_, Infallible>(()))
+    };
+    let annotations = |object: &K| format!("{} annotations", object.annotations().len());
+    let watcher = SimpleWatcher::<K>::new()
+        .on_add({
+            let say = say.clone();
+            move |new: Arc<K>| say(format!("add {}", annotations(&new)))
+        })
+        .on_update({
+            let say = say.clone();
+            move |_, new: Arc<K>| {
+                let step = new.labels().get("step").cloned().unwrap_or_default();
+                say(format!("update {} step={step}", annotations(&new)))
+            }
+        })
+        .on_delete(move |_: Arc<K>| say("delete".to_owned()));
+    let name = FinalizerName::new(FINALIZER).expect("a name");
+    let finalizers = Finalizers::new(patches, name).expect("a finalizer");
+    let controller = InformerController::new();
+    let kind = controller.kind::<K>("configs").expect("a new kind");
+    controller
+        .add_informer(&kind, &Informer::new(watch))
+        .expect("added");
+    controller
+        .add_watcher(&kind, OpinionatedWatcher::new(finalizers, watcher))
+        .expect("added");
+    let running = Running::start(&controller);
+
+    let configs = cluster.api_aside::<ConfigMap>();
+    let mut object = config("a", "1");
+    object
+        .annotations_mut()
+        .insert("test.windlass.dev/note".to_owned(), "long".to_owned());
+    configs
+        .create(&PostParams::default(), &object)
+        .await
+        .expect("a new object");
+    let mut lines = vec![calls.recv().await.expect("it runs")];
+    await_condition(configs.clone(), "a", |object: Option<&ConfigMap>| {
+        object.is_some_and(|object| object.finalizers() == [FINALIZER])
+    })
+    .await
+    .expect("a watch");
+    // Events are dispatched in order: an update by a patch would be received before.
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "step": "2" } } }));
+    let labelled = configs.patch("a", &PatchParams::default(), &label).await;
+    labelled.expect("there");
+    lines.push(calls.recv().await.expect("it runs"));
+    configs
+        .delete("a", &DeleteParams::default())
+        .await
+        .expect("there");
+    lines.push(calls.recv().await.expect("it runs"));
+    running.stop().await.expect("no error");
+    lines.extend(calls.try_recv());
+    lines
 }
 
 async fn create(configs: &Api<ConfigMap>, name: &str, finalizers: &[&str]) -> ConfigMap {

@@ -9,7 +9,10 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use windlass::k8s_controller::{Action, Context, Controller, watcher};
+use windlass::{
+    Operator,
+    k8s_controller::{Action, Context, Controller, watcher},
+};
 
 use crate::cluster::{Cluster, until};
 
@@ -93,6 +96,69 @@ async fn pods_are_counted() {
     })
     .await;
     running.abort();
+}
+
+/// Rows: KC-03
+#[tokio::test(start_paused = true)]
+async fn two_controllers_of_an_operator_share_a_finalizer_in_two_namespaces_only() {
+    let cluster = Cluster::start().await;
+    let (shop, blog, refused) = (
+        PodCounter::default(),
+        PodCounter::default(),
+        PodCounter::default(),
+    );
+    let controller = |counter: &PodCounter, namespace: Option<&str>| {
+        let (client, counter) = (cluster.client(), counter.clone());
+        let config = watcher::Config::default();
+        match namespace {
+            Some(namespace) => Controller::namespaced(client, counter, namespace, config),
+            None => Controller::namespaced_all(client, counter, config),
+        }
+    };
+    let operator = Operator::new();
+    for (counter, namespace) in [(&shop, "shop"), (&blog, "blog")] {
+        let added = operator.add_controller(controller(counter, Some(namespace)));
+        added.expect("the namespaces differ");
+    }
+    for namespace in [Some("shop"), None] {
+        let again = controller(&refused, namespace).with_name("another");
+        let error = operator.add_controller(again).expect_err("it is taken");
+        let text = error.to_string();
+        for part in [
+            "\"another\"",
+            "example.com/pod-counter",
+            "pods",
+            "namespaces",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (operator, stop) = (operator.clone(), stop.clone());
+        async move { operator.run_until(stop).await }
+    });
+    let pod = json!({ "metadata": { "name": "web" }, "spec": { "containers": [{ "name": "web", "image": "web" }] } });
+    for namespace in ["shop", "blog"] {
+        cluster.create::<Pod>(namespace, pod.clone()).await;
+    }
+    let count = |counter: &PodCounter| counter.pods.lock().expect("not poisoned").len();
+    until(async || count(&shop) == 1 && count(&blog) == 1).await;
+    cluster.delete::<Pod>("shop", "web").await;
+    until(async || count(&shop) == 0).await;
+    assert_eq!((count(&blog), count(&refused)), (1, 0));
+    stop.cancel();
+    running.await.expect("no panic").expect("no error");
+
+    // Another operator, for example of another cluster or of a test, has the name for itself.
+    let other = Operator::new();
+    other
+        .add_controller(controller(&refused, None))
+        .expect("it is free");
+    let replica = Operator::new();
+    replica
+        .add_controller(controller(&refused, None))
+        .expect("replicas do not see each other");
 }
 
 /// Rows: KC-27

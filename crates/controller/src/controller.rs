@@ -1,7 +1,6 @@
 //! `InformerController`: runs watchers and reconcilers over the events of informers.
 
 use std::{
-    any::TypeId,
     fmt,
     sync::{Arc, Weak, atomic::Ordering},
 };
@@ -34,6 +33,7 @@ mod dead_letters;
 mod exhausted;
 
 // The tasks and their shared state.
+mod finalizers;
 mod run;
 mod shared;
 
@@ -55,7 +55,8 @@ pub use self::{
 };
 use self::{feed::InformerFeed, kind::KindHandle};
 use crate::{
-    AddError, Fence, HandlerId, Mapper, Priority, Reasons, Reconciler, Role, RunError, Watcher,
+    AddError, Fence, FinalizerRegistry, HandlerId, Mapper, Priority, Reasons, Reconciler, Role,
+    RunError, Watcher,
     handler::ErasedHandler,
     level::{LevelAdapter, OwnWriteTracker},
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
@@ -211,8 +212,7 @@ impl InformerController {
     ///
     /// [`AddError`] if `name` is empty or the name of another kind of this controller.
     pub fn kind<S: Stored>(&self, name: &str) -> Result<Kind<S>, AddError> {
-        let of = TypeId::of::<S::Object>();
-        Ok(Kind::new(self.shared.add_kind(name, of, false)?))
+        Ok(Kind::new(self.shared.add_kind(name, false)?))
     }
 
     /// Creates a kind like [`kind`](Self::kind) whose resource may be missing, for example because
@@ -247,8 +247,7 @@ impl InformerController {
     /// # Ok::<(), windlass_controller::AddError>(())
     /// ```
     pub fn optional_kind<S: Stored>(&self, name: &str) -> Result<Kind<S>, AddError> {
-        let of = TypeId::of::<S::Object>();
-        Ok(Kind::new(self.shared.add_kind(name, of, true)?))
+        Ok(Kind::new(self.shared.add_kind(name, true)?))
     }
 
     /// Adds `informer` to `kind`. A kind can have several informers, for example one for each of
@@ -261,8 +260,10 @@ impl InformerController {
     ///
     /// # Errors
     ///
-    /// [`AddError`] if this informer was already added; if `kind` belongs to another controller; or
-    /// if the informer is shared and one of its controllers has [`Coalescing::Never`].
+    /// [`AddError`] if this informer was already added; if `kind` belongs to another controller; if
+    /// the controller has ended; if the informer is shared and one of its controllers has
+    /// [`Coalescing::Never`]; or if the kind has a handler with a finalizer that another handler has
+    /// for the same objects ([`FinalizerRegistry`]).
     pub fn add_informer<S: Stored>(
         &self,
         kind: &Kind<S>,
@@ -278,7 +279,8 @@ impl InformerController {
     /// # Errors
     ///
     /// [`AddError`] if `kind` belongs to another controller; if the controller runs and the kind
-    /// has no informer; or if a handler for the same type already has the same finalizer.
+    /// has no informer; if it has ended; or if another handler has the same finalizer for the same
+    /// objects ([`FinalizerRegistry`]).
     pub fn add_watcher<S, T>(
         &self,
         kind: &Kind<S>,
@@ -438,6 +440,18 @@ impl InformerController {
             return Err(RunError::AlreadyRan);
         }
         run::run(&self.shared, stop).await
+    }
+
+    /// Registers the finalizers of the handlers in `registry`, also those of handlers and informers
+    /// that are added later. Without effect if the builder was given another
+    /// [registry](InformerControllerBuilder::finalizer_registry). An operator calls it.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError::FinalizerTaken`] if a handler in the registry has the same finalizer on objects
+    /// that both receive.
+    pub fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        self.shared.join_registry(registry)
     }
 
     /// Sets the fence: calls of handlers begin only while it is open, and otherwise wait.

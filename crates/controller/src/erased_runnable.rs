@@ -6,7 +6,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Fence, InformerHealth, Runnable, RunningCall};
+use crate::{AddError, Fence, FinalizerRegistry, InformerHealth, Runnable, RunningCall};
 
 /// A [`Runnable`] with its type erased.
 pub trait ErasedRunnable: Send + Sync {
@@ -21,6 +21,9 @@ pub trait ErasedRunnable: Send + Sync {
 
     /// Sets the fence for its calls.
     fn set_fence(&self, fence: &Fence);
+
+    /// Registers the finalizers of its handlers.
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError>;
 
     /// The health of its informers.
     fn health(&self) -> Vec<InformerHealth>;
@@ -48,6 +51,10 @@ impl<C: Runnable> ErasedRunnable for C {
 
     fn set_fence(&self, fence: &Fence) {
         Runnable::set_fence(self, fence);
+    }
+
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        Runnable::register_finalizers(self, registry)
     }
 
     fn health(&self) -> Vec<InformerHealth> {

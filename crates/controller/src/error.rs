@@ -91,17 +91,33 @@ pub enum AddError {
         kind: String,
     },
 
-    /// Another handler for this type of objects has the same finalizer. Each of the two would treat
-    /// the other's finalizer as its own.
+    /// Another handler has a finalizer with this name on objects that both receive. Each of the two
+    /// would treat the other's finalizer as its own.
     #[error(
-        "a handler of {kind:?} already has the finalizer {finalizer}; \
-         give each wrapped handler a finalizer of its own"
+        "{kind:?} cannot have the finalizer {finalizer} of {resource}: a handler of {other_kind:?} in \
+         the controller {controller:?} has it; give each wrapped handler a finalizer of its own, or \
+         watch different namespaces"
     )]
     FinalizerTaken {
         /// The name of the kind.
         kind: String,
-        /// The finalizer.
+        /// The finalizer, or its in-progress form or legacy name that is taken.
         finalizer: String,
+        /// The resource, as `plural.group`.
+        resource: String,
+        /// The kind of the other handler.
+        other_kind: String,
+        /// The controller of the other handler.
+        controller: String,
+    },
+
+    /// The run of the controller has ended, and a controller runs once.
+    #[error(
+        "nothing can be added to the kind {kind:?}: the controller has ended; create another one"
+    )]
+    Ended {
+        /// The name of the kind.
+        kind: String,
     },
 }
 

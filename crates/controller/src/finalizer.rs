@@ -11,28 +11,32 @@ use windlass_informer::{ObjectKey, api_request::NOT_FOUND, resource_name};
 
 use crate::fence;
 
+mod answer;
 mod client;
 mod error;
+mod identity;
 mod name;
 mod plan;
+mod registry;
 mod supplier;
 mod unwatched;
 
-use self::{
-    client::ErasedClient,
-    plan::{Names, PatchPlan},
+pub(crate) use self::{
+    answer::trimmed,
+    client::kube_error,
+    plan::{FinalizerGoal, FinalizerPresence},
+    registry::{ClaimantId, FinalizerClaim, Scope},
 };
+use self::{client::ErasedClient, plan::PatchPlan};
 pub use self::{
     client::PatchClient,
     error::{FinalizerChange, FinalizerError},
+    identity::FinalizerIdentity,
     name::{FinalizerName, InvalidFinalizer},
     plan::FinalizerPatch,
+    registry::FinalizerRegistry,
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier},
     unwatched::UnwatchedObject,
-};
-pub(crate) use self::{
-    client::kube_error,
-    plan::{FinalizerGoal, FinalizerPresence},
 };
 
 /// One operator's finalizer on the objects of a kind, with the client that writes it.
@@ -69,9 +73,7 @@ pub(crate) use self::{
 /// ```
 pub struct Finalizers<K> {
     client: Arc<dyn ErasedClient<K>>,
-    names: Names,
-    /// The kind, as `plural.group`.
-    resource: Arc<str>,
+    identity: FinalizerIdentity,
 }
 
 /// The result of a change of finalizers.
@@ -132,8 +134,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         let name = supplier::check(supplier.finalizer(&kind)?, &kind)?;
         Ok(Self {
             client: Arc::new(client),
-            names: Names::new(name),
-            resource: Arc::from(resource_name::<K>(types)),
+            identity: FinalizerIdentity::new(resource_name::<K>(types), name),
         })
     }
 
@@ -141,46 +142,47 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     /// held. When the object is next processed, one patch replaces it by the current name.
     #[must_use]
     pub fn legacy_name(mut self, name: FinalizerName) -> Self {
-        if name != self.names.own {
-            let in_progress = name.in_progress();
-            self.names.legacy.push((name, in_progress));
-        }
+        self.identity.names.add_legacy(name);
         self
     }
 
     /// The name of the finalizer.
     #[must_use]
     pub const fn name(&self) -> &FinalizerName {
-        &self.names.own
+        self.identity.name()
+    }
+
+    /// The names of the finalizer and its resource, for the registry of finalizers.
+    pub(crate) const fn identity(&self) -> &FinalizerIdentity {
+        &self.identity
     }
 
     /// The same finalizers, through the same client.
     pub(crate) fn again(&self) -> Self {
         Self {
             client: Arc::clone(&self.client),
-            names: self.names.clone(),
-            resource: Arc::clone(&self.resource),
+            identity: self.identity.clone(),
         }
     }
 
     /// Which of our finalizers `object` has.
     pub(crate) fn presence(&self, object: &K) -> FinalizerPresence {
-        self.names.presence(object.meta())
+        self.identity.names.presence(object.meta())
     }
 
     /// Which of our finalizers the object with `metadata` has.
     pub(crate) fn presence_in(&self, metadata: &ObjectMeta) -> FinalizerPresence {
-        self.names.presence(metadata)
+        self.identity.names.presence(metadata)
     }
 
     /// Whether the finalizers of other writers differ.
     pub(crate) fn foreign_changed(&self, old: &K, new: &K) -> bool {
-        self.names.foreign(old.meta()) != self.names.foreign(new.meta())
+        self.identity.names.foreign(old.meta()) != self.identity.names.foreign(new.meta())
     }
 
     /// Like [`foreign_changed`](Self::foreign_changed), for metadata.
     pub(crate) fn foreign_changed_in(&self, old: &ObjectMeta, new: &ObjectMeta) -> bool {
-        self.names.foreign(old) != self.names.foreign(new)
+        self.identity.names.foreign(old) != self.identity.names.foreign(new)
     }
 
     /// Brings the finalizers of `object` to `goal`.
@@ -202,7 +204,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         let change = goal.change();
         let mut latest = Arc::clone(object);
         for _ in 0..Self::TRIES {
-            let patch = match self.names.plan(goal, latest.meta()) {
+            let patch = match self.identity.names.plan(goal, latest.meta()) {
                 PatchPlan::Nothing => return Ok(GoalOutcome::Reached(latest)),
                 PatchPlan::Terminating => return Ok(GoalOutcome::Terminating),
                 PatchPlan::NoUid => return Err(FinalizerError::NoUid { key }),
@@ -236,7 +238,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
             if goal == FinalizerGoal::Release && !is_terminating(object) && is_terminating(&fresh) {
                 return Ok(GoalOutcome::Terminating);
             }
-            let is_same = self.names.plan(goal, fresh.meta()) == PatchPlan::Write(patch);
+            let is_same = self.identity.names.plan(goal, fresh.meta()) == PatchPlan::Write(patch);
             if is_same && status(&refused) == Some(422) {
                 return Err(self.cannot_write(change, key, refused));
             }
@@ -244,7 +246,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         }
         Err(FinalizerError::Contended {
             change,
-            finalizer: self.names.own.clone(),
+            finalizer: self.name().clone(),
             key,
             tries: Self::TRIES,
         })
@@ -276,7 +278,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
             }
             Err(source) => Err(FinalizerError::Read {
                 change,
-                finalizer: self.names.own.clone(),
+                finalizer: self.name().clone(),
                 key: key.clone(),
                 source,
             }),
@@ -294,7 +296,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         }
         FinalizerError::Write {
             change,
-            finalizer: self.names.own.clone(),
+            finalizer: self.name().clone(),
             key,
             source,
         }
@@ -310,8 +312,8 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         FinalizerError::Forbidden {
             change,
             verb,
-            resource: Arc::clone(&self.resource),
-            finalizer: self.names.own.clone(),
+            resource: Arc::clone(&self.identity.resource),
+            finalizer: self.name().clone(),
             key,
             source,
         }
@@ -336,8 +338,7 @@ impl<K> Clone for Finalizers<K> {
     fn clone(&self) -> Self {
         Self {
             client: Arc::clone(&self.client),
-            names: self.names.clone(),
-            resource: Arc::clone(&self.resource),
+            identity: self.identity.clone(),
         }
     }
 }
@@ -345,7 +346,7 @@ impl<K> Clone for Finalizers<K> {
 impl<K> fmt::Debug for Finalizers<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Finalizers")
-            .field("names", &self.names)
+            .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }

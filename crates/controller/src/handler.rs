@@ -11,7 +11,7 @@ use std::{
 use futures::future::BoxFuture;
 use windlass_informer::{DecodeError, ObjectKey};
 
-use crate::{ErasedObject, Failure, Outcome, event::AnyEvent, reconciler::Call};
+use crate::{ErasedObject, Failure, FinalizerIdentity, Outcome, event::AnyEvent, reconciler::Call};
 
 /// The id of a watcher, reconciler or mapper of a controller,
 /// as [`Registration::id`](crate::Registration::id) returns it.
@@ -53,7 +53,7 @@ pub(crate) trait ErasedHandler: Send + Sync {
     fn wants(&self, event: &AnyEvent) -> bool;
 
     /// The finalizer of the handler, if it has one.
-    fn finalizer(&self) -> Option<&str>;
+    fn finalizer(&self) -> Option<&FinalizerIdentity>;
 }
 
 /// A mapper, with erased types.

@@ -111,6 +111,7 @@ pub use crate::{
     call_observer::{CallObserver, observe_calls},
     erased_runnable::ErasedRunnable,
     fence::{Fenced, is_time_simulated},
+    finalizer::FinalizerIdentity,
     schedule::Priority,
 };
 
@@ -128,7 +129,8 @@ pub use crate::{
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{
         DefaultFinalizerSupplier, FinalizerChange, FinalizerError, FinalizerName, FinalizerPatch,
-        FinalizerSupplier, Finalizers, InvalidFinalizer, PatchClient, UnwatchedObject,
+        FinalizerRegistry, FinalizerSupplier, Finalizers, InvalidFinalizer, PatchClient,
+        UnwatchedObject,
     },
     handler::{HandlerId, Role},
     keyed::{

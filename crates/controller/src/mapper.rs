@@ -22,8 +22,10 @@ pub use self::{owners::Owners, same_name::SameName};
 ///   dispatched. For an update it is called with the old and with the new object, so that both
 ///   targets of a changed reference are dispatched.
 /// - Each object in the store whose key it returns is dispatched to all handlers of its kind as
-///   [`Resynced`](crate::Action::Resynced), in its newest state. A dispatch that a watch event
-///   causes precedes retries and objects of the first list.
+///   [`Resynced`](crate::Action::Resynced), in the newest state that the store has when the mapper
+///   is called, or a newer one. A state that the store receives later, for example of a write by a
+///   call that runs meanwhile, follows as [`Updated`](crate::Action::Updated). A dispatch that a
+///   watch event causes precedes retries and objects of the first list.
 /// - A key that is returned again before the dispatch causes one call: a thousand changes of one
 ///   object do not cause a thousand calls for each affected object.
 /// - A key that is not in the store is ignored. When the object is created, it is dispatched as

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::{Filtered, Predicate};
+use crate::{Filtered, FinalizerIdentity, Predicate};
 
 mod failure;
 mod outcome;
@@ -84,7 +84,7 @@ pub trait Reconciler<K>: Send + Sync + 'static {
 
     /// The finalizer of a wrapper with a finalizer.
     #[doc(hidden)]
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         None
     }
 

@@ -6,7 +6,7 @@
 
 mod kind;
 
-use std::{any::TypeId, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -31,11 +31,10 @@ pub(crate) struct Route {
 // === impl Route ===
 
 impl Route {
-    /// Adds a kind called `name` with objects of type `of`, with `metrics` and a handle.
+    /// Adds a kind called `name`, with `metrics` and a handle.
     pub(crate) fn add_kind(
         &mut self,
         name: &str,
-        of: TypeId,
         optional: bool,
         metrics: impl FnOnce(&Arc<str>) -> KindMetrics,
     ) -> Result<(KindId, Arc<str>), AddError> {
@@ -52,7 +51,6 @@ impl Route {
         self.names.insert(Arc::clone(&name), id);
         let entry = KindEntry {
             name: Arc::clone(&name),
-            of,
             optional,
             has_handle: true,
             informers: 0,
@@ -117,12 +115,10 @@ impl Route {
         Some(kind.name.to_string())
     }
 
-    /// Whether a handler for objects of the type of `kind` has `finalizer`.
-    pub(crate) fn has_finalizer(&self, kind: KindId, finalizer: &str) -> bool {
-        let of = self.kinds.get(&kind).map(|kind| kind.of);
-        let same = self.kinds.values().filter(|kind| Some(kind.of) == of);
-        let mut handlers = same.flat_map(|kind| kind.chain.iter());
-        handlers.any(|handler| handler.code.finalizer() == Some(finalizer))
+    /// All handlers, with their kinds.
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = (KindId, &Handler)> {
+        let kinds = self.kinds.iter();
+        kinds.flat_map(|(id, kind)| kind.chain.iter().map(|handler| (*id, &**handler)))
     }
 
     /// Whether `kind` has an informer.

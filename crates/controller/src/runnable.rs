@@ -5,7 +5,9 @@ use std::{error::Error, future::Future};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Fence, InformerController, InformerHealth, RunError, RunningCall};
+use crate::{
+    AddError, Fence, FinalizerRegistry, InformerController, InformerHealth, RunError, RunningCall,
+};
 
 /// A task of an operator, which runs until it is stopped.
 ///
@@ -64,6 +66,20 @@ pub trait Runnable: Send + Sync + 'static {
     /// client](Fence::client).
     fn set_fence(&self, _fence: &Fence) {}
 
+    /// Registers the finalizers of its handlers in `registry`, that of the operator, and later those
+    /// of handlers that are added while it runs. Called once, before [`run`](Self::run). By default
+    /// registers none.
+    ///
+    /// A controller that wraps another one must pass it on.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError::FinalizerTaken`] if a handler of another controller has the same finalizer on
+    /// objects that both receive.
+    fn register_finalizers(&self, _registry: &FinalizerRegistry) -> Result<(), AddError> {
+        Ok(())
+    }
+
     /// The health of its informers, for the readiness of the operator. By default none.
     fn health(&self) -> Vec<InformerHealth> {
         vec![]
@@ -98,6 +114,10 @@ impl Runnable for InformerController {
 
     fn set_fence(&self, fence: &Fence) {
         self.set_fence(fence);
+    }
+
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        self.register_finalizers(registry)
     }
 
     fn health(&self) -> Vec<InformerHealth> {

@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use crate::{Failure, Filtered, Predicate};
+use crate::{Failure, Filtered, FinalizerIdentity, Predicate};
 
 mod simple;
 
@@ -107,7 +107,7 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
 
     /// The finalizer of a wrapper with a finalizer.
     #[doc(hidden)]
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         None
     }
 

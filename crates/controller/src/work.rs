@@ -14,7 +14,8 @@ use futures::{FutureExt, future::BoxFuture};
 use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, log, panic_message};
 
 use crate::{
-    ErasedObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
+    ErasedObject, Failure, FinalizerIdentity, HandlerError, Mapper, Outcome, Predicate, Reconciler,
+    State, Watcher,
     event::AnyEvent,
     handler::{ErasedHandler, ErasedMapper, Handler},
     reconciler::{Call, Retry, cast, of_kind, of_kind_uncached},
@@ -212,7 +213,7 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> ErasedHandler for WatcherAdapter<K
         self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         self.0.finalizer()
     }
 }
@@ -243,7 +244,7 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for ReconcilerAda
         self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         self.0.finalizer()
     }
 }
@@ -346,9 +347,8 @@ mod tests {
         let wants = move |event: &Event<ConfigMap>| wanted.contains(event.action());
         let code = ReconcilerAdapter::<ConfigMap, _>::new(handler.filter(wants));
         let mut route = Route::default();
-        let of = std::any::TypeId::of::<ConfigMap>();
         let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
-        let added = route.add_kind("configs", of, false, |name| {
+        let added = route.add_kind("configs", false, |name| {
             crate::metrics::KindMetrics::new(&metrics, name)
         });
         let (kind, _) = added.expect("a new kind");

@@ -43,7 +43,7 @@ use self::{
 };
 use crate::{
     Health, HealthState, HistoryWentBack, Index, InformerMetrics, LateIndex, Source, Store, Stored,
-    Subscription, metrics::Instruments, subscription::NewSubscribers,
+    Subscription, Trim, metrics::Instruments, subscription::NewSubscribers,
 };
 
 /// Lists and watches the objects of a kind, keeps them in a store, and delivers their changes.
@@ -98,6 +98,8 @@ pub struct InformerId(u64);
 struct Shared<K: Stored> {
     id: InformerId,
     resource: Arc<str>,
+    namespaces: Option<Arc<[String]>>,
+    trim: Arc<Trim>,
     store: Store<K>,
     new_subscribers: Arc<NewSubscribers<K>>,
     status: watch::Sender<InformerStatus>,
@@ -411,6 +413,19 @@ impl<K: Stored> Informer<K> {
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.shared.resource
+    }
+
+    /// The namespaces whose objects it has. `None` for all objects of the kind.
+    #[must_use]
+    pub fn namespaces(&self) -> Option<&[String]> {
+        self.shared.namespaces.as_deref()
+    }
+
+    /// The fields that its source removes from the objects.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn trim(&self) -> &Arc<Trim> {
+        &self.shared.trim
     }
 
     /// The identity of the informer.

@@ -27,7 +27,7 @@ pub use self::{
 };
 use crate::{
     DecodeError, HistoryWentBack, Identity, IncomingObject, LazyObject, ObjectIdentity, Store,
-    Stored, WatchError, subscription::SubscriberCount,
+    Stored, Trim, WatchError, subscription::SubscriberCount,
 };
 
 /// Lists and watches the objects of a kind, and sends changes to an informer.
@@ -45,6 +45,16 @@ use crate::{
 pub trait Source<K: Stored>: Send + 'static {
     /// The kind for logs and errors, as `plural.group`: `websites.example.io`.
     fn resource(&self) -> String;
+
+    /// The namespaces whose objects it sends. `None`, the default, means all objects of the kind.
+    fn namespaces(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The fields that it removes from the objects. By default none.
+    fn trim(&self) -> Trim {
+        Trim::nothing()
+    }
 
     /// Sends changes to `changes`. After it has returned `Ok`, the informer keeps running with the
     /// objects that it has.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     Action, Began, CallId, Entry, Handler, HandlerId, InformerEvent, InformerId, Outcome, Record,
-    Settings, Snapshot,
+    Settings, Snapshot, Writer,
 };
 
 mod observed;
@@ -158,7 +158,8 @@ impl Facts {
             Entry::InformerEvent { informer, shown } => self.shown(*informer, shown),
             Entry::Committed { by, object } => {
                 let server_object = self.server.entry(Arc::clone(&object.uid)).or_default();
-                server_object.commit(*by, object);
+                server_object.commit(*by, object, self.at);
+                self.released(*by, &object.uid);
             }
             Entry::Removed { by, object } => {
                 let server_object = self.server.entry(Arc::clone(&object.uid)).or_default();
@@ -219,6 +220,23 @@ impl Facts {
         self.open.insert(began.call, open);
     }
 
+    /// Notes that the wrapper has released an object that is not being deleted, because it has left
+    /// the selector: what follows is a new life, with nothing of the earlier one.
+    fn released(&mut self, by: Writer, uid: &Uid) {
+        let Writer::Wrapper(id) = by else {
+            return;
+        };
+        let ours = self.handler(id).map(|it| it.handler.finalizers.clone());
+        let change = self.server.get(uid).and_then(|it| it.changes.last());
+        let is_release = ours.zip(change).is_some_and(|(ours, change)| {
+            let lives = change.after.as_ref().is_some_and(|it| !it.terminating);
+            lives && change.strips(&ours)
+        });
+        if is_release && let Some(work) = self.work.get_mut(&(id, Arc::clone(uid))) {
+            work.end_life();
+        }
+    }
+
     /// A delete also cancels the pending calls of handlers whose predicate rejects it.
     fn cancel_filtered(&mut self, uid: &Uid) {
         let filtered = self.handlers.values().filter(|it| it.handler.filtered);
@@ -259,6 +277,20 @@ impl Facts {
     /// The handler, if it was added.
     pub(crate) fn handler(&self, id: HandlerId) -> Option<&HandlerState> {
         self.handlers.get(&id)
+    }
+
+    /// Whether the object may have left the selector since the last call of this wrapper's handler,
+    /// without a finalizer, which another client had removed: the wrapper then ends its life without
+    /// a write.
+    pub(crate) fn left_without_finalizer(&self, handler: HandlerId, uid: &Uid) -> bool {
+        let Some((handling, work)) = self.handler(handler).zip(self.work(handler, uid)) else {
+            return false;
+        };
+        let observed = self.observed.get(uid);
+        let server_object = self.server.get(uid);
+        let ours = &handling.handler.finalizers;
+        observed.is_some_and(|it| it.absence_after(Some(work.began)).is_some())
+            && server_object.is_some_and(|it| it.was_stripped_after(ours, work.began))
     }
 
     /// Whether the pending calls of this handler's wrapper are kept and repeated with their old

@@ -2,6 +2,8 @@
 
 use std::{error::Error, io, time::Duration};
 
+use windlass_controller::AddError;
+
 use crate::{AdminError, LeadershipLost};
 
 /// Why a controller was not added.
@@ -26,6 +28,16 @@ pub enum AddControllerError {
     NameTaken {
         /// The name of the controller.
         controller: String,
+    },
+
+    /// A handler of the controller has a finalizer that a handler of another controller has, for
+    /// objects that both receive.
+    #[error("controller {controller:?} was not added: {source}")]
+    Finalizer {
+        /// The name of the controller.
+        controller: String,
+        /// The two handlers.
+        source: AddError,
     },
 }
 

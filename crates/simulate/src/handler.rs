@@ -10,7 +10,9 @@ use std::{
 use futures::TryFutureExt as _;
 use kube::Resource;
 use tokio::time::sleep;
-use windlass_controller::{Action, Failure, Outcome, Predicate, Reconciler, Request, Watcher};
+use windlass_controller::{
+    Action, Failure, FinalizerIdentity, Outcome, Predicate, Reconciler, Request, Watcher,
+};
 use windlass_informer::Event;
 
 mod models;
@@ -162,7 +164,7 @@ where
         self.handler.predicates()
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         self.handler.finalizer()
     }
 
@@ -192,7 +194,7 @@ where
         self.handler.predicates()
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         self.handler.finalizer()
     }
 

@@ -14,7 +14,8 @@ use windlass_informer::{Event, ObjectKey, Uid, log};
 
 use super::{ApplyCleanup, ApplyCleanupError};
 use crate::{
-    Action, Failure, Fence, FenceClosed, FinalizerError, Outcome, Predicate, Reconciler, Request,
+    Action, Failure, Fence, FenceClosed, FinalizerError, FinalizerIdentity, Outcome, Predicate,
+    Reconciler, Request,
 };
 
 /// What all calls share.
@@ -227,7 +228,7 @@ where
         self.reconciler.predicates()
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         self.reconciler.finalizer()
     }
 

@@ -19,9 +19,9 @@ use super::{
     calls::{Calls, Inner, Outer},
 };
 use crate::{
-    AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerTiming, Finalizers,
-    InformerController, InformerControllerBuilder, InformerHealth, Kind, Mapper,
-    OpinionatedReconciler, Owners, RunError, Runnable,
+    AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerRegistry,
+    FinalizerTiming, Finalizers, InformerController, InformerControllerBuilder, InformerHealth,
+    Kind, Mapper, OpinionatedReconciler, Owners, RunError, Runnable,
 };
 
 /// Runs an [`ApplyCleanup`] over the objects of a source.
@@ -226,6 +226,14 @@ impl<C: ApplyCleanup> Runnable for ApplyCleanupController<C> {
         self.calls.set_fence(fence);
         if let Ok(controller) = self.controller() {
             controller.set_fence(fence);
+        }
+    }
+
+    /// Settings that cannot be built have no finalizers; the run reports them.
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        match self.controller() {
+            Ok(controller) => controller.register_finalizers(registry),
+            Err(_) => Ok(()),
         }
     }
 

@@ -18,8 +18,8 @@ use super::{
     queued::Coalescing,
 };
 use crate::{
-    BuildError, DeleteRetry, ErrorReport, ExponentialBackoff, NewEvent, PendingCall,
-    RetryDequeuePolicy, RetryObject, RetryPolicy,
+    BuildError, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerRegistry, NewEvent,
+    PendingCall, RetryDequeuePolicy, RetryObject, RetryPolicy,
     report::{self, CallHook, CallReport, Hook},
 };
 
@@ -65,6 +65,7 @@ pub(crate) struct Settings {
     pub(crate) on_call: Option<CallHook>,
     pub(crate) on_exhausted: Option<exhausted::Hook>,
     pub(crate) seed: Option<u64>,
+    pub(crate) finalizer_registry: Option<FinalizerRegistry>,
 }
 
 // === impl InformerControllerBuilder ===
@@ -108,6 +109,7 @@ impl InformerControllerBuilder {
                 on_call: None,
                 on_exhausted: None,
                 seed: None,
+                finalizer_registry: None,
             },
         }
     }
@@ -206,6 +208,16 @@ impl InformerControllerBuilder {
     /// [optional kinds](InformerController::optional_kind).
     pub fn cache_sync_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.settings.cache_sync_timeout = timeout;
+        self
+    }
+
+    /// Sets the registry in which the finalizers of the wrapped handlers have different names. By
+    /// default that of the operator, and a registry of this controller alone without an operator.
+    ///
+    /// For controllers that run without an operator, and for an operator with controllers of several
+    /// clusters: one registry for each cluster.
+    pub fn finalizer_registry(mut self, registry: &FinalizerRegistry) -> Self {
+        self.settings.finalizer_registry = Some(registry.clone());
         self
     }
 

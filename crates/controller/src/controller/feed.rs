@@ -21,7 +21,7 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Health, HistoryWentBack, Informer, InformerError, InformerId, InformerMetrics, InformerUser,
-    ObjectIdentity, ObjectKey, SharedInformerError, Stored,
+    ObjectIdentity, ObjectKey, SharedInformerError, Stored, Trim,
 };
 
 use self::enqueuer::Enqueuer;
@@ -36,6 +36,12 @@ use crate::{
 pub(crate) trait Feed: Send + Sync {
     /// The identity of the informer.
     fn informer(&self) -> InformerId;
+
+    /// The namespaces of the informer. `None` for all.
+    fn namespaces(&self) -> Option<&[String]>;
+
+    /// The fields that the informer removes from the objects.
+    fn trim(&self) -> &Arc<Trim>;
 
     /// Registers the controller as a user of the informer: as its only user if `waits`, because it
     /// may then delay the watch.
@@ -128,6 +134,14 @@ impl<K: Stored> InformerFeed<K> {
 impl<K: Stored> Feed for InformerFeed<K> {
     fn informer(&self) -> InformerId {
         self.informer.id()
+    }
+
+    fn namespaces(&self) -> Option<&[String]> {
+        self.informer.namespaces()
+    }
+
+    fn trim(&self) -> &Arc<Trim> {
+        self.informer.trim()
     }
 
     fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError> {

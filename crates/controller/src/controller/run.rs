@@ -46,11 +46,11 @@ struct SyncGates {
     reported: HashSet<InformerId>,
 }
 
-/// Releases the informers for other controllers when the run ends: a controller runs once.
-struct InformerUsers(Arc<Shared>);
+/// Releases what the controller has claimed when the run ends or is dropped.
+struct RunGuard(Arc<Shared>);
 
 pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result<(), RunError> {
-    let _users = InformerUsers(Arc::clone(shared));
+    let _run = RunGuard(Arc::clone(shared));
     if let Some(kind) = shared.route.read().without_informer() {
         return Err(RunError::NoInformer { kind });
     }
@@ -271,13 +271,11 @@ impl SyncGates {
     }
 }
 
-// === impl InformerUsers ===
+// === impl RunGuard ===
 
-impl Drop for InformerUsers {
+impl Drop for RunGuard {
     fn drop(&mut self) {
-        for entry in self.0.feeds.write().iter_mut() {
-            entry.user = None;
-        }
+        self.0.end();
     }
 }
 

@@ -23,6 +23,7 @@ use super::{
     builder::Settings,
     dead_letters::DeadLetters,
     engine::Engine,
+    finalizers::FinalizerClaims,
     queued::{QueuedEvent, RepeatableCall},
 };
 use crate::{
@@ -62,10 +63,15 @@ pub(crate) struct Shared {
     /// The number of attempts that the retry policy reports.
     pub(super) max_attempts: Option<u32>,
     pub(super) ran: AtomicBool,
+    /// Whether an informer was ever removed. Before that, no pending call outlives its object.
+    has_removed_informer: AtomicBool,
+    /// Whether its run has ended. Written under the registration lock.
+    ended: AtomicBool,
     /// Permits calls. Without a fence all calls are permitted.
     pub(super) fence: OnceLock<Fence>,
     /// The own writes of a level-triggered controller.
     pub(crate) own_writes: OnceLock<Arc<OwnWriteTracker>>,
+    pub(super) finalizers: FinalizerClaims,
 }
 
 // === impl Shared ===
@@ -86,6 +92,7 @@ impl Shared {
         let max_attempts = call_user_code("retry_policy", || settings.retry.max_attempts());
         let engine = Arc::<Engine<QueuedEvent, RepeatableCall>>::default();
         engine.set_delete_retry(settings.delete_retry);
+        let finalizers = FinalizerClaims::new(settings.finalizer_registry.clone());
         Ok(Self {
             settings,
             engine,
@@ -104,8 +111,11 @@ impl Shared {
             random: Mutex::new(random),
             max_attempts: max_attempts.flatten(),
             ran: AtomicBool::new(false),
+            has_removed_informer: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             fence: OnceLock::new(),
             own_writes: OnceLock::new(),
+            finalizers,
         })
     }
 
@@ -164,6 +174,22 @@ impl Shared {
         self.fence.get().is_some_and(is_closed) && FenceClosed::find(error).is_some()
     }
 
+    /// Whether the run has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Releases the informers and the finalizers for other controllers: the run has ended, and a
+    /// controller runs once.
+    pub(super) fn end(&self) {
+        let _registration = self.registration.lock();
+        self.ended.store(true, Ordering::Release);
+        self.finalizers.release();
+        for entry in self.feeds.write().iter_mut() {
+            entry.user = None;
+        }
+    }
+
     /// The number of changes of the routes. All changes before it are visible.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -193,6 +219,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        self.finalizers.release();
         // Other controllers may still use the informers.
         for entry in self.feeds.get_mut() {
             entry.feed.uninstrument(&self.informer_metrics);

@@ -158,7 +158,7 @@ impl Turn<'_> {
     /// The finalizer of `handler`, if it has one.
     pub(super) fn finalizer(&self, handler: HandlerId) -> Option<&str> {
         let handler = self.chain.iter().find(|it| it.id == handler);
-        handler.and_then(|handler| handler.code.finalizer())
+        Some(handler?.code.finalizer()?.name().as_str())
     }
 
     /// Calls the recipients, without those that were called before an interruption. Returns the
@@ -246,6 +246,10 @@ impl Turn<'_> {
         let Some(handler) = handler.filter(|it| !it.is_removed()) else {
             return Ok(now);
         };
+        let is_delete = pending.action == Action::Deleted;
+        if !is_delete && self.shared.is_orphaned(guard.key(), &pending.call) {
+            return Ok(now);
+        }
         let attempt = Attempt {
             number: pending.call.attempt,
             is_last: self.is_last(pending.call.attempt),

@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use kube::{
     Api, Client, Resource,
     core::{
@@ -17,7 +17,7 @@ use windlass_informer::{
     api_request::{self, RequestError, ResponseLimits, ServerStatus, path_segment},
 };
 
-use super::FinalizerPatch;
+use super::{FinalizerPatch, answer};
 use crate::error::MAX_RETRY_AFTER;
 
 /// The timeout of a request and its complete response.
@@ -138,7 +138,7 @@ fn url<K: Resource>(api: &Api<K>, key: &ObjectKey) -> String {
     }
 }
 
-async fn send_patch<K: DeserializeOwned>(
+async fn send_patch<K: Resource + DeserializeOwned>(
     client: &Client,
     url: &str,
     key: &ObjectKey,
@@ -146,21 +146,35 @@ async fn send_patch<K: DeserializeOwned>(
 ) -> Result<K, kube::Error> {
     let body = serde_json::to_vec(patch).map_err(kube::Error::SerdeError)?;
     let request = http::Request::patch(format!("{url}/{}?", path_segment(key.name())))
-        .header(CONTENT_TYPE, "application/json-patch+json")
-        .body(body)
-        .map_err(kube::Error::HttpError)?;
-    send(client, request).await
+        .header(CONTENT_TYPE, "application/json-patch+json");
+    send_for_object(client, request, body).await
 }
 
-async fn send_get<K: DeserializeOwned>(
+async fn send_get<K: Resource + DeserializeOwned>(
     client: &Client,
     url: String,
     key: &ObjectKey,
 ) -> Result<K, kube::Error> {
-    let request = http::Request::get(format!("{url}/{}", path_segment(key.name())))
-        .body(Vec::new())
-        .map_err(kube::Error::HttpError)?;
-    send(client, request).await
+    let request = http::Request::get(format!("{url}/{}", path_segment(key.name())));
+    send_for_object(client, request, Vec::new()).await
+}
+
+/// Sends `request` once, and decodes the object in its response as the informer does: of a type with
+/// only metadata, only the metadata are transferred.
+async fn send_for_object<K: Resource + DeserializeOwned>(
+    client: &Client,
+    mut request: http::request::Builder,
+    body: Vec<u8>,
+) -> Result<K, kube::Error> {
+    const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    if K::metadata_api() {
+        request = request.header(ACCEPT, METADATA);
+    }
+    let request = request.body(body).map_err(kube::Error::HttpError)?;
+    match api_request::send(client, request, LIMITS).await {
+        Ok(body) => answer::decode(&body),
+        Err(error) => Err(kube_error(error)),
+    }
 }
 
 /// Sends `request` once, and decodes its response.

@@ -88,6 +88,21 @@ impl Names {
         }
     }
 
+    /// Also treats `name`, an earlier name of the finalizer, as ours.
+    pub(crate) fn add_legacy(&mut self, name: FinalizerName) {
+        if name != self.own {
+            let in_progress = name.in_progress();
+            self.legacy.push((name, in_progress));
+        }
+    }
+
+    /// All names, the own one first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &FinalizerName> {
+        let legacy = self.legacy.iter();
+        let legacy = legacy.flat_map(|(name, in_progress)| [name, in_progress]);
+        [&self.own, &self.in_progress].into_iter().chain(legacy)
+    }
+
     pub(crate) fn is_ours(&self, finalizer: &str) -> bool {
         self.is_final(finalizer) || self.is_progress(finalizer)
     }

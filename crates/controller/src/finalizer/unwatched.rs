@@ -119,7 +119,7 @@ where
                 }
                 pages_without_new = 0;
                 let ours = (metadata.finalizers.iter().flatten())
-                    .any(|finalizer| self.names.is_ours(finalizer));
+                    .any(|finalizer| self.identity.names.is_ours(finalizer));
                 if ours && !is_shown(&key) {
                     found.push(UnwatchedObject {
                         key,
@@ -136,7 +136,7 @@ where
                 break;
             }
         }
-        let resource = Arc::clone(&self.resource);
+        let resource = Arc::clone(&self.identity.resource);
         Err(kube::Error::Service(Box::new(EndlessList { resource })))
     }
 

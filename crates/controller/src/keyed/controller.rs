@@ -21,9 +21,9 @@ use super::{
     calls::Calls,
 };
 use crate::{
-    Coalescing, DeleteRetry, ExponentialBackoff, Fence, InformerController,
-    InformerControllerBuilder, InformerHealth, OnStop, RetryPolicy as _, RunError, Runnable,
-    RunningCall, erased_runnable::ErasedRunnable,
+    AddError, Coalescing, DeleteRetry, ExponentialBackoff, Fence, FinalizerRegistry,
+    InformerController, InformerControllerBuilder, InformerHealth, OnStop, RetryPolicy as _,
+    RunError, Runnable, RunningCall, erased_runnable::ErasedRunnable,
 };
 
 /// Runs a [`KeyedResource`]: its informer, its calls, its background task and nested controllers.
@@ -336,6 +336,12 @@ impl<R: KeyedResource> Runnable for ResourceController<R> {
         for nested in &self.nested {
             nested.set_fence(fence);
         }
+    }
+
+    /// Those of the nested controllers: it has none of its own.
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        let mut nested = self.nested.iter();
+        nested.try_for_each(|nested| nested.register_finalizers(registry))
     }
 
     /// That of this controller and of the nested ones. Settings that cannot be built have no health;

@@ -9,8 +9,8 @@ use futures::{FutureExt as _, future::BoxFuture};
 use windlass_informer::{ErasedObject, Event, ObjectKey};
 
 use crate::{
-    Failure, Outcome, Reconciler, controller::Shared, event::AnyEvent, handler::ErasedHandler,
-    reconciler::Call, route::KindId,
+    Failure, FinalizerIdentity, Outcome, Reconciler, controller::Shared, event::AnyEvent,
+    handler::ErasedHandler, reconciler::Call, route::KindId,
 };
 
 /// A level-triggered reconciler as an [`ErasedHandler`].
@@ -102,7 +102,7 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<
         self.filter.as_ref().is_none_or(|passes| passes(event))
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         self.reconciler.finalizer()
     }
 }

@@ -13,7 +13,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{ControllerBuilder, Informers, Watch, Watchable};
-use crate::{Fence, InformerController, InformerHealth, RunError, Runnable};
+use crate::{
+    AddError, Fence, FinalizerRegistry, InformerController, InformerHealth, RunError, Runnable,
+};
 
 /// Reconciles the objects of kind `K`, whenever one of them or something that affects it has
 /// changed.
@@ -152,6 +154,10 @@ impl<K: Watchable> Runnable for Controller<K> {
     fn set_fence(&self, fence: &Fence) {
         _ = self.fence.set(fence.clone());
         self.engine.set_fence(fence);
+    }
+
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        self.engine.register_finalizers(registry)
     }
 
     fn health(&self) -> Vec<InformerHealth> {

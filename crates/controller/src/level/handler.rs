@@ -16,8 +16,8 @@ use super::{
     setup::Setup,
 };
 use crate::{
-    Action, Failure, FinalizerTiming, Finalizers, HandlerError, OpinionatedReconciler, Outcome,
-    Reconciler, Request, Retry,
+    Action, Failure, FinalizerIdentity, FinalizerTiming, Finalizers, HandlerError,
+    OpinionatedReconciler, Outcome, Reconciler, Request, Retry,
     finalizer::{FinalizerGoal, FinalizerPresence},
 };
 
@@ -124,9 +124,9 @@ where
         }
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         let held = self.held.as_ref()?;
-        Some(held.finalizers.name().as_str())
+        Some(held.finalizers.identity())
     }
 }
 

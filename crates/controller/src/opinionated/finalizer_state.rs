@@ -1,20 +1,19 @@
 //! The finalizer of a wrapper, and its memory of objects.
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use kube::Resource;
 use parking_lot::Mutex;
-use serde::Serialize;
-use windlass_informer::{Event, ObjectKey, Uid, log};
+use windlass_informer::Uid;
 
 use super::{
-    change,
     memory::{Memories, Memory, Progress, UnfinishedCall, is_to_be_added},
     next_step::Observed,
     selector_exit::OnSelectorExit,
+    versions::{is_older, is_older_state, is_terminating},
 };
 use crate::{
-    Failure, FinalizerChange, FinalizerError, Finalizers, Outcome, Predicate,
+    FinalizerError, Finalizers,
     finalizer::{FinalizerGoal, FinalizerPresence, GoalOutcome},
 };
 
@@ -22,20 +21,7 @@ use crate::{
 pub(super) struct FinalizerState<K> {
     pub(super) finalizers: Finalizers<K>,
     pub(super) on_selector_exit: OnSelectorExit,
-    memories: Mutex<Memories<K>>,
-}
-
-/// The next step for an object that the informer reported as deleted.
-enum DeleteStep<K> {
-    Nothing,
-    /// Compute the step again: the object was marked for deletion meanwhile, or was restored.
-    Again,
-    /// Clean up after this last state: the object does not exist.
-    CleanUpGone,
-    /// Clean up after this object, which has no finalizer of ours.
-    CleanUp(Arc<K>),
-    /// Clean up after this object, then remove its finalizer.
-    CleanUpAndRelease(Arc<K>),
+    pub(super) memories: Mutex<Memories<K>>,
 }
 
 // === impl FinalizerState ===
@@ -91,29 +77,6 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
     }
 
-    /// Notes that the present life of `object` has ended: it was deleted, or has left the selector.
-    /// An informer that lags may still show it.
-    fn end_life(&self, object: &K) {
-        let has_ended = is_terminating(object) || self.progress(object) == Some(Progress::Gone);
-        let progress = if has_ended {
-            Progress::Gone
-        } else {
-            Progress::Released
-        };
-        self.set_progress(object, progress);
-        self.retire(object);
-    }
-
-    /// Notes that the clean-up after `object`, which no informer shows, begins. Retries receive no
-    /// older state. If it fails and the object is in the selector again, the object is added again.
-    fn set_cleaning_up_outside(&self, object: &Arc<K>) {
-        self.change(object, |memory| {
-            memory.progress = Some(Progress::CleanUpBegun);
-            memory.given = Some(Arc::clone(object));
-        });
-        self.memories.lock().retire(Uid::of(&**object));
-    }
-
     /// Notes that an add begins: nothing of an earlier life counts any more.
     fn begin_life(&self, object: &K) {
         if self.progress(object) == Some(Progress::Released) {
@@ -166,7 +129,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         given.filter(|given| is_older_state(given, object))
     }
 
-    fn given(&self, object: &K) -> Option<Arc<K>> {
+    pub(super) fn given(&self, object: &K) -> Option<Arc<K>> {
         self.with(object, |memory| memory.given.clone()).flatten()
     }
 
@@ -257,170 +220,6 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         Ok(())
     }
 
-    /// Removes the finalizer from `object`, which has left the selector, and remembers it: another
-    /// informer may still show the object.
-    ///
-    /// Returns whether that is done. Not if it was marked for deletion meanwhile.
-    async fn release_outside(&self, object: &Arc<K>) -> Result<bool, FinalizerError> {
-        match self
-            .finalizers
-            .reach(FinalizerGoal::Release, object)
-            .await?
-        {
-            GoalOutcome::Terminating | GoalOutcome::Lives => return Ok(false),
-            GoalOutcome::Gone => {}
-            GoalOutcome::Reached(released) => self.change(object, |memory| {
-                let version = &released.meta().resource_version;
-                memory.patched.clone_from(version);
-            }),
-        }
-        self.end_life(object);
-        log::warn!(
-            component = "Finalizers",
-            key = %ObjectKey::of(&**object),
-            finalizer = %self.finalizers.name(),
-            "an object left the selector, removed its finalizer"
-        );
-        Ok(true)
-    }
-
-    /// Logs that an object has left the selector and keeps its finalizer.
-    fn report_outside(&self, object: &K) {
-        log::error!(
-            component = "Finalizers",
-            key = %ObjectKey::of(object),
-            finalizer = %self.finalizers.name(),
-            "an object left the selector with our finalizer and cannot be deleted until it \
-             matches again or the finalizer is removed"
-        );
-    }
-
-    /// Calls `clean_up` for `object`, which is marked for deletion, and then removes the finalizer.
-    /// A clean-up that requests a requeue has not succeeded yet.
-    pub(super) async fn clean_up_and_release<F>(
-        &self,
-        object: Arc<K>,
-        clean_up: impl FnOnce(Arc<K>) -> F + Send,
-    ) -> Result<Outcome, Failure>
-    where
-        F: Future<Output = Result<Outcome, Failure>> + Send,
-    {
-        self.set_progress(&object, Progress::CleaningUp);
-        let outcome = clean_up(Arc::clone(&object)).await?;
-        if outcome.delay().is_none() {
-            self.set_progress(&object, Progress::CleanedUp);
-            self.finish(&object);
-            self.release(&object).await?;
-        }
-        // What is pending for an object that was cleaned up has no purpose.
-        Ok(if outcome.is_declined() {
-            Outcome::done()
-        } else {
-            outcome
-        })
-    }
-
-    /// Processes an object that the informer reported as deleted, and whose last state is `last`.
-    /// Calls `clean_up` if that is due.
-    pub(super) async fn process_deleted<F>(
-        &self,
-        last: Arc<K>,
-        clean_up: impl FnOnce(Arc<K>) -> F + Send,
-    ) -> Result<Outcome, Failure>
-    where
-        F: Future<Output = Result<Outcome, Failure>> + Send,
-    {
-        let step = self.final_delete_step(&last).await?;
-        let last = match &step {
-            DeleteStep::Nothing | DeleteStep::Again => return Ok(Outcome::done()),
-            DeleteStep::CleanUpGone => last,
-            DeleteStep::CleanUp(live) | DeleteStep::CleanUpAndRelease(live) => Arc::clone(live),
-        };
-        self.set_cleaning_up_outside(&last);
-        let outcome = clean_up(Arc::clone(&last)).await?;
-        if outcome.delay().is_some() {
-            return Ok(outcome);
-        }
-        match step {
-            DeleteStep::CleanUpGone => self.set_progress(&last, Progress::Gone),
-            // If the patch fails, the clean-up is not repeated.
-            _ => self.set_progress(&last, Progress::CleanedUp),
-        }
-        if let DeleteStep::CleanUpAndRelease(_) = step {
-            if !self.release_outside(&last).await? {
-                self.final_delete_step(&last).await?;
-            }
-        } else {
-            self.end_life(&last);
-        }
-        Ok(outcome)
-    }
-
-    /// Computes the step for a deleted object until the object does not change meanwhile: it is
-    /// marked for deletion once.
-    async fn final_delete_step(&self, last: &Arc<K>) -> Result<DeleteStep<K>, FinalizerError> {
-        loop {
-            match self.delete_step(last).await? {
-                DeleteStep::Again => {}
-                step => return Ok(step),
-            }
-        }
-    }
-
-    /// Reads the actual state of an object that the informer reported as deleted with the last
-    /// state `last`, and does what needs no call of the inner handler. Returns what remains to do.
-    async fn delete_step(&self, last: &Arc<K>) -> Result<DeleteStep<K>, FinalizerError> {
-        let progress = self.progress(last);
-        let live = match progress {
-            Some(Progress::Released | Progress::Gone) => None,
-            _ => self.finalizers.find(FinalizerChange::Remove, last).await?,
-        };
-        let is_free = |live: &K| self.finalizers.presence(live) == FinalizerPresence::Absent;
-        if progress == Some(Progress::CleanedUp) {
-            match live {
-                Some(live) if is_free(&live) => self.end_life(&live),
-                Some(live) => {
-                    if !self.release_outside(&live).await? {
-                        return Ok(DeleteStep::Again);
-                    }
-                }
-                None => {
-                    self.set_progress(last, Progress::Gone);
-                    self.end_life(last);
-                }
-            }
-            return Ok(DeleteStep::Nothing);
-        }
-        let Some(live) = live else {
-            return Ok(DeleteStep::CleanUpGone);
-        };
-        let terminating = is_terminating(&*live);
-        let exit = self.on_selector_exit;
-        if is_free(&live) {
-            if terminating || exit == OnSelectorExit::CleanUp {
-                return Ok(DeleteStep::CleanUp(live));
-            }
-            self.end_life(&live);
-            return Ok(DeleteStep::Nothing);
-        }
-        match exit {
-            _ if terminating => return Ok(DeleteStep::CleanUpAndRelease(live)),
-            OnSelectorExit::CleanUp => return Ok(DeleteStep::CleanUpAndRelease(live)),
-            OnSelectorExit::Release => {
-                // If the response is lost, the object may be released.
-                self.set_cleaning_up_outside(&live);
-                if !self.release_outside(&live).await? {
-                    return Ok(DeleteStep::Again);
-                }
-            }
-            OnSelectorExit::Report => {
-                self.report_outside(&live);
-                self.forget(last);
-            }
-        }
-        Ok(DeleteStep::Nothing)
-    }
-
     /// Writes the finalizers of `object`, and remembers the version of a patch. An object from
     /// before our last patch is read from the server first, because it is outdated. So is one whose
     /// clean-up had begun before the server was restored: versions do not show which came first.
@@ -472,7 +271,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     }
 
     /// Whether `object` is from before our last patch.
-    fn is_stale(&self, object: &K) -> bool {
+    pub(super) fn is_stale(&self, object: &K) -> bool {
         let version = object.meta().resource_version.as_deref();
         self.with(object, |memory| {
             is_older(version, memory.patched.as_deref())
@@ -480,12 +279,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         .unwrap_or_default()
     }
 
-    fn with<T>(&self, object: &K, read: impl FnOnce(&Memory<K>) -> T) -> Option<T> {
+    pub(super) fn with<T>(&self, object: &K, read: impl FnOnce(&Memory<K>) -> T) -> Option<T> {
         let memories = self.memories.lock();
         memories.get(Uid::of(object).as_ref()).map(read)
     }
 
-    fn change(&self, object: &K, change: impl FnOnce(&mut Memory<K>)) {
+    pub(super) fn change(&self, object: &K, change: impl FnOnce(&mut Memory<K>)) {
         // Dropped without the lock: this may drop the last reference to an object.
         let before = self.memories.lock().change(Uid::of(object), |memory| {
             let before = memory.given.clone();
@@ -494,135 +293,6 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
         drop(before);
     }
-}
-
-impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
-    /// Whether `new` only shows a patch of ours, compared with `old`.
-    pub(super) fn is_echo(&self, old: &K, new: &K) -> bool {
-        change::is_echo(&self.finalizers, old, new)
-    }
-
-    /// Whether the inner handler has to receive the change from `old` to `new`. Not if it
-    /// has received `new` or a newer state.
-    pub(super) fn matters(&self, old: &Arc<K>, new: &Arc<K>) -> bool {
-        match self.given(new) {
-            Some(given) if is_older_state(&given, new) => {
-                change::matters(&self.finalizers, &given, new)
-            }
-            Some(_) => false,
-            None => change::matters(&self.finalizers, old, new),
-        }
-    }
-
-    /// Whether the inner handler has received what `event` shows: it is not newer than the last
-    /// received state, or only shows a patch of ours. If so, notes what the informer has shown; for
-    /// other events the wrapper notes it.
-    fn is_known(&self, event: &Event<K>) -> bool {
-        let (Event::Added(new) | Event::Updated { new, .. } | Event::Resynced(new)) = event else {
-            return false;
-        };
-        let given = self.given(new);
-        let known = match event {
-            Event::Updated { old, .. } => match given {
-                Some(given) if is_not_newer(new, &given) => true,
-                Some(given) => change::is_echo(&self.finalizers, &given, new),
-                None => {
-                    // Decoding the old state is expensive. Our patches change the finalizers.
-                    let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
-                    let changed = own && old.metadata().finalizers != new.meta().finalizers;
-                    let old = if changed { old.get().ok() } else { None };
-                    old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
-                }
-            },
-            _ => false,
-        };
-        if known {
-            self.note_shown(new);
-        }
-        known
-    }
-
-    /// Whether the wrapper needs `event` for its finalizer: the object has to be cleaned up, or the
-    /// finalizer has changed.
-    pub(super) fn needs(&self, event: &Event<K>) -> bool {
-        let Some(object) = event.object() else {
-            return false;
-        };
-        let presence = self.finalizers.presence(object);
-        let is_ours =
-            || presence != FinalizerPresence::Absent || self.with(object, |_| ()).is_some();
-        match event {
-            Event::Deleted { .. } => is_ours(),
-            Event::Updated { old, .. }
-                if self.finalizers.presence_in(&old.metadata()) != presence =>
-            {
-                true
-            }
-            _ => is_terminating(&**object) && is_ours(),
-        }
-    }
-}
-
-impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
-    /// Notes that the informer has shown `object`.
-    pub(super) fn note_shown(&self, object: &Arc<K>) {
-        if self.with(object, |_| ()).is_none() {
-            return;
-        }
-        let has_finalizer =
-            self.finalizers.presence(object) == (FinalizerPresence::Held { tidy: true });
-        let version = object.meta().resource_version.as_deref();
-        self.change(object, |memory| {
-            if is_older(version, memory.patched.as_deref()) {
-                return;
-            }
-            memory.patched = None;
-            let is_shown = |given: &Arc<K>| !is_older_state(object, given);
-            // A repeated call that writes the finalizer compares with it.
-            let is_written = memory.progress != Some(Progress::Added);
-            if is_written && memory.given.as_ref().is_some_and(is_shown) {
-                memory.given = None;
-            }
-            // A finalizer that another process has written shows that it has added the object.
-            let is_shown = [Progress::Held, Progress::Begun { held: false }];
-            if has_finalizer && memory.progress.is_some_and(|it| is_shown.contains(&it)) {
-                memory.progress = None;
-            }
-        });
-    }
-}
-
-/// Rejects what the inner handler has received.
-impl<K: Resource + Serialize + Send + Sync + 'static> Predicate<K> for FinalizerState<K> {
-    fn passes(&self, event: &Event<K>) -> bool {
-        !self.is_known(event)
-    }
-}
-
-/// Whether `object` is marked for deletion.
-fn is_terminating<K: Resource>(object: &K) -> bool {
-    object.meta().deletion_timestamp.is_some()
-}
-
-/// Whether `state` is certainly older than `than`.
-fn is_older_state<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
-    let (state, than) = (state.meta(), than.meta());
-    is_older(
-        state.resource_version.as_deref(),
-        than.resource_version.as_deref(),
-    )
-}
-
-/// Whether `state` is certainly not newer than `than`.
-fn is_not_newer<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
-    let version = &state.meta().resource_version;
-    is_older_state(state, than) || *version == than.meta().resource_version
-}
-
-/// Whether `version` is older than `than`. False for versions that are not numbers: then the order
-/// of arrival counts.
-fn is_older(version: Option<&str>, than: Option<&str>) -> bool {
-    (version.zip(than)).is_some_and(|(version, than)| windlass_informer::is_older(version, than))
 }
 
 impl<K> fmt::Debug for FinalizerState<K> {

@@ -14,8 +14,8 @@ use super::{
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    Action, Failure, Filtered, Finalizers, Outcome, Predicate, Reconciler, Request, State, fence,
-    finalizer::FinalizerPresence,
+    Action, Failure, Filtered, FinalizerIdentity, Finalizers, Outcome, Predicate, Reconciler,
+    Request, State, fence, finalizer::FinalizerPresence,
 };
 
 /// Wraps a reconciler, and keeps each object with a finalizer until the reconciler has cleaned up
@@ -527,8 +527,8 @@ where
         vec![&self.state]
     }
 
-    fn finalizer(&self) -> Option<&str> {
-        Some(self.state.finalizers.name().as_str())
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+        Some(self.state.finalizers.identity())
     }
 
     fn needs(&self, event: &Event<K>) -> bool {

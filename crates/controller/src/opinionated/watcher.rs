@@ -15,7 +15,8 @@ use super::{
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    Failure, Filtered, Finalizers, Outcome, Predicate, Watcher, fence, finalizer::FinalizerPresence,
+    Failure, Filtered, FinalizerIdentity, Finalizers, Outcome, Predicate, Watcher, fence,
+    finalizer::FinalizerPresence,
 };
 
 /// Wraps a watcher, and keeps each object with a finalizer until the watcher has cleaned up after
@@ -338,8 +339,8 @@ where
         vec![&self.state]
     }
 
-    fn finalizer(&self) -> Option<&str> {
-        Some(self.state.finalizers.name().as_str())
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+        Some(self.state.finalizers.identity())
     }
 
     fn needs(&self, event: &Event<K>) -> bool {

@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
 
 use super::Predicate;
-use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
+use crate::{FinalizerIdentity, Mapper, Outcome, Reconciler, Request, Watcher};
 
 /// A watcher, a reconciler or a mapper that only receives events that pass a predicate. The method
 /// `filter` of these traits creates it.
@@ -72,7 +72,7 @@ macro_rules! filtered_hooks {
             self.all(self.handler.predicates())
         }
 
-        fn finalizer(&self) -> Option<&str> {
+        fn finalizer(&self) -> Option<&FinalizerIdentity> {
             self.handler.finalizer()
         }
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use windlass_informer::{Event, LazyObject};
 
 use super::{Failure, Outcome, Reconciler, Request};
-use crate::Predicate;
+use crate::{FinalizerIdentity, Predicate};
 
 /// Adapts a reconciler of `K`s to dynamic objects.
 ///
@@ -92,7 +92,7 @@ where
         }
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         self.reconciler.finalizer()
     }
 

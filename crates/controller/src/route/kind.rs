@@ -1,6 +1,6 @@
 //! One kind of a controller: its informers, its handlers and its mappers.
 
-use std::{any::TypeId, sync::Arc};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -18,8 +18,6 @@ pub(crate) struct KindId(pub(crate) u32);
 /// A kind: its name, its handlers and its mappers.
 pub(super) struct KindEntry {
     pub(super) name: Arc<str>,
-    /// The decoded type of its objects.
-    pub(super) of: TypeId,
     /// Whether other kinds do not wait for its informers.
     pub(super) optional: bool,
     /// Whether a [`Kind`](crate::Kind) handle exists.

@@ -3,7 +3,7 @@
 use futures::{FutureExt, future::BoxFuture};
 
 use super::*;
-use crate::{ErasedObject, Failure, Outcome, event::AnyEvent, reconciler::Call};
+use crate::{ErasedObject, Failure, FinalizerIdentity, Outcome, event::AnyEvent, reconciler::Call};
 
 #[test]
 fn watchers_come_before_reconcilers_each_in_add_order() {
@@ -78,8 +78,7 @@ fn check(script: &str, chain: &str) {
 
 fn new_kind(route: &mut Route, name: &str) -> Result<KindId, AddError> {
     let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
-    let of = TypeId::of::<u8>();
-    let added = route.add_kind(name, of, false, |name| KindMetrics::new(&metrics, name));
+    let added = route.add_kind(name, false, |name| KindMetrics::new(&metrics, name));
     added.map(|(id, _)| id)
 }
 
@@ -133,7 +132,7 @@ impl ErasedHandler for Inert {
         true
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         None
     }
 }

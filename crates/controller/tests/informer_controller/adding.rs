@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass_controller::{
-    AddError, InformerController, Outcome, Reconciler, Registration, Request, Role, SameName,
-    SimpleWatcher,
+    AddError, FinalizerIdentity, FinalizerName, InformerController, Outcome, Reconciler,
+    Registration, Request, Role, SameName, SimpleWatcher,
 };
 use windlass_informer::{HealthState, Informer, Scripted};
 
@@ -277,8 +277,47 @@ async fn an_informer_takes_over_the_objects_of_the_one_that_it_replaces() {
     running.stop().await.expect("it stops");
 }
 
+/// D20: while its informer is removed, the deletion of an object is not reported.
+#[tokio::test(start_paused = true)]
+async fn a_failed_call_is_not_repeated_for_an_object_that_no_informer_has() {
+    let rig = Rig::new(InformerController::builder());
+    rig.watch(rig.log.failing("w", usize::MAX));
+    let running = rig.start_empty().await;
+    for name in ["gone", "kept"] {
+        running.apply(config(name, 1)).await;
+        assert_eq!(running.logged().await, format!("w add {name}=1"));
+    }
+    let Rig {
+        controller,
+        kind,
+        informer,
+        script,
+        ..
+    } = &running.rig;
+    assert!(controller.remove_informer(informer));
+    running.logged().await;
+    controller
+        .add_informer(kind, informer)
+        .expect("added again");
+    script.list([config("kept", 1)]).await.expect("it runs");
+    assert_eq!(running.logged().await, "w add kept=1");
+    pass(3600).await;
+    let logged = running.logged().await;
+    assert!(logged.starts_with("w add kept=1, w add kept=1"), "{logged}");
+    assert!(!logged.contains("gone"), "{logged}");
+    assert_eq!(controller.pending_calls(), 1);
+    running.stop().await.expect("it stops");
+}
+
 /// A reconciler that says that it writes a finalizer.
-struct Finalizing;
+struct Finalizing(FinalizerIdentity);
+
+impl Finalizing {
+    fn new() -> Self {
+        let name = FinalizerName::new("example.io/own").expect("a name");
+        Self(FinalizerIdentity::new("configmaps", name))
+    }
+}
 
 impl Reconciler<ConfigMap> for Finalizing {
     type Error = Refused;
@@ -287,8 +326,8 @@ impl Reconciler<ConfigMap> for Finalizing {
         Ok(Outcome::done())
     }
 
-    fn finalizer(&self) -> Option<&str> {
-        Some("example.io/own")
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+        Some(&self.0)
     }
 }
 
@@ -297,10 +336,14 @@ fn a_rejected_registration_adds_nothing() {
     let controller = InformerController::new();
     let configs = controller.kind::<ConfigMap>(KIND).expect("a new kind");
     let others = controller.kind::<ConfigMap>("others").expect("a new kind");
+    for kind in [&configs, &others] {
+        let informer = Informer::new(Scripted::new().1);
+        controller.add_informer(kind, &informer).expect("added");
+    }
     controller
-        .add_reconciler(&configs, Finalizing)
+        .add_reconciler(&configs, Finalizing::new())
         .expect("added");
-    let refused = controller.add_reconciler(&others, Finalizing);
+    let refused = controller.add_reconciler(&others, Finalizing::new());
     let refused = refused.expect_err("the finalizer is taken");
     assert!(
         matches!(refused, AddError::FinalizerTaken { .. }),

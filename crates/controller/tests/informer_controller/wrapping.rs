@@ -5,7 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DynamicObject;
 use windlass_controller::{
-    Failure, Outcome, Predicate, Reconciler, Request, SimpleWatcher, TypedReconciler, Watcher,
+    Failure, FinalizerIdentity, FinalizerName, Outcome, Predicate, Reconciler, Request,
+    SimpleWatcher, TypedReconciler, Watcher,
 };
 use windlass_informer::{Event, LazyObject};
 
@@ -14,8 +15,15 @@ use crate::support::config;
 const OWN: &str = "example.io/own";
 
 /// A handler with a finalizer, which needs deletes.
-#[derive(Clone, Copy, Debug)]
-struct Finalizing;
+#[derive(Clone, Debug)]
+struct Finalizing(FinalizerIdentity);
+
+impl Finalizing {
+    fn new() -> Self {
+        let name = FinalizerName::new(OWN).expect("a name");
+        Self(FinalizerIdentity::new("configmaps", name))
+    }
+}
 
 impl Reconciler<ConfigMap> for Finalizing {
     type Error = Failure;
@@ -24,8 +32,8 @@ impl Reconciler<ConfigMap> for Finalizing {
         Ok(Outcome::done())
     }
 
-    fn finalizer(&self) -> Option<&str> {
-        Some(OWN)
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+        Some(&self.0)
     }
 
     fn needs(&self, event: &Event<ConfigMap>) -> bool {
@@ -36,8 +44,8 @@ impl Reconciler<ConfigMap> for Finalizing {
 impl Watcher<ConfigMap> for Finalizing {
     type Error = Failure;
 
-    fn finalizer(&self) -> Option<&str> {
-        Some(OWN)
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+        Some(&self.0)
     }
 
     fn needs(&self, event: &Event<ConfigMap>) -> bool {
@@ -50,15 +58,16 @@ fn wrappers_have_the_finalizer_and_the_needs_of_their_handler() {
     fn nothing<K>(_: &Event<K>) -> bool {
         false
     }
-    let reconciler = Reconciler::filter(Finalizing, nothing::<ConfigMap>);
-    let watcher = Watcher::filter(Finalizing, nothing::<ConfigMap>);
-    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing);
+    let reconciler = Reconciler::filter(Finalizing::new(), nothing::<ConfigMap>);
+    let watcher = Watcher::filter(Finalizing::new(), nothing::<ConfigMap>);
+    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing::new());
     let finalizers = [
         Reconciler::finalizer(&reconciler),
         Watcher::finalizer(&watcher),
         Reconciler::finalizer(&typed),
     ];
-    assert_eq!(finalizers, [Some(OWN); 3]);
+    let names = finalizers.map(|it| it.map(|it| it.name().as_str()));
+    assert_eq!(names, [Some(OWN); 3]);
     for event in events(|value| Arc::new(config("web", value))) {
         let is_needed = matches!(event, Event::Deleted { .. });
         assert_eq!(Reconciler::needs(&reconciler, &event), is_needed);
@@ -82,8 +91,8 @@ fn most_handlers_need_no_event() {
         assert!(!Reconciler::needs(&handler, &event));
         assert!(!Watcher::needs(&watcher, &event));
     }
-    assert_eq!(Reconciler::finalizer(&handler), None);
-    assert_eq!(Watcher::<ConfigMap>::finalizer(&watcher), None);
+    assert!(Reconciler::finalizer(&handler).is_none());
+    assert!(Watcher::<ConfigMap>::finalizer(&watcher).is_none());
 }
 
 #[test]
@@ -101,7 +110,7 @@ fn a_typed_reconciler_has_the_predicates_of_its_handler() {
 
 #[test]
 fn debug_output_names_what_is_wrapped() {
-    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing);
+    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing::new());
     let watcher = SimpleWatcher::<ConfigMap>::new()
         .on_delete(|_: Arc<ConfigMap>| std::future::ready(Ok::<_, Failure>(())));
     for (shown, expected) in [

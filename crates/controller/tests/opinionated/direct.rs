@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use windlass_controller::{
-    Action, DeleteOrder, Failure, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
-    Outcome, Reconciler, Request, SimpleWatcher, Watcher,
+    Action, DeleteOrder, Failure, FinalizerIdentity, OnSelectorExit, OpinionatedReconciler,
+    OpinionatedWatcher, Outcome, Reconciler, Request, SimpleWatcher, Watcher,
 };
 use windlass_informer::{Event, LazyObject};
 
@@ -80,7 +80,7 @@ impl<R: Reconciler<Lease>> Wrapped<R> {
         }
     }
 
-    fn finalizer(&self) -> Option<&str> {
+    fn finalizer(&self) -> Option<&FinalizerIdentity> {
         match self {
             Self::Watcher(watcher) => watcher.finalizer(),
             Self::Reconciler(reconciler) => reconciler.finalizer(),
@@ -137,7 +137,8 @@ async fn added<R: Reconciler<Lease>>(rig: &Rig, wrapped: &Wrapped<R>) -> [Arc<Le
 #[tokio::test(start_paused = true)]
 async fn a_wrapper_names_its_finalizer() {
     for (_rig, wrapped) in each(OnSelectorExit::default()) {
-        assert_eq!(wrapped.finalizer(), Some(OWN));
+        let finalizer = wrapped.finalizer().expect("it has one");
+        assert_eq!(finalizer.name().as_str(), OWN);
     }
 }
 

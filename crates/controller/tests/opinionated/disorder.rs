@@ -9,6 +9,8 @@ use windlass_controller::{
     Outcome, Reconciler as _, Request, SimpleWatcher, State, Watcher,
 };
 
+use windlass_informer::{Informer, Scripted};
+
 use crate::{
     support::{Refused, Rig, builder, pass, show, word},
     world::{Fault, OWN},
@@ -358,8 +360,12 @@ async fn two_wrappers_of_one_kind_need_two_finalizers() {
     assert!(matches!(taken, AddError::FinalizerTaken { .. }), "{taken}");
     assert!(taken.to_string().contains(OWN), "{taken}");
     let others = controller.kind::<Lease>("others").expect("a new kind");
+    for kind in [&leases, &others] {
+        let informer = Informer::new(Scripted::new().1);
+        controller.add_informer(kind, &informer).expect("added");
+    }
     let other = controller.add_watcher(&others, rig.watcher());
-    let other = other.expect_err("of the same type");
+    let other = other.expect_err("of the same resource");
     assert!(matches!(other, AddError::FinalizerTaken { .. }), "{other}");
     let plain =
         SimpleWatcher::<Lease>::new().on_add(|_: Arc<Lease>| async { Ok::<_, Refused>(()) });

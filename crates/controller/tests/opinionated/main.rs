@@ -18,6 +18,7 @@ mod inner_predicate;
 mod lives;
 mod model;
 mod reconciler;
+mod registry;
 mod repeated;
 mod selector_exit;
 mod unwatched;

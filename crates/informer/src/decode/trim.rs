@@ -95,6 +95,17 @@ impl Trim {
         matches!(node, Node::Dropped)
     }
 
+    /// Returns `json`, an object, without the trimmed fields.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it is no JSON object.
+    #[doc(hidden)]
+    pub fn cut(&self, json: &[u8]) -> Result<String, DecodeError> {
+        let (_, cuts) = trimmed_json::find_cuts(RawJson::of(json), &self.root)?;
+        cuts.apply(json)
+    }
+
     /// Cuts the trimmed fields out of an object, which must have the kind `kind` if it has a kind.
     pub(super) fn apply(&self, raw: RawJson<'_>, kind: &str) -> Result<TrimmedJson, DecodeError> {
         let (head, cuts) = trimmed_json::find_cuts(raw, &self.root)?;

@@ -11,7 +11,7 @@ use super::{
     shared_run::SharedRun,
 };
 use crate::{
-    Index, Problem, Source, Store, Stored,
+    Index, Problem, Source, Store, Stored, Trim,
     metrics::Instruments,
     problem::{ErrorHandler, log},
     store::{ErasedIndexTable, IndexTable, Writer},
@@ -22,6 +22,8 @@ use crate::{
 #[must_use = "a builder does nothing until it is built"]
 pub struct InformerBuilder<K: Stored> {
     resource: Arc<str>,
+    namespaces: Option<Arc<[String]>>,
+    trim: Arc<Trim>,
     source: Box<dyn ErasedSource<K>>,
     indexes: Vec<Box<dyn ErasedIndexTable<K>>>,
     settings: Settings,
@@ -44,6 +46,8 @@ impl<K: Stored> InformerBuilder<K> {
     pub(super) fn new(source: impl Source<K>) -> Self {
         Self {
             resource: Arc::from(source.resource()),
+            namespaces: source.namespaces().map(Arc::from),
+            trim: Arc::new(source.trim()),
             source: Box::new(source),
             indexes: Vec::new(),
             settings: Settings {
@@ -99,6 +103,8 @@ impl<K: Stored> InformerBuilder<K> {
                 id: InformerId::next(),
                 new_subscribers: Arc::new(NewSubscribers::new(Arc::clone(&self.resource))),
                 resource: self.resource,
+                namespaces: self.namespaces,
+                trim: self.trim,
                 status: watch::Sender::default(),
                 instruments,
                 progress: ListProgress::new(),

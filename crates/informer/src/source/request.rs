@@ -22,6 +22,9 @@ pub(super) struct Requests {
     client: Client,
     url: String,
 
+    /// The namespace of the objects. `None` for all, and for kinds without namespaces.
+    pub(super) namespace: Option<String>,
+
     /// Whether only the metadata of the objects is requested.
     pub(super) is_metadata: bool,
 
@@ -41,6 +44,7 @@ impl Requests {
     pub(super) fn new<K: Resource>(api: Api<K>, types: &K::DynamicType) -> Self {
         Self {
             url: api.resource_url().to_owned(),
+            namespace: api.namespace().map(ToOwned::to_owned),
             client: api.into_client(),
             is_metadata: K::metadata_api(),
             resource: Arc::from(resource_name::<K>(types)),

@@ -21,16 +21,19 @@ pub(crate) struct Change {
     pub(crate) before: Option<Arc<Snapshot>>,
     /// `None` if it removed the object.
     pub(crate) after: Option<Arc<Snapshot>>,
+    /// The index of the entry.
+    pub(crate) at: usize,
 }
 
 // === impl ServerObject ===
 
 impl ServerObject {
-    pub(super) fn commit(&mut self, by: Writer, object: &Arc<Snapshot>) {
+    pub(super) fn commit(&mut self, by: Writer, object: &Arc<Snapshot>, at: usize) {
         self.changes.push(Change {
             by,
             before: self.current.replace(Arc::clone(object)),
             after: Some(Arc::clone(object)),
+            at,
         });
     }
 
@@ -41,6 +44,7 @@ impl ServerObject {
             by,
             before,
             after: None,
+            at,
         });
     }
 
@@ -52,6 +56,24 @@ impl ServerObject {
     /// Whether a wrapper ever wrote one of these finalizers.
     pub(crate) fn was_guarded(&self, by: HandlerId) -> bool {
         self.changes.iter().any(|it| it.by == Writer::Wrapper(by))
+    }
+
+    /// Whether its wrapper wrote one of these finalizers after the entry `at`, to an object without
+    /// them.
+    pub(crate) fn was_guarded_after(
+        &self,
+        by: HandlerId,
+        finalizers: &[String],
+        at: usize,
+    ) -> bool {
+        let mut changes = self.changes.iter().filter(|it| it.at > at);
+        changes.any(|it| it.by == Writer::Wrapper(by) && it.guards(finalizers))
+    }
+
+    /// Whether another client removed the last of these finalizers after the entry `at`.
+    pub(crate) fn was_stripped_after(&self, finalizers: &[String], at: usize) -> bool {
+        let mut changes = self.changes.iter().filter(|it| it.at > at);
+        changes.any(|it| it.by == Writer::Other && it.strips(finalizers))
     }
 
     /// Whether another client removed the last of these finalizers between the two versions (the
@@ -83,8 +105,19 @@ impl ServerObject {
 impl Change {
     /// Whether it removed the last of these finalizers.
     pub(crate) fn strips(&self, finalizers: &[String]) -> bool {
-        let has =
-            |it: &Option<Arc<Snapshot>>| (it.as_ref()).is_some_and(|it| it.has_any(finalizers));
-        has(&self.before) && !has(&self.after)
+        let [before, after] = self.has(finalizers);
+        before && !after
+    }
+
+    /// Whether it added the first of these finalizers.
+    fn guards(&self, finalizers: &[String]) -> bool {
+        let [before, after] = self.has(finalizers);
+        !before && after
+    }
+
+    /// Whether the object had one of these finalizers before it, and after it.
+    fn has(&self, finalizers: &[String]) -> [bool; 2] {
+        let has = |it: &Option<Arc<Snapshot>>| it.as_ref().is_some_and(|it| it.has_any(finalizers));
+        [has(&self.before), has(&self.after)]
     }
 }

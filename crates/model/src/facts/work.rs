@@ -11,6 +11,8 @@ use crate::{Action, Began, Dequeue, Outcome, Settings, Snapshot, Version};
 pub(crate) struct Work {
     /// The object of the last call.
     pub(crate) last: Option<Arc<Snapshot>>,
+    /// The entry of its last call.
+    pub(crate) began: usize,
     /// Whether a call was in backoff since the last event. A retry can then replace events.
     pub(crate) backed_off: bool,
     /// Whether the last call was a retry, so that calls for earlier events may still follow.
@@ -122,6 +124,18 @@ impl Work {
         began.action == Action::Deleted && self.since.is_some() && !self.wrapped
     }
 
+    /// Resets the state after its wrapper has released the object: its next life is new.
+    pub(super) fn end_life(&mut self) {
+        self.pending.clear();
+        self.since = None;
+        self.succeeded = None;
+        self.exhausted = None;
+        self.failures = 0;
+        self.counted = None;
+        self.deletes = 0;
+        self.state = None;
+    }
+
     /// Resets the state after the last informer of the object was removed: the object is then new.
     pub(super) fn forget(&mut self) {
         let pending = std::mem::take(&mut self.pending).into_iter();
@@ -149,6 +163,7 @@ impl Work {
         settings: &Settings,
         now: Moment,
     ) {
+        self.began = now.at;
         let cause = self.cause(began, observed, now.time);
         let shown = observed.is_none_or(|it| it.versions.contains_key(&began.object.version));
         self.ahead = self.wrapped && !shown;

@@ -96,10 +96,12 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         let mut pending = it.pending.iter();
         !it.deleted && pending.any(|it| it.action == Action::Deleted)
     });
-    // It returned to the selector, and an add of its new life may have begun.
-    let returned = (facts.observed.get(uid).and_then(|it| it.last_presence()))
+    // It returned to the selector: its new life has begun with the finalizer, and needs a clean-up of
+    // its own although no call may have succeeded.
+    let ours = &handling.handler.finalizers;
+    let returned = (facts.server.get(uid))
         .zip(cleaned)
-        .is_some_and(|(presence, cleaned)| presence.from.at > *cleaned);
+        .is_some_and(|(it, cleaned)| it.was_guarded_after(began.handler, ours, *cleaned));
     let again = again || unfinished || returned;
     ensure(cleaned.is_none() || again || !held, uid, || {
         format!("{} repeats a clean-up that had succeeded", began.handler)

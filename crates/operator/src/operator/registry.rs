@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_controller::ErasedRunnable;
+use windlass_controller::{ErasedRunnable, FinalizerRegistry};
 
 use crate::AddControllerError;
 
@@ -10,6 +10,7 @@ use crate::AddControllerError;
 #[derive(Default)]
 pub(super) struct ControllerRegistry {
     state: Mutex<State>,
+    finalizers: FinalizerRegistry,
 }
 
 #[derive(Default)]
@@ -21,7 +22,8 @@ struct State {
 // === impl ControllerRegistry ===
 
 impl ControllerRegistry {
-    /// Adds a controller, unless the registry was closed or has a controller with the same name.
+    /// Adds a controller, unless the registry was closed or has a controller with the same name, or
+    /// with the same finalizer for the same objects.
     pub(super) fn add(&self, added: Arc<dyn ErasedRunnable>) -> Result<(), AddControllerError> {
         let controller = added.name().to_owned();
         let mut state = self.lock();
@@ -32,6 +34,8 @@ impl ControllerRegistry {
         if others.any(|other| other.name() == controller) {
             return Err(AddControllerError::NameTaken { controller });
         }
+        (added.register_finalizers(&self.finalizers))
+            .map_err(|source| AddControllerError::Finalizer { controller, source })?;
         state.controllers.push(added);
         Ok(())
     }
@@ -53,7 +57,7 @@ impl ControllerRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic happens under the lock.
+        // A panic of a controller under the lock changes nothing.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

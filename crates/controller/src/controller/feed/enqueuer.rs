@@ -88,6 +88,11 @@ impl<K: Stored> Enqueuer<'_, K> {
                 if merge.is_idle() || self.merge(&mut merge, &mut envelope) {
                     self.prepare(envelope, action, synced, permits)
                         .map(&mut put);
+                } else if let Some(key) = &envelope.key
+                    && (envelope.requested || action == Some(Action::Deleted))
+                {
+                    // Another informer has the object.
+                    feed.requested_resyncs.take(key);
                 }
                 for released in merge.take_released() {
                     self.release(released, permits).map(&mut put);
@@ -152,15 +157,17 @@ impl<K: Stored> Enqueuer<'_, K> {
             }
             _ => Priority::Live,
         };
+        // The merge makes another event of a resync after an informer was removed.
+        let is_mapped = requested && matches!(event, Event::Resynced(_));
         let event = QueuedEvent {
             received: self.received,
             last_called: None,
             permit: permits.one(),
             origin: TraceParent::of(&span),
             resynced: false,
-            requested_by_mapper: requested,
+            requested_by_mapper: is_mapped,
             reasons: match priority {
-                _ if requested => Reasons::RELATED,
+                _ if is_mapped => Reasons::RELATED,
                 Priority::FirstList => Reasons::FIRST_LIST,
                 Priority::Resync => Reasons::INTERVAL,
                 _ => Reasons::CHANGED,

@@ -11,9 +11,14 @@ use windlass_informer::{InformerId, InformerUser, ObjectKey};
 use super::Shared;
 use crate::{
     AddError,
-    controller::{feed::Feed, kind::KindHandle, queued::Coalescing},
+    controller::{
+        feed::Feed,
+        finalizers::Planned,
+        kind::KindHandle,
+        queued::{Coalescing, RepeatableCall},
+    },
     route::KindId,
-    schedule::Priority,
+    schedule::{LaneKey, Priority, ScheduleItem as _},
 };
 
 /// An informer and its kind.
@@ -45,8 +50,10 @@ impl Shared {
             let kind = self.route.read().name(kind).to_string();
             return Err(AddError::InformerAlreadyAdded { kind });
         }
+        self.claim_finalizers(Planned::Informer(kind.id(), feed.namespaces()))?;
         let user = feed.register(self.settings.coalescing == Coalescing::Never);
         let user = user.map_err(|source| {
+            self.reclaim_finalizers();
             let kind = kind.name().to_owned();
             AddError::SharedInformer { kind, source }
         })?;
@@ -111,6 +118,7 @@ impl Shared {
         let Some(entry) = removed else {
             return false;
         };
+        self.has_removed_informer.store(true, Ordering::Release);
         entry.stop.cancel();
         entry.feed.uninstrument(&self.informer_metrics);
         let merge = {
@@ -118,6 +126,7 @@ impl Shared {
             route.remove_informer(entry.kind);
             route.merge(entry.kind)
         };
+        self.reclaim_finalizers();
         if let Some(merge) = merge {
             let objects = (merge.lock()).remove(informer, &|_, key, uid| entry.feed.find(key, uid));
             self.resync(objects);
@@ -165,6 +174,21 @@ impl Shared {
         feeds
             .map(|entry| entry.feed.request_resyncs(keys, priority))
             .sum()
+    }
+
+    /// Whether `call` was pending for an object that no informer of its kind has any more, because its
+    /// informer was removed: the deletion of the object is not reported then.
+    pub(in crate::controller) fn is_orphaned(&self, lane: &LaneKey, call: &RepeatableCall) -> bool {
+        if !self.has_removed_informer.load(Ordering::Acquire) {
+            return false;
+        }
+        let feeds = self.feeds.read();
+        let mut feeds = feeds.iter().filter(|entry| entry.kind == lane.kind);
+        let has = |feed: &dyn Feed| match call.uid() {
+            Some(uid) => feed.find(&lane.object, uid).is_some(),
+            None => feed.stored(&lane.object).is_some(),
+        };
+        !feeds.any(|entry| has(&*entry.feed))
     }
 
     /// Whether an informer that is added while the controller runs stops all calls until it has

@@ -1,14 +1,11 @@
 //! Adds and removes kinds, handlers and mappers.
 
-use std::{
-    any::TypeId,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use super::Shared;
 use crate::{
     AddError, HandlerId, Role,
-    controller::kind::KindHandle,
+    controller::{finalizers::Planned, kind::KindHandle},
     handler::{ErasedHandler, ErasedMapper},
     metrics::KindMetrics,
     route::KindId,
@@ -17,16 +14,14 @@ use crate::{
 // === impl Shared ===
 
 impl Shared {
-    /// Adds a kind called `name` with objects of type `of`. Other kinds do not wait for the
-    /// informers of an `optional` kind.
+    /// Adds a kind called `name`. Other kinds do not wait for the informers of an `optional` kind.
     pub(in crate::controller) fn add_kind(
         self: &Arc<Self>,
         name: &str,
-        of: TypeId,
         optional: bool,
     ) -> Result<KindHandle, AddError> {
         let metrics = |name: &Arc<str>| KindMetrics::new(&self.metrics, name);
-        let (id, name) = self.route.write().add_kind(name, of, optional, metrics)?;
+        let (id, name) = self.route.write().add_kind(name, optional, metrics)?;
         self.changed();
         Ok(KindHandle::new(id, name, Arc::downgrade(self)))
     }
@@ -62,13 +57,8 @@ impl Shared {
         let _registration = self.registration.lock();
         self.check_handle(kind)?;
         self.check_informer(kind)?;
-        if let Some(finalizer) = code.finalizer()
-            && self.route.read().has_finalizer(kind.id(), finalizer)
-        {
-            return Err(AddError::FinalizerTaken {
-                kind: kind.name().to_owned(),
-                finalizer: finalizer.to_string(),
-            });
+        if let Some(finalizer) = code.finalizer() {
+            self.claim_finalizers(Planned::Handler(kind.id(), finalizer))?;
         }
         let mut route = self.route.write();
         let id = route.add(kind.id(), role, code);
@@ -78,13 +68,16 @@ impl Shared {
         Ok(id)
     }
 
-    /// Refuses the handle of a kind of another controller.
+    /// Refuses the handle of a kind of another controller, and any addition after the run.
     pub(super) fn check_handle(self: &Arc<Self>, kind: &KindHandle) -> Result<(), AddError> {
-        if kind.is_of(self) {
-            return Ok(());
+        let name = || kind.name().to_owned();
+        if !kind.is_of(self) {
+            return Err(AddError::OtherController { kind: name() });
         }
-        let kind = kind.name().to_owned();
-        Err(AddError::OtherController { kind })
+        if self.has_ended() {
+            return Err(AddError::Ended { kind: name() });
+        }
+        Ok(())
     }
 
     /// Refuses a handler or mapper of a kind without an informer while the controller runs. Earlier
@@ -114,6 +107,7 @@ impl Shared {
             self.changed();
             removed
         };
+        self.reclaim_finalizers();
         let mut letters = Vec::new();
         for handler in &removed {
             self.engine.cancel(handler.id);

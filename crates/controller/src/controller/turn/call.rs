@@ -12,6 +12,7 @@ use crate::{
         queued::{Backoff, RepeatableCall},
     },
     event::AnyEvent,
+    finalizer::trimmed,
     handler::Handler,
     reconciler::{Attempt, Call},
     schedule::{Moment, Pending, Reason},
@@ -127,6 +128,8 @@ impl Turn<'_> {
             };
             observed.begin();
             let called = work::call(handler, call, self.shared.settings.call_timeout);
+            let trim = (handler.code.finalizer()).and_then(|_| self.shared.trim(self.kind));
+            let called = trimmed(trim, called);
             let ended = match &permit {
                 Some(permit) => permit.within(called).await,
                 None => called.await,

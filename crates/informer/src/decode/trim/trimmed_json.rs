@@ -91,15 +91,8 @@ impl TrimmedJson {
         cuts: &Cuts,
         meta: &IdentityMeta<'_>,
     ) -> Result<Self, DecodeError> {
-        let length = json.len() - cuts.len_before(json.len());
-        let mut kept = String::with_capacity(length);
-        let mut at = 0;
-        for cut in cuts.all() {
-            kept.push_str(piece(json, at..cut.start)?);
-            at = cut.end;
-        }
-        kept.push_str(piece(json, at..json.len())?);
-
+        let mut kept = cuts.apply(json)?;
+        let length = kept.len();
         let mut find = |value: Option<&[u8]>, path: &str| match value {
             None | Some(b"null") => Ok(Span::default()),
             // A slice of the copied JSON, which is known to be valid UTF-8.
@@ -185,6 +178,18 @@ impl Cuts {
 
     fn all(&self) -> impl Iterator<Item = &Range<usize>> {
         std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Copies `json` without the removed ranges.
+    pub(super) fn apply(&self, json: &[u8]) -> Result<String, DecodeError> {
+        let mut kept = String::with_capacity(json.len() - self.len_before(json.len()));
+        let mut at = 0;
+        for cut in self.all() {
+            kept.push_str(piece(json, at..cut.start)?);
+            at = cut.end;
+        }
+        kept.push_str(piece(json, at..json.len())?);
+        Ok(kept)
     }
 
     /// The number of removed bytes before `at`.

@@ -62,6 +62,15 @@ where
         self.settings.requests.resource.to_string()
     }
 
+    fn namespaces(&self) -> Option<Vec<String>> {
+        let namespace = self.settings.requests.namespace.clone();
+        namespace.map(|namespace| vec![namespace])
+    }
+
+    fn trim(&self) -> Trim {
+        self.settings.trim.clone()
+    }
+
     async fn run(&mut self, changes: Changes<O>) -> Result<(), WatchError> {
         Reflector::new(self, changes).run().await;
         Ok(())
@@ -79,6 +88,15 @@ where
         resource_name::<K>(&K::DynamicType::default())
     }
 
+    fn namespaces(&self) -> Option<Vec<String>> {
+        let namespace = self.namespace()?;
+        Some(vec![namespace.to_owned()])
+    }
+
+    fn trim(&self) -> Trim {
+        Trim::default()
+    }
+
     async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {
         ListWatch::<K>::new(self.clone()).run(changes).await
     }
@@ -92,6 +110,15 @@ where
 {
     fn resource(&self) -> String {
         resource_name::<K>(&self.1)
+    }
+
+    fn namespaces(&self) -> Option<Vec<String>> {
+        let namespace = self.0.namespace()?;
+        Some(vec![namespace.to_owned()])
+    }
+
+    fn trim(&self) -> Trim {
+        Trim::default()
     }
 
     async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {

@@ -116,7 +116,7 @@ async fn two_controllers_of_an_operator_share_a_finalizer_in_two_namespaces_only
         }
     };
     let operator = Operator::new();
-    for (counter, namespace) in [(&shop, "shop"), (&blog, "blog")] {
+    for (counter, namespace) in [(&shop, "shop"), (&blog, "default")] {
         let added = operator.add_controller(controller(counter, Some(namespace)));
         added.expect("the namespaces differ");
     }
@@ -139,7 +139,7 @@ async fn two_controllers_of_an_operator_share_a_finalizer_in_two_namespaces_only
         async move { operator.run_until(stop).await }
     });
     let pod = json!({ "metadata": { "name": "web" }, "spec": { "containers": [{ "name": "web", "image": "web" }] } });
-    for namespace in ["shop", "blog"] {
+    for namespace in ["shop", "default"] {
         cluster.create::<Pod>(namespace, pod.clone()).await;
     }
     let count = |counter: &PodCounter| counter.pods.lock().expect("not poisoned").len();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     Action, Began, CallId, Entry, Handler, HandlerId, InformerEvent, InformerId, Outcome, Record,
-    Settings, Snapshot, Writer,
+    SelectorExit, Settings, Snapshot, Writer,
 };
 
 mod observed;
@@ -279,18 +279,20 @@ impl Facts {
         self.handlers.get(&id)
     }
 
-    /// Whether the object may have left the selector since the last call of this wrapper's handler,
-    /// without a finalizer, which another client had removed: the wrapper then ends its life without
-    /// a write.
-    pub(crate) fn left_without_finalizer(&self, handler: HandlerId, uid: &Uid) -> bool {
+    /// Whether the life of the object for this wrapper may have ended without a write since the last
+    /// call of its handler: the object has left the selector, and the wrapper only reports that or
+    /// has found no finalizer, because another client had removed it.
+    pub(crate) fn may_have_left(&self, handler: HandlerId, uid: &Uid) -> bool {
         let Some((handling, work)) = self.handler(handler).zip(self.work(handler, uid)) else {
             return false;
         };
         let observed = self.observed.get(uid);
-        let server_object = self.server.get(uid);
+        let has_left = observed.is_some_and(|it| it.absence_after(Some(work.began)).is_some());
         let ours = &handling.handler.finalizers;
-        observed.is_some_and(|it| it.absence_after(Some(work.began)).is_some())
-            && server_object.is_some_and(|it| it.was_stripped_after(ours, work.began))
+        let stripped =
+            (self.server.get(uid)).is_some_and(|it| it.was_stripped_after(ours, work.began));
+        let reports = self.settings.selector_exit == SelectorExit::Report;
+        handling.is_wrapped() && has_left && (stripped || reports)
     }
 
     /// Whether the pending calls of this handler's wrapper are kept and repeated with their old

@@ -2,6 +2,8 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
+use crate::work::call_user_code;
+
 /// A value that a handler receives again when its call is repeated, for example its progress.
 ///
 /// It has any type of the handler's choice, and is kept in memory as long as the request.
@@ -24,13 +26,17 @@ pub struct State {
     type_name: &'static str,
 }
 
+/// A value whose panic while it is dropped is caught: the last reference to a state is dropped by a
+/// task of the controller.
+struct Contained<T>(Option<T>);
+
 // === impl State ===
 
 impl State {
     /// Creates a state with `value`.
     pub fn new<T: Send + Sync + 'static>(value: T) -> Self {
         Self {
-            value: Arc::new(value),
+            value: Arc::new(Contained(Some(value))),
             type_name: std::any::type_name::<T>(),
         }
     }
@@ -38,7 +44,8 @@ impl State {
     /// The value, if it is a `T`.
     #[must_use]
     pub fn get<T: 'static>(&self) -> Option<&T> {
-        self.value.downcast_ref()
+        let contained = self.value.downcast_ref::<Contained<T>>()?;
+        contained.0.as_ref()
     }
 }
 
@@ -46,5 +53,33 @@ impl State {
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "State({})", self.type_name)
+    }
+}
+
+// === impl Contained ===
+
+impl<T> Drop for Contained<T> {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        call_user_code("drop of a state", || drop(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_state_that_is_dropped_is_caught() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("test");
+            }
+        }
+        let state = State::new(Bomb);
+        assert!(state.get::<Bomb>().is_some() && state.get::<String>().is_none());
+        drop(state.clone());
+        drop(state);
     }
 }

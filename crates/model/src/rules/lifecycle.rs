@@ -91,7 +91,7 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
     let retried = work.pending.iter().any(|it| it.action == Action::Created);
     let succeeded = work.succeeded.is_some();
     // When an object leaves the selector, a wrapper releases it, and adds it again when it returns.
-    let left = facts.left_without_finalizer(began.handler, uid);
+    let left = facts.may_have_left(began.handler, uid);
     // Events that were queued when the last informer was removed are still dispatched.
     let again = (facts.observed.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
     let filtered = facts

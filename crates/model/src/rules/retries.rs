@@ -72,7 +72,7 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
             let mut pending = work.pending.iter().map(|it| it.object.version);
             pending.any(|it| server_object.was_stripped_in(&(it..began.object.version), ours))
         });
-    let returned = facts.left_without_finalizer(began.handler, uid);
+    let returned = facts.may_have_left(began.handler, uid);
     let early = cause.urgent || kept || stripped || returned;
     if cause.due || early || began.action == Action::Deleted {
         return Ok(());
@@ -107,7 +107,7 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let kept = kept || facts.settings.dequeue == Dequeue::Other;
     // A handler with a predicate counts only the calls for the events that it receives.
     let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
-    let returned = facts.left_without_finalizer(began.handler, uid);
+    let returned = facts.may_have_left(began.handler, uid);
     if failed_patches || kept || filtered || returned {
         // Failed patches are counted as failures of the wrapped call.
         return Ok(());
@@ -187,7 +187,7 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
     let other = work.pending.len() > 1 || work.pending.iter().any(|it| it.action != began.action);
     // A kept call keeps its state, and an event has no state.
     let ended = work.exhausted.is_some() || facts.settings.dequeue != Dequeue::Always;
-    let ended = ended || facts.left_without_finalizer(began.handler, uid);
+    let ended = ended || facts.may_have_left(began.handler, uid);
     let fine =
         request.state == work.state || pending || ((other || ended) && request.state.is_none());
     ensure(fine, uid, || {

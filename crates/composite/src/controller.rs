@@ -7,7 +7,8 @@ use prometheus::core::Collector;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Controller, Fence, InformerHealth, Informers, RunError, Runnable, RunningCall, Watch, Watchable,
+    AddError, Controller, Fence, FinalizerRegistry, InformerHealth, Informers, RunError, Runnable,
+    RunningCall, Watch, Watchable,
 };
 
 use crate::{CompositeBuilder, threads::Threads};
@@ -139,6 +140,10 @@ impl<P: Watchable> Runnable for CompositeController<P> {
 
     fn set_fence(&self, fence: &Fence) {
         self.controller.set_fence(fence);
+    }
+
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        self.controller.register_finalizers(registry)
     }
 
     fn health(&self) -> Vec<InformerHealth> {

@@ -287,6 +287,12 @@ fn an_object_that_returns_has_nothing_of_its_earlier_life() {
          label a y; show 0 5; wait 0",
         "wrapped reconciler, wrapped watcher | label x | retry constant | create a y; label a x; \
          show 0 5; wait 0; next 1 fails; label a y; show 0 5; wait 0; label a x",
+        "wrapped watcher | label x | retry constant, exit cleans up, seed 1 | create a x; list 0; \
+         wait 0; label a y; label a x; strip a",
+        "wrapped reconciler | label x | retry constant, seed 1 | create a x; list 0; \
+         next 0 fails with state; label a y; label a x; wait 0",
+        "wrapped reconciler | label x | retry constant, seed 1 | create a x; list 0; wait 0; \
+         next 0 fails after 6; update a; label a y; show 0 5; wait 0; label a x",
     ] {
         holds(script);
     }

@@ -23,6 +23,10 @@ pub trait ErasedRunnable: Send + Sync {
     fn set_fence(&self, fence: &Fence);
 
     /// Registers the finalizers of its handlers.
+    ///
+    /// # Errors
+    ///
+    /// If another controller has registered one of them in the same scope.
     fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError>;
 
     /// The health of its informers.

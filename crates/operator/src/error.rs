@@ -37,7 +37,7 @@ pub enum AddControllerError {
         /// The name of the controller.
         controller: String,
         /// The two handlers.
-        source: AddError,
+        source: Box<AddError>,
     },
 }
 

@@ -289,7 +289,7 @@ async fn nothing_is_added_to_a_controller_that_has_ended() {
     let stop = CancellationToken::new();
     stop.cancel();
     rig.controller.run(stop).await.expect("no error");
-    let informer = rig.informer(None).err().expect("it has ended");
+    let informer = rig.informer(None).map(drop).expect_err("it has ended");
     assert!(matches!(informer, AddError::Ended { .. }), "{informer}");
     let filtered = nothing::<Lease>.filter(|_: &windlass_informer::Event<Lease>| true);
     let handler = rig.controller.add_reconciler(&rig.leases, filtered);

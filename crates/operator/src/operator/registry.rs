@@ -35,6 +35,7 @@ impl ControllerRegistry {
             return Err(AddControllerError::NameTaken { controller });
         }
         (added.register_finalizers(&self.finalizers))
+            .map_err(Box::new)
             .map_err(|source| AddControllerError::Finalizer { controller, source })?;
         state.controllers.push(added);
         Ok(())

@@ -18,8 +18,9 @@ async fn restore(running: &Running) {
         listed: "4".to_owned(),
     });
     script.change(went_back).await.expect("it runs");
-    // The controller may have ended already.
-    _ = script.list([config("web", 3)]).await;
+    // The controller may have ended already, and its informer with it.
+    let list = script.list([config("web", 3)]);
+    _ = tokio::time::timeout(Duration::from_secs(1), list).await;
     settle().await;
 }
 

@@ -26,8 +26,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    AdminServer, Failure, Informer, InformerController, LeaderElection, ListWatch, Operator,
-    Outcome, Request, operator::OperatorError,
+    AdminServer, Context, Controller, Failure, LeaderElection, Operator, Outcome, Watch,
+    operator::OperatorError,
 };
 use windlass_apiserver::ApiServer;
 
@@ -133,19 +133,14 @@ impl Replica {
             .renew_deadline(Duration::from_secs(2))
             .retry_period(Duration::from_millis(200))
             .build()?;
-        // This client sends no write unless this replica leads. On a cluster: `connect(config)`.
-        let client = election.fence().client(client.clone());
-
-        let controller = InformerController::builder().name("shop").build()?;
-        let sites: Api<ConfigMap> = Api::default_namespaced(client);
-        let informer = Informer::new(ListWatch::new(sites).fields("metadata.name=shop")?);
-        let sites_kind = controller.kind("sites")?;
-        controller.add_informer(&sites_kind, &informer)?;
+        // The writes of its calls are sent only while this replica leads.
+        let shop = Watch::<ConfigMap>::namespaced("default").fields("metadata.name=shop");
         let lines = lines.clone();
-        controller.add_reconciler(&sites_kind, move |request: Request<ConfigMap>| {
+        let controller = Controller::builder(client.clone(), shop).name("shop");
+        let controller = controller.build(move |cx: Context<ConfigMap>| {
             let lines = lines.clone();
             async move {
-                let data = request.object().data.clone().unwrap_or_default();
+                let data = cx.object().data.clone().unwrap_or_default();
                 lines
                     .send(format!("{name} handles price {}", data["price"]))
                     .await?;

@@ -88,9 +88,10 @@ pub mod level {
     //! Controllers of one kind: each call gets the newest object, whatever has changed.
 
     pub use windlass_controller::{
-        AddedWatch, ChildError, Context, Controller, ControllerBuildError, ControllerBuilder,
-        Deleted, Desired, Informers, InvalidChild, MissingKind, ObjectReconciler, Owned, Reasons,
-        Referred, Related, Retry, Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable,
+        AddedTrigger, AddedWatch, ChildError, Context, Controller, ControllerBuildError,
+        ControllerBuilder, Deleted, Desired, Informers, InvalidChild, MissingKind, Mode,
+        ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, Retry, Step, Trigger,
+        TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused,
     };
 }
 

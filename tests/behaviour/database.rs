@@ -6,13 +6,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{ConfigMap, Secret, Service},
+use k8s_openapi::{
+    api::{
+        apps::v1::StatefulSet,
+        core::v1::{ConfigMap, Secret, Service},
+        events::v1::Event,
+    },
+    apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kube::{
     Api, CustomResource, CustomResourceExt as _, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
 use schemars::JsonSchema;
@@ -21,7 +25,10 @@ use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
     Context, Controller, Desired, Failure, ObjectKey, ObjectReconciler, Operator, Outcome, Owned,
-    Watch, level::Referred,
+    Watch,
+    conditions::{Conditions as _, NewCondition},
+    level::Referred,
+    recorder::ObjectEvent,
 };
 
 use crate::{cluster::Cluster, watched::quick};
@@ -43,7 +50,8 @@ struct DatabaseSpec {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 struct DatabaseStatus {
-    reason: String,
+    #[serde(default)]
+    conditions: Vec<Condition>,
 }
 
 /// The operator's state: its handles and the external DNS.
@@ -59,8 +67,10 @@ impl ObjectReconciler<Database> for Databases {
     type Error = Failure;
 
     async fn reconcile(&self, cx: Context<Database>) -> Result<Outcome, Failure> {
-        let reason = self.deploy(&cx).await?.to_owned();
-        cx.write_status(DatabaseStatus { reason }).await?;
+        let ready = self.deploy(&cx).await?;
+        let mut status = cx.object().status.clone().unwrap_or_default();
+        status.conditions.set(cx.generation(), ready)?;
+        cx.write_status(status).await?;
         Ok(Outcome::done())
     }
 
@@ -74,11 +84,17 @@ impl ObjectReconciler<Database> for Databases {
 }
 
 impl Databases {
-    /// Brings the children to the state of the spec. Returns the reason in the status.
-    async fn deploy(&self, cx: &Context<Database>) -> Result<&'static str, Failure> {
+    /// Brings the children to the state of the spec. Returns the condition of the status.
+    async fn deploy(&self, cx: &Context<Database>) -> Result<NewCondition, Failure> {
         let database = cx.object();
+        // Created later, or the spec names another one: then there is another call.
         let Some(secret) = self.secrets.one(cx) else {
-            return Ok("SecretMissing");
+            let name = &database.spec.password_secret;
+            cx.event(ObjectEvent::warning(
+                "SecretMissing",
+                format!("no Secret {name}"),
+            ));
+            return Ok(NewCondition::no("Ready", "SecretMissing").message(name));
         };
         let labels = json!({ "database": cx.key().name() });
         self.configs
@@ -113,15 +129,15 @@ impl Databases {
         let ready = set.status.as_ref().and_then(|status| status.ready_replicas);
         // A change of the StatefulSet's status reconciles again.
         Ok(if ready.unwrap_or(0) < database.spec.replicas {
-            "PodsNotReady"
+            NewCondition::no("Ready", "PodsNotReady")
         } else {
-            "AllPodsReady"
+            NewCondition::yes("Ready", "AllPodsReady")
         })
     }
 }
 
 on_both_servers! {
-    /// Rows: KR-04, KR-05, BO-12, BO-15
+    /// Rows: KR-04, KR-05, BO-12, BO-15, BO-17, BO-29
     async fn a_database_is_deployed_reconfigured_and_cleaned_up(cluster: Cluster) {
         cluster.install(&Database::crd()).await;
         let dns = Arc::<Mutex<BTreeSet<String>>>::default();
@@ -138,11 +154,13 @@ on_both_servers! {
         let sets = cluster.api_aside::<StatefulSet>();
         let spec = DatabaseSpec { replicas: 2, password_secret: "password".to_owned() };
         databases.create(&PostParams::default(), &Database::new("db", spec)).await.expect("new");
-        reaches(&databases, "SecretMissing").await;
+        let missing = reaches(&databases, "SecretMissing").await;
+        assert_eq!((&*missing.status, missing.observed_generation), ("False", Some(1)));
         assert!(sets.get_opt("db").await.expect("a response").is_none());
 
         create_secret(&secrets, "password").await;
-        reaches(&databases, "PodsNotReady").await;
+        let not_ready = reaches(&databases, "PodsNotReady").await;
+        assert_eq!(not_ready.last_transition_time, missing.last_transition_time, "still false");
         let set = sets.get("db").await.expect("applied");
         assert_eq!(set.owner_references()[0].name, "db");
         cluster.api_aside::<Service>().get("db").await.expect("applied");
@@ -170,6 +188,14 @@ on_both_servers! {
         assert!(dns.lock().expect("no panic").is_empty());
         stop.cancel();
         running.await.expect("no panic").expect("a graceful shutdown");
+
+        let events = cluster.api_aside::<Event>().list(&ListParams::default()).await;
+        let events = events.expect("a list").items;
+        let notes: Vec<_> = events.iter().filter_map(|event| event.note.as_deref()).collect();
+        // Two causes with one reason are counted in one Event.
+        assert_eq!(notes, ["no Secret password"], "the note of the first one");
+        let regarding = events[0].regarding.as_ref().expect("an object");
+        assert_eq!((regarding.kind.as_deref(), regarding.name.as_deref()), (Some("Database"), Some("db")));
     }
 }
 
@@ -197,15 +223,16 @@ async fn operator(cluster: &Cluster, dns: &Arc<Mutex<BTreeSet<String>>>) -> Oper
     operator
 }
 
-async fn reaches(databases: &Api<Database>, reason: &'static str) {
-    let has = |database: Option<&Database>| {
-        database
-            .and_then(|it| it.status.as_ref())
-            .is_some_and(|status| status.reason == reason)
+/// Waits for a condition with this reason, and returns it.
+async fn reaches(databases: &Api<Database>, reason: &'static str) -> Condition {
+    let find = move |database: &Database| {
+        let conditions = &database.status.as_ref()?.conditions;
+        conditions.iter().find(|it| it.reason == reason).cloned()
     };
-    await_condition(databases.clone(), "db", has)
-        .await
-        .expect("the status changes");
+    let has = move |database: Option<&Database>| database.and_then(find).is_some();
+    let database = await_condition(databases.clone(), "db", has).await;
+    let database = database.expect("the status changes");
+    database.as_ref().and_then(find).expect("it has it")
 }
 
 async fn create_secret(secrets: &Api<Secret>, name: &str) {

@@ -1,7 +1,14 @@
 //! Helpers of reconcilers: Events and definitions of custom resources.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
+use http::{Method, Request};
 use k8s_openapi::{
     api::{
         core::v1::{ConfigMap, ObjectReference},
@@ -12,10 +19,12 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Resource as _,
     api::{ListParams, PostParams},
+    client::Body,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tower::BoxError;
 use windlass_controller::{EventRecorder, InstallError, ObjectEvent, install_crds};
 
 use crate::cluster::Cluster;
@@ -77,6 +86,28 @@ async fn until(cluster: &Cluster, expected: &[(&str, i32)]) {
     }
 }
 
+/// A client that loses the responses to the next `lost` writes.
+fn losing_responses(through: Client, namespace: &str, lost: Arc<AtomicUsize>) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (through, lost) = (through.clone(), Arc::clone(&lost));
+        async move {
+            let is_write = *request.method() != Method::GET;
+            let response = through.send(request).await?;
+            let is_written = is_write && response.status().is_success();
+            let less = |lost: usize| lost.checked_sub(usize::from(is_written));
+            let is_lost = lost
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+                .is_ok();
+            if is_lost && is_written {
+                let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                return Err(BoxError::from(reset));
+            }
+            Ok(response)
+        }
+    });
+    Client::new(service, namespace)
+}
+
 fn gears(version: &str) -> CustomResourceDefinition {
     let definition = json!({
         "metadata": {
@@ -125,6 +156,27 @@ on_both_servers! {
         assert_eq!(failed.reporting_controller.as_deref(), Some("websites.windlass.dev"));
         let regarding = failed.regarding.as_ref().expect("an object");
         assert_eq!((&regarding.uid, &regarding.name), (&blog.uid, &blog.name));
+    }
+
+    /// A create, an update, and both again in another process, each with a lost response.
+    ///
+    /// Rows: BO-29
+    async fn an_event_whose_response_is_lost_is_counted_once(cluster: Cluster) {
+        let blog = blog(&cluster).await;
+        let failed = || ObjectEvent::warning("Failed", "a note");
+        let mut count = 0;
+        for _ in 0..2 {
+            let lost = Arc::new(AtomicUsize::new(2));
+            let client = losing_responses(cluster.aside(), cluster.namespace(), Arc::clone(&lost));
+            let recording = Recording::start(client);
+            for _ in 0..4 {
+                recording.recorder.record(blog.clone(), failed());
+            }
+            count += 4;
+            recording.stop().await;
+            assert_eq!(lost.load(Ordering::SeqCst), 0);
+            assert_eq!(events(&cluster).await, [("Failed".into(), count)]);
+        }
     }
 
     /// Rows: BO-29

@@ -2,41 +2,33 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Secret},
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
-    Api, CustomResourceExt as _, Resource, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
+    Api, CustomResourceExt as _, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject},
     runtime::wait::await_condition,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{Mutex, Semaphore, mpsc};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
-    Context, Controller, ControllerBuilder, Desired, Failure, ObjectKey, ObjectReconciler, Outcome,
-    Owned, Owners, Watch,
-    controller::RunError,
-    level::{MissingKind, Reasons, Watchable},
-    store::Index,
+    Context, Controller, Desired, Failure, ObjectKey, ObjectReconciler, Outcome, Owners, Watch,
+    level::Reasons, store::Index,
 };
 
+use self::rig::{
+    NAMED, Rig, annotated, build, builder, children_of, create, owned_by, patch, say, secret, watch,
+};
 use crate::{
-    cluster::Cluster,
     kinds::{Gadget, GadgetSpec, GadgetStatus, config, labelled},
     watched::quick,
 };
 
-/// The annotation that names another object.
-const NAMED: &str = "test.windlass.dev/name";
-
-/// A running controller, and the calls that it made.
-struct Rig {
-    calls: mpsc::Receiver<String>,
-    stop: CancellationToken,
-    task: AbortOnDropHandle<Result<(), RunError>>,
-}
+pub(crate) mod children;
+pub(crate) mod context;
+pub(crate) mod missing;
+pub(crate) mod paused;
+mod rig;
+pub(crate) mod visible;
 
 on_both_servers! {
     /// The finalizer is set before the first call, and the object disappears after its clean-up.
@@ -403,43 +395,6 @@ on_both_servers! {
         off.quiet(&configs).await;
     }
 
-    /// No call begins while a store of the controller is incomplete.
-    ///
-    /// Rows: BO-35
-    async fn a_missing_kind_fails_with_its_name_or_is_waited_for(cluster: Cluster) {
-        let missing = |client| {
-            let resource = ApiResource {
-                group: "test.windlass.dev".into(),
-                version: "v1".into(),
-                api_version: "test.windlass.dev/v1".into(),
-                kind: "Missing".into(),
-                plural: "missings".into(),
-            };
-            let api = Api::<DynamicObject>::namespaced_with(client, cluster.namespace(), &resource);
-            Watch::from((api, resource)).settings(quick)
-        };
-        let configs = cluster.api_aside::<ConfigMap>();
-        create(&configs, config("a", "1")).await;
-        for (then, fails) in [
-            (MissingKind::Fail { after: Duration::from_millis(500) }, true),
-            (MissingKind::Wait, false),
-        ] {
-            let mut builder = builder::<ConfigMap>(&cluster).await;
-            let owners = Owners::of::<ConfigMap>(&());
-            builder.watches(missing(cluster.client().await), owners);
-            let (sender, mut receiver) = mpsc::channel(64);
-            let controller = build(builder.missing_kind(then), sender, |cx| cx.key().name().to_owned());
-            let run = controller.run(CancellationToken::new());
-            let ended = tokio::time::timeout(Duration::from_secs(if fails { 60 } else { 2 }), run).await;
-            assert_eq!(ended.is_ok(), fails, "{then:?}");
-            if let Ok(ended) = ended {
-                let error = ended.expect_err("it fails").to_string();
-                assert!(error.contains("missings.test.windlass.dev"), "{error}");
-            }
-            assert!(receiver.try_recv().is_err(), "no call before all stores are complete");
-        }
-    }
-
     /// Rows: BO-04
     async fn events_during_a_call_cause_one_further_call_with_the_newest_object(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
@@ -478,138 +433,4 @@ on_both_servers! {
         assert_eq!(rig.several(2).await, ["a 9", "z 0"]);
         rig.quiet(&configs).await;
     }
-}
-
-// === impl Rig ===
-
-impl Rig {
-    fn start<K: Watchable>(controller: Controller<K>, calls: mpsc::Receiver<String>) -> Self {
-        let stop = CancellationToken::new();
-        let task = tokio::spawn({
-            let stop = stop.clone();
-            async move { controller.run(stop).await }
-        });
-        Self {
-            calls,
-            stop,
-            task: AbortOnDropHandle::new(task),
-        }
-    }
-
-    async fn next(&mut self) -> String {
-        self.calls.recv().await.expect("the controller runs")
-    }
-
-    /// The next calls, sorted: different objects are reconciled concurrently.
-    async fn several(&mut self, count: usize) -> Vec<String> {
-        let mut calls = Vec::new();
-        while calls.len() < count {
-            calls.push(self.next().await);
-        }
-        calls.sort();
-        calls
-    }
-
-    /// Stops the controller after a last object was reconciled, without other calls before.
-    async fn quiet(mut self, configs: &Api<ConfigMap>) {
-        create(configs, config("the-last", "0")).await;
-        let last = self.next().await;
-        assert!(last.starts_with("the-last"), "{last}");
-        self.stop().await;
-    }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        self.task
-            .await
-            .expect("no panic")
-            .expect("a graceful shutdown");
-    }
-}
-
-/// A watch of the objects in the namespace of the test.
-async fn watch<K>(cluster: &Cluster) -> Watch<K>
-where
-    K: Watchable + Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-{
-    Watch::from(cluster.api::<K>().await).settings(quick)
-}
-
-async fn builder<K>(cluster: &Cluster) -> ControllerBuilder<K>
-where
-    K: Watchable + Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-{
-    Controller::builder(cluster.client().await, watch(cluster).await)
-}
-
-/// A controller that sends a line for each call.
-fn build<K: Watchable + serde::Serialize>(
-    builder: ControllerBuilder<K>,
-    sender: mpsc::Sender<String>,
-    line: impl Fn(&Context<K>) -> String + Send + Sync + 'static,
-) -> Controller<K> {
-    let line = Arc::new(line);
-    let reconciler = move |cx: Context<K>| {
-        let (sender, line) = (sender.clone(), Arc::clone(&line));
-        async move {
-            // The real server publishes its certificates in every namespace.
-            if cx.key().name() != "kube-root-ca.crt" {
-                say(&sender, line(&cx)).await;
-            }
-            Ok::<_, Failure>(Outcome::done())
-        }
-    };
-    builder.build(reconciler).expect("good settings")
-}
-
-async fn say(sender: &mpsc::Sender<String>, line: String) {
-    sender.send(line).await.expect("the test listens");
-}
-
-fn children_of<K: Watchable, C: Watchable>(cx: &Context<K>, children: &Owned<K, C>) -> String {
-    let mut line = format!("{}:", cx.key().name());
-    for child in children.of(cx) {
-        line = format!("{line} {}", child.name_any());
-        assert!(children.get(cx, &child.name_any()).is_some());
-    }
-    line
-}
-
-fn secret(name: &str) -> Secret {
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..Secret::default()
-    }
-}
-
-fn annotated<K: Resource>(mut object: K, name: &str) -> K {
-    let annotations = object.annotations_mut();
-    annotations.insert(NAMED.to_owned(), name.to_owned());
-    object
-}
-
-fn owned_by<K: Resource<DynamicType = ()>>(mut secret: Secret, owner: &K) -> Secret {
-    let reference: OwnerReference = owner.controller_owner_ref(&()).expect("a name and a uid");
-    secret.metadata.owner_references = Some(vec![reference]);
-    secret
-}
-
-async fn create<K>(objects: &Api<K>, object: K) -> K
-where
-    K: Resource + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    let created = objects.create(&PostParams::default(), &object).await;
-    created.expect("a new object")
-}
-
-async fn patch<K>(objects: &Api<K>, name: &str, patch: Value)
-where
-    K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-    let patched = objects.patch(name, &params, &patch).await;
-    patched.expect("an object that is there");
 }

@@ -159,7 +159,7 @@ impl Conditions for Vec<Condition> {
             reason: condition.reason,
             message,
             observed_generation: Some(generation),
-            last_transition_time: Time(seconds(wall_clock())),
+            last_transition_time: transition_time(),
         };
         let Some(known) = self.iter_mut().find(|known| known.type_ == new.type_) else {
             self.push(new);
@@ -174,13 +174,13 @@ impl Conditions for Vec<Condition> {
     }
 }
 
-/// The time in whole seconds, as the API server keeps it.
-fn seconds(time: SystemTime) -> Timestamp {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+/// The present time in whole seconds, as the API server keeps it.
+pub(crate) fn transition_time() -> Time {
+    let since = wall_clock().duration_since(SystemTime::UNIX_EPOCH);
     let seconds = since.map_or(0, |since| {
         i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
     });
-    Timestamp::from_second(seconds).unwrap_or_default()
+    Time(Timestamp::from_second(seconds).unwrap_or_default())
 }
 
 #[cfg(test)]

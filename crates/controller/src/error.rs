@@ -288,6 +288,20 @@ pub(crate) fn demanded_delay(error: &kube::Error) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
+/// An error and its sources, at most 16: a source that returns itself ends nothing.
+fn sources<'a>(
+    first: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let next = |error: &&'a (dyn Error + 'static)| (**error).source();
+    std::iter::successors(Some(first), next).take(16)
+}
+
+/// An error as a [`kube::Error`]. A field `source: Box<kube::Error>` of another error is the box.
+fn kube_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a kube::Error> {
+    let boxed = || error.downcast_ref::<Box<kube::Error>>().map(|it| &**it);
+    error.downcast_ref::<kube::Error>().or_else(boxed)
+}
+
 // === impl HandlerError ===
 
 impl HandlerError {
@@ -316,16 +330,13 @@ impl HandlerError {
         let Self::Failed { source } = self else {
             return false;
         };
-        let first: &(dyn Error + 'static) = &**source;
-        std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
-            (**error).source()
-        })
-        .take(Self::SOURCES)
-        .find_map(|error| error.downcast_ref::<kube::Error>())
-        .is_some_and(|error| match error {
+        let is_conflict = |error: &kube::Error| match error {
             kube::Error::Api(status) => status.code == 409 && status.reason == "Conflict",
             _ => false,
-        })
+        };
+        sources(&**source)
+            .find_map(kube_error)
+            .is_some_and(is_conflict)
     }
 
     /// The minimum time until the next attempt, if the API server demanded one: the handler's error
@@ -335,17 +346,11 @@ impl HandlerError {
         let Self::Failed { source } = self else {
             return None;
         };
-        let first: &(dyn Error + 'static) = &**source;
-        std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| (**error).source())
-            // A source that returns itself ends nothing.
-            .take(Self::SOURCES)
-            .find_map(|error| match error.downcast_ref::<kube::Error>() {
+        sources(&**source)
+            .find_map(|error| match kube_error(error) {
                 Some(error) => demanded_delay(error),
                 None => error.downcast_ref::<FinalizerError>()?.retry_after(),
             })
             .map(|delay| delay.min(MAX_RETRY_AFTER))
     }
-
-    /// How many sources of an error are searched.
-    const SOURCES: usize = 16;
 }

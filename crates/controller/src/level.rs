@@ -5,7 +5,10 @@ mod builder;
 mod context;
 mod controller;
 mod error;
+mod missing_kind;
+mod mode;
 mod reconciler;
+mod status;
 mod watch;
 
 // Other kinds.
@@ -32,12 +35,14 @@ mod rate;
 
 pub(crate) use self::{adapter::LevelAdapter, own::OwnWriteTracker};
 pub use self::{
-    builder::{ControllerBuilder, MissingKind},
+    builder::ControllerBuilder,
     context::{Context, Step},
-    controller::Controller,
+    controller::{AddedTrigger, Controller},
     error::ControllerBuildError,
     handles::{Owned, Referred, Related},
     informers::{AddedWatch, Informers},
+    missing_kind::MissingKind,
+    mode::{Mode, PAUSED, WritePaused},
     reasons::Reasons,
     reconciler::ObjectReconciler,
     triggers::{Trigger, TriggerHandle},

@@ -138,9 +138,9 @@ pub use crate::{
         test_controller_run,
     },
     level::{
-        AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder, Informers,
-        MissingKind, ObjectReconciler, Owned, Reasons, Referred, Related, Step, Trigger,
-        TriggerHandle, Watch, Watchable,
+        AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
+        Informers, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related,
+        Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
     },
     mapper::{Mapper, Owners, SameName},
     opinionated::{

@@ -175,6 +175,11 @@ impl OwnWrites {
         self.lanes.len()
     }
 
+    /// Whether a call of `lane` is in progress, or has writes with a record.
+    pub(crate) fn has(&self, lane: &ObjectKey) -> bool {
+        self.lanes.contains_key(lane)
+    }
+
     /// A call for `lane` begins.
     pub(crate) fn begin(&mut self, lane: &ObjectKey, now: Instant) {
         self.expire(now);

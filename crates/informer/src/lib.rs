@@ -102,7 +102,7 @@ pub use crate::{
     message::one_line,
     panics::panic_message,
     problem::log as log_problem,
-    simulated::SimulatedHost,
+    simulated::{SimulatedHost, host_name},
     source::resource_name,
     subscription::ResyncHandle,
     trace::is_unseen,

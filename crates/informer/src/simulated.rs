@@ -75,6 +75,22 @@ pub fn wall_clock() -> SystemTime {
     simulated.unwrap_or_else(SystemTime::now)
 }
 
+/// Returns the name of the host, which is that of the Pod in a Pod; `simulated` in a
+/// [`SimulatedHost`] of this thread.
+#[must_use]
+#[doc(hidden)]
+pub fn host_name() -> String {
+    if HOST.with_borrow(Option::is_some) {
+        return "simulated".to_owned();
+    }
+    let named = std::env::var("HOSTNAME").ok();
+    let named = named.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let named = named.map(|name| name.trim().to_owned());
+    named
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "windlass".to_owned())
+}
+
 // === impl SimulatedHost ===
 
 #[doc(hidden)]

@@ -11,7 +11,8 @@ use futures::TryFutureExt as _;
 use kube::Resource;
 use tokio::time::sleep;
 use windlass_controller::{
-    Action, Failure, FinalizerIdentity, Outcome, Predicate, Reconciler, Request, Watcher,
+    Action, Context, Failure, FinalizerIdentity, HandlerError, ObjectReconciler, Outcome,
+    Predicate, Reconciler, Request, Retry, Watchable, Watcher,
 };
 use windlass_informer::Event;
 
@@ -33,8 +34,9 @@ const SLOW: Duration = Duration::from_secs(30);
 /// The delay of a hanging call.
 const HANGS: Duration = Duration::from_secs(600);
 
-/// A wrapper of a watcher, a reconciler, an `ApplyCleanup` or a `KeyedResource` that injects faults
-/// into its calls. Created by [`Process::handler`](crate::Process::handler).
+/// A wrapper of a watcher, a reconciler, the reconciler of a `Controller`, an `ApplyCleanup` or a
+/// `KeyedResource` that injects faults into its calls. Created by
+/// [`Process::handler`](crate::Process::handler).
 #[derive(Clone)]
 pub struct SimulatedHandler<H> {
     world: Arc<World>,
@@ -204,6 +206,34 @@ where
 
     fn needs(&self, event: &Event<K>) -> bool {
         self.handler.needs(event)
+    }
+}
+
+impl<K, H> ObjectReconciler<K> for SimulatedHandler<H>
+where
+    K: Watchable,
+    H: ObjectReconciler<K>,
+{
+    type Error = Failure;
+
+    async fn reconcile(&self, cx: Context<K>) -> Result<Outcome, Failure> {
+        let object = Arc::clone(cx.object());
+        let call = self.handler.reconcile(cx).map_err(Into::into);
+        self.call_with_fault(Action::Updated, &*object, call).await
+    }
+
+    async fn cleanup(&self, cx: Context<K>) -> Result<Outcome, Failure> {
+        let object = Arc::clone(cx.object());
+        let call = self.handler.cleanup(cx).map_err(Into::into);
+        self.call_with_fault(Action::Deleted, &*object, call).await
+    }
+
+    async fn failed(&self, cx: &Context<K>, error: &HandlerError) -> Retry {
+        self.handler.failed(cx, error).await
+    }
+
+    fn needs_finalizer(&self, object: &K) -> bool {
+        self.handler.needs_finalizer(object)
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Deleted {
     Deleted,
     /// The object did not exist any more. Another one may have its name.
     AlreadyGone,
+    /// Nothing was sent, because the parent is paused.
+    Skipped,
 }
 
 /// The result of a prune.
@@ -93,7 +95,7 @@ impl Children<'_> {
             let version = metadata.resource_version.as_deref();
             match self.delete_uid(kind, &key, &uid, version).await {
                 Ok(Deleted::Deleted) => pruned.deleted.push(key),
-                Ok(Deleted::AlreadyGone) => {}
+                Ok(Deleted::AlreadyGone | Deleted::Skipped) => {}
                 Err(error @ ChildError::Forbidden { .. }) => {
                     pruned.forbidden = Some(error);
                     break;

@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use windlass_informer::ObjectKey;
 
@@ -152,6 +152,24 @@ impl<C> Desired<C> {
                 name: name.unwrap_or_else(|| "without a name".to_owned()),
                 source,
             })
+    }
+
+    /// The key and the object of the child, as it would be sent. No object if it has too few fields
+    /// to decode.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError::Invalid`].
+    pub(crate) fn unsent(
+        self,
+        parent: &Parent,
+        kind: &ChildKind,
+    ) -> Result<(ObjectKey, Option<C>), ChildError>
+    where
+        C: DeserializeOwned,
+    {
+        let Prepared { key, body, .. } = self.prepare(parent, kind)?;
+        Ok((key, serde_json::from_value(body).ok()))
     }
 
     fn prepared(

@@ -331,6 +331,7 @@ mod tests {
                 attempt: 0,
                 state: None,
                 failed: None,
+                reasons: crate::Reasons::default(),
                 origin: crate::trace::TraceParent::default(),
             },
         }

@@ -97,8 +97,11 @@ pub(crate) struct RepeatableCall {
     /// The state of the request. Boxed, because most calls have none.
     pub(crate) state: Option<Box<State>>,
 
-    /// The last call, if it failed.
+    /// The last call, if it failed. Calls that were deferred since do not count.
     pub(crate) failed: Option<Box<FailedCall>>,
+
+    /// Why a call that was deferred had been queued. Empty for other calls.
+    pub(crate) reasons: Reasons,
 
     /// The span of the call that it follows from.
     pub(crate) origin: TraceParent,

@@ -30,7 +30,7 @@ use crate::{
     BuildError, Fence, FenceClosed, FencePermit, HandlerError, RunningCall,
     level::OwnWriteTracker,
     metrics::{Metrics, constant_labels},
-    route::Route,
+    route::{KindId, Route},
     work::call_user_code,
 };
 
@@ -199,6 +199,13 @@ impl Shared {
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
         self.rerouted.notify_waiters();
+    }
+
+    /// Whether `queued` shows a write of a level-triggered controller to its own object, which causes no
+    /// call. Decided for each event, before events are coalesced.
+    pub(super) fn is_own_write(&self, kind: KindId, resource: &str, queued: &QueuedEvent) -> bool {
+        let own = self.own_writes.get().filter(|_| !queued.restored);
+        own.is_some_and(|own| own.takes(kind, resource, &queued.event, queued.from_list))
     }
 
     /// Counts a call whose stores did not show own writes in time.

@@ -33,11 +33,11 @@ use windlass_informer::{ErasedObject, Event, ObjectKey};
 
 use super::{
     engine::LaneGuard,
-    queued::{Backoff, QueuedEvent, RepeatableCall},
+    queued::{Backoff, FailedCall, QueuedEvent, RepeatableCall},
     turn::{Recipients, Turn, updated_from},
 };
 use crate::{
-    Action, HandlerId, NewEvent, PendingCall, RetryObject, State,
+    Action, HandlerError, HandlerId, NewEvent, PendingCall, Reasons, RetryObject, State,
     event::AnyEvent,
     schedule::{Moment, Pending, Reason, Work},
     work::call_user_code,
@@ -64,6 +64,15 @@ pub(super) struct PreviousCalls {
     pub(super) state: Option<State>,
     /// The object of the last call, if the pending call has got newer ones since.
     pub(super) object: Option<Arc<dyn ErasedObject>>,
+    pub(super) failed: PreviousFailure,
+    /// Why a deferred call had been queued.
+    pub(super) reasons: Reasons,
+}
+
+/// The failure of an earlier call: its error, and the schedule of its retry.
+#[derive(Default)]
+pub(super) struct PreviousFailure {
+    error: Option<Arc<HandlerError>>,
     pub(super) backoff: Backoff,
 }
 
@@ -273,6 +282,33 @@ fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     }
 }
 
+// === impl PreviousFailure ===
+
+impl PreviousFailure {
+    pub(super) fn of(call: &RepeatableCall) -> Self {
+        let failed = call.failed.as_ref();
+        Self {
+            error: failed.map(|failed| Arc::clone(&failed.error)),
+            backoff: call.backoff(),
+        }
+    }
+
+    /// The same failure with another schedule.
+    fn scheduled(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// The failure, for a call that was deferred after it.
+    pub(super) fn error(self) -> Option<Box<FailedCall>> {
+        let failed = FailedCall {
+            error: self.error?,
+            object: None,
+            backoff: self.backoff,
+        };
+        Some(Box::new(failed))
+    }
+}
+
 // === impl CarryOver ===
 
 impl CarryOver {
@@ -297,7 +333,8 @@ impl CarryOver {
                 attempt,
                 state: None,
                 object: failed.and_then(|failed| failed.object.clone()),
-                backoff,
+                failed: PreviousFailure::of(&pending.call).scheduled(backoff),
+                reasons: Reasons::default(),
             },
         );
     }
@@ -321,7 +358,8 @@ impl CarryOver {
                 attempt,
                 state: state.as_deref().filter(|_| keeps_state).cloned(),
                 object: failed.as_ref().and_then(|failed| failed.object.clone()),
-                backoff,
+                failed: PreviousFailure::of(&pending.call).scheduled(backoff),
+                reasons: pending.call.reasons,
             },
         );
     }
@@ -370,8 +408,9 @@ impl CarryOver {
             return;
         };
         if previous.attempt > known.attempt {
-            known.backoff = previous.backoff;
+            known.failed = previous.failed;
         }
+        known.reasons |= previous.reasons;
         known.attempt = previous.attempt.max(known.attempt);
         known.state = known.state.take().or(previous.state);
         known.object = known.object.take().or(previous.object);

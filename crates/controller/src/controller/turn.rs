@@ -16,9 +16,9 @@ pub(super) use self::recipients::{Recipients, updated_from};
 use super::{
     Shared,
     engine::LaneGuard,
-    queued::{Backoff, HandlerPosition, QueuedEvent, RepeatableCall},
+    queued::{HandlerPosition, QueuedEvent, RepeatableCall},
     snapshot::RouteSnapshot,
-    superseded::{CarryOver, PreviousCalls, supersede},
+    superseded::{CarryOver, PreviousCalls, PreviousFailure, supersede},
 };
 use crate::{
     Action, ErasedObject, HandlerId, Reasons, RetryObject,
@@ -196,7 +196,8 @@ impl Turn<'_> {
                 attempt,
                 state,
                 object,
-                backoff,
+                failed,
+                reasons: deferred,
             } = carried.take(handler.id);
             let from = object.and_then(|old| updated_from(old, event));
             let event = from.as_ref().unwrap_or(event);
@@ -205,7 +206,7 @@ impl Turn<'_> {
                 is_last: self.is_last(attempt),
                 is_repeated: false,
                 is_stale: false,
-                reasons,
+                reasons: reasons | deferred,
                 state,
             };
             let invocation = Invocation {
@@ -214,7 +215,7 @@ impl Turn<'_> {
                 action,
                 event,
             };
-            let called = self.call(&invocation, attempt, backoff, &mut now).await?;
+            let called = self.call(&invocation, attempt, failed, &mut now).await?;
             // No `await` from here to the end: the call and its results are noted together.
             match called {
                 Called::Done => {}
@@ -256,6 +257,9 @@ impl Turn<'_> {
             is_repeated: true,
             is_stale: false,
             reasons: match pending.reason {
+                _ if pending.call.reasons != Reasons::default() => {
+                    pending.call.reasons | Reasons::REQUEUE
+                }
                 Reason::Failed => Reasons::RETRY,
                 Reason::Requeued => Reasons::REQUEUE,
             },
@@ -267,11 +271,9 @@ impl Turn<'_> {
             action: pending.action,
             event: &pending.call.event,
         };
-        let backoff = Backoff {
-            ended: 0,
-            ..pending.call.backoff()
-        };
-        let called = self.call(&invocation, attempt, backoff, &mut now).await?;
+        let mut failed = PreviousFailure::of(&pending.call);
+        failed.backoff.ended = 0;
+        let called = self.call(&invocation, attempt, failed, &mut now).await?;
         if let Some(object) = invocation.event.object() {
             object.release_decoded();
         }

@@ -17,12 +17,12 @@ use crate::{
 pub(crate) struct LevelAdapter<K, R> {
     stores: Weak<Shared>,
     reconciler: R,
-    filter: Option<Filter>,
+    filter: Option<Arc<Filter>>,
     of: PhantomData<fn(K)>,
 }
 
 /// Decides which events cause a call.
-pub(super) type Filter = Box<dyn Fn(&AnyEvent) -> bool + Send + Sync>;
+pub(super) type Filter = dyn Fn(&AnyEvent) -> bool + Send + Sync;
 
 // === impl LevelAdapter ===
 
@@ -37,7 +37,7 @@ impl<K, R> LevelAdapter<K, R> {
     }
 
     /// Calls the reconciler only for events that pass `filter`.
-    pub(super) fn filtered(self, filter: Filter) -> Self {
+    pub(super) fn filtered(self, filter: Arc<Filter>) -> Self {
         Self {
             filter: Some(filter),
             ..self

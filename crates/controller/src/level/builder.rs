@@ -3,35 +3,22 @@
 use std::{
     fmt,
     num::{NonZeroU32, NonZeroUsize},
-    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use kube::{Api, Client};
-use serde::Serialize;
-use windlass_informer::{ObjectKey, resource_name};
+use kube::Client;
+use windlass_informer::resource_name;
 
-use super::{
-    Controller, ControllerBuildError, Informers, ObjectReconciler, Trigger, Watch, Watchable,
-    adapter::LevelAdapter,
-    debounce::Debounce,
-    filter::Filter,
-    handler::{Calls, LevelHandler},
-    handles::{Owned, OwnersOrParent, Referred, Related},
-    own::OwnWriteTracker,
-    pace::Paces,
-    rate::Rate,
-    references::{self, Referrers},
-    setup::Setup,
-    triggers::Target,
-};
+use self::kinds::AddSecondary;
+use super::{Informers, MissingKind, Trigger, Watch, Watchable, debounce::Debounce, rate::Rate};
 use crate::{
-    AddError, CallReport, ErrorReport, FinalizerName, Finalizers, InformerController,
-    InformerControllerBuilder, Kind, Mapper, Owners, Predicate, RetryPolicy,
-    children::{ChildKind, ParentOf},
+    CallReport, ErrorReport, InformerController, InformerControllerBuilder, Predicate, RetryPolicy,
 };
 
-/// Configures and builds a [`Controller`].
+mod build;
+mod kinds;
+
+/// Configures and builds a [`Controller`](super::Controller).
 ///
 /// # Kinds are checked by the compiler
 ///
@@ -96,18 +83,8 @@ pub struct ControllerBuilder<K: Watchable> {
     rate: Option<Rate>,
     own_write_timeout: Duration,
     longest_interval: Option<Duration>,
+    missing_kind: MissingKind,
 }
-
-/// Adds the informers and the mapper of a secondary kind. Called once the engine exists.
-type AddSecondary<K> = Box<
-    dyn FnOnce(
-            &InformerController,
-            &Kind<K>,
-            &Client,
-            &OwnWriteTracker,
-        ) -> Result<(), ControllerBuildError>
-        + Send,
->;
 
 // === impl ControllerBuilder ===
 
@@ -137,88 +114,8 @@ impl<K: Watchable> ControllerBuilder<K> {
             rate: None,
             own_write_timeout: Self::DEFAULT_OWN_WRITE_TIMEOUT,
             longest_interval: Some(Self::DEFAULT_LONGEST_INTERVAL),
+            missing_kind: MissingKind::DEFAULT,
         }
-    }
-
-    /// Watches the objects of kind `C` that objects of kind `K` own: a change, creation or deletion
-    /// of one reconciles its owners.
-    pub fn owns<C: Watchable>(&mut self, children: Watch<C>) -> Owned<K, C> {
-        let index = Owned::<K, C>::index(&children.types);
-        let kind = ChildKind::of::<C>(&children.types);
-        let owners = OwnersOrParent {
-            owners: Owners::of::<K>(self.primaries.types()),
-            parent: ParentOf::of::<K>(self.primaries.types(), kind),
-        };
-        Owned::new(self.add_secondary(children.index(&index), owners), index)
-    }
-
-    /// Watches objects of kind `O`: a change of one reconciles the objects of kind `K` whose keys
-    /// `mapper` returns for its old and for its new state.
-    ///
-    /// If a `K` names the `O`, use [`refers_to`](Self::refers_to).
-    pub fn watches<O: Watchable>(
-        &mut self,
-        others: Watch<O>,
-        mapper: impl Mapper<O>,
-    ) -> Related<K, O> {
-        Related::new(self.add_secondary(others, mapper))
-    }
-
-    /// Watches objects of kind `O` to which objects of kind `K` refer, for example the `Secret` that
-    /// a spec names: a change of one reconciles the objects that refer to it.
-    ///
-    /// `references` returns the keys to which an object refers: none, one, or several. The primary
-    /// objects are indexed by them, so there is no mapper and no scan.
-    ///
-    /// ```no_run
-    /// use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-    /// use windlass_controller::{Controller, Watch};
-    /// use windlass_informer::ObjectKey;
-    ///
-    /// # fn example(client: kube::Client) {
-    /// let mut pods = Controller::<Pod>::builder(client, Watch::all());
-    /// let accounts = pods.refers_to(Watch::<ServiceAccount>::all(), |pod: &Pod| {
-    ///     let name = pod.spec.as_ref()?.service_account_name.clone()?;
-    ///     Some(ObjectKey::new(name).within(pod.metadata.namespace.clone()?))
-    /// });
-    /// # drop(accounts);
-    /// # }
-    /// ```
-    pub fn refers_to<O, F, I>(&mut self, others: Watch<O>, references: F) -> Referred<K, O>
-    where
-        O: Watchable,
-        F: Fn(&K) -> I + Send + Sync + 'static,
-        I: IntoIterator<Item = ObjectKey>,
-    {
-        let keys = references::references(references);
-        let referrers = Referrers::new(&self.primaries, Arc::clone(&keys));
-        Referred::new(self.add_secondary(others, referrers), keys)
-    }
-
-    /// Reconciles objects for another cause: a stream, an interval, or a handle.
-    pub fn trigger(&mut self, when: impl Into<Trigger>) -> &mut Self {
-        self.triggers.push(when.into());
-        self
-    }
-
-    /// Adds a watch with a mapper to the primary kind.
-    fn add_secondary<O: Watchable>(
-        &mut self,
-        watch: Watch<O>,
-        mapper: impl Mapper<O>,
-    ) -> Informers<O> {
-        let informers = Informers::new(watch.types.clone());
-        let added = informers.clone();
-        self.secondaries
-            .push(Box::new(move |controller, primary, client, own| {
-                let resource = resource_name::<O>(added.types());
-                let kind = new_kind::<O>(controller, &resource)?;
-                added.attach(controller, kind.clone(), client, None, watch)?;
-                own.watch(&added);
-                controller.add_mapper(&kind, primary, mapper)?;
-                Ok(())
-            }));
-        informers
     }
 
     /// Sets the name: the label `controller` of the metrics, and the default of the
@@ -230,7 +127,7 @@ impl<K: Watchable> ControllerBuilder<K> {
     }
 
     /// Keeps each object with this finalizer until
-    /// [`cleanup`](ObjectReconciler::cleanup) has succeeded. It is written before the first call. An
+    /// [`cleanup`](super::ObjectReconciler::cleanup) has succeeded. It is written before the first call. An
     /// invalid name is an error of [`build`](Self::build).
     pub fn finalizer(mut self, name: impl Into<String>) -> Self {
         self.finalizer = Some(name.into());
@@ -317,11 +214,17 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// Sets what happens if the API server does not know a kind, or does not allow to list it. By
     /// default the controller fails after 2 minutes, with an error that names the kind and the cause.
     pub fn missing_kind(self, then: MissingKind) -> Self {
-        let timeout = match then {
-            MissingKind::Fail { after } => Some(after),
-            MissingKind::Wait => None,
+        let builder = Self {
+            missing_kind: then,
+            ..self
         };
-        self.engine(|engine| engine.cache_sync_timeout(timeout))
+        match then {
+            MissingKind::Fail { after } => {
+                builder.engine(|engine| engine.cache_sync_timeout(Some(after)))
+            }
+            MissingKind::Wait => builder.engine(|engine| engine.cache_sync_timeout(None)),
+            MissingKind::Optional => builder,
+        }
     }
 
     fn engine(
@@ -331,106 +234,6 @@ impl<K: Watchable> ControllerBuilder<K> {
         self.engine = change(self.engine);
         self
     }
-
-    /// Builds the controller, which calls `reconciler`.
-    ///
-    /// # Errors
-    ///
-    /// [`ControllerBuildError`] if the finalizer or a selector is invalid, if a shared informer has
-    /// run before and lacks an index, or if an informer was added twice.
-    pub fn build<R>(self, reconciler: R) -> Result<Controller<K>, ControllerBuildError>
-    where
-        K: Serialize,
-        R: ObjectReconciler<K>,
-    {
-        let finalizer = self.finalizer.map(FinalizerName::new).transpose()?;
-        let types = self.primaries.types().clone();
-        let api = Api::<K>::all_with(self.client.clone(), &types);
-        let finalizers = finalizer.map(|name| Finalizers::of(api, &types, name));
-        let finalizers = finalizers.transpose()?;
-        let filtered = finalizers.as_ref().map(Finalizers::again);
-        let controller = self.engine.name(self.name.clone()).build()?;
-        let primary = controller.kind::<K>(&resource_name::<K>(&types))?;
-        self.primaries.attach(
-            &controller,
-            primary.clone(),
-            &self.client,
-            self.longest_interval,
-            self.primary,
-        )?;
-        let own = Arc::new(OwnWriteTracker::new(self.own_write_timeout));
-        own.watch(&self.primaries);
-        controller.track(&own);
-        for add in self.secondaries {
-            add(&controller, &primary, &self.client, &own)?;
-        }
-        let fence = Arc::new(OnceLock::new());
-        let setup = Setup::new(
-            self.field_manager.unwrap_or_else(|| self.name.clone()),
-            self.primaries.clone(),
-            controller.downgrade(),
-            Arc::clone(&fence),
-            own,
-            self.client.clone(),
-        );
-        let setup = Arc::new(setup);
-        let calls = Calls {
-            setup: Arc::clone(&setup),
-            reconciler,
-            limit: self.limit,
-        };
-        let paces = Paces::new(self.debounce, self.rate);
-        let handler = LevelHandler::new(paces, calls, finalizers);
-        let calls = Arc::clone(&handler.calls);
-        let filter = Filter {
-            finalizers: filtered,
-            needs_finalizer: Box::new(move |object: &K| calls.needs_finalizer(object)),
-            predicate: self.predicate,
-        };
-        let passes = Box::new(move |event: &_| filter.passes(event));
-        let code = LevelAdapter::<K, _>::new(controller.downgrade(), handler).filtered(passes);
-        controller.add_erased(&primary, Box::new(code))?;
-        _ = setup.kind.set(primary.id());
-        let target = Target {
-            engine: controller.downgrade(),
-            kind: primary.id(),
-        };
-        let triggers = self.triggers.into_iter();
-        let tasks = triggers.filter_map(|trigger| trigger.task(target.clone()));
-        let tasks = tasks.collect();
-        Ok(Controller::new(controller, self.primaries, fence, tasks))
-    }
-}
-
-/// What happens if the API server does not know a kind of a controller, or does not allow to list
-/// it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MissingKind {
-    /// The controller fails after this time without progress. The error names the kind, the request
-    /// and the response.
-    Fail {
-        /// The time.
-        after: Duration,
-    },
-    /// No call begins until the kind can be listed.
-    Wait,
-}
-
-/// A kind for a further watch of `resource`: with a number, if another watch has the name.
-fn new_kind<O: Watchable>(
-    controller: &InformerController,
-    resource: &str,
-) -> Result<Kind<O>, AddError> {
-    /// More watches of one resource than a controller has.
-    const MOST: u32 = 1000;
-    controller.kind(resource).or_else(|taken| {
-        let names = (2..MOST).map(|number| format!("{resource}-{number}"));
-        let free = names
-            .map(|name| controller.kind(&name))
-            .find_map(Result::ok);
-        free.ok_or(taken)
-    })
 }
 
 impl<K: Watchable> fmt::Debug for ControllerBuilder<K> {

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use windlass_informer::{ObjectIdentity as _, ObjectKey, Uid, log};
 
-use super::{Context, Owned, Watchable};
+use super::{Context, Mode, Owned, Watchable};
 use crate::{
-    Failure, Outcome,
+    Failure, ObjectEvent, Outcome,
     children::{
         Applied, ChildError, ChildKind, ChildMemory, ChildOutcome, Children, Deleted, Desired,
         Parent,
@@ -32,6 +32,10 @@ pub(super) struct CallWrites {
     /// When the call has to be repeated, although it succeeds.
     repeat_after: Mutex<Option<Duration>>,
 }
+
+/// When a call is repeated that did not prune because its stores did not show its own writes: they
+/// do at the next change of the watch, and a watch that hangs is renewed within minutes.
+const STALE_PRUNE: Duration = Duration::from_secs(5);
 
 // === impl Memories ===
 
@@ -82,7 +86,11 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
     /// `desired` has none. A child that is as desired causes no request, except once after a start. A
     /// change of a field in `desired` by another writer is reverted, and fields that are not in
     /// `desired` are left alone. If another writer reverts the child again and again, it is applied
-    /// less often, down to once in 5 minutes.
+    /// less often, down to once in 5 minutes, with a Warning Event.
+    ///
+    /// While the object is [paused](Mode::Paused), nothing is sent: the result is the child of the
+    /// store or, if there is none, the desired one without a uid. If it does not decode because it has
+    /// too few fields, the call ends as after a refused write.
     ///
     /// # Errors
     ///
@@ -95,13 +103,23 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
     ) -> Result<Arc<C>, Failure> {
         let kind = self.kind();
         let (client, parent) = (cx.client(), parent(cx)?);
+        let desired: Desired<C> = desired.into();
+        if cx.mode() == Mode::Paused {
+            let (key, unsent) = desired.unsent(&parent, &kind).map_err(failure)?;
+            if let Some(child) = self.newest(cx, &key) {
+                return Ok(child.get()?);
+            }
+            return match unsent {
+                Some(child) => Ok(Arc::new(child)),
+                None => Err(cx.call.writer.refuse("PATCH", &kind.resource(), &key)),
+            };
+        }
         let memory = cx.call.setup.memories.of(&**cx.object());
         let children = Children {
             client: &client,
             parent: &parent,
             memory: &memory,
         };
-        let desired = desired.into();
         let applied = children
             .apply(&kind, desired, |key| {
                 cx.call
@@ -122,23 +140,34 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
             cx.call.writes.repeat_after(wait);
         }
         if let Some(contention) = contention {
+            let fields = contention.conflicts.join("; ");
             log::warn!(
                 component = "Controller",
                 object = %cx.key(),
                 child = %object.key(),
-                fields = contention.conflicts.join("; "),
+                fields,
                 "another writer reverts a child, applying it less often"
             );
+            let note = format!(
+                "another writer reverts {} {}, applying it less often: {fields}",
+                kind.resource(),
+                object.key(),
+            );
+            cx.event(ObjectEvent::warning("ChildContended", note).action("Apply"));
         }
         Ok(object)
     }
 
-    /// Deletes a child of the object of `cx`, and no other object of its name.
+    /// Deletes a child of the object of `cx`, and no other object of its name. While the object of
+    /// `cx` is [paused](Mode::Paused), it does nothing.
     ///
     /// # Errors
     ///
     /// [`ChildError`] if it is not a child of the object of `cx`, or the request is refused.
     pub async fn delete(&self, cx: &Context<K>, child: &C) -> Result<Deleted, Failure> {
+        if cx.mode() == Mode::Paused {
+            return Ok(Deleted::Skipped);
+        }
         let (client, parent) = (cx.client(), parent(cx)?);
         let memory = cx.call.setup.memories.of(&**cx.object());
         let children = Children {
@@ -154,10 +183,20 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
     /// the annotation `windlass.dev/keep`. Returns their number. Call it after all children were
     /// applied.
     ///
+    /// It does nothing while the object is [paused](Mode::Paused). In a [stale](Context::is_stale)
+    /// call it does nothing either, and the call is repeated.
+    ///
     /// # Errors
     ///
     /// [`ChildError`] if a request is refused, after all were tried.
     pub async fn prune(&self, cx: &Context<K>) -> Result<usize, Failure> {
+        if cx.mode() == Mode::Paused {
+            return Ok(0);
+        }
+        if cx.is_stale() {
+            cx.call.writes.repeat_after(STALE_PRUNE);
+            return Ok(0);
+        }
         let (kind, client, parent) = (self.kind(), cx.client(), parent(cx)?);
         let memory = cx.call.setup.memories.of(&**cx.object());
         let children = Children {
@@ -190,11 +229,16 @@ fn parent<K: Watchable>(cx: &Context<K>) -> Result<Parent, Failure> {
 
 fn failure(error: ChildError) -> Failure {
     let (is_conflict, is_invalid) = (error.is_conflict(), error.is_invalid());
+    let contended = match &error {
+        ChildError::Contended { wait, .. } => Some(*wait),
+        _ => None,
+    };
     let failure = Failure::new(error);
-    match (is_conflict, is_invalid) {
-        (true, _) => failure.conflict(),
+    match (is_conflict, is_invalid, contended) {
+        (true, _, _) => failure.conflict(),
         // The next event may have a valid one.
-        (_, true) => failure.permanent(),
+        (_, true, _) => failure.permanent(),
+        (_, _, Some(wait)) => failure.retry_after(wait),
         _ => failure,
     }
 }

@@ -2,17 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-};
-use serde::Serialize;
-use serde_json::{Value, json};
+use kube::Client;
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 
-use super::{Reasons, Watchable, children::CallWrites, own::CallWriter, setup::Setup};
-use crate::{Failure, State};
+use super::{Mode, Reasons, Watchable, children::CallWrites, own::CallWriter, setup::Setup};
+use crate::{ObjectEvent, State};
 
 /// One call of an [`ObjectReconciler`](super::ObjectReconciler): the object, and how to read and
 /// write.
@@ -33,6 +28,7 @@ pub(super) struct CallContext<K: Watchable> {
     pub(super) writes: CallWrites,
     pub(super) writer: CallWriter,
     pub(super) is_stale: bool,
+    pub(super) mode: Mode,
 }
 
 /// A named part of a call, which is timed until it is dropped.
@@ -84,7 +80,7 @@ impl<K: Watchable> Context<K> {
     }
 
     /// The state that the previous call left in its [`Outcome`](crate::Outcome::state) or its
-    /// [`Failure`], if it has this type.
+    /// [`Failure`](crate::Failure), if it has this type.
     #[must_use]
     pub fn state<S: std::any::Any + Send + Sync>(&self) -> Option<&S> {
         self.call.state.as_ref()?.get()
@@ -96,10 +92,17 @@ impl<K: Watchable> Context<K> {
         self.call.is_stale
     }
 
+    /// Whether the object is paused: then nothing but the status and Events is written.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.call.mode
+    }
+
     /// The client of this call. It sends each write once, and records it: the next call for the object
     /// waits until the stores have it, and the event that it causes does not reconcile this object
-    /// again. While the controller does not hold the lease of its operator,
-    /// writes fail.
+    /// again. While the controller does not hold the lease of its operator, writes fail. If the object
+    /// is [paused](Mode::Paused), writes fail with a [`kube::Error::Service`] around a
+    /// [`WritePaused`](super::WritePaused), except those of a status and of Events.
     #[must_use]
     pub fn client(&self) -> Client {
         self.call.writer.client(|| self.call.setup.client())
@@ -111,38 +114,12 @@ impl<K: Watchable> Context<K> {
         &self.call.setup.field_manager
     }
 
-    /// Applies `status` to the status subresource by server-side apply, unless the object in the
-    /// store has it already. Returns whether a request was sent. An object that does not exist any
-    /// more is no error.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure`] with the [`kube::Error`] of the request, or if `status` does not serialize.
-    pub async fn write_status<S: Serialize + Send>(&self, status: S) -> Result<bool, Failure>
-    where
-        K: Serialize,
-    {
-        let status = serde_json::to_value(status)?;
-        let known = serde_json::to_value(&**self.object())?;
-        if known.get("status").unwrap_or(&Value::Null) == &status {
-            return Ok(false);
-        }
-        let types = self.call.setup.types();
-        let body = json!({
-            "apiVersion": K::api_version(types),
-            "kind": K::kind(types),
-            // The uid prevents a write to another object with the same name.
-            "metadata": { "uid": self.object().meta().uid },
-            "status": status,
-        });
-        let params = PatchParams::apply(self.field_manager()).force();
-        let api = self.api();
-        let body = Patch::Apply(body);
-        match api.patch_status(self.key().name(), &params, &body).await {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+    /// Publishes a Kubernetes Event about the object. It never waits and never fails: repeats are
+    /// counted in one Event, and too many are dropped, as [`EventRecorder`](crate::EventRecorder)
+    /// says.
+    pub fn event(&self, event: ObjectEvent) {
+        let regarding = self.object().object_ref(self.call.setup.types());
+        self.call.setup.events.record(regarding, event);
     }
 
     /// Times a part of the call, until the result is dropped, in the metric
@@ -152,15 +129,6 @@ impl<K: Watchable> Context<K> {
         Step {
             began: Instant::now(),
             histogram: self.call.setup.step(name),
-        }
-    }
-
-    /// The API of the object's kind and namespace, without a type.
-    fn api(&self) -> Api<DynamicObject> {
-        let types = ApiResource::erase::<K>(self.call.setup.types());
-        match self.key().namespace() {
-            Some(namespace) => Api::namespaced_with(self.client(), namespace, &types),
-            None => Api::all_with(self.client(), &types),
         }
     }
 }

@@ -10,11 +10,12 @@ use kube::Client;
 use parking_lot::Mutex;
 use prometheus::core::Collector;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{ControllerBuilder, Informers, Watch, Watchable};
+use super::{ControllerBuilder, Informers, Trigger, Watch, Watchable, triggers::Target};
 use crate::{
-    AddError, Fence, FinalizerRegistry, InformerController, InformerHealth, RunError, Runnable,
+    AddError, EventPublisher, Fence, FinalizerRegistry, InformerController, InformerHealth,
+    RunError, Runnable,
 };
 
 /// Reconciles the objects of kind `K`, whenever one of them or something that affects it has
@@ -76,6 +77,32 @@ pub struct Controller<K: Watchable> {
     fence: Arc<OnceLock<Fence>>,
     /// The tasks of the triggers, until the controller runs.
     tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
+    /// Until the controller runs.
+    publisher: Mutex<Option<Publisher>>,
+    target: Target,
+}
+
+/// A trigger that was added to a controller. Dropping it ends the trigger, except for a
+/// [`TriggerHandle`](super::TriggerHandle), which ends when it is dropped itself.
+#[derive(Debug)]
+#[must_use = "the trigger ends when this is dropped"]
+pub struct AddedTrigger(#[expect(dead_code, reason = "held")] Option<AbortOnDropHandle<()>>);
+
+/// What a controller is built of.
+pub(super) struct Parts<K: Watchable> {
+    pub(super) engine: InformerController,
+    pub(super) primaries: Informers<K>,
+    pub(super) fence: Arc<OnceLock<Fence>>,
+    pub(super) tasks: Vec<BoxFuture<'static, ()>>,
+    pub(super) publisher: Publisher,
+    pub(super) target: Target,
+}
+
+/// The publisher of the Events of the calls.
+pub(super) struct Publisher {
+    pub(super) publisher: EventPublisher,
+    /// Returns the client of the calls, once the fence is set.
+    pub(super) client: Box<dyn FnOnce() -> Client + Send>,
 }
 
 // === impl Controller ===
@@ -87,17 +114,14 @@ impl<K: Watchable> Controller<K> {
         ControllerBuilder::new(client, primary)
     }
 
-    pub(super) fn new(
-        engine: InformerController,
-        primaries: Informers<K>,
-        fence: Arc<OnceLock<Fence>>,
-        tasks: Vec<BoxFuture<'static, ()>>,
-    ) -> Self {
+    pub(super) fn new(parts: Parts<K>) -> Self {
         Self {
-            engine,
-            primaries,
-            fence,
-            tasks: Mutex::new(tasks),
+            engine: parts.engine,
+            primaries: parts.primaries,
+            fence: parts.fence,
+            tasks: Mutex::new(parts.tasks),
+            publisher: Mutex::new(Some(parts.publisher)),
+            target: parts.target,
         }
     }
 
@@ -112,6 +136,13 @@ impl<K: Watchable> Controller<K> {
     #[must_use]
     pub const fn informers(&self) -> &Informers<K> {
         &self.primaries
+    }
+
+    /// Adds a cause of calls while the controller exists. It ends when the result is dropped. Call it
+    /// within a tokio runtime.
+    pub fn add_trigger(&self, when: impl Into<Trigger>) -> AddedTrigger {
+        let task = when.into().task(self.target.clone());
+        AddedTrigger(task.map(|task| AbortOnDropHandle::new(tokio::spawn(task))))
     }
 
     /// The engine, for its dead letters and its pending calls. Handlers and informers that are added
@@ -131,12 +162,20 @@ impl<K: Watchable> Controller<K> {
     ///
     /// Dropping the future drops all calls in progress.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
-        let mut triggers = JoinSet::new();
+        let mut tasks = JoinSet::new();
         for task in std::mem::take(&mut *self.tasks.lock()) {
-            triggers.spawn(task);
+            tasks.spawn(task);
         }
-        // The triggers end when the set is dropped.
-        self.engine.run(stop).await
+        // Events are sent until the last call has ended. All tasks end when their set is dropped.
+        let (published, mut publishers) = (CancellationToken::new(), JoinSet::new());
+        if let Some(Publisher { publisher, client }) = self.publisher.lock().take() {
+            let published = published.clone();
+            publishers.spawn(publisher.through(client()).run(published));
+        }
+        let ended = self.engine.run(stop).await;
+        published.cancel();
+        while publishers.join_next().await.is_some() {}
+        ended
     }
 }
 

@@ -3,14 +3,14 @@
 use kube::api::ObjectMeta;
 use windlass_informer::{ErasedObject, Event};
 
-use super::Watchable;
+use super::{Mode, Watchable};
 use crate::{
     Finalizers, Predicate, content, event::AnyEvent, finalizer::FinalizerPresence, work::typed,
 };
 
 /// The filter of the primary kind.
 ///
-/// A deletion mark, a deletion, changed finalizers of other writers, and the removal of our own
+/// A deletion mark, a deletion, a pause and its end, changed finalizers of other writers, and the removal of our own
 /// finalizer from an object that needs it always pass. The addition of our own finalizer, and its
 /// removal from an object that does not need it, are no reason for a call.
 pub(super) struct Filter<K> {
@@ -47,7 +47,8 @@ impl<K: Watchable> Filter<K> {
 
     /// Whether the metadata require a call.
     fn matters(&self, old: &ObjectMeta, new: &ObjectMeta) -> bool {
-        if old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some() {
+        let is_marked = old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some();
+        if is_marked || Mode::of(old) != Mode::of(new) {
             return true;
         }
         let Some(finalizers) = &self.finalizers else {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use windlass_informer::{log, panic_message};
 
 use super::{
-    Context, ObjectReconciler, Watchable,
+    Context, Mode, ObjectReconciler, Watchable,
     children::CallWrites,
     context::CallContext,
     own::{Begin, RunningCall},
@@ -70,6 +70,13 @@ where
         let object = request.object();
         let is_held = held.finalizers.presence(object) != FinalizerPresence::Absent;
         let is_terminating = object.meta().deletion_timestamp.is_some();
+        let is_paused = Mode::of(object.meta()) == Mode::Paused;
+        if is_held && is_terminating && request.action() != Action::Deleted {
+            self.calls.show_waiting_cleanup(&request).await?;
+            if is_paused {
+                return Ok(Outcome::done());
+            }
+        }
         let is_needed = self.calls.needs_finalizer(object);
         if is_needed || (is_held && is_terminating) {
             return held.wrapper.reconcile(request).await;
@@ -77,7 +84,7 @@ where
         if request.action() == Action::Deleted || is_terminating {
             return Ok(Outcome::done());
         }
-        if is_held {
+        if is_held && !is_paused {
             held.finalizers
                 .reach(FinalizerGoal::Release, object)
                 .await?;
@@ -157,6 +164,30 @@ where
         crate::work::call_user_code("needs_finalizer", asked).unwrap_or(true)
     }
 
+    /// Shows in the status whether the clean-up waits because the object is paused.
+    async fn show_waiting_cleanup(&self, request: &Request<K>) -> Result<(), Failure>
+    where
+        K: Serialize,
+    {
+        let context = self.context(request);
+        let _running = RunningCall(&context.call.writer);
+        match context.show_waiting_cleanup().await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 422) => {
+                log::debug!(
+                    component = "Controller",
+                    object = %context.key(),
+                    code = status.code,
+                    "the status of this kind cannot show that the clean-up waits"
+                );
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                Err(Failure::new(kube::Error::Api(status)).conflict())
+            }
+            shown => Ok(shown?),
+        }
+    }
+
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let context = self.context(&request);
         let _running = RunningCall(&context.call.writer);
@@ -185,6 +216,17 @@ where
             }
             Err(error) => (Parts::default(), error),
         };
+        if context.call.writer.has_refused() {
+            // The annotation that pauses the object is the cause, and its removal wakes the lane.
+            log::debug!(
+                component = "Controller",
+                object = %context.key(),
+                error = %error,
+                "a call for a paused object ended at a write"
+            );
+            self.setup.own.set_failing(request.key(), false);
+            return Ok(context.call.writes.outcome(Outcome::done()));
+        }
         // Before the call ends: events of its writes wait for the retry.
         self.setup
             .own
@@ -246,7 +288,13 @@ where
 
     fn context(&self, request: &Request<K>) -> Context<K> {
         let setup = Arc::clone(&self.setup);
-        let writer = (self.setup.own).begin(request.key(), move |key| setup.wake(key));
+        let mode = match request.action() {
+            // The last call for an object that does not exist any more, or a clean-up, which waits
+            // until the pause has ended.
+            Action::Deleted => Mode::Normal,
+            _ => Mode::of(request.object().meta()),
+        };
+        let writer = (self.setup.own).begin(request.key(), mode, move |key| setup.wake(key));
         Context {
             call: Arc::new(CallContext {
                 setup: Arc::clone(&self.setup),
@@ -259,6 +307,7 @@ where
                 writes: CallWrites::default(),
                 writer,
                 is_stale: request.is_stale(),
+                mode,
             }),
         }
     }

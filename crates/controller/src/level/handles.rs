@@ -117,8 +117,7 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
 
     /// The newest state of the child with `key`: from the store, or from a response of this call.
     pub(super) fn newest(&self, cx: &Context<K>, key: &ObjectKey) -> Option<LazyObject<C>> {
-        let resource = resource_name::<C>(self.informers.types());
-        (cx.call.writer).newest(&resource, key, self.informers.get_lazy(key))
+        newest(cx, &self.informers, key)
     }
 
     /// The informers of the children, for all objects of kind `K`.
@@ -126,6 +125,16 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     pub const fn informers(&self) -> &Informers<C> {
         &self.informers
     }
+}
+
+/// The newest state of the object with `key`: from the store, or from a response of this call.
+fn newest<K: Watchable, O: Watchable>(
+    cx: &Context<K>,
+    informers: &Informers<O>,
+    key: &ObjectKey,
+) -> Option<LazyObject<O>> {
+    let resource = resource_name::<O>(informers.types());
+    (cx.call.writer).newest(&resource, key, informers.get_lazy(key))
 }
 
 /// The uids of the owners of `child`, and of the parent that its annotation names.
@@ -164,10 +173,10 @@ impl<K: Watchable, O: Watchable> Related<K, O> {
         }
     }
 
-    /// The object with this key.
+    /// The object with this key: from the store, or from a response of this call.
     #[must_use]
-    pub fn get(&self, _: &Context<K>, key: &ObjectKey) -> Option<Arc<O>> {
-        self.informers.get(key)
+    pub fn get(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Arc<O>> {
+        newest(cx, &self.informers, key)?.get().ok()
     }
 
     /// The informers of the kind.
@@ -191,16 +200,17 @@ impl<K: Watchable, O: Watchable> Referred<K, O> {
     #[must_use]
     pub fn of(&self, cx: &Context<K>) -> Vec<Arc<O>> {
         let keys = (self.references)(cx.object());
-        keys.iter()
-            .filter_map(|key| self.informers.get(key))
-            .collect()
+        let found = keys
+            .iter()
+            .filter_map(|key| newest(cx, &self.informers, key));
+        found.filter_map(|object| object.get().ok()).collect()
     }
 
     /// The first object to which the object of `cx` refers and that exists.
     #[must_use]
     pub fn one(&self, cx: &Context<K>) -> Option<Arc<O>> {
         let keys = (self.references)(cx.object());
-        keys.iter().find_map(|key| self.informers.get(key))
+        (keys.iter()).find_map(|key| newest(cx, &self.informers, key)?.get().ok())
     }
 
     /// The informers of the kind.

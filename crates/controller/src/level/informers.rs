@@ -8,10 +8,13 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt as _, future::BoxFuture};
 use kube::Client;
 use parking_lot::RwLock;
+use tokio::time::sleep;
 use windlass_informer::{
-    Index, Informer, InformerId, LazyObject, ObjectIdentity as _, ObjectKey, Store, UndeclaredIndex,
+    HealthState, Index, Informer, InformerId, LazyObject, ObjectIdentity as _, ObjectKey, Store,
+    UndeclaredIndex, WatchErrorCause,
 };
 
 use super::{
@@ -55,6 +58,9 @@ struct Added<K> {
     client: Client,
     resync: Option<Duration>,
 }
+
+/// The time between two attempts to wait for an informer that does not run yet.
+const RETRY_SYNCED: Duration = Duration::from_secs(1);
 
 /// The identity of a watch that was added to a running controller.
 #[derive(Clone, Debug)]
@@ -321,6 +327,34 @@ impl<K: Watchable> Informers<K> {
     pub fn has_synced(&self) -> bool {
         let informers = self.shared.informers.read();
         informers.iter().all(Informer::has_synced)
+    }
+
+    /// Whether the API server does not serve the kind, or does not allow to list it: some objects were
+    /// never listed, or the last list or watch failed because the kind is unknown. With
+    /// [`MissingKind::Optional`](super::MissingKind::Optional) the objects of such a kind are not
+    /// known.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        let is_unknown = |informer: &Informer<K>| match informer.health().state {
+            HealthState::Down { error } => matches!(error.cause, WatchErrorCause::UnknownKind),
+            _ => false,
+        };
+        let informers = self.shared.informers.read();
+        (informers.iter()).any(|informer| !informer.has_synced() || is_unknown(informer))
+    }
+
+    /// Waits until the informers that exist have listed their objects.
+    pub(super) fn listed(&self) -> BoxFuture<'static, ()> {
+        let informers = self.informers();
+        async move {
+            for informer in informers {
+                // Fails if the controller does not run it in time, or has stopped.
+                while informer.synced().await.is_err() {
+                    sleep(RETRY_SYNCED).await;
+                }
+            }
+        }
+        .boxed()
     }
 
     /// The informers.

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -15,15 +15,18 @@ use kube::{
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
-use windlass_informer::{Event, LazyObject, ObjectKey, resource_name};
+use windlass_informer::{ErasedObject, Event, LazyObject, ObjectKey, resource_name};
 
-use super::{Informers, Watchable};
+use super::{Informers, Mode, Watchable, WritePaused, adapter::Filter};
 use crate::{
+    Failure, content,
     event::AnyEvent,
     own_writes::{
         CallAnswers, CallRecorder, EventDecision, EventMark, OwnWrites, Readiness, Shown,
         parse_version, recording_client,
     },
+    route::KindId,
+    work::call_user_code,
 };
 
 /// The own writes of a controller, and the stores that show them.
@@ -32,6 +35,15 @@ pub(crate) struct OwnWriteTracker {
     /// Lanes whose last call has failed, so that a retry is scheduled.
     failing: Mutex<HashSet<ObjectKey>>,
     watched: RwLock<Vec<WatchedKind>>,
+    /// Set when the controller is built.
+    primary: OnceLock<Primary>,
+}
+
+/// The primary kind of a controller.
+struct Primary {
+    kind: KindId,
+    /// Weak, because the filter of a user's reconciler holds this tracker.
+    passes: Weak<Filter>,
 }
 
 /// Returns what the informers of a kind show of the object with a key.
@@ -67,6 +79,7 @@ impl OwnWriteTracker {
             writes: Arc::new(Mutex::new(OwnWrites::new(timeout))),
             failing: Mutex::default(),
             watched: RwLock::default(),
+            primary: OnceLock::new(),
         }
     }
 
@@ -79,6 +92,12 @@ impl OwnWriteTracker {
             types,
             shown: Box::new(move |key| informers.shown(key)),
         });
+    }
+
+    /// Sets the primary kind, and the filter of its events.
+    pub(super) fn set_primary(&self, kind: KindId, passes: &Arc<Filter>) {
+        let passes = Arc::downgrade(passes);
+        _ = self.primary.set(Primary { kind, passes });
     }
 
     /// What the least advanced informers of `resource` show.
@@ -139,6 +158,7 @@ impl OwnWriteTracker {
     pub(super) fn begin(
         self: &Arc<Self>,
         lane: &ObjectKey,
+        mode: Mode,
         wake: impl Fn(&ObjectKey) + Send + Sync + 'static,
     ) -> CallWriter {
         self.writes.lock().begin(lane, Instant::now());
@@ -148,6 +168,7 @@ impl OwnWriteTracker {
                 lane: lane.clone(),
                 writes: Arc::clone(&self.writes),
                 answers: Arc::default(),
+                paused: (mode == Mode::Paused).then(Arc::default),
             },
             client: OnceLock::new(),
             wake: Box::new(wake),
@@ -179,11 +200,7 @@ impl OwnWriteTracker {
         event: &AnyEvent,
         is_from_list: bool,
     ) -> bool {
-        let mut writes = self.writes.lock();
-        if writes.len() == 0 {
-            return true;
-        }
-        let Some(object) = event.object() else {
+        let Some(object) = event.object().filter(|_| self.has_writes()) else {
             return true;
         };
         let is_deleted = matches!(event, Event::Deleted { .. });
@@ -195,8 +212,55 @@ impl OwnWriteTracker {
             is_from_watch: !is_from_list,
             is_new_generation: false,
         };
+        self.decide(lane, mark) == EventDecision::Wake
+    }
+
+    /// Whether `event` of the informer of `kind` is an update of a primary object that the call of its
+    /// own lane wrote, or is decided when the call in progress ends. A new generation, a changed
+    /// content of a kind without generations, and a deletion mark are no echoes.
+    pub(crate) fn takes(
+        &self,
+        kind: KindId,
+        resource: &str,
+        event: &AnyEvent,
+        is_from_list: bool,
+    ) -> bool {
+        let (Some(primary), Event::Updated { old, new }) = (self.primary.get(), event) else {
+            return false;
+        };
+        if primary.kind != kind || !self.writes.lock().has(&new.key()) {
+            return false;
+        }
+        let Some(passes) = primary.passes.upgrade() else {
+            return false;
+        };
+        // The filter can be code of the user. What it rejects causes no call in any case.
+        if !call_user_code("filter", || passes(event)).unwrap_or(true) {
+            return false;
+        }
+        let old = &**old.as_erased();
+        let is_marked = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
+        let is_new_generation = match (old.generation(), new.generation()) {
+            (Some(before), Some(after)) => before != after,
+            _ => content::differs(old, &**new),
+        };
+        let mark = EventMark {
+            resource: Arc::from(resource),
+            uid: new.uid().map(Arc::from),
+            version: new.resource_version().and_then(parse_version),
+            is_from_watch: !is_from_list,
+            is_new_generation: is_new_generation || is_marked(&**new) != is_marked(old),
+        };
+        self.decide(&new.key(), mark) != EventDecision::Wake
+    }
+
+    fn has_writes(&self) -> bool {
+        self.writes.lock().len() > 0
+    }
+
+    fn decide(&self, lane: &ObjectKey, mark: EventMark) -> EventDecision {
         let is_in_backoff = self.failing.lock().contains(lane);
-        writes.event(lane, mark, is_in_backoff) == EventDecision::Wake
+        self.writes.lock().event(lane, mark, is_in_backoff)
     }
 }
 
@@ -232,6 +296,21 @@ impl CallWriter {
         C: Resource + DeserializeOwned + Send + Sync + 'static,
     {
         self.answers().lock().created(resource, known)
+    }
+
+    /// Whether a write of the call was refused because its object is paused.
+    pub(super) fn has_refused(&self) -> bool {
+        let paused = self.recorder.paused.as_ref();
+        paused.is_some_and(|refused| refused.load(Ordering::Acquire))
+    }
+
+    /// Refuses a write because the object of the call is paused.
+    pub(super) fn refuse(&self, method: &'static str, resource: &str, key: &ObjectKey) -> Failure {
+        if let Some(refused) = &self.recorder.paused {
+            refused.store(true, Ordering::Release);
+        }
+        let target = format!("{resource} {key}");
+        Failure::new(WritePaused { method, target })
     }
 
     fn answers(&self) -> &Mutex<CallAnswers> {

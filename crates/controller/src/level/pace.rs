@@ -60,8 +60,8 @@ impl Paces {
 
     fn wait_of(&self, pace: &mut Pace, reasons: Reasons, now: Duration) -> Option<Duration> {
         if let Some(debounce) = self.debounce {
-            // A retry or requeue is no event, and has waited.
-            let is_event = reasons != Reasons::RETRY && reasons != Reasons::REQUEUE;
+            // A retry, a requeue and a deferred call are no events, and have waited.
+            let is_event = reasons != Reasons::RETRY && !reasons.contains(Reasons::REQUEUE);
             if is_event {
                 let first = pace.waiting.map_or(now, |(first, _)| first);
                 pace.waiting = Some((first, now));

@@ -30,7 +30,7 @@ impl Reasons {
     pub const TRIGGER: Self = Self(1 << 2);
     /// The call repeats a failed one.
     pub const RETRY: Self = Self(1 << 3);
-    /// An earlier call requested a requeue, or was deferred.
+    /// An earlier call requested a requeue, or was deferred: then its reasons are kept.
     pub const REQUEUE: Self = Self(1 << 4);
     /// The longest interval between two calls has passed.
     pub const INTERVAL: Self = Self(1 << 5);
@@ -51,6 +51,11 @@ impl Reasons {
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// These reasons except for `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 }
 

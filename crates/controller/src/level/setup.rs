@@ -7,7 +7,7 @@ use kube::Client;
 use windlass_informer::ObjectKey;
 
 use super::{Informers, Reasons, Watchable, children::Memories, own::OwnWriteTracker};
-use crate::{Fence, controller::Shared, route::KindId, schedule::Priority};
+use crate::{EventRecorder, Fence, controller::Shared, route::KindId, schedule::Priority};
 
 /// The shared parts of a controller: its client, its primary objects and its names.
 pub(super) struct Setup<K: Watchable> {
@@ -16,6 +16,7 @@ pub(super) struct Setup<K: Watchable> {
     pub(super) engine: Weak<Shared>,
     pub(super) fence: Arc<OnceLock<Fence>>,
     pub(super) memories: Memories,
+    pub(super) events: EventRecorder,
     pub(super) own: Arc<OwnWriteTracker>,
     pub(super) kind: OnceLock<KindId>,
     client: Client,
@@ -32,6 +33,7 @@ impl<K: Watchable> Setup<K> {
         engine: Weak<Shared>,
         fence: Arc<OnceLock<Fence>>,
         own: Arc<OwnWriteTracker>,
+        events: EventRecorder,
         client: Client,
     ) -> Self {
         Self {
@@ -40,6 +42,7 @@ impl<K: Watchable> Setup<K> {
             engine,
             fence,
             memories: Memories::default(),
+            events,
             own,
             kind: OnceLock::new(),
             client,

@@ -175,7 +175,7 @@ impl Target {
         }
     }
 
-    fn wake_all(&self) {
+    pub(super) fn wake_all(&self) {
         if let Some(engine) = self.engine.upgrade() {
             let keys = engine.keys(self.kind);
             engine.wake(self.kind, keys, Priority::Resync, Reasons::TRIGGER);

@@ -1,6 +1,9 @@
 //! The client of a call: it records the writes of the call from their responses.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
@@ -12,6 +15,7 @@ use tower::BoxError;
 use windlass_informer::{ObjectKey, api_request::sent_once};
 
 use super::{CallAnswers, OwnWrite, OwnWrites, WriteEffect, parse_version};
+use crate::level::WritePaused;
 
 /// Records the writes of one call.
 #[derive(Clone, Debug)]
@@ -19,6 +23,8 @@ pub(crate) struct CallRecorder {
     pub(crate) lane: ObjectKey,
     pub(crate) writes: Arc<Mutex<OwnWrites>>,
     pub(crate) answers: Arc<Mutex<CallAnswers>>,
+    /// Of a call for a paused object: set when a write was refused.
+    pub(crate) paused: Option<Arc<AtomicBool>>,
 }
 
 /// What a write is for, from the path of its request.
@@ -87,6 +93,20 @@ async fn send(
     let Some(target) = write_target(&request) else {
         return Ok(client.send(request).await?);
     };
+    if let Some(refused) = &recorder.paused
+        && !target.is_written_while_paused()
+    {
+        refused.store(true, Ordering::Release);
+        return Err(Box::new(WritePaused {
+            method: match *request.method() {
+                Method::POST => "POST",
+                Method::PUT => "PUT",
+                Method::PATCH => "PATCH",
+                _ => "DELETE",
+            },
+            target: request.uri().path().to_owned(),
+        }));
+    }
     let (head, body) = request.into_parts();
     let body = body.collect_bytes().await?;
     let precondition = precondition(&head, &body);
@@ -173,6 +193,16 @@ impl Target {
             name: part(1),
             subresource: part(2),
         })
+    }
+
+    /// Whether a call for a paused object may write it: a status, an Event, or a question in the form
+    /// of a create, such as a review of permissions.
+    fn is_written_while_paused(&self) -> bool {
+        let is_event = matches!(&*self.resource, "events" | "events.events.k8s.io");
+        let is_question = [".authorization.k8s.io", ".authentication.k8s.io"]
+            .iter()
+            .any(|group| self.resource.ends_with(group));
+        self.subresource.as_deref() == Some("status") || is_event || is_question
     }
 
     fn key(&self, name: &str) -> ObjectKey {

@@ -29,11 +29,14 @@ pub(super) struct SeriesTable {
 pub(super) struct Publication {
     pub(super) key: SeriesKey,
     pub(super) note: String,
+    /// The events of this process.
     pub(super) count: u64,
+    /// The events of earlier processes. `None` until it is known, from the response to a create or
+    /// from the Event that exists. Each update sends the sum, so that a repeated one counts nothing
+    /// twice.
+    pub(super) earlier: Option<u64>,
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
-    /// Whether this process has created the Event.
-    pub(super) is_created: bool,
 }
 
 #[derive(Debug)]
@@ -96,6 +99,15 @@ impl SeriesKey {
     }
 }
 
+// === impl Publication ===
+
+impl Publication {
+    /// The events of this process and of earlier ones.
+    pub(super) fn total(&self) -> u64 {
+        self.count.saturating_add(self.earlier.unwrap_or_default())
+    }
+}
+
 // === impl SeriesTable ===
 
 impl SeriesTable {
@@ -121,9 +133,9 @@ impl SeriesTable {
                 key,
                 note: String::new(),
                 count: 0,
+                earlier: None,
                 first: time,
                 last: time,
-                is_created: false,
             },
             sent: 0,
             seen: now,
@@ -141,14 +153,17 @@ impl SeriesTable {
         limit.take(now).then_some(publication)
     }
 
-    /// Notes that `publication` was sent, and that the Event has `count` since.
-    pub(super) fn sent(&mut self, publication: &Publication, count: u64) {
+    /// Notes that the Event of `publication` had `earlier` events before this process.
+    pub(super) fn began_at(&mut self, publication: &Publication, earlier: u64) {
         if let Some(series) = self.series.get_mut(&publication.key.text()) {
-            let earlier = count.saturating_sub(publication.count);
-            let known = &mut series.publication.count;
-            *known = known.saturating_add(earlier);
-            series.sent = count;
-            series.publication.is_created = true;
+            series.publication.earlier = Some(earlier);
+        }
+    }
+
+    /// Notes that the count of `publication` was sent.
+    pub(super) fn sent(&mut self, publication: &Publication) {
+        if let Some(series) = self.series.get_mut(&publication.key.text()) {
+            series.sent = publication.count;
         }
     }
 
@@ -239,7 +254,7 @@ mod tests {
             let (note, time) = (String::new(), Timestamp::UNIX_EPOCH);
             let key = key(object, reason);
             let publication = self.table.add(key, note, time, self.now)?;
-            self.table.sent(&publication, publication.count);
+            self.table.sent(&publication);
             Some(publication.count)
         }
     }

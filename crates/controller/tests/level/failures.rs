@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::DeleteParams;
 use windlass_controller::{
-    Context, ControllerBuilder, ErrorReport, ExponentialBackoff, Failure, HandlerError,
-    ObjectReconciler, Outcome, Retry, State,
+    Context, ControllerBuilder, ErrorReport, ExponentialBackoff, Failure, Fence, FenceClosed,
+    HandlerError, ObjectReconciler, Outcome, Retry, State,
 };
 
 use crate::support::{Log, Rig, config, generation, pass, secs, show};
@@ -288,4 +289,103 @@ async fn each_call_is_reported_and_a_dropped_one_as_abandoned() {
     let calls = calls.lock().join(", ");
     let expected = "web 0 requeued, web 0 failed, web 1 conflict, web 1 succeeded, web 0 abandoned";
     assert_eq!(calls, expected);
+}
+
+/// A call in progress when the lease ends has neither failed nor succeeded, and the next lease
+/// repeats it.
+///
+/// Rows: BO-31
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_fence_refuses_is_abandoned_and_repeated() {
+    let (log, calls) = (Log::new(), Arc::new(parking_lot::Mutex::new(Vec::new())));
+    let (fence, errors) = (Fence::new(), Arc::new(parking_lot::Mutex::new(0)));
+    fence.open_until(fence.now() + secs(30));
+    let reconciler = {
+        let log = log.clone();
+        move |cx: Context<ConfigMap>| {
+            log.say(show(&cx));
+            async move {
+                if cx.attempt() > 0 {
+                    return Ok(Outcome::done());
+                }
+                pass(secs(20)).await;
+                let configs = kube::Api::<ConfigMap>::namespaced(cx.client(), "default");
+                match configs.delete("other", &DeleteParams::default()).await {
+                    // There is no server.
+                    Err(error) if FenceClosed::find(&error).is_none() => Ok(Outcome::done()),
+                    written => Err(Failure::new(written.expect_err("refused"))),
+                }
+            }
+        }
+    };
+    let configure = {
+        let (calls, errors) = (Arc::clone(&calls), Arc::clone(&errors));
+        move |builder: ControllerBuilder<ConfigMap>| {
+            steady(builder)
+                .on_error(move |_: &ErrorReport<'_>| *errors.lock() += 1)
+                .on_call(move |call: &windlass_controller::CallReport<'_>| {
+                    let outcome = match call.outcome {
+                        windlass_controller::CallOutcome::Abandoned => "abandoned",
+                        windlass_controller::CallOutcome::Succeeded => "succeeded",
+                        _ => "other",
+                    };
+                    calls
+                        .lock()
+                        .push(format!("{outcome} at attempt {}", call.attempt));
+                })
+        }
+    };
+    let fenced = |controller: &windlass_controller::Controller<ConfigMap>| {
+        windlass_controller::Runnable::set_fence(controller, &fence);
+    };
+    let rig = Rig::prepared(&log, configure, reconciler, fenced).await;
+    rig.apply(config("web", 1)).await;
+    pass(secs(5)).await;
+    assert_eq!(rig.logged().await, "0.0 web@1 for changed");
+    // The lease ends at 10, the call writes at 20, and the next lease begins at 100.
+    fence.close();
+    pass(secs(95)).await;
+    assert_eq!(rig.logged().await, "", "no call without a lease");
+    assert_eq!(*calls.lock(), ["abandoned at attempt 0"]);
+    fence.open_until(fence.now() + secs(1000));
+    pass(secs(50)).await;
+    assert!(rig.logged().await.starts_with("100.0 web@1 for retry"));
+    assert_eq!(
+        *calls.lock(),
+        ["abandoned at attempt 0", "succeeded at attempt 0"]
+    );
+    assert_eq!(*errors.lock(), 0);
+    rig.stop().await;
+}
+
+/// A rate limit postpones an early call past other events, and the retry keeps its time and attempt.
+///
+/// Rows: BO-21, BO-22
+#[tokio::test(start_paused = true)]
+async fn a_deferred_call_in_the_backoff_keeps_the_schedule_and_its_reasons() {
+    let log = Log::new();
+    let fails = log.reconciler(|_| async { Err(Failure::new("no")) });
+    let one = std::num::NonZeroU32::MIN;
+    let limited = |builder| steady(builder).rate_limit(one, secs(4));
+    let rig = Rig::start(&log, limited, fails).await;
+    rig.apply(config("web", 1)).await;
+    assert_eq!(rig.logged().await, "0.0 web@1 for changed");
+    pass(secs(12)).await;
+    assert_eq!(rig.logged().await, "10.0 web@1 for retry attempt 1");
+    // The next retry is due at 30. The limit allows the early call at 14.
+    let mut changed = config("web", 2);
+    changed.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    rig.apply(changed).await;
+    pass(secs(10)).await;
+    let calls = "14.0 web@2 for changed, requeue attempt 2";
+    assert_eq!(rig.logged().await, calls);
+    pass(secs(6)).await;
+    assert_eq!(
+        rig.logged().await,
+        "",
+        "the early failure has not changed the schedule"
+    );
+    pass(secs(5)).await;
+    assert_eq!(rig.logged().await, "30.0 web@2 for retry attempt 2");
+    rig.stop().await;
 }

@@ -7,3 +7,4 @@ mod filters;
 mod outcomes;
 mod pace;
 mod triggers;
+mod watching;

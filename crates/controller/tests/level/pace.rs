@@ -1,9 +1,11 @@
 //! Debounce and rate limits.
 
-use std::num::NonZeroU32;
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    time::Duration,
+};
 
 use crate::support::{Log, Rig, done, generation, pass, secs};
-use std::time::Duration;
 
 /// Rows: BO-22
 #[tokio::test(start_paused = true)]
@@ -25,10 +27,42 @@ async fn a_rate_limit_postpones_calls_and_loses_no_change() {
     assert_eq!(rig.logged().await, "");
     pass(secs(1000)).await;
     // The last change is not lost, and there is one call for all that waited.
-    assert_eq!(rig.logged().await, "10.0 web@5 for requeue");
+    assert_eq!(rig.logged().await, "10.0 web@5 for changed, requeue");
     rig.stop().await;
 }
 
+/// Rows: KR-11
+#[tokio::test(start_paused = true)]
+async fn the_concurrency_bounds_the_calls_for_different_objects() {
+    for (concurrency, calls) in [
+        (1, ["0.0 a", "10.0 b", "20.0 c"]),
+        (2, ["0.0 a", "0.0 b", "10.0 c"]),
+        (16, ["0.0 a", "0.0 b", "0.0 c"]),
+    ] {
+        let log = Log::new();
+        let concurrent = |builder: windlass_controller::ControllerBuilder<_>| {
+            builder.concurrency(NonZeroUsize::new(concurrency).expect("not zero"))
+        };
+        let reconciler = log.reconciler(|_| async {
+            pass(secs(10)).await;
+            done().await
+        });
+        let rig = Rig::start(&log, concurrent, reconciler).await;
+        for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
+            rig.apply(generation(name, version)).await;
+        }
+        pass(secs(100)).await;
+        let logged = rig.logged().await;
+        let begun: Vec<_> = logged
+            .split(", ")
+            .filter_map(|line| line.split('@').next())
+            .collect();
+        assert_eq!(begun, calls, "{concurrency}");
+        rig.stop().await;
+    }
+}
+
+/// Rows: KR-11
 #[tokio::test(start_paused = true)]
 async fn a_debounced_object_is_reconciled_after_a_quiet_time_and_at_most_after_the_longest_wait() {
     let log = Log::new();
@@ -44,11 +78,11 @@ async fn a_debounced_object_is_reconciled_after_a_quiet_time_and_at_most_after_t
     pass(secs(100)).await;
     assert_eq!(
         rig.logged().await,
-        "2.0 web@5 for requeue, 4.0 web@10 for requeue"
+        "2.0 web@5 for changed, requeue, 4.0 web@10 for changed, requeue"
     );
     rig.apply(generation("web", 11)).await;
     pass(secs(10)).await;
     let calls = rig.logged().await;
-    assert!(calls.ends_with("web@11 for requeue"), "{calls}");
+    assert!(calls.ends_with("web@11 for changed, requeue"), "{calls}");
     rig.stop().await;
 }

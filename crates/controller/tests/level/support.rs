@@ -81,10 +81,21 @@ impl Rig {
         configure: impl FnOnce(ControllerBuilder<ConfigMap>) -> ControllerBuilder<ConfigMap>,
         reconciler: R,
     ) -> Self {
+        Self::prepared(log, configure, reconciler, |_| ()).await
+    }
+
+    /// Like `start`, with a controller that `prepare` gets before it runs.
+    pub(crate) async fn prepared<R: ObjectReconciler<ConfigMap>>(
+        log: &Log,
+        configure: impl FnOnce(ControllerBuilder<ConfigMap>) -> ControllerBuilder<ConfigMap>,
+        reconciler: R,
+        prepare: impl FnOnce(&Controller<ConfigMap>),
+    ) -> Self {
         let (script, source) = Scripted::new();
         let informer = Informer::new(source);
         let builder = Controller::builder(no_server(), Watch::from(&informer)).seed(1);
         let controller = configure(builder).build(reconciler).expect("good settings");
+        prepare(&controller);
         let (controller, stop) = (Arc::new(controller), CancellationToken::new());
         let task = tokio::spawn({
             let (controller, stop) = (Arc::clone(&controller), stop.clone());

@@ -62,6 +62,28 @@ async fn streams_and_intervals_reconcile_and_an_ended_stream_does_not_stop_the_c
     rig.stop().await;
 }
 
+/// Rows: BO-36
+#[tokio::test(start_paused = true)]
+async fn triggers_are_added_and_removed_while_the_controller_runs() {
+    let log = Log::new();
+    let rig = Rig::start(&log, |builder| builder, log.reconciler(|_| done())).await;
+    rig.apply(config("web", 1)).await;
+    rig.logged().await;
+    pass(secs(20)).await;
+    let every = rig.controller.add_trigger(secs(7));
+    let (handle, trigger) = Trigger::handle();
+    let handled = rig.controller.add_trigger(trigger);
+    pass(secs(10)).await;
+    assert_eq!(rig.logged().await, "27.0 web@1 for trigger");
+    drop(every);
+    pass(secs(60)).await;
+    assert_eq!(rig.logged().await, "");
+    handle.reconcile_all();
+    assert_eq!(rig.logged().await, "90.0 web@1 for trigger");
+    drop(handled);
+    rig.stop().await;
+}
+
 /// Rows: KR-05, BO-09
 #[tokio::test(start_paused = true)]
 async fn a_change_of_another_kind_wakes_directly_and_only_objects_that_exist() {

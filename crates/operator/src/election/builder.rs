@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use rand::Rng as _;
 use windlass_controller::Fence;
+use windlass_informer::host_name;
 
 use super::{InvalidElection, LeaderElection, LeaseClient, Settings, campaign::Timing};
 
@@ -149,7 +150,7 @@ impl LeaderElectionBuilder {
         let identity = match self.identity {
             Some(identity) if identity.is_empty() => return Err(InvalidElection::Anonymous),
             Some(identity) => identity,
-            None => format!("{}_{:016x}", host(), random(self.seed)),
+            None => format!("{}_{:016x}", host_name(), random(self.seed)),
         };
         let settings = Settings {
             client: self.client,
@@ -164,16 +165,6 @@ impl LeaderElectionBuilder {
 
     /// The largest number of seconds that a lease can hold: 68 years.
     const MAX_LEASE_DURATION: Duration = Duration::from_secs(i32::MAX as u64);
-}
-
-/// The host name: in a pod, the name of the pod.
-fn host() -> String {
-    let named = std::env::var("HOSTNAME").ok();
-    let named = named.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
-    let named = named.map(|name| name.trim().to_owned());
-    named
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "windlass".to_owned())
 }
 
 fn random(seed: Option<u64>) -> u64 {

@@ -6,7 +6,8 @@ use windlass_simulate::Process;
 
 use crate::site::Site;
 
-// The work for a site, which the operators share.
+// What the operators share.
+mod level;
 mod publish;
 
 // The operators, one file for each.
@@ -15,10 +16,13 @@ mod dynamic;
 mod keyed;
 mod leader;
 mod mapped;
+mod owned;
 mod pages;
 mod reconciler;
+mod referred;
 mod selected;
 mod shared;
+mod shared_child;
 mod watcher;
 
 pub(crate) use self::{
@@ -27,10 +31,13 @@ pub(crate) use self::{
     keyed::{keyed_resource, overloaded},
     leader::three_replicas,
     mapped::mapped,
+    owned::owned_children,
     pages::pages,
     reconciler::{opinionated_reconciler, quickstart},
+    referred::referred_secret,
     selected::selected,
     shared::shared_informers,
+    shared_child::shared_child,
     watcher::{opinionated_watcher, plain_watcher},
 };
 
@@ -62,6 +69,8 @@ pub(crate) enum Bug {
     LeavesATask,
     /// The controller continues after the lease is lost.
     ContinuesAfterTheLease,
+    /// Children are pruned before the desired ones are applied.
+    PrunesFirst,
 }
 
 /// Creates a finalizer client for this operator.

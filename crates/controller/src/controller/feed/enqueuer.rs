@@ -79,7 +79,9 @@ impl<K: Stored> Enqueuer<'_, K> {
                 } else if waits_long {
                     release_decoded(&queued.event);
                 }
-                enqueued.push(it);
+                if !into.is_own_write(self.kind, feed.informer.resource(), &it.offer.event) {
+                    enqueued.push(it);
+                }
             };
             for envelope in envelopes.drain(..) {
                 let mut envelope = envelope.into_erased();

@@ -55,6 +55,7 @@ fn a_pending_call_gets_the_newest_object_and_keeps_its_action() {
             attempt: 1,
             state: None,
             failed: None,
+            reasons: Reasons::default(),
             origin: TraceParent::default(),
         };
         call.refresh(&notice(newer).event);
@@ -160,6 +161,7 @@ fn an_object_is_identified_by_its_uid_and_a_state_by_its_address() {
         attempt: 1,
         state: None,
         failed: None,
+        reasons: Reasons::default(),
         origin: TraceParent::default(),
     };
     assert_eq!(pending.address(), added(&first).address());

@@ -6,11 +6,8 @@ use windlass_informer::ObjectKey;
 
 use super::{Turn, observed_call::ObservedCall};
 use crate::{
-    Action, FencePermit, Outcome, State,
-    controller::{
-        drain::OnStop,
-        queued::{Backoff, RepeatableCall},
-    },
+    Action, FencePermit, Outcome, Reasons, State,
+    controller::{drain::OnStop, queued::RepeatableCall, superseded::PreviousFailure},
     event::AnyEvent,
     finalizer::trimmed,
     handler::Handler,
@@ -49,7 +46,7 @@ impl Turn<'_> {
         &self,
         invocation: &Invocation<'_>,
         attempt: Attempt,
-        backoff: Backoff,
+        previous: PreviousFailure,
         now: &mut Moment,
     ) -> Result<Called, Stopped> {
         let Invocation {
@@ -65,20 +62,25 @@ impl Turn<'_> {
             event: event.clone(),
             attempt: attempt.clone(),
         };
-        let (attempt, state) = (attempt.number, attempt.state);
+        let (attempt, state, reasons) = (attempt.number, attempt.state, attempt.reasons);
         let (ended, is_fenced) = self.invoke(invocation, call, now).await?;
         let (reason, delay, call) = match ended {
+            Ok(outcome) if outcome.is_deferred() => {
+                let delay = outcome.delay().unwrap_or_default();
+                let (reason, call) = self.deferred(event, (attempt, state), previous, reasons);
+                (reason, delay, call)
+            }
             Ok(outcome) => {
                 let declined = outcome.is_declined();
-                let Some((delay, call)) = self.requeued(event, attempt, state, outcome) else {
+                let Some((delay, call)) = self.requeued(event, outcome) else {
                     let declined = declined.then_some(Called::Declined);
                     return Ok(declined.unwrap_or(Called::Done));
                 };
                 (Reason::Requeued, delay, call)
             }
             Err(failed) => {
-                let previous = (attempt, state);
-                let retried = self.failed(invocation, previous, backoff, is_fenced, failed, now);
+                let (counted, backoff) = ((attempt, state), previous.backoff);
+                let retried = self.failed(invocation, counted, backoff, is_fenced, failed, now);
                 let Some((delay, call)) = retried.await else {
                     return Ok(Called::Done);
                 };
@@ -158,21 +160,40 @@ impl Turn<'_> {
         Ok((ended, is_fenced))
     }
 
-    /// The call that `outcome` requests. A deferred call keeps its attempt number and its state.
-    fn requeued(
+    /// A call that was deferred: it keeps its attempt number, its state, its reasons, and the schedule
+    /// of the retry.
+    fn deferred(
         &self,
         event: &AnyEvent,
-        attempt: u32,
-        state: Option<State>,
-        outcome: Outcome,
-    ) -> Option<(Duration, RepeatableCall)> {
-        let (delay, is_deferred) = (outcome.delay()?, outcome.is_deferred());
-        let state = outcome.into_state().or(state.filter(|_| is_deferred));
+        (attempt, state): (u32, Option<State>),
+        previous: PreviousFailure,
+        reasons: Reasons,
+    ) -> (Reason, RepeatableCall) {
+        let failed = previous.error();
+        let reason = match failed {
+            Some(_) => Reason::Failed,
+            None => Reason::Requeued,
+        };
         let call = RepeatableCall {
             event: event.clone(),
-            attempt: if is_deferred { attempt } else { 0 },
+            attempt,
             state: state.map(Box::new),
+            failed,
+            reasons: reasons.without(Reasons::REQUEUE),
+            origin: self.origin.clone(),
+        };
+        (reason, call)
+    }
+
+    /// The call that `outcome` requests.
+    fn requeued(&self, event: &AnyEvent, outcome: Outcome) -> Option<(Duration, RepeatableCall)> {
+        let delay = outcome.delay()?;
+        let call = RepeatableCall {
+            event: event.clone(),
+            attempt: 0,
+            state: outcome.into_state().map(Box::new),
             failed: None,
+            reasons: Reasons::default(),
             origin: self.origin.clone(),
         };
         Some((delay, call))

@@ -6,7 +6,7 @@ use windlass_informer::{ErrorChain, log};
 
 use super::{Turn, call::Invocation};
 use crate::{
-    ErrorReport, ExponentialBackoff, HandlerError, State,
+    ErrorReport, ExponentialBackoff, HandlerError, Reasons, State,
     controller::{
         dead_letters::DeadLetterEntry,
         exhausted,
@@ -51,6 +51,7 @@ impl Turn<'_> {
                 object: None,
                 backoff,
             })),
+            reasons: Reasons::default(),
             origin: self.origin.clone(),
         };
         let Some(delay) = delay else {

@@ -19,6 +19,7 @@ async fn recorded(
         lane: ObjectKey::new("blog").within("shop"),
         writes: Arc::new(Mutex::new(OwnWrites::new(Duration::from_secs(5)))),
         answers: Arc::default(),
+        paused: None,
     };
     let server = tower::service_fn(move |_: Request<Body>| {
         let answer = answer.to_string().into_bytes();
@@ -152,6 +153,7 @@ async fn a_write_that_is_dropped_is_unknown() {
         lane: ObjectKey::new("blog"),
         writes: Arc::new(Mutex::new(OwnWrites::new(Duration::from_secs(5)))),
         answers: Arc::default(),
+        paused: None,
     };
     let server = tower::service_fn(|_: Request<Body>| {
         futures::future::pending::<Result<Response<Body>, Infallible>>()

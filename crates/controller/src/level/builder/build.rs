@@ -1,0 +1,128 @@
+//! Builds a controller from its settings.
+
+use std::sync::{Arc, OnceLock};
+
+use futures::FutureExt as _;
+use kube::Api;
+use serde::Serialize;
+use windlass_informer::{host_name, resource_name};
+
+use super::{ControllerBuilder, kinds::Wiring};
+use crate::{
+    Controller, ControllerBuildError, EventRecorder, FinalizerName, Finalizers, MissingKind,
+    ObjectReconciler, Watchable,
+    level::{
+        adapter::{self, LevelAdapter},
+        controller::{Parts, Publisher},
+        filter::Filter,
+        handler::{Calls, LevelHandler},
+        own::OwnWriteTracker,
+        pace::Paces,
+        setup::Setup,
+        triggers::Target,
+    },
+};
+
+// === impl ControllerBuilder ===
+
+impl<K: Watchable> ControllerBuilder<K> {
+    /// Builds the controller, which calls `reconciler`.
+    ///
+    /// # Errors
+    ///
+    /// [`ControllerBuildError`] if the finalizer or a selector is invalid, if a shared informer has
+    /// run before and lacks an index, or if an informer was added twice.
+    pub fn build<R>(self, reconciler: R) -> Result<Controller<K>, ControllerBuildError>
+    where
+        K: Serialize,
+        R: ObjectReconciler<K>,
+    {
+        let finalizer = self.finalizer.map(FinalizerName::new).transpose()?;
+        let types = self.primaries.types().clone();
+        let api = Api::<K>::all_with(self.client.clone(), &types);
+        let finalizers = finalizer.map(|name| Finalizers::of(api, &types, name));
+        let finalizers = finalizers.transpose()?;
+        let filtered = finalizers.as_ref().map(Finalizers::again);
+        let controller = self.engine.name(self.name.clone()).build()?;
+        let primary = controller.kind::<K>(&resource_name::<K>(&types))?;
+        self.primaries.attach(
+            &controller,
+            primary.clone(),
+            &self.client,
+            self.longest_interval,
+            self.primary,
+        )?;
+        let own = Arc::new(OwnWriteTracker::new(self.own_write_timeout));
+        own.watch(&self.primaries);
+        controller.track(&own);
+        let wiring = Wiring {
+            controller: &controller,
+            primary: &primary,
+            client: &self.client,
+            own: &own,
+            is_optional: self.missing_kind == MissingKind::Optional,
+        };
+        let mut listed = Vec::new();
+        for add in self.secondaries {
+            listed.extend(add(&wiring)?);
+        }
+        let fence = Arc::new(OnceLock::new());
+        let (events, publisher) =
+            EventRecorder::new(self.client.clone(), self.name.as_str(), host_name());
+        let setup = Setup::new(
+            self.field_manager.unwrap_or_else(|| self.name.clone()),
+            self.primaries.clone(),
+            controller.downgrade(),
+            Arc::clone(&fence),
+            Arc::clone(&own),
+            events,
+            self.client.clone(),
+        );
+        let setup = Arc::new(setup);
+        let through = Arc::clone(&setup);
+        let publisher = Publisher {
+            publisher,
+            client: Box::new(move || through.client()),
+        };
+        let calls = Calls {
+            setup: Arc::clone(&setup),
+            reconciler,
+            limit: self.limit,
+        };
+        let paces = Paces::new(self.debounce, self.rate);
+        let handler = LevelHandler::new(paces, calls, finalizers);
+        let calls = Arc::clone(&handler.calls);
+        let filter = Filter {
+            finalizers: filtered,
+            needs_finalizer: Box::new(move |object: &K| calls.needs_finalizer(object)),
+            predicate: self.predicate,
+        };
+        let passes: Arc<adapter::Filter> = Arc::new(move |event: &_| filter.passes(event));
+        own.set_primary(primary.id(), &passes);
+        let code = LevelAdapter::<K, _>::new(controller.downgrade(), handler).filtered(passes);
+        controller.add_erased(&primary, Box::new(code))?;
+        _ = setup.kind.set(primary.id());
+        let target = Target {
+            engine: controller.downgrade(),
+            kind: primary.id(),
+        };
+        let triggers = self.triggers.into_iter();
+        let mut tasks: Vec<_> = triggers
+            .filter_map(|trigger| trigger.task(target.clone()))
+            .collect();
+        // Calls that began without an optional kind are repeated with it.
+        tasks.extend(listed.into_iter().map(|listed| {
+            let target = target.clone();
+            listed.map(move |()| target.wake_all()).boxed()
+        }));
+        let parts = Parts {
+            engine: controller,
+            primaries: self.primaries,
+            fence,
+            tasks,
+            publisher,
+            target,
+        };
+        Ok(Controller::new(parts))
+    }
+}

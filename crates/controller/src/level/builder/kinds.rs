@@ -1,0 +1,142 @@
+//! The other kinds of a controller: owned, watched, and referred to.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kube::Client;
+use windlass_informer::{ObjectKey, resource_name};
+
+use super::ControllerBuilder;
+use crate::{
+    AddError, ControllerBuildError, InformerController, Informers, Kind, Mapper, Owned, Owners,
+    Referred, Related, Trigger, Watch, Watchable,
+    children::{ChildKind, ParentOf},
+    level::{
+        handles::OwnersOrParent,
+        own::OwnWriteTracker,
+        references::{self, Referrers},
+    },
+};
+
+/// Adds the informers and the mapper of a secondary kind, once the engine exists. Returns what waits
+/// until the objects of an optional kind are listed.
+pub(super) type AddSecondary<K> = Box<
+    dyn FnOnce(&Wiring<'_, K>) -> Result<Option<BoxFuture<'static, ()>>, ControllerBuildError>
+        + Send,
+>;
+
+/// The controller to which a secondary kind is added.
+pub(super) struct Wiring<'a, K: Watchable> {
+    pub(super) controller: &'a InformerController,
+    pub(super) primary: &'a Kind<K>,
+    pub(super) client: &'a Client,
+    pub(super) own: &'a OwnWriteTracker,
+    /// Whether calls begin without the kind.
+    pub(super) is_optional: bool,
+}
+
+// === impl ControllerBuilder ===
+
+impl<K: Watchable> ControllerBuilder<K> {
+    /// Watches the objects of kind `C` that objects of kind `K` own: a change, creation or deletion
+    /// of one reconciles its owners.
+    pub fn owns<C: Watchable>(&mut self, children: Watch<C>) -> Owned<K, C> {
+        let index = Owned::<K, C>::index(&children.types);
+        let kind = ChildKind::of::<C>(&children.types);
+        let owners = OwnersOrParent {
+            owners: Owners::of::<K>(self.primaries.types()),
+            parent: ParentOf::of::<K>(self.primaries.types(), kind),
+        };
+        Owned::new(self.add_secondary(children.index(&index), owners), index)
+    }
+
+    /// Watches objects of kind `O`: a change of one reconciles the objects of kind `K` whose keys
+    /// `mapper` returns for its old and for its new state.
+    ///
+    /// If a `K` names the `O`, use [`refers_to`](Self::refers_to).
+    pub fn watches<O: Watchable>(
+        &mut self,
+        others: Watch<O>,
+        mapper: impl Mapper<O>,
+    ) -> Related<K, O> {
+        Related::new(self.add_secondary(others, mapper))
+    }
+
+    /// Watches objects of kind `O` to which objects of kind `K` refer, for example the `Secret` that
+    /// a spec names: a change of one reconciles the objects that refer to it.
+    ///
+    /// `references` returns the keys to which an object refers: none, one, or several. The primary
+    /// objects are indexed by them, so there is no mapper and no scan.
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+    /// use windlass_controller::{Controller, Watch};
+    /// use windlass_informer::ObjectKey;
+    ///
+    /// # fn example(client: kube::Client) {
+    /// let mut pods = Controller::<Pod>::builder(client, Watch::all());
+    /// let accounts = pods.refers_to(Watch::<ServiceAccount>::all(), |pod: &Pod| {
+    ///     let name = pod.spec.as_ref()?.service_account_name.clone()?;
+    ///     Some(ObjectKey::new(name).within(pod.metadata.namespace.clone()?))
+    /// });
+    /// # drop(accounts);
+    /// # }
+    /// ```
+    pub fn refers_to<O, F, I>(&mut self, others: Watch<O>, references: F) -> Referred<K, O>
+    where
+        O: Watchable,
+        F: Fn(&K) -> I + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectKey>,
+    {
+        let keys = references::references(references);
+        let referrers = Referrers::new(&self.primaries, Arc::clone(&keys));
+        Referred::new(self.add_secondary(others, referrers), keys)
+    }
+
+    /// Reconciles objects for another cause: a stream, an interval, or a handle.
+    pub fn trigger(&mut self, when: impl Into<Trigger>) -> &mut Self {
+        self.triggers.push(when.into());
+        self
+    }
+
+    /// Adds a watch with a mapper to the primary kind.
+    fn add_secondary<O: Watchable>(
+        &mut self,
+        watch: Watch<O>,
+        mapper: impl Mapper<O>,
+    ) -> Informers<O> {
+        let informers = Informers::new(watch.types.clone());
+        let added = informers.clone();
+        self.secondaries.push(Box::new(move |wiring| {
+            let controller = wiring.controller;
+            let kind = wiring.kind::<O>(&resource_name::<O>(added.types()))?;
+            added.attach(controller, kind.clone(), wiring.client, None, watch)?;
+            wiring.own.watch(&added);
+            controller.add_mapper(&kind, wiring.primary, mapper)?;
+            Ok(wiring.is_optional.then(|| added.listed()))
+        }));
+        informers
+    }
+}
+
+// === impl Wiring ===
+
+impl<K: Watchable> Wiring<'_, K> {
+    /// A kind for a further watch of `resource`: with a number, if another watch has the name.
+    fn kind<O: Watchable>(&self, resource: &str) -> Result<Kind<O>, AddError> {
+        /// More watches of one resource than a controller has.
+        const MOST: u32 = 1000;
+        let new = |name: &str| {
+            if self.is_optional {
+                self.controller.optional_kind(name)
+            } else {
+                self.controller.kind(name)
+            }
+        };
+        new(resource).or_else(|taken| {
+            let names = (2..MOST).map(|number| format!("{resource}-{number}"));
+            let free = names.map(|name| new(&name)).find_map(Result::ok);
+            free.ok_or(taken)
+        })
+    }
+}

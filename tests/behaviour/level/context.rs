@@ -1,0 +1,196 @@
+//! What a call writes through its context: Events, the status, and the object itself.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{Method, Request, Response, StatusCode};
+use k8s_openapi::api::{core::v1::ConfigMap, core::v1::Secret, events::v1::Event};
+use kube::{
+    Api, Client, CustomResourceExt as _, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+    client::Body,
+    runtime::wait::await_condition,
+};
+use serde_json::json;
+use tokio::{sync::mpsc, time::Instant};
+use windlass::{
+    Context, Controller, Desired, Failure, Outcome, recorder::ObjectEvent,
+    retry::ExponentialBackoff,
+};
+
+use super::rig::{Rig, builder, create, patch, say, watch};
+use crate::kinds::{Gadget, GadgetSpec, GadgetStatus, config, value};
+
+on_both_servers! {
+    /// Rows: BO-29
+    async fn a_call_publishes_events_which_are_counted_also_over_a_restart(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let owner = create(&configs, config("a", "0")).await;
+        for (restart, total) in [(0, 3), (1, 6)] {
+            let (sender, receiver) = mpsc::channel(64);
+            let reconciler = move |cx: Context<ConfigMap>| {
+                let sender = sender.clone();
+                async move {
+                    if cx.key().name() == "a" {
+                        cx.event(ObjectEvent::warning("Odd", "a note").action("Count"));
+                        say(&sender, value(cx.object()).to_owned()).await;
+                    }
+                    Ok::<_, Failure>(Outcome::done())
+                }
+            };
+            let builder = builder::<ConfigMap>(&cluster).await.name("counters");
+            let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+            let first = rig.next().await;
+            for number in 1..3 {
+                let next = format!("{restart}-{number}");
+                patch(&configs, "a", json!({ "data": { "value": next } })).await;
+                assert_eq!(rig.next().await, next, "after {first}");
+            }
+            // Waiting Events are sent before the end of the run.
+            rig.stop().await;
+            let events: Api<Event> = cluster.api_aside();
+            let events = events.list(&ListParams::default()).await.expect("a list");
+            let [event] = &events.items[..] else {
+                panic!("not one Event: {:?}", events.items);
+            };
+            assert_eq!(event.series.as_ref().map(|series| series.count), Some(total));
+            assert_eq!(event.reporting_controller.as_deref(), Some("counters"));
+            let regarding = event.regarding.as_ref().expect("an object");
+            assert_eq!((&regarding.uid, &regarding.name), (&owner.metadata.uid, &owner.metadata.name));
+            assert_eq!(regarding.kind.as_deref(), Some("ConfigMap"));
+        }
+    }
+
+    async fn a_status_is_written_only_if_the_newest_known_one_differs(cluster: Cluster) {
+        cluster.install(&Gadget::crd()).await;
+        let gadgets = cluster.api_aside::<Gadget>();
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<Gadget>| {
+            let sender = sender.clone();
+            async move {
+                let mut written = Vec::new();
+                for ready in [true, true, false, true] {
+                    written.push(cx.write_status(GadgetStatus { ready }).await?);
+                }
+                say(&sender, format!("{written:?}")).await;
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let builder = builder::<Gadget>(&cluster).await;
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        create(&gadgets, Gadget::new("a", GadgetSpec { size: 1 })).await;
+        assert_eq!(rig.next().await, "[true, false, true, true]");
+        patch(&gadgets, "a", json!({ "spec": { "size": 2 } })).await;
+        assert_eq!(rig.next().await, "[false, false, true, true]");
+        let gadget = gadgets.get("a").await.expect("there");
+        assert_eq!(gadget.status.map(|status| status.ready), Some(true));
+        rig.stop().await;
+    }
+
+    /// Rows: BO-07
+    async fn a_write_of_the_object_itself_causes_no_call_and_one_of_another_writer_does(cluster: Cluster) {
+        cluster.install(&Gadget::crd()).await;
+        let gadgets = cluster.api_aside::<Gadget>();
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<Gadget>| {
+            let sender = sender.clone();
+            async move {
+                let (name, size) = (cx.key().name(), cx.object().spec.size);
+                let body = json!({ "metadata": {
+                    "resourceVersion": cx.object().resource_version(),
+                    "annotations": { "seen": size.to_string() },
+                } });
+                let objects = Api::<Gadget>::namespaced(cx.client(), cx.key().namespace().expect("one"));
+                let patched = objects.patch(name, &PatchParams::default(), &Patch::Merge(body)).await?;
+                say(&sender, format!("{name} {size} {}", cx.reasons())).await;
+                if size == 7 {
+                    // A new generation is another call, also if the call has written it.
+                    let body = json!({ "spec": { "size": 8 }, "metadata": {
+                        "resourceVersion": patched.resource_version(),
+                    } });
+                    objects.patch(name, &PatchParams::default(), &Patch::Merge(body)).await?;
+                }
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let builder = builder::<Gadget>(&cluster).await;
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        let gadget = |name: &str, size| Gadget::new(name, GadgetSpec { size });
+        create(&gadgets, gadget("a", 1)).await;
+        assert!(rig.next().await.starts_with("a 1"));
+        // The annotation passes the default filter.
+        let seen = |gadget: Option<&Gadget>| gadget.is_some_and(|it| it.annotations().contains_key("seen"));
+        await_condition(gadgets.clone(), "a", seen).await.expect("annotated");
+        patch(&gadgets, "a", json!({ "metadata": { "annotations": { "by": "another" } } })).await;
+        assert_eq!(rig.next().await, "a 1 changed");
+        patch(&gadgets, "a", json!({ "spec": { "size": 7 } })).await;
+        assert_eq!(rig.next().await, "a 7 changed");
+        assert!(rig.next().await.starts_with("a 8"));
+        create(&gadgets, gadget("the-last", 1)).await;
+        assert!(rig.next().await.starts_with("the-last 1"), "no other call");
+        rig.stop().await;
+    }
+
+    /// Rows: BO-51
+    async fn a_retry_waits_for_the_time_that_the_server_demands_of_a_child(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let (sender, receiver) = mpsc::channel(64);
+        let client = throttled_once(cluster.client().await, cluster.namespace());
+        let mut builder = Controller::builder(client, watch::<ConfigMap>(&cluster).await)
+            .retry_policy(ExponentialBackoff::new(Duration::from_millis(5), 100))
+            .on_error(|_| ());
+        let children = builder.owns(watch::<Secret>(&cluster).await);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (children, sender) = (children.clone(), sender.clone());
+            async move {
+                if cx.key().name() == "kube-root-ca.crt" {
+                    return Ok(Outcome::done());
+                }
+                say(&sender, format!("attempt {}", cx.attempt())).await;
+                children.apply(&cx, Desired::json(json!({}))).await?;
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        create(&configs, config("a", "1")).await;
+        assert_eq!(rig.next().await, "attempt 0");
+        let throttled = Instant::now();
+        assert_eq!(rig.next().await, "attempt 1");
+        assert!(throttled.elapsed() > Duration::from_millis(1500), "{:?}", throttled.elapsed());
+        let secrets = cluster.api_aside::<Secret>();
+        await_condition(secrets, "a", |it: Option<&Secret>| it.is_some()).await.expect("applied");
+        rig.stop().await;
+    }
+}
+
+/// A client whose first write of a Secret is answered by 429 with a delay of 2 seconds.
+fn throttled_once(through: Client, namespace: &str) -> Client {
+    let is_throttled = Arc::new(AtomicBool::new(false));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (through, is_throttled) = (through.clone(), Arc::clone(&is_throttled));
+        async move {
+            let is_write =
+                *request.method() == Method::PATCH && request.uri().path().contains("secrets");
+            if !is_write || is_throttled.swap(true, Ordering::SeqCst) {
+                return through.send(request).await;
+            }
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429,
+                "reason": "TooManyRequests", "message": "slow down",
+                "details": { "retryAfterSeconds": 2 },
+            });
+            let response = Response::builder()
+                .status(StatusCode::TOO_MANY_REQUESTS)
+                .header("retry-after", "2")
+                .header("content-type", "application/json")
+                .body(Body::from(status.to_string().into_bytes()));
+            Ok(response.expect("a response"))
+        }
+    });
+    Client::new(service, namespace)
+}

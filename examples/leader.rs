@@ -134,9 +134,9 @@ impl Replica {
             .retry_period(Duration::from_millis(200))
             .build()?;
         // The writes of its calls are sent only while this replica leads.
-        let shop = Watch::<ConfigMap>::namespaced("default").fields("metadata.name=shop");
+        let price = Watch::<ConfigMap>::namespaced("default").fields("metadata.name=shop");
         let lines = lines.clone();
-        let controller = Controller::builder(client.clone(), shop).name("shop");
+        let controller = Controller::builder(client.clone(), price).name("shop");
         let controller = controller.build(move |cx: Context<ConfigMap>| {
             let lines = lines.clone();
             async move {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::{
-    Api, ResourceExt as _,
+    Api, ResourceExt,
     api::{DeleteParams, ListParams},
 };
 use serde_json::json;
@@ -82,7 +82,7 @@ on_both_servers! {
         assert_eq!(pruned, "(2, 1)");
         let names = async |secrets: &Api<Secret>| {
             let left = secrets.list(&ListParams::default()).await.expect("a list");
-            let mut names: Vec<_> = left.iter().map(|it| it.name_any()).collect();
+            let mut names: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
             names.sort();
             names
         };

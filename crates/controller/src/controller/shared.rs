@@ -204,7 +204,7 @@ impl Shared {
     /// Whether `queued` shows a write of a level-triggered controller to its own object, which causes no
     /// call. Decided for each event, before events are coalesced.
     pub(super) fn is_own_write(&self, kind: KindId, resource: &str, queued: &QueuedEvent) -> bool {
-        let own = self.own_writes.get().filter(|_| !queued.restored);
+        let own = self.own_writes.get();
         own.is_some_and(|own| own.takes(kind, resource, &queued.event, queued.from_list))
     }
 

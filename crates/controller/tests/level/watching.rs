@@ -66,7 +66,7 @@ async fn the_backoff_of_a_failed_watch_is_that_of_client_go_and_can_be_replaced(
     }
     assert!(default.len() > 8, "{default:?}");
     let quick = Backoff::new(Duration::from_millis(100), secs(1)).expect("a backoff");
-    let replaced = delays(Watch::all().settings(move |list| list.backoff(quick.clone()))).await;
+    let replaced = delays(Watch::all().settings(move |list| list.backoff(quick))).await;
     assert!(replaced.len() > 550, "{}", replaced.len());
     assert!(replaced.iter().all(|delay| *delay < 1.01), "{replaced:?}");
 }

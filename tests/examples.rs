@@ -4,6 +4,10 @@
 #[path = "examples/production.rs"]
 mod production;
 
+// The first program of the README.
+#[path = "examples/readme.rs"]
+mod readme;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::PathBuf,

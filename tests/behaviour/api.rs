@@ -36,6 +36,7 @@ pub(crate) mod servers;
 pub(crate) mod sizes;
 pub(crate) mod statuses;
 pub(crate) mod subresources;
+pub(crate) mod suites;
 pub(crate) mod versions;
 pub(crate) mod watch_cache;
 pub(crate) mod watches;

@@ -22,6 +22,7 @@ mod clients;
 mod composite;
 mod controller;
 mod database;
+mod deploying;
 mod finalizer;
 #[allow(
     clippy::default_trait_access,
@@ -111,6 +112,7 @@ fn main() {
         api::sizes::trials(),
         api::statuses::trials(),
         api::subresources::trials(),
+        api::suites::trials(),
         api::versions::trials(),
         api::watch_cache::trials(),
         api::watches::trials(),
@@ -122,6 +124,7 @@ fn main() {
         composite::trials(),
         controller::trials(),
         database::trials(),
+        deploying::trials(),
         finalizer::trials(),
         forms::trials(),
         helm::trials(),

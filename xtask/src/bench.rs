@@ -16,6 +16,8 @@ use crate::{
     repository::{Repository, cargo},
 };
 
+mod base;
+
 /// Runs the benchmark, and writes the results into docs/performance.md.
 ///
 /// The contenders in Go and the real kube-apiserver are built first if a scenario needs them. A
@@ -29,6 +31,15 @@ pub(crate) struct Bench {
     /// Runs only the scenarios whose names contain this text; writes nothing.
     #[arg(long)]
     only: Option<String>,
+
+    /// Counts the instructions of some jobs with valgrind instead, and fails if one takes 15 % more
+    /// than in this commit.
+    #[arg(long, conflicts_with_all = ["quick", "only"], value_name = "COMMIT")]
+    base: Option<String>,
+
+    /// The same with the last release: the newest tag `v*` before this commit.
+    #[arg(long, conflicts_with_all = ["quick", "only", "base"])]
+    last_release: bool,
 }
 
 /// The sources of the program with client-go and controller-runtime.
@@ -45,6 +56,12 @@ const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
 impl Bench {
     pub(crate) fn run(&self) -> Result {
         let repository = Repository::here();
+        if let Some(base) = &self.base {
+            return base::compare(&repository, base);
+        }
+        if self.last_release {
+            return base::last_release(&repository);
+        }
         if !build(&repository)? {
             return Ok(ExitCode::FAILURE);
         }

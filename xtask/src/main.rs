@@ -17,6 +17,7 @@ mod mutants;
 mod nightly;
 mod openapi;
 mod protobuf_tables;
+mod release;
 mod reverts;
 mod semver;
 mod sim;
@@ -93,6 +94,9 @@ enum Command {
     /// Finds changes of the public API that break users.
     Semver(semver::Semver),
 
+    /// Packages the published crates in the order of their dependencies, or publishes them.
+    Release(release::Release),
+
     /// Installs the programs that some checks need.
     Tools(tools::Tools),
 
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Command::Stats(stats) => stats.run(),
         Command::Features(features) => features.run(),
         Command::Semver(semver) => semver.run(),
+        Command::Release(release) => release.run(),
         Command::Tools(tools) => tools.run(),
         Command::Mutants(mutants) => mutants.run(),
         Command::Fuzz(fuzz) => fuzz.run(),

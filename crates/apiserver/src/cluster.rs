@@ -53,6 +53,7 @@ use expiry::Expiry;
 pub(crate) use expiry::expires;
 pub(crate) use list::Page;
 pub(crate) use scale::ScaleChange;
+pub(crate) use tokens::AUDIENCE;
 pub(crate) use update::{Part, Upsert};
 
 /// The table of namespaces in the store.
@@ -79,6 +80,8 @@ pub(crate) struct Cluster {
     schemas: u64,
     /// Namespaces whose contents are being deleted.
     dying_namespaces: BTreeSet<Key>,
+    /// Of these namespaces, those whose pods are not deleted yet. Their other contents wait.
+    namespaces_with_pods: BTreeSet<Key>,
     /// Definitions whose objects are being deleted.
     dying_definitions: BTreeSet<Key>,
     /// Removed definitions, whose names other definitions of the group can get.
@@ -138,6 +141,7 @@ impl Cluster {
             admin_token: None,
             schemas: 0,
             dying_namespaces: BTreeSet::new(),
+            namespaces_with_pods: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),
             released_names: BTreeSet::new(),
             contents_seen: options.fills_namespaces.then_some(0),

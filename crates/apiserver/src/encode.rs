@@ -143,14 +143,20 @@ pub(crate) fn list(
         .map(|stored| stored.body().len() + 128)
         .sum();
     let mut out = Vec::with_capacity(size + 256);
-    out.extend_from_slice(
-        format!(
-            "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
-            json!(kind),
-            json!(api_version)
+    let (json_kind, json_version) = (json!(kind), json!(api_version));
+    // The list of a custom resource is a map in Go, whose members are sorted.
+    let (head, tail) = if resource.info.custom && !is_metadata {
+        (
+            format!("{{\"apiVersion\":{json_version},\"items\":["),
+            format!(",\"kind\":{json_kind},\"metadata\":{metadata}"),
         )
-        .as_bytes(),
-    );
+    } else {
+        let head = format!(
+            "{{\"kind\":{json_kind},\"apiVersion\":{json_version},\"metadata\":{metadata},\"items\":["
+        );
+        (head, String::new())
+    };
+    out.extend_from_slice(head.as_bytes());
     for (at, stored) in page.items.iter().enumerate() {
         if at > 0 {
             out.push(b',');
@@ -164,7 +170,9 @@ pub(crate) fn list(
             resource.info.custom,
         );
     }
-    out.extend_from_slice(b"]}");
+    out.push(b']');
+    out.extend_from_slice(tail.as_bytes());
+    out.push(b'}');
     Ok(Encoded::text(out, format.encoding))
 }
 
@@ -266,7 +274,8 @@ fn row_object(resource: &Resource, stored: &Stored, include: IncludeObject) -> V
 
 impl Encoded {
     /// Returns JSON, or converts it to YAML.
-    fn text(json: Vec<u8>, encoding: Encoding) -> Self {
+    /// As in Go, JSON ends with a newline.
+    fn text(mut json: Vec<u8>, encoding: Encoding) -> Self {
         let yaml = (encoding == Encoding::Yaml)
             .then(|| serde_json::from_slice::<Value>(&json).ok())
             .flatten();
@@ -275,10 +284,13 @@ impl Encoded {
                 bytes,
                 media_type: YAML,
             },
-            None => Self {
-                bytes: json,
-                media_type: "application/json",
-            },
+            None => {
+                json.push(b'\n');
+                Self {
+                    bytes: json,
+                    media_type: "application/json",
+                }
+            }
         }
     }
 
@@ -417,7 +429,7 @@ pub(crate) fn error_line(status: &Status, encoding: Encoding) -> Bytes {
         return out.into();
     }
     open(&mut out, "ERROR");
-    out.extend_from_slice(status.to_value().to_string().as_bytes());
+    out.extend_from_slice(status.to_json().as_bytes());
     close(&mut out);
     out.into()
 }

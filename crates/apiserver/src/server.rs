@@ -19,6 +19,7 @@ use crate::profile::Profile;
 use crate::service::{ApiService, MutatingLimit};
 use crate::status::Status;
 use crate::store::Table;
+use crate::user::User;
 
 mod builder;
 mod clock;
@@ -243,6 +244,12 @@ impl Shared {
         let by_roles = !self.evaluates_roles || self.read(|cluster| cluster.permits(attributes));
         let authorizer = self.authorizer.as_ref();
         by_roles && authorizer.is_none_or(|authorizer| authorizer.allows(attributes))
+    }
+
+    /// Whether a request for a path that is not a resource is allowed. The authorizer decides about
+    /// resources only.
+    pub(crate) fn allows_path(&self, user: &User, verb: &str, path: &str) -> bool {
+        !self.evaluates_roles || self.read(|cluster| cluster.permits_path(user, verb, path))
     }
 
     /// Checks that a request is allowed.

@@ -32,10 +32,13 @@ mod deadline;
 mod health;
 mod identity;
 mod limit;
+mod metrics;
 mod permission;
+mod pretty;
 mod reply;
 mod resources;
 mod reviews;
+mod site;
 mod subresources;
 mod verb;
 mod warnings;
@@ -64,6 +67,8 @@ pub struct ApiService {
     stop: CancellationToken,
     /// The tasks of this service: streams over a WebSocket.
     tasks: TaskTracker,
+    /// Whether the requests come from a port, which web pages can reach.
+    is_port: bool,
 }
 
 /// A request whose body is read and whose user is known.
@@ -82,15 +87,17 @@ impl ApiService {
             shared,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            is_port: false,
         }
     }
 
-    /// Returns a service that rejects requests and ends its watches after `stop` is cancelled, and
+    /// Returns the service of a port, which rejects requests and ends its watches after `stop` is cancelled, and
     /// spawns its tasks on `tasks`.
     pub(crate) fn until(self, stop: CancellationToken, tasks: TaskTracker) -> Self {
         Self {
             stop,
             tasks,
+            is_port: true,
             ..self
         }
     }
@@ -113,8 +120,10 @@ impl ApiService {
                 .filter_map(|value| value.to_str().ok()),
         );
         let encoding = accept.encoding_of_status();
+        let is_pretty = pretty::is_wanted(&parts);
         let response = self.respond_to(parts, body, accept).await;
         let response = reply::negotiated(response, encoding);
+        let response = reply::pretty(response, is_pretty).await;
         let response = reply::compressed(response, accepts_encoding.as_ref());
         match handshake {
             Some(handshake) => handshake.respond(response, &tasks, stop),
@@ -128,6 +137,11 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
+        if self.is_port
+            && let Err(status) = site::check(&parts)
+        {
+            return reply::refusal(&status);
+        }
         let target = Target::parse(parts.uri.path());
         let timeout = match deadline::of(&parts, &target) {
             Ok(timeout) => timeout,
@@ -160,12 +174,16 @@ impl ApiService {
             accept,
             user,
         };
+        if let Err(status) = permission::check_path(&self, &call, &target) {
+            return reply::refusal(&status);
+        }
         match target {
             Target::Resource(place) => {
                 let response = resources::respond(&self, &call, place);
                 let response = deadline::within(timeout, response).await;
                 response.unwrap_or_else(|status| reply::refusal(&status))
             }
+            Target::Metrics => metrics::respond(&self.shared),
             Target::Unknown { group } => self.no_resource(group.as_deref()),
             Target::Health { endpoint, check } => {
                 let query = call.parts.uri.query().unwrap_or_default();
@@ -193,7 +211,11 @@ impl ApiService {
         }
         let aggregated = call.accept.prefers_aggregated_discovery();
         let document = match target {
-            Target::Version => Some(discovery::version(self.shared.profile.git_version())),
+            Target::Version => {
+                let version = discovery::version(self.shared.profile.git_version());
+                // The real server never sends it on one line.
+                return reply::indented(&version);
+            }
             Target::CoreVersions | Target::Groups if aggregated => {
                 let core = *target == Target::CoreVersions;
                 return reply::discovery(
@@ -215,7 +237,10 @@ impl ApiService {
             }
             Target::OpenApi => Some(discovery::openapi_index(infos())),
             Target::OpenApiOf { group, version } => discovery::openapi(infos(), group, version),
-            Target::Health { .. } | Target::Resource(_) | Target::Unknown { .. } => None,
+            Target::Health { .. }
+            | Target::Metrics
+            | Target::Resource(_)
+            | Target::Unknown { .. } => None,
         };
         let group = match target {
             Target::Resources { group, .. } => Some(group.as_str()),

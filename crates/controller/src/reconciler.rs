@@ -59,6 +59,7 @@ pub use self::{
     message = "`{Self}` is not a reconciler of `{K}`",
     label = "neither implements `Reconciler<{K}>` nor is a function of a `Request<{K}>`",
     note = "a closure is one in this form: `|request: Request<{K}>| async move {{ Ok::<_, E>(Outcome::done()) }}`",
+    note = "a predicate that is a closure names the type of its argument: `|event: &Event<{K}>| true`",
     note = "`E` is any error, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `Failure`"
 )]
 pub trait Reconciler<K>: Send + Sync + 'static {

@@ -1,8 +1,8 @@
 //! The report of a failed call.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use windlass_informer::{ErrorChain, ObjectKey, log};
+use windlass_informer::{ErasedObject, ErrorChain, ObjectKey, log};
 
 use crate::{Action, HandlerError, HandlerId, Role};
 
@@ -29,6 +29,14 @@ pub struct ErrorReport<'a> {
     /// The delay until the retry. `None` if there is no retry, and in a call of a
     /// [`RetryPolicy`](crate::RetryPolicy).
     pub retry_in: Option<Duration>,
+    /// The object of the call, in the form in which the store has it: [`typed`] returns it as its
+    /// type, or as its metadata for an informer of metadata. For a delete, its last state.
+    ///
+    /// [`typed`]: windlass_informer::ErasedObject#method.typed
+    pub object: Option<&'a Arc<dyn ErasedObject>>,
+    /// For a [`RetryPolicy`](crate::RetryPolicy), a number in `[0, 1)` for jitter, which is the same in
+    /// a run with the same seed. Otherwise 0.
+    pub random: f64,
 }
 
 /// A call of a watcher or reconciler that has ended.
@@ -89,13 +97,14 @@ pub(crate) fn log(report: &ErrorReport<'_>) {
         component = "InformerController",
         kind = report.kind,
         object = %report.key,
+        // Before the type of the handler, which can have hundreds of characters.
+        error = %error,
+        retry_in = report.retry_in.map(tracing::field::debug),
+        attempt = report.attempt,
+        action = report.action.as_str(),
+        role = report.role.as_str(),
         handler = %report.handler,
         handler_type = report.handler_type,
-        role = report.role.as_str(),
-        action = report.action.as_str(),
-        attempt = report.attempt,
-        retry_in = report.retry_in.map(tracing::field::debug),
-        error = %error,
         "{next}"
     );
 }

@@ -5,7 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use windlass_informer::ObjectKey;
 
+use self::frequent::FrequentObjects;
 use crate::{Action, HandlerId, Role, handler::Handler, schedule::Moment};
+
+// Objects whose handlers are called too often.
+mod frequent;
 
 /// A call of a handler that is in progress.
 ///
@@ -38,6 +42,7 @@ struct Calls {
     calls: Vec<Entry>,
     /// The number of calls so far, which identifies each.
     begun: u64,
+    frequent: FrequentObjects,
 }
 
 struct Entry {
@@ -57,6 +62,7 @@ struct Entry {
 pub(crate) struct Running<'c> {
     calls: &'c RunningCalls,
     number: u64,
+    is_frequent: bool,
 }
 
 // === impl RunningCalls ===
@@ -73,6 +79,8 @@ impl RunningCalls {
         let mut calls = self.0.lock();
         calls.begun = calls.begun.wrapping_add(1);
         let number = calls.begun;
+        // The first calls and the resyncs of an object do not follow from writes of its handlers.
+        let is_frequent = action == Action::Updated && calls.frequent.count(key, began);
         calls.calls.push(Entry {
             number,
             key: key.clone(),
@@ -86,6 +94,7 @@ impl RunningCalls {
         Running {
             calls: self,
             number,
+            is_frequent,
         }
     }
 
@@ -136,6 +145,15 @@ impl Entry {
 }
 
 // === impl Running ===
+
+impl Running<'_> {
+    /// How many calls for one object began within which time, if that is too often and has to be
+    /// reported.
+    pub(crate) fn too_frequent(&self) -> Option<(u32, Duration)> {
+        self.is_frequent
+            .then_some((FrequentObjects::LIMIT, FrequentObjects::WINDOW))
+    }
+}
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {

@@ -48,6 +48,7 @@ pub use self::simple::SimpleWatcher;
     message = "`{Self}` is not a watcher of `{K}`",
     label = "does not implement `Watcher<{K}>`",
     note = "a watcher made of closures is a `SimpleWatcher`: `SimpleWatcher::new().on_add(|object: Arc<{K}>| async move {{ Ok::<_, E>(()) }})`",
+    note = "a predicate that is a closure names the type of its argument: `|event: &Event<{K}>| true`",
     note = "`E` is any error, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `Failure`"
 )]
 pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {

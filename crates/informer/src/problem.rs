@@ -93,16 +93,43 @@ impl fmt::Display for Release<'_> {
         write!(
             f,
             "it is being deleted, and its finalizers keep it ({}): correct the object, or clean up \
-             by hand and remove the finalizer with `kubectl patch {} {}",
+             by hand and remove the finalizer of this operator, and no other",
             shown.join(", "),
-            self.resource,
-            self.key.name()
         )?;
-        if let Some(namespace) = self.key.namespace() {
+        for (index, finalizer) in shown.iter().enumerate() {
+            self.command(f, index, finalizer)?;
+        }
+        Ok(())
+    }
+}
+
+impl Release<'_> {
+    /// Writes the command that removes one finalizer. It fails if the list has changed, so that it
+    /// removes no other one. No command contains text that a shell reads as more than a name.
+    fn command(&self, f: &mut fmt::Formatter<'_>, index: usize, finalizer: &str) -> fmt::Result {
+        let (name, namespace) = (self.key.name(), self.key.namespace());
+        if ![name, namespace.unwrap_or_default(), finalizer]
+            .iter()
+            .all(|it| is_plain(it))
+        {
+            return Ok(());
+        }
+        write!(f, "; `kubectl patch {} {name}", self.resource)?;
+        if let Some(namespace) = namespace {
             write!(f, " -n {namespace}")?;
         }
-        f.write_str(" --type=json -p '[{\"op\":\"remove\",\"path\":\"/metadata/finalizers/0\"}]'`")
+        let path = format!("/metadata/finalizers/{index}");
+        write!(
+            f,
+            r#" --type=json -p '[{{"op":"test","path":"{path}","value":"{finalizer}"}},{{"op":"remove","path":"{path}"}}]'`"#
+        )
     }
+}
+
+/// Whether a name of an object or finalizer has only characters that Kubernetes allows in most names.
+fn is_plain(text: &str) -> bool {
+    text.bytes()
+        .all(|it| it.is_ascii_alphanumeric() || b"-._/".contains(&it))
 }
 
 /// The default error handler: logs the problem. An expired history is routine, so it is logged as

@@ -9,10 +9,11 @@ const XTASK: &str = "cargo xtask ";
 const EXAMPLE: &str = "cargo run --example ";
 
 /// The files that name commands, beside the documents.
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     ".ci/run",
     ".github/workflows/ci.yml",
     ".github/workflows/nightly.yml",
+    ".github/workflows/release.yml",
 ];
 
 #[test]

@@ -97,7 +97,19 @@ pub(super) fn decode(
     let unknown = unknown
         .into_iter()
         .map(|path| format!("unknown field {path:?}"));
-    let unknown = duplicates.into_iter().chain(unknown);
+    let mut strict: Vec<String> = duplicates;
+    if resource.info.custom {
+        strict.extend(unknown);
+    } else {
+        // The duplicates of YAML are found before the fields of the type are known, and those of JSON
+        // with them.
+        let first = strict
+            .iter()
+            .take_while(|it| !it.starts_with("duplicate field "))
+            .count();
+        strict.splice(first..first, unknown);
+    }
+    let unknown = strict.into_iter();
     match unknown_fields {
         UnknownFields::Refuse => {
             let unknown: Vec<_> = unknown.collect();

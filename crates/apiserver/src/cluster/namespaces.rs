@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::contents::CONTROLLERS;
 use super::delete::finalizers_of_deletion;
+use super::pods::PODS;
 use super::{Cluster, Deleted, NAMESPACES, Part, ownership};
 use crate::metadata;
 use crate::store::{Key, Stored, Table};
@@ -34,9 +35,29 @@ impl Cluster {
         let value = terminating(object, options, now);
         let dying = self.store.put(&table, key, value, 0);
         self.dying_namespaces.insert(key.clone());
-        let contents: Vec<(Table, Key)> = self
-            .store
-            .in_namespace(&key.name)
+        self.end_contents(&key.name, |table| table == PODS, now);
+        self.namespaces_with_pods.insert(key.clone());
+        self.end_other_contents(key, now);
+        Deleted::Dying(dying)
+    }
+
+    /// Begins to delete the contents of a namespace except its pods, once no pod is left.
+    fn end_other_contents(&mut self, key: &Key, now: &str) {
+        if self.namespaces_with_pods.contains(key) && !self.has_pods(&key.name) {
+            self.namespaces_with_pods.remove(key);
+            self.end_contents(&key.name, |table| table != PODS, now);
+        }
+    }
+
+    fn has_pods(&self, namespace: &str) -> bool {
+        let mut contents = self.store.in_namespace(namespace);
+        contents.any(|(table, _)| &**table == PODS)
+    }
+
+    fn end_contents(&mut self, namespace: &str, is_wanted: impl Fn(&str) -> bool, now: &str) {
+        let contents = self.store.in_namespace(namespace);
+        let contents: Vec<(Table, Key)> = contents
+            .filter(|(table, _)| is_wanted(table))
             .map(|(table, key)| (table.clone(), key.clone()))
             .collect();
         for (table, key) in contents {
@@ -44,7 +65,6 @@ impl Cluster {
                 self.end(&table, &key, &object, &DeleteOptions::default(), now);
             }
         }
-        Deleted::Dying(dying)
     }
 
     /// Removes terminating namespaces that are empty, and updates the conditions of the others.
@@ -53,8 +73,10 @@ impl Cluster {
         for key in dying {
             let Some(object) = self.store.get(NAMESPACES, &key).cloned() else {
                 self.dying_namespaces.remove(&key);
+                self.namespaces_with_pods.remove(&key);
                 continue;
             };
+            self.end_other_contents(&key, now);
             let is_empty = self.store.in_namespace(&key.name).next().is_none();
             let others = object
                 .value()
@@ -120,7 +142,10 @@ impl Cluster {
     fn conditions(&self, namespace: &str) -> [(&'static str, bool, &'static str, String); 5] {
         let mut resources: BTreeMap<&str, usize> = BTreeMap::new();
         let mut finalizers: BTreeMap<&str, usize> = BTreeMap::new();
-        for (table, key) in self.store.in_namespace(namespace) {
+        // While pods remain, the namespace controller has not counted the contents.
+        let counts = !self.has_pods(namespace);
+        let contents = self.store.in_namespace(namespace).filter(|_| counts);
+        for (table, key) in contents {
             *resources.entry(table).or_default() += 1;
             let object = self.store.get(table, key);
             let list = object.and_then(|it| it.metadata("finalizers")?.as_array());

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Part;
-use super::strategy::SIGNING_REQUESTS;
+use super::strategy::{DEPLOYMENTS, SIGNING_REQUESTS};
 use crate::managed::{self, Write};
 use crate::metadata;
 use crate::registry::{Resource, View};
@@ -32,6 +32,9 @@ pub(super) fn write<'a>(
         now,
         ignored: match part {
             Part::Status if resource.rules.status_alone => &[&["metadata"], &["spec"]],
+            Part::Status if &*resource.table == DEPLOYMENTS => {
+                &[&["metadata", "labels"], &["spec"]]
+            }
             Part::Status => &[&["spec"]],
             Part::Approval => &[&["spec"], &["status", "certificate"]],
             Part::Main if &*resource.table == SIGNING_REQUESTS => &[&["spec"], &["status"]],

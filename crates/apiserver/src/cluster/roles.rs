@@ -49,6 +49,20 @@ impl Cluster {
         rules.iter().any(|rule| allows(rule, request))
     }
 
+    /// Returns whether the roles of a user allow a request for a path that is not a resource.
+    pub(crate) fn permits_path(&self, user: &User, verb: &str, path: &str) -> bool {
+        let rules = self.rules_of(user, "");
+        rules.iter().any(|rule| {
+            let texts = |field: &str| list(&rule[field]).iter().filter_map(Value::as_str);
+            let mut verbs = texts("verbs");
+            verbs.any(|it| it == "*" || it == verb)
+                && texts("nonResourceURLs").any(|url| match url.strip_suffix('*') {
+                    Some(start) => path.starts_with(start),
+                    None => url == path,
+                })
+        })
+    }
+
     /// Returns the rules that apply to a user in a namespace; for an empty namespace, at the cluster
     /// scope.
     pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> Vec<Value> {

@@ -20,6 +20,7 @@ mod allocation;
 mod claim;
 mod job;
 mod pod;
+mod runtime_class;
 mod service;
 pub(super) mod signing;
 
@@ -33,6 +34,9 @@ pub(super) const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
 pub(super) const SIGNING_REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
 /// The table of runtime classes in the store.
+/// The table of deployments in the store.
+pub(super) const DEPLOYMENTS: &str = "deployments.apps";
+
 const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
 
 // === impl Cluster ===
@@ -118,18 +122,22 @@ impl Cluster {
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
             return Ok(());
         };
+        let runtime = spec.get("runtimeClassName").and_then(Value::as_str);
+        let runtime = runtime.map(str::to_owned);
+        let class_of = |runtime: String| {
+            let class = self.store.get(RUNTIME_CLASSES, &Key::new("", &runtime));
+            class.ok_or_else(|| format!("pod rejected: RuntimeClass {runtime:?} not found"))
+        };
+        let runtime = runtime.map(class_of).transpose();
+        let admitted = runtime.and_then(|class| {
+            let class = class.map_or(&Value::Null, |class| class.value());
+            runtime_class::admit(class, spec)
+        });
+        admitted.map_err(|detail| Status::forbidden(&resource.about(&name), &detail))?;
         let class = spec
             .get("priorityClassName")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let runtime = spec.get("runtimeClassName").and_then(Value::as_str);
-        if let Some(runtime) = runtime {
-            let key = Key::new("", runtime);
-            if self.store.get(RUNTIME_CLASSES, &key).is_none() {
-                let detail = format!("pod rejected: RuntimeClass {runtime:?} not found");
-                return Err(Status::forbidden(&resource.about(&name), &detail));
-            }
-        }
         let (class, value, preemption) = self.priority(class).ok_or_else(|| {
             let detail = format!("no PriorityClass with name {class} was found");
             Status::forbidden(&resource.about(&name), &detail)
@@ -236,6 +244,13 @@ pub(super) fn prepare_update(
             } else if status[TIME].is_null() && !old[TIME].is_null() {
                 object["status"][TIME] = old[TIME].clone();
             }
+        }
+        (DEPLOYMENTS, Part::Status) => {
+            // A write to the status keeps the labels; the other metadata is that of the request.
+            let labels = metadata::field(before, "labels").cloned();
+            let metadata = metadata::of(object);
+            metadata.remove("labels");
+            metadata.extend(labels.map(|labels| ("labels".to_owned(), labels)));
         }
         (SIGNING_REQUESTS, Part::Status | Part::Approval) => {
             signing::prepare(before, object, part == Part::Approval, now);

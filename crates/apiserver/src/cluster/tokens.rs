@@ -22,8 +22,35 @@ const DEFAULT_SECONDS: i64 = 60 * 60;
 /// The minimum lifetime of a token, in seconds.
 const MIN_SECONDS: i64 = 10 * 60;
 
-/// The issuer of tokens, and their audience if a request has none.
-const ISSUER: &str = "https://kubernetes.default.svc";
+/// The issuer of tokens, and their audience if a request has none: this server.
+pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
+
+/// The user of a token.
+#[derive(Debug)]
+pub(crate) struct TokenUser {
+    pub(crate) user: User,
+    /// The requested audiences that the token has.
+    pub(crate) audiences: Vec<String>,
+}
+
+/// Why a token does not authenticate.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// This server did not issue it, it has expired, or its account was deleted.
+    #[error("invalid bearer token")]
+    Invalid,
+    /// It is for other audiences.
+    #[error("token audiences {has:?} is invalid for the target audiences {wanted:?}")]
+    Audience {
+        /// The audiences of the token.
+        has: Vec<String>,
+        /// The audiences of the request.
+        wanted: Vec<String>,
+    },
+}
+
+/// The extra field of a user with the id of its token.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// The table of service accounts in the store.
 const ACCOUNTS: &str = "serviceaccounts";
@@ -71,7 +98,7 @@ impl Cluster {
         }
         let audiences = match spec["audiences"].as_array() {
             Some(audiences) if !audiences.is_empty() => audiences.clone(),
-            _ => vec![ISSUER.into()],
+            _ => vec![AUDIENCE.into()],
         };
         let after = Duration::from_secs(seconds.unsigned_abs());
         let expires = now.checked_add(after).unwrap_or(Timestamp::MAX);
@@ -79,7 +106,7 @@ impl Cluster {
             "aud": audiences,
             "exp": expires.as_second(),
             "iat": now.as_second(),
-            "iss": ISSUER,
+            "iss": AUDIENCE,
             "jti": self.uid(),
             "kubernetes.io": {
                 "namespace": &*key.namespace,
@@ -129,12 +156,44 @@ impl Cluster {
         token.clone()
     }
 
-    /// The administrator or the service account of a token. `None` if this server did not issue it,
-    /// if it has expired, or if the account was deleted.
-    pub(crate) fn user_of_token(&self, token: &str, now: Timestamp) -> Option<User> {
+    /// The administrator or the service account of a token that is for one of the audiences `wanted`.
+    pub(crate) fn user_of_token(
+        &self,
+        token: &str,
+        wanted: &[&str],
+        now: Timestamp,
+    ) -> Result<TokenUser, TokenError> {
+        let owned = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
         if self.admin_token.as_deref() == Some(token) {
-            return Some(User::admin());
+            return Ok(TokenUser {
+                user: User::admin(),
+                audiences: owned(wanted),
+            });
         }
+        let (user, claims) = self
+            .account_of_token(token, now)
+            .ok_or(TokenError::Invalid)?;
+        let has = claims["aud"].as_array().into_iter().flatten();
+        let has: Vec<&str> = has.filter_map(Value::as_str).collect();
+        let audiences: Vec<&str> = has
+            .iter()
+            .copied()
+            .filter(|it| wanted.contains(it))
+            .collect();
+        if audiences.is_empty() {
+            return Err(TokenError::Audience {
+                has: owned(&has),
+                wanted: owned(wanted),
+            });
+        }
+        Ok(TokenUser {
+            user,
+            audiences: owned(&audiences),
+        })
+    }
+
+    /// The service account of a token, and the claims of the token.
+    fn account_of_token(&self, token: &str, now: Timestamp) -> Option<(User, Value)> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         let expected = authentication_code(self.token_key.as_ref()?, signed.as_bytes());
@@ -152,7 +211,15 @@ impl Cluster {
         let name = about.pointer("/serviceaccount/name")?.as_str()?;
         let uid = about.pointer("/serviceaccount/uid")?.as_str()?;
         let account = self.store.get(ACCOUNTS, &Key::new(namespace, name))?;
-        (account.uid() == uid).then(|| User::service_account(namespace, name, uid))
+        if account.uid() != uid {
+            return None;
+        }
+        let mut user = User::service_account(namespace, name, uid);
+        if let Some(id) = claims["jti"].as_str() {
+            let values = vec![format!("JTI={id}")];
+            user.extra.insert(CREDENTIAL_ID.to_owned(), values);
+        }
+        Some((user, claims))
     }
 }
 

@@ -109,11 +109,16 @@ impl Resource {
             .any(|subresource| subresource.name == name)
     }
 
-    /// Returns the serialized members `apiVersion` and `kind`.
+    /// Returns the serialized members `apiVersion` and `kind`. In Go, the type of a built-in kind
+    /// begins with the kind, and a custom resource is a map, whose members are sorted.
     pub(crate) fn type_members(&self) -> &str {
         self.derived.type_members.get_or_init(|| {
             let (api_version, kind) = (json!(self.api_version()), json!(self.info.kind));
-            format!("\"apiVersion\":{api_version},\"kind\":{kind}")
+            if self.info.custom {
+                format!("\"apiVersion\":{api_version},\"kind\":{kind}")
+            } else {
+                format!("\"kind\":{kind},\"apiVersion\":{api_version}")
+            }
         })
     }
 

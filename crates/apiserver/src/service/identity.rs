@@ -7,6 +7,7 @@ use http::header::AUTHORIZATION;
 use percent_encoding::percent_decode_str;
 
 use crate::authorize::Attributes;
+use crate::cluster::AUDIENCE;
 use crate::server::Shared;
 use crate::status::Status;
 use crate::user::User;
@@ -76,8 +77,9 @@ fn authenticated(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
     }
     let now = shared.now();
     shared
-        .read(|cluster| cluster.user_of_token(token.trim(), now))
-        .ok_or_else(Status::unauthorized)
+        .read(|cluster| cluster.user_of_token(token.trim(), &[AUDIENCE], now))
+        .map(|found| found.user)
+        .map_err(|_| Status::unauthorized())
 }
 
 /// Returns the user in the headers `Impersonate-…`.

@@ -1,12 +1,12 @@
 //! Authorization of a request.
 
-use super::ApiService;
 use super::verb::Verb;
+use super::{ApiService, Call};
 use crate::authorize::Attributes;
 use crate::selector::FieldSelector;
-use crate::status::Status;
+use crate::status::{About, Status};
 use crate::user::User;
-use crate::wire::{Query, ResourcePath};
+use crate::wire::{Query, ResourcePath, Target};
 
 /// Authorizes a request with RBAC and the authorizer, if they are enabled.
 ///
@@ -45,6 +45,32 @@ pub(super) fn check(
             .unwrap_or_default(),
     };
     service.shared.authorize(&attributes)
+}
+
+/// Authorizes a request for a document about the server with RBAC, if it is enabled. The verb is the
+/// method of the request.
+///
+/// # Errors
+///
+/// 403 if no role allows it.
+pub(super) fn check_path(service: &ApiService, call: &Call, target: &Target) -> Result<(), Status> {
+    let is_path = !matches!(
+        target,
+        Target::Resource(_) | Target::Unknown { group: Some(_) }
+    );
+    let path = call.parts.uri.path();
+    let verb = call.parts.method.as_str().to_lowercase();
+    if !is_path || service.shared.allows_path(&call.user, &verb, path) {
+        return Ok(());
+    }
+    let about = About {
+        group: "",
+        resource: "",
+        kind: "",
+        name: "",
+    };
+    let detail = format!("User {:?} cannot {verb} path {path:?}", call.user.name);
+    Err(Status::forbidden(&about, &detail))
 }
 
 /// Returns the name in `fieldSelector=metadata.name=x`, which restricts a list or watch to

@@ -19,6 +19,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::Value;
 
+use super::pretty;
 use crate::discovery;
 use crate::encode::{self, Encoded};
 use crate::status::Status;
@@ -122,9 +123,42 @@ pub(crate) fn encoded(code: StatusCode, encoded: Encoded) -> Response<ResponseBo
     response
 }
 
-/// Returns a response with a serialized JSON document.
-pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
+/// Returns a response with a serialized JSON document, which ends with a newline as in Go.
+pub(crate) fn json(code: StatusCode, body: impl Into<Vec<u8>>) -> Response<ResponseBody> {
+    let mut body = body.into();
+    body.push(b'\n');
     response(code, JSON, ResponseBody::whole(body))
+}
+
+/// Returns a response 200 with a document in JSON with indentation.
+pub(crate) fn indented(body: &Value) -> Response<ResponseBody> {
+    let body = pretty::indented(body.to_string().as_bytes());
+    response(StatusCode::OK, JSON, ResponseBody::whole(body))
+}
+
+/// Indents the body of a response if the client wants it and the body is one JSON document.
+pub(crate) async fn pretty(
+    response: Response<ResponseBody>,
+    is_wanted: bool,
+) -> Response<ResponseBody> {
+    let is_json = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|it| it == JSON);
+    if !is_wanted || !is_json || response.extensions().get::<Streamed>().is_some() {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // The body is one buffer, and its errors are infallible.
+    let body = body
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes);
+    let body = Bytes::from(pretty::indented(&body.unwrap_or_default()));
+    if parts.extensions.remove::<Large>().is_some() {
+        parts.extensions.insert(Large(body.clone()));
+    }
+    Response::from_parts(parts, ResponseBody::whole(body))
 }
 
 /// Returns a response 200 with a document, which is sent as YAML if the client prefers it.
@@ -181,7 +215,7 @@ pub(crate) fn openapi_v2(body: &Value, as_protobuf: bool) -> Response<ResponseBo
 /// Returns a response with a `Status` object: an error, or the result of a deletion.
 pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(code, status.to_value().to_string());
+    let mut response = json(code, status.to_json());
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }

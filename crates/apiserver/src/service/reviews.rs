@@ -7,6 +7,7 @@ use super::ResponseBody;
 use super::body::{self, Expected};
 use super::resources::ResourceRequest;
 use crate::authorize::Attributes;
+use crate::cluster::AUDIENCE;
 use crate::encode;
 use crate::status::{About, FieldError, Status};
 use crate::store::Stored;
@@ -78,14 +79,22 @@ impl ResourceRequest<'_> {
             let message = "token is required for TokenReview in authentication";
             return Err(Status::bad_request(message));
         }
+        let audiences = spec["audiences"].as_array().into_iter().flatten();
+        let mut audiences: Vec<&str> = audiences.filter_map(Value::as_str).collect();
+        if audiences.is_empty() {
+            audiences.push(AUDIENCE);
+        }
         let shared = &self.service.shared;
         let now = shared.now();
-        Ok(
-            match shared.read(|cluster| cluster.user_of_token(token, now)) {
-                Some(user) => json!({ "authenticated": true, "user": user.to_value() }),
-                None => json!({ "user": {}, "error": "invalid bearer token" }),
-            },
-        )
+        let found = shared.read(|cluster| cluster.user_of_token(token, &audiences, now));
+        Ok(match found {
+            Ok(found) => json!({
+                "authenticated": true,
+                "user": found.user.to_value(),
+                "audiences": found.audiences,
+            }),
+            Err(error) => json!({ "user": {}, "error": error.to_string() }),
+        })
     }
 
     /// Returns the status of a `SelfSubjectRulesReview`: the rules that can be listed.
@@ -118,15 +127,18 @@ impl ResourceRequest<'_> {
 
     /// Returns whether `user` is authorized for the attributes in `spec`.
     fn is_permitted(&self, user: &User, spec: &Value) -> bool {
+        if let Some(url) = spec.get("nonResourceAttributes") {
+            let text = |field: &str| url[field].as_str().unwrap_or_default();
+            let shared = &self.service.shared;
+            return shared.allows_path(user, text("verb"), text("path"));
+        }
         let wanted = spec.get("resourceAttributes");
         let text = |field: &str| {
             let value = wanted.and_then(|wanted| wanted.get(field)?.as_str());
             value.unwrap_or_default().to_owned()
         };
         let shared = &self.service.shared;
-        // All users are authorized to read the discovery documents.
         !shared.authorizes()
-            || wanted.is_none()
             || shared.allows(&Attributes {
                 user: user.name.clone(),
                 groups: user.groups.clone(),

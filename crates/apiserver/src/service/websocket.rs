@@ -3,19 +3,16 @@
 //! Each event of a watch is one message: text for JSON, and binary for protobuf. A client that closes
 //! the connection ends the watch, and the server closes the connection when the watch ends.
 
-use std::net::IpAddr;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures::{SinkExt as _, StreamExt as _};
 use http::header::{
-    CONNECTION, HOST, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    CONNECTION, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL, UPGRADE,
 };
 use http::request::Parts;
-use http::uri::Authority;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -30,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use super::ResponseBody;
 use super::containers::Session;
 use super::reply::Streamed;
+use super::site;
 
 /// The maximum size of a message from the client of a watch, which sends only control frames.
 const MAX_RECEIVED: usize = 4 * 1024;
@@ -66,7 +64,7 @@ impl Handshake {
         let protocols: Vec<_> = protocols.filter_map(|it| it.to_str().ok()).collect();
         let protocols = protocols.join(",");
         let has_origin = headers.contains_key(ORIGIN);
-        let is_own_origin = is_own_origin(headers);
+        let is_own_origin = site::is_own_origin(parts);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>()?;
         Some(Self {
             on_upgrade,
@@ -152,29 +150,6 @@ fn empty(code: StatusCode) -> Response<ResponseBody> {
     response
 }
 
-/// Returns whether the origin of a request is this server, with a name of the local machine.
-///
-/// Browsers allow each page to open a WebSocket to each server, and send the origin of the page. A
-/// page of another site must not read the objects of this server, even if the name of the site
-/// resolves to this machine. Clients other than browsers send the URL of the server.
-fn is_own_origin(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let (Some(origin), Some(host)) = (text(ORIGIN), text(HOST)) else {
-        return false;
-    };
-    let site = origin.strip_prefix("http://");
-    let site = site.or_else(|| origin.strip_prefix("https://"));
-    let Ok(authority) = host.parse::<Authority>() else {
-        return false;
-    };
-    let name = authority.host().trim_matches(['[', ']']);
-    let is_local = name.eq_ignore_ascii_case("localhost")
-        || name
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback());
-    is_local && site.is_some_and(|site| site.eq_ignore_ascii_case(host))
-}
-
 /// Returns the accept value for the key of a client (RFC 6455, section 4.2.2).
 fn accept(key: &[u8]) -> String {
     const PROTOCOL: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -251,37 +226,13 @@ fn split(read: &mut BytesMut, streamed: Streamed) -> Option<Bytes> {
 mod tests {
     use bytes::BytesMut;
 
-    use http::HeaderMap;
-    use http::header::{HOST, HeaderValue, ORIGIN};
-
-    use super::{Streamed, accept, is_own_origin, split};
+    use super::{Streamed, accept, split};
 
     #[test]
     fn the_accept_key_is_that_of_the_standard() {
         // From RFC 6455, section 1.3.
         let answer = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-    }
-
-    #[test]
-    fn only_the_origin_of_the_server_is_accepted() {
-        for (host, origin, expected) in [
-            ("127.0.0.1:8080", "http://127.0.0.1:8080", true),
-            ("localhost:8080", "http://LOCALHOST:8080", true),
-            ("[::1]:8080", "https://[::1]:8080", true),
-            ("127.0.0.1:8080", "http://127.0.0.1:3000", false),
-            ("127.0.0.1:8080", "http://pages.example", false),
-            // The name of another site, which can resolve to this machine.
-            ("pages.example:8080", "http://pages.example:8080", false),
-            ("127.0.0.1:8080", "null", false),
-            ("127.0.0.1:8080", "ftp://127.0.0.1:8080", false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, HeaderValue::from_static(host));
-            headers.insert(ORIGIN, HeaderValue::from_static(origin));
-            assert_eq!(is_own_origin(&headers), expected, "{host} {origin}");
-        }
-        assert!(!is_own_origin(&HeaderMap::new()));
     }
 
     #[test]

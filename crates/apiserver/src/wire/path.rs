@@ -14,6 +14,8 @@ pub(crate) enum Target {
     },
     /// `/version`.
     Version,
+    /// `/metrics`.
+    Metrics,
     /// `/api`.
     CoreVersions,
     /// `/apis`.
@@ -104,6 +106,7 @@ impl Target {
                 }
             }
             ["version"] => Self::Version,
+            ["metrics"] if trimmed == &*path => Self::Metrics,
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
             ["openapi", ..] if trimmed != path => Self::unknown(None),

@@ -99,6 +99,8 @@ fn mapped_keys(
             attempt: 0,
             error: &error,
             retry_in: None,
+            object: Some(object),
+            random: 0.0,
         };
         work::call_user_code("on_error", || (shared.settings.on_error)(&report));
     }

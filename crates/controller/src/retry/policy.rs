@@ -7,8 +7,8 @@ use crate::ErrorReport;
 
 /// Decides whether a failed call is repeated, and after which delay.
 ///
-/// Every `Fn(&ErrorReport<'_>) -> Option<Duration>` is a retry policy. [`ExponentialBackoff`] has
-/// the presets of other frameworks.
+/// Every `Fn(&ErrorReport<'_>) -> Option<Duration>` is a retry policy; `ErrorReport::random` is its
+/// random number. [`ExponentialBackoff`] has the presets of other frameworks.
 ///
 /// [`ExponentialBackoff`]: crate::ExponentialBackoff
 ///
@@ -31,6 +31,8 @@ use crate::ErrorReport;
 ///     let permanent = failed.error.downcast_ref::<std::num::ParseIntError>().is_some();
 ///     let system = failed.key.namespace() == Some("kube-system");
 ///     let delay = Duration::from_secs(if system { 1 } else { 10 });
+///     // Plus up to a second, so that failures at the same time are not repeated at the same time.
+///     let delay = delay + Duration::from_secs(1).mul_f64(failed.random);
 ///     (failed.attempt < 3 && !permanent).then_some(delay)
 /// };
 /// let controller = InformerController::builder().retry_policy(three_retries).build()?;
@@ -44,8 +46,8 @@ use crate::ErrorReport;
 pub trait RetryPolicy: Send + Sync + 'static {
     /// Returns the delay until the retry, or `None` for no retry.
     ///
-    /// `failed` has the object's key, the handler, the error and the attempt; its `retry_in` is
-    /// `None`. `random` is a number in `[0, 1)` from the controller, so that a run with the same
+    /// `failed` has the object, its key, the handler, the error and the attempt; its `retry_in` is
+    /// `None`. `random`, which is also `failed.random`, is a number in `[0, 1)` from the controller, so that a run with the same
     /// seed has the same delays.
     fn delay(&self, failed: &ErrorReport<'_>, random: f64) -> Option<Duration>;
 

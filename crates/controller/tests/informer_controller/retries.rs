@@ -75,6 +75,39 @@ async fn delays(builder: InformerControllerBuilder, seconds: u64) -> Vec<u128> {
         .collect()
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_is_a_closure_gets_a_random_number_and_the_object() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let policy = {
+        let seen = Arc::clone(&seen);
+        move |failed: &ErrorReport<'_>| {
+            let object = failed.object.expect("the call has an object");
+            let object = object.typed::<ConfigMap>().expect("it decodes");
+            let name = object.and_then(|it| it.metadata.name.clone());
+            seen.lock().push((name, failed.random));
+            (failed.attempt < 20).then_some(secs(1))
+        }
+    };
+    let rig = Rig::new(quiet().retry_policy(policy));
+    rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    running.stop().await.expect("it stops");
+    let seen = seen.lock();
+    assert_eq!(seen.len(), 21);
+    assert!(seen.iter().all(|(name, _)| name.as_deref() == Some("web")));
+    assert!(
+        seen.iter().all(|(_, random)| (0.0..1.0).contains(random)),
+        "{seen:?}"
+    );
+    let first = seen[0].1;
+    assert!(
+        seen.iter().any(|(_, random)| (random - first).abs() > 0.01),
+        "{seen:?}"
+    );
+}
+
 /// Rows: GA-23, GA-106
 #[tokio::test(start_paused = true)]
 async fn a_user_defined_policy_receives_the_error_and_the_attempt() {

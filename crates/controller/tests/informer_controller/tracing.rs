@@ -3,6 +3,7 @@
 use std::{
     io,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use ::tracing::{
@@ -92,6 +93,98 @@ async fn by_default_errors_are_logged_with_their_component() {
         "error=the handler failed: not yet",
     ] {
         assert!(errors[0].contains(part), "no {part} in {}", errors[0]);
+    }
+}
+
+/// The type of a handler can have hundreds of characters.
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_failed_call_is_logged_before_the_type_of_its_handler() {
+    let (lines, _guard) = Lines::listen(FmtSpan::NONE);
+    let rig = Rig::new(InformerController::builder());
+    rig.watch(rig.log.failing("w", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    running.stop().await.expect("it stops");
+    let all = lines.all();
+    let failed = all.iter().find(|line| line.contains("call failed"));
+    let failed = failed.expect("a line");
+    let (before, _) = failed.split_once("handler_type=").expect("a type");
+    assert!(
+        before.contains("error=the handler failed: not yet"),
+        "{failed}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_runs_for_ten_minutes_is_logged_once_with_its_object() {
+    let (lines, _guard) = Lines::listen(FmtSpan::NONE);
+    let rig = Rig::new(InformerController::builder());
+    rig.reconcile(|_: Request<ConfigMap>| async {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        Ok::<_, Refused>(Outcome::done())
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    let long = |lines: &Lines| {
+        let all = lines.all();
+        let long = all
+            .into_iter()
+            .filter(|line| line.contains("a call runs for very long"));
+        long.collect::<Vec<_>>()
+    };
+    pass(590).await;
+    assert_eq!(long(&lines), [""; 0]);
+    pass(80).await;
+    let logged = long(&lines);
+    assert_eq!(logged.len(), 1, "{logged:#?}");
+    for part in [
+        "WARN",
+        r#"kind="configs""#,
+        "object=shop/web",
+        r#"role="reconciler""#,
+        r#"action="CREATE""#,
+        "InformerControllerBuilder::timeout",
+    ] {
+        assert!(logged[0].contains(part), "no {part} in {}", logged[0]);
+    }
+    pass(1200).await;
+    assert_eq!(long(&lines).len(), 1);
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_writes_its_object_at_each_call_is_reported() {
+    let (lines, _guard) = Lines::listen(FmtSpan::NONE);
+    let rig = Rig::new(InformerController::builder());
+    let (called, mut calls) = tokio::sync::mpsc::channel(1);
+    rig.reconcile(move |_: Request<ConfigMap>| {
+        let called = called.clone();
+        async move {
+            _ = called.send(()).await;
+            Ok::<_, Refused>(Outcome::done())
+        }
+    });
+    let running = rig.start_empty().await;
+    for version in 1..1000 {
+        running.apply(config("web", version)).await;
+        calls.recv().await.expect("a call");
+    }
+    running.stop().await.expect("it stops");
+    let all = lines.all();
+    let often: Vec<_> = all
+        .iter()
+        .filter(|line| line.contains("changes very often"))
+        .collect();
+    assert_eq!(often.len(), 1, "{often:#?}");
+    for part in [
+        "WARN",
+        "key=shop/web",
+        "calls=300",
+        "within=10s",
+        "write only what differs",
+    ] {
+        assert!(often[0].contains(part), "no {part} in {}", often[0]);
     }
 }
 

@@ -117,7 +117,7 @@ async fn a_server_without_streamed_lists_is_no_problem() {
 async fn the_report_of_an_undecodable_object_that_is_being_deleted_says_how_to_release_it() {
     let deleting = bad("a", 1).replace(
         r#""uid":"#,
-        r#""deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["example.io/clean\nup"],"uid":"#,
+        r#""deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["others.io/x","example.io/cleanup","a'; rm\n#"],"uid":"#,
     );
     let line = added("a", 1, "1").replace(&object("a", 1, "1"), &deleting);
     let (mut wire, problems) =
@@ -127,9 +127,14 @@ async fn the_report_of_an_undecodable_object_that_is_being_deleted_says_how_to_r
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(
         problems[0].ends_with(
-            "; it is being deleted, and its finalizers keep it (example.io/clean up): correct the \
-             object, or clean up by hand and remove the finalizer with `kubectl patch configmaps a \
-             -n default --type=json -p '[{\"op\":\"remove\",\"path\":\"/metadata/finalizers/0\"}]'`"
+            "; it is being deleted, and its finalizers keep it (others.io/x, example.io/cleanup, \
+             a'; rm #): correct the object, or clean up by hand and remove the finalizer of this \
+             operator, and no other; `kubectl patch configmaps a -n default --type=json -p \
+             '[{\"op\":\"test\",\"path\":\"/metadata/finalizers/0\",\"value\":\"others.io/x\"},\
+             {\"op\":\"remove\",\"path\":\"/metadata/finalizers/0\"}]'`; `kubectl patch configmaps a \
+             -n default --type=json -p '[{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\
+             \"value\":\"example.io/cleanup\"},{\"op\":\"remove\",\
+             \"path\":\"/metadata/finalizers/1\"}]'`"
         ),
         "{}",
         problems[0]

@@ -38,5 +38,7 @@ fn the_page_shows_exactly_the_test_above_in_twenty_lines() {
     let (_, after) = after.split_once("```rust\n").expect("a block of Rust");
     let (shown, _) = after.split_once("```").expect("the end of the block");
     assert_eq!(shown.lines().count(), 20, "{shown}");
-    assert!(include_str!("testing.rs").contains(shown), "{shown}");
+    // Users import the names from the facade, on which this crate does not depend.
+    let shown = shown.replace("windlass::simulate", "windlass_simulate");
+    assert!(include_str!("testing.rs").contains(&shown), "{shown}");
 }

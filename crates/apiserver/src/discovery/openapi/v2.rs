@@ -67,6 +67,11 @@ fn simple(schema: Value) -> Value {
     // In v2, no schema allows `null`, and no schema with fields allows unknown fields.
     let is_open = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
     let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
+    const KIND: &str = "x-kubernetes-group-version-kind";
+    if is_open && let Some(kind) = schema.get(KIND) {
+        // kubectl would reject unknown fields of an object with fields.
+        return json!({ "type": "object", KIND: kind });
+    }
     if is_open || is_nullable {
         for word in ["items", "properties", "required", "type"] {
             schema.remove(word);

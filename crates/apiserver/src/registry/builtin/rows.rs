@@ -269,7 +269,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Deployment",
         "deployments",
         &["deploy"],
-        &[Scale, Status, G, All, StatusAlone],
+        &[Scale, Status, G, All],
         &[],
     ),
     row(

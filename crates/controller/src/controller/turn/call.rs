@@ -115,6 +115,9 @@ impl Turn<'_> {
         let began = *now;
         let ongoing = self.metrics.call(action);
         let running = self.metrics.running.begin(handler, key, action, began);
+        if let Some((calls, within)) = running.too_frequent() {
+            self.warn_of_frequent_calls(invocation, calls, within);
+        }
         self.shared.call_began.notify_one();
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let called = pin!(async {

@@ -99,6 +99,26 @@ impl Turn<'_> {
         }
     }
 
+    /// Logs that the handlers of an object are called very often.
+    pub(super) fn warn_of_frequent_calls(
+        &self,
+        invocation: &Invocation<'_>,
+        calls: u32,
+        within: Duration,
+    ) {
+        log::warn!(
+            component = "InformerController",
+            kind = %self.metrics.kind,
+            key = %invocation.key,
+            calls,
+            ?within,
+            handler = invocation.handler.id.0,
+            handler_type = invocation.handler.code.type_name(),
+            "an object changes very often, and its handlers are called for each change; if a handler \
+             writes the object, write only what differs"
+        );
+    }
+
     /// Returns the delay until the retry of a failed call, if there is one, and reports the
     /// failure. `kept` is the delay that an early call keeps; then the policy is not asked.
     fn retry_delay(
@@ -160,6 +180,8 @@ impl Turn<'_> {
             attempt,
             error,
             retry_in,
+            object: invocation.event.object(),
+            random: 0.0,
         }
     }
 
@@ -203,7 +225,10 @@ impl Turn<'_> {
     ) -> Option<Duration> {
         let random = self.shared.random();
         let policy = &self.shared.settings.retry;
-        let report = self.report(invocation, attempt, &failed.error, None);
+        let report = ErrorReport {
+            random,
+            ..self.report(invocation, attempt, &failed.error, None)
+        };
         call_user_code("retry_policy", || policy.delay(&report, random))
             .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay_after(attempt, random))
     }

@@ -188,6 +188,8 @@ pub mod admin {
     pub use windlass_operator::{
         AdminError, AdminLimits, AdminServer, HealthCheck, HealthDetails, Listen, Route, RouteError,
     };
+    // The requests and responses of a `Route`.
+    pub use windlass_operator::{bytes, http};
 }
 
 #[cfg(feature = "opentelemetry")]

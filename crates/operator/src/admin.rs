@@ -1,12 +1,6 @@
 //! The admin server: health, metrics and pages over HTTP.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    net::{IpAddr, SocketAddr, TcpListener},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kube::Client;
 use prometheus::{Registry, core::Collector};
@@ -15,9 +9,10 @@ use windlass_controller::ErasedRunnable;
 
 use crate::{LeaderElection, watchdog::Progress};
 
-// The content of the pages.
+// The content of the pages, and who sees it.
 mod blocking;
 mod check;
+mod details;
 mod readiness;
 mod route;
 mod scrape;
@@ -27,7 +22,9 @@ mod authorize;
 mod connections;
 mod decisions;
 mod limits;
+mod listen;
 mod page;
+mod responder;
 mod serve;
 mod tls;
 
@@ -35,18 +32,16 @@ mod tls;
 mod error;
 
 use self::{
-    authorize::Authorizer,
-    check::Check,
-    route::ErasedRoute,
-    scrape::MetricsPage,
-    serve::{Port, Served},
-    tls::Tls,
+    authorize::Authorizer, check::Check, responder::Served, route::ErasedRoute,
+    scrape::MetricsPage, serve::Port, tls::Tls,
 };
 pub(crate) use self::{blocking::BlockingCall, serve::Serving};
 pub use self::{
     check::HealthCheck,
+    details::HealthDetails,
     error::{AdminError, RouteError},
     limits::AdminLimits,
+    listen::Listen,
     route::Route,
 };
 
@@ -122,36 +117,12 @@ pub struct AdminServer {
     pages: Pages,
 }
 
-/// Which clients see the lines of a health page: the names of checks and the reasons of failures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HealthDetails {
-    /// Clients with a loopback address: `kubectl port-forward`, and containers of the same pod. A
-    /// proxy in the same pod also has a loopback address, for all of its clients. The default.
-    #[default]
-    Loopback,
-    /// All clients of the port.
-    All,
-    /// No client.
-    None,
-}
-
 /// The checks and pages of users.
 struct Pages {
     live: Vec<Check>,
     ready: Vec<Check>,
     check_timeout: Duration,
     routes: BTreeMap<String, Arc<dyn ErasedRoute>>,
-}
-
-/// Where an [`AdminServer`] listens.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Listen {
-    /// An address, which is bound when the operator runs.
-    Address(SocketAddr),
-    /// A listener that is bound already.
-    Listener(TcpListener),
 }
 
 /// The operator whose state an admin server shows.
@@ -342,63 +313,5 @@ impl fmt::Debug for AdminServer {
             .field("limits", &self.limits)
             .field("routes", &self.pages.routes.keys())
             .finish_non_exhaustive()
-    }
-}
-
-// === impl HealthDetails ===
-
-impl HealthDetails {
-    /// Whether a client with this address sees the lines of a health page.
-    fn are_for(self, client: IpAddr) -> bool {
-        match self {
-            Self::Loopback => client.to_canonical().is_loopback(),
-            Self::All => true,
-            Self::None => false,
-        }
-    }
-}
-
-// === impl Listen ===
-
-impl From<SocketAddr> for Listen {
-    fn from(address: SocketAddr) -> Self {
-        Self::Address(address)
-    }
-}
-
-impl From<([u8; 4], u16)> for Listen {
-    fn from(address: ([u8; 4], u16)) -> Self {
-        Self::Address(address.into())
-    }
-}
-
-impl From<TcpListener> for Listen {
-    fn from(listener: TcpListener) -> Self {
-        Self::Listener(listener)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::HealthDetails;
-
-    #[test]
-    fn by_default_only_clients_on_this_machine_see_reasons() {
-        for (client, on_this_machine) in [
-            ("127.0.0.1", true),
-            ("127.8.9.1", true),
-            ("::1", true),
-            ("::ffff:127.0.0.1", true),
-            ("10.0.0.7", false),
-            ("::ffff:10.0.0.7", false),
-            ("fe80::1", false),
-            ("0.0.0.0", false),
-        ] {
-            let ip = client.parse().expect("an address");
-            let shown = HealthDetails::default().are_for(ip);
-            assert_eq!(shown, on_this_machine, "{client}");
-            assert!(HealthDetails::All.are_for(ip));
-            assert!(!HealthDetails::None.are_for(ip));
-        }
     }
 }

@@ -15,6 +15,7 @@ use crate::metrics::ElectionMetrics;
 
 // The state machine, without clock and API server.
 mod campaign;
+mod record;
 
 // The state machine with a clock and requests, as a task.
 mod candidate;
@@ -25,8 +26,8 @@ mod lease;
 mod builder;
 mod error;
 
-use self::campaign::Timing;
 pub(crate) use self::leadership::{Leadership, LeadershipEnd};
+use self::record::Timing;
 pub use self::{
     builder::LeaderElectionBuilder,
     error::{InvalidElection, LeadershipLost, LeaseError},

@@ -33,6 +33,10 @@ mod error;
 
 pub use windlass_controller::{Fence, FenceClosed};
 
+// The requests and responses of a `Route`: a program needs no dependency for its pages.
+pub use bytes;
+pub use http;
+
 /// The largest response to a request for a lease or a review, in bytes. By default etcd stores no
 /// object of more than 1.5 MiB.
 const MAX_RESPONSE: usize = 3 * 1024 * 1024;

@@ -8,15 +8,13 @@ use std::{
 
 use kube::{Client, Config};
 use prometheus::core::Collector;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{ErasedRunnable, Runnable};
-use windlass_informer::{ErrorChain, log};
+use windlass_controller::Runnable;
+use windlass_informer::log;
 
 use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::Subject,
-    election::{Leadership, LeadershipEnd},
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
 };
@@ -26,6 +24,7 @@ mod builder;
 
 // All controllers before the start, all running controllers, and a single one.
 mod controller_set;
+mod lead;
 mod registry;
 mod run;
 
@@ -318,71 +317,6 @@ impl Operator {
         }
         outcome
     }
-
-    /// Runs the controllers while this replica holds the lease, until `stop` is cancelled or the
-    /// lease is lost.
-    async fn lead(
-        &self,
-        election: &LeaderElection,
-        stop: &CancellationToken,
-        controllers: Vec<Arc<dyn ErasedRunnable>>,
-    ) -> Result<(), OperatorError> {
-        let mut leadership =
-            Leadership::start(election).map_err(|source| OperatorError::Thread { source })?;
-        let elected = tokio::select! {
-            biased;
-            () = stop.cancelled() => {
-                let drained_by = Instant::now().checked_add(self.shared.drain);
-                leadership.resign(true, release_by(election, drained_by)).await;
-                return Ok(());
-            }
-            elected = leadership.elected() => elected,
-        };
-        if !elected {
-            return Self::election_result(leadership.ended().await);
-        }
-        for controller in &controllers {
-            controller.set_fence(&election.fence());
-        }
-        let mut controllers = ControllerSet::start(controllers, stop.clone());
-        let outcome = tokio::select! {
-            biased;
-            end = leadership.ended() => {
-                controllers.abort(Instant::now() + ABORT_TIMEOUT).await;
-                return Self::election_result(end);
-            }
-            outcome = controllers.run(self.shared.drain) => outcome,
-        };
-        let release = controllers.is_empty();
-        let deadline = release_by(election, controllers.deadline());
-        leadership.resign(release, deadline).await;
-        outcome
-    }
-
-    /// Converts the end of an election to the result of the operator.
-    fn election_result(end: LeadershipEnd) -> Result<(), OperatorError> {
-        match end {
-            LeadershipEnd::Stopped => Ok(()),
-            LeadershipEnd::Lost(source) => {
-                log::error!(error = %ErrorChain::new(&source), "leadership lost");
-                Err(OperatorError::LeadershipLost { source })
-            }
-            LeadershipEnd::NoClient(source) => Err(OperatorError::LeaseClient { source }),
-        }
-    }
-}
-
-/// The deadline for the release of the lease: the end of the drain timeout, but at most the timeout
-/// of one request from now. A release that begins late has [`ABORT_TIMEOUT`] time, counted from the end of
-/// the drain timeout, so that a stop takes at most that much longer.
-fn release_by(election: &LeaderElection, drained_by: Option<Instant>) -> Instant {
-    let now = Instant::now();
-    let most = now + election.request_timeout().max(ABORT_TIMEOUT);
-    let Some(drained_by) = drained_by else {
-        return most;
-    };
-    let last = drained_by.checked_add(ABORT_TIMEOUT).unwrap_or(most);
-    drained_by.max(now + ABORT_TIMEOUT).min(last).min(most)
 }
 
 impl Default for Operator {

@@ -90,6 +90,7 @@ impl Running {
                 if page.0 == status && page.1.contains(part) {
                     return;
                 }
+                // Between two requests: the port has no notification.
                 sleep(Duration::from_millis(5)).await;
             }
         };

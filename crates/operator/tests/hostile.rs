@@ -84,6 +84,7 @@ impl Runnable for Stuck {
 /// Blocks the thread, which is the subject of the tests; nothing waits for a time.
 fn block_until(may_return: &AtomicBool) {
     while !may_return.load(Ordering::SeqCst) {
+        // Blocks the thread instead of waiting for a notification.
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -94,6 +95,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
         if holds() {
             return;
         }
+        // Between two looks at what the threads of the server have done.
         thread::sleep(Duration::from_millis(1));
     }
     panic!("waited 60 s until {what}");
@@ -187,6 +189,7 @@ fn incomplete_requests_and_clients_that_never_read_lose_their_connections() {
         if closed {
             break;
         }
+        // A slow client is the subject: it sends a byte each 50 ms.
         thread::sleep(Duration::from_millis(50));
     }
     assert!(closed, "it holds the connection for ever");
@@ -234,6 +237,7 @@ fn a_probe_is_answered_while_all_threads_of_the_operator_are_blocked() {
     let blocked = running.runtime.spawn(async move {
         begun.0.send(()).expect("the test waits");
         while !ends.load(Ordering::SeqCst) {
+            // Blocks the thread, which is the subject.
             thread::sleep(Duration::from_millis(1));
         }
     });

@@ -172,6 +172,7 @@ async fn a_probe_sends_no_request_and_shows_reasons_only_to_allowed_clients() {
         };
         let ready = async {
             while !get("/ready").await.starts_with("ok") {
+                // Between two requests: the port has no notification.
                 sleep(Duration::from_millis(10)).await;
             }
         };

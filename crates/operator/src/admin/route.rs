@@ -21,9 +21,11 @@ use http::{Request, Response};
 /// # Example
 ///
 /// ```
-/// use bytes::Bytes;
-/// use http::{Request, Response};
-/// use windlass_operator::Route;
+/// use windlass_operator::{
+///     Route,
+///     bytes::Bytes,
+///     http::{Request, Response},
+/// };
 ///
 /// struct Version;
 ///

@@ -45,9 +45,6 @@ use super::{
 };
 use crate::isolated::Isolated;
 
-/// The largest body of a request to a route, in bytes.
-const MAX_BODY: usize = 1024 * 1024;
-
 /// The largest head of a request, in bytes. It also limits the read buffer of each connection.
 const MAX_HEAD: usize = 16 * 1024;
 
@@ -75,33 +72,6 @@ struct BoundPort {
     served: Served,
     tls: Option<Arc<Tls>>,
     details: HealthDetails,
-}
-
-/// The client of one connection, and what it may see.
-#[derive(Clone, Copy)]
-struct ClientAccess {
-    address: IpAddr,
-    served: Served,
-    has_details: bool,
-}
-
-/// The pages that a port serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Served {
-    All,
-    Metrics,
-    /// All pages except the metrics.
-    Rest,
-}
-
-/// The state that all requests share.
-struct Shared {
-    pages: Pages,
-    readiness: Readiness,
-    metrics: MetricsPage,
-    limits: AdminLimits,
-    /// The runtime of the operator. The user's checks and routes run there, not on our thread.
-    users: Handle,
 }
 
 // === impl Serving ===
@@ -134,7 +104,7 @@ impl Serving {
                 details,
             });
         }
-        let shared = Arc::new(Shared {
+        let responder = Arc::new(Responder {
             pages,
             readiness: Readiness::new(subject),
             metrics,
@@ -151,9 +121,11 @@ impl Serving {
             if ports.is_empty() {
                 continue;
             }
-            let (shared, stop) = (Arc::clone(&shared), stop.clone());
+            let (responder, stop) = (Arc::clone(&responder), stop.clone());
             let run = async move {
-                let ports = ports.into_iter().map(|port| accept(port, &shared, &stop));
+                let ports = ports
+                    .into_iter()
+                    .map(|port| accept(port, &responder, &stop));
                 join_all(ports).await;
             };
             let thread = Isolated::thread(name, run);
@@ -187,7 +159,7 @@ fn open(listen: Listen) -> Result<Listener, AdminError> {
     }
 }
 
-async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken) {
+async fn accept(port: BoundPort, responder: &Arc<Responder>, stop: &CancellationToken) {
     /// The first pause after a failure to accept, which is most often a lack of file descriptors.
     /// Each further failure in a row doubles it.
     const PAUSE: Duration = Duration::from_millis(50);
@@ -212,7 +184,7 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
         connections: total,
         connections_per_client: per_client,
         ..
-    } = shared.limits;
+    } = responder.limits;
     let (total, per_client) = (descriptors(total), descriptors(per_client));
     let mut table = ConnectionTable::new(total, per_client);
     let mut connections = JoinSet::new();
@@ -235,8 +207,8 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
                         served,
                         has_details: details.are_for(client.ip()),
                     };
-                    let (shared, stop) = (Arc::clone(shared), stop.clone());
-                    let connection = connect(stream, tls.clone(), access, shared, stop);
+                    let (responder, stop) = (Arc::clone(responder), stop.clone());
+                    let connection = connect(stream, tls.clone(), access, responder, stop);
                     let handle = connections.spawn(connection.with_current_subscriber());
                     let replaced = table.open(client.ip(), handle.id());
                     handles.insert(handle.id(), handle);
@@ -282,44 +254,49 @@ async fn connect(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
     access: ClientAccess,
-    shared: Arc<Shared>,
+    responder: Arc<Responder>,
     stop: CancellationToken,
 ) {
     let AdminLimits {
         read_timeout,
         write_timeout,
         ..
-    } = shared.limits;
+    } = responder.limits;
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(write_timeout));
     let stream = Box::pin(stream);
     let Some(tls) = tls else {
-        return serve(stream, access, shared, stop).await;
+        return serve(stream, access, responder, stop).await;
     };
     let handshake = stop.run_until_cancelled(timeout(read_timeout, tls.accept(stream)));
     match handshake.await {
-        Some(Ok(Ok(stream))) => serve(stream, access, shared, stop).await,
+        Some(Ok(Ok(stream))) => serve(stream, access, responder, stop).await,
         Some(Ok(Err(error))) => log::debug!(%error, "a TLS handshake failed"),
         Some(Err(_)) => log::debug!("a TLS handshake took too long"),
         None => {}
     }
 }
 
-async fn serve(stream: Stream, access: ClientAccess, shared: Arc<Shared>, stop: CancellationToken) {
+async fn serve(
+    stream: Stream,
+    access: ClientAccess,
+    responder: Arc<Responder>,
+    stop: CancellationToken,
+) {
     let AdminLimits {
         read_timeout,
         write_timeout,
         connection_timeout,
         ..
-    } = shared.limits;
+    } = responder.limits;
     let has_request = AtomicBool::new(false);
     let service = service_fn(|request| {
-        let (shared, again) = (&shared, has_request.swap(true, Ordering::Relaxed));
+        let (responder, again) = (&responder, has_request.swap(true, Ordering::Relaxed));
         async move {
             if again {
                 sleep(PACE).await;
             }
-            Ok::<_, Infallible>(shared.answer(access, request).await)
+            Ok::<_, Infallible>(responder.answer(access, request).await)
         }
     });
     let connection = http1::Builder::new()
@@ -357,115 +334,3 @@ pub(super) type Stream = Pin<Box<dyn ReadWrite>>;
 pub(super) trait ReadWrite: AsyncRead + AsyncWrite + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Send> ReadWrite for S {}
-
-// === impl Served ===
-
-impl Served {
-    fn has(self, page: Option<Page>) -> bool {
-        match self {
-            Self::All => true,
-            Self::Metrics => page == Some(Page::Metrics),
-            Self::Rest => page != Some(Page::Metrics),
-        }
-    }
-}
-
-// === impl Shared ===
-
-impl Shared {
-    async fn answer(&self, access: ClientAccess, request: Request<Incoming>) -> Answer {
-        let path = request.uri().path().to_owned();
-        let answer = AssertUnwindSafe(self.page(access, &path, request)).catch_unwind();
-        (answer.await).unwrap_or_else(|panic| page::panicked(&path, &panic_message(panic)))
-    }
-
-    async fn page(&self, access: ClientAccess, path: &str, request: Request<Incoming>) -> Answer {
-        let ClientAccess {
-            address,
-            served,
-            has_details,
-        } = access;
-        let Pages {
-            live,
-            ready,
-            check_timeout,
-            routes,
-        } = &self.pages;
-        let page = Page::at(path);
-        if !served.has(page) {
-            return page::not_found(served, routes.keys());
-        }
-        if let Some(page) = page {
-            if !page::is_read(request.method()) {
-                return page::method_not_allowed();
-            }
-            return match page {
-                Page::Live => {
-                    let mut lines = self.readiness.blocked();
-                    lines.extend(ask(live, *check_timeout, &self.users).await);
-                    page::health(&lines, has_details)
-                }
-                Page::Ready => {
-                    let (checks, health) = join!(
-                        ask(ready, *check_timeout, &self.users),
-                        self.readiness.health(*check_timeout),
-                    );
-                    // Reads the state after these, which take time, so that it is current.
-                    let mut lines = self.readiness.lines(health, *check_timeout).await;
-                    lines.extend(checks);
-                    page::health(&lines, has_details)
-                }
-                Page::Metrics => self.metrics.answer(request.headers(), address).await,
-            };
-        }
-        let Some(route) = routes.get(path) else {
-            return page::not_found(served, routes.keys());
-        };
-        let (parts, body) = request.into_parts();
-        let body = Limited::new(body, MAX_BODY).collect();
-        let refused = match timeout(self.limits.read_timeout, body).await {
-            Ok(Ok(body)) => {
-                let request = Request::from_parts(parts, body.to_bytes());
-                return self.route(path, route, request).await;
-            }
-            Ok(Err(error)) if error.is::<LengthLimitError>() => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("a body has at most {MAX_BODY} bytes\n"),
-            ),
-            Ok(Err(_)) => (
-                StatusCode::BAD_REQUEST,
-                "the body of the request is incomplete\n".to_owned(),
-            ),
-            Err(_) => (
-                StatusCode::REQUEST_TIMEOUT,
-                format!(
-                    "the body did not arrive within {:?}\n",
-                    self.limits.read_timeout
-                ),
-            ),
-        };
-        page::text(refused.0, refused.1)
-    }
-
-    /// Calls a route of the user, on the runtime of the operator.
-    async fn route(
-        &self,
-        path: &str,
-        route: &Arc<dyn ErasedRoute>,
-        request: Request<Bytes>,
-    ) -> Answer {
-        let answer = self.users.spawn(Arc::clone(route).answer(request));
-        match AbortOnDropHandle::new(answer)
-            .await
-            .map_err(JoinError::try_into_panic)
-        {
-            Ok(answer) => answer.map(Full::new),
-            Err(Ok(panic)) => page::panicked(path, &panic_message(panic)),
-            Err(Err(_)) => {
-                let mut answer = Response::new(Full::default());
-                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                answer
-            }
-        }
-    }
-}

@@ -6,7 +6,7 @@ use rand::Rng as _;
 use windlass_controller::Fence;
 use windlass_informer::host_name;
 
-use super::{InvalidElection, LeaderElection, LeaseClient, Settings, campaign::Timing};
+use super::{InvalidElection, LeaderElection, LeaseClient, Settings, record::Timing};
 
 /// Configures and creates a [`LeaderElection`].
 ///

@@ -17,7 +17,8 @@ use windlass_informer::{
 
 use super::{
     LeaseError, Settings,
-    campaign::{Answer, LeaseRequest, Record},
+    campaign::{Answer, LeaseRequest},
+    record::Record,
 };
 use crate::MAX_RESPONSE;
 
@@ -264,7 +265,7 @@ mod tests {
     use serde_json::json;
 
     use super::{LeaseObject, read, write};
-    use crate::election::campaign::Record;
+    use crate::election::record::Record;
 
     fn lease(spec: serde_json::Value) -> LeaseObject {
         let metadata = json!({ "uid": "u", "labels": { "a": "b" } });

@@ -272,7 +272,7 @@ fn a_lease_with_a_separate_client_is_renewed_while_all_threads_are_blocked() {
             .and_then(|it| it.renew_time)
     };
     let before = renewed();
-    // The only thread of the operator is blocked for longer than the renew deadline.
+    // The only thread of the operator is blocked for longer than the renew deadline, in real time.
     std::thread::sleep(secs(4));
     assert!(renewed() > before, "it was renewed");
     assert!(election.is_leader());
@@ -354,6 +354,7 @@ fn blocking(
         async move {
             begun.store(true, Ordering::SeqCst);
             while !may_end.load(Ordering::SeqCst) {
+                // Blocks the thread, which is the subject of the test; nothing waits for this time.
                 std::thread::sleep(Duration::from_millis(5));
             }
             Ok::<_, std::convert::Infallible>(Outcome::done())

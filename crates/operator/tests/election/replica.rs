@@ -166,6 +166,7 @@ pub(crate) async fn until(what: &str, is: impl Fn() -> bool) {
             began.elapsed() < secs(3600),
             "timed out waiting until {what}"
         );
+        // On paused time in most tests; the fences of threads run in real time.
         sleep(Duration::from_millis(10)).await;
     }
 }

@@ -59,6 +59,7 @@ fn wait_for_page(address: SocketAddr, path: &str, status: &str) -> String {
         if page.starts_with(&format!("HTTP/1.1 {status}")) {
             return page;
         }
+        // Between two requests to another process, which cannot notify this one.
         thread::sleep(Duration::from_millis(100));
     }
     panic!("{path} is never {status}");
@@ -112,8 +113,6 @@ fn blocks() {
         let ended = runtime.block_on(runtime.spawn(operator));
         say(&format!("ended {ended:?}"));
     });
-    // The lease exists when the handler is called.
-    thread::sleep(Duration::from_secs(5));
     cluster.wait_for_expiry();
     say("expired");
     block();

@@ -94,6 +94,7 @@ impl Child {
             if let Some(status) = self.process.try_wait().expect("a child") {
                 return status;
             }
+            // `std` has no wait for a process with a limit.
             thread::sleep(Duration::from_millis(20));
         }
         panic!("the process did not end within {LIMIT:?}")

@@ -69,22 +69,24 @@ impl Cluster {
             .retry_period(Duration::from_millis(200))
     }
 
-    /// The time of the last renewal, as text. Not on a thread of a runtime.
-    pub(crate) fn renewed(&self) -> String {
+    /// The time of the last renewal, as text; `None` before the lease exists. Not on a thread of a
+    /// runtime.
+    pub(crate) fn renewed(&self) -> Option<String> {
         let lease = self.runtime.block_on(async {
             let leases: Api<Lease> = Api::namespaced(self.server.client(), "default");
-            leases.get("web").await.expect("a lease")
+            leases.get_opt("web").await.expect("an answer")
         });
-        let renewed = lease.spec.and_then(|it| it.renew_time);
-        format!("{:?}", renewed.expect("a time"))
+        let renewed = lease?.spec.and_then(|it| it.renew_time);
+        Some(format!("{:?}", renewed.expect("a time")))
     }
 
-    /// Waits until the lease was not renewed for longer than it lasts.
+    /// Waits until the lease exists, and was not renewed for longer than it lasts.
     pub(crate) fn wait_for_expiry(&self) {
         for _ in 0..20 {
             let renewed = self.renewed();
+            // Real time, because a lease expires in real time.
             thread::sleep(LEASE + Duration::from_secs(1));
-            if self.renewed() == renewed {
+            if renewed.is_some() && self.renewed() == renewed {
                 return;
             }
         }

@@ -84,7 +84,7 @@ fn leads(exhausts: bool) {
     say("leads");
     let mut files = Vec::new();
     if exhausts {
-        // After the first renewals, so that the connection is in use.
+        // After the first renewals, so that the connection is in use. They take real time.
         thread::sleep(LEASE);
         // Ends: the process can open 64 files.
         while let Ok(file) = File::open("/dev/null") {
@@ -92,6 +92,7 @@ fn leads(exhausts: bool) {
         }
         say("no descriptor is free");
     }
+    // Real time, in which an election that renews nothing loses its lease.
     thread::sleep(LEASE * 3);
     assert!(
         election.is_leader() && !run.is_finished(),
@@ -106,6 +107,7 @@ fn wait(condition: impl Fn() -> bool) {
         if condition() {
             return;
         }
+        // The state of the election has no notification for a thread.
         thread::sleep(Duration::from_millis(100));
     }
     panic!("it did not become true within a minute");

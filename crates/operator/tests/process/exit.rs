@@ -42,6 +42,7 @@ fn is_running(id: u32) -> bool {
 /// `Command::output` on a thread for blocking calls.
 fn hangs() {
     let ended = block_on(async {
+        let (started, has_started) = tokio::sync::oneshot::channel();
         tokio::task::spawn_blocking(|| {
             let plugin = Command::new("sh")
                 .args(["-c", "sleep 600; true"])
@@ -50,9 +51,10 @@ fn hangs() {
                 .spawn();
             let mut plugin = plugin.expect("it starts");
             say(&plugin.id().to_string());
+            _ = started.send(());
             _ = plugin.wait();
         });
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        has_started.await.expect("it starts");
         let stop = CancellationToken::new();
         stop.cancel();
         Operator::new().run_until(stop).await

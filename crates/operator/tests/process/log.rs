@@ -106,6 +106,7 @@ async fn logs() {
     let closed = async {
         // Ends: the parent closes it, or the timeout passes.
         while io::Write::write_all(&mut io::stderr(), b".\n").is_ok() {
+            // The end of a pipe is only noticed by a write.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

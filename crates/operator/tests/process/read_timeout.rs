@@ -36,7 +36,7 @@ fn a_client_with_a_short_read_timeout_misses_and_delays_no_event() {
             while !matches!(events.next().await, Some(Event::Synced)) {}
         };
         timeout(LIMIT, synced).await.expect("it syncs");
-        // Several timeouts. Each would double the backoff.
+        // Several timeouts of the socket, which pass in real time. Each would double the backoff.
         sleep(Duration::from_secs(9)).await;
         let mut config = ConfigMap::default();
         config.metadata.name = Some("late".to_owned());

@@ -4,6 +4,7 @@
 //! sources. [`ListWatch`] lists and watches an API server, and an [`Api`](kube::Api) alone is a
 //! `ListWatch` with default settings. [`Scripted`] is for tests.
 
+mod kind_name;
 mod list_watch;
 mod reflector;
 mod request;

@@ -65,6 +65,7 @@ pub(super) struct Reflector<'s, K: Resource, O> {
 struct Reports {
     polls: bool,
     read_timeout: bool,
+    namespace: bool,
 }
 
 /// The shortest time of a watch that the read timeout of the client ends without being a failure: a
@@ -188,6 +189,7 @@ where
             Ok(()) if opened.is_none() => self.wait_after_list(),
             Ok(()) => {
                 self.changes.send(Change::Ended).await?;
+                self.report_missing_namespace(connected).await;
                 self.session.on_end(connected, self.rng)
             }
             Err(StepError::Watch(error)) if self.session.is_expected(&error) => {
@@ -205,6 +207,7 @@ where
             Err(StepError::Watch(error)) => {
                 self.workers.drop_all();
                 let retry_in = self.session.on_error(&error, connected, self.rng);
+                let error = self.requests.named.explain(error).await;
                 self.changes
                     .send(Change::Interrupted { error, retry_in })
                     .await?;
@@ -242,6 +245,25 @@ where
                 after = ?connected,
                 "the client ended a quiet watch; set `read_timeout` of its configuration to more \
                  than a minute, the time between two bookmarks"
+            );
+        }
+    }
+
+    /// Logs once that the namespace of an informer without objects does not exist. Looks it up at the
+    /// end of the first long watch: a namespace can be created shortly after the operator starts.
+    async fn report_missing_namespace(&mut self, connected: Duration) {
+        const LONG: Duration = Duration::from_secs(60);
+        if connected < LONG
+            || !self.changes.is_empty()
+            || std::mem::replace(&mut self.reports.namespace, true)
+        {
+            return;
+        }
+        if let Some(namespace) = self.requests.named.missing_namespace().await {
+            log::warn!(
+                resource = %self.requests.resource,
+                namespace,
+                "the namespace does not exist, so the informer has no objects; check its name"
             );
         }
     }

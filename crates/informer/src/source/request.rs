@@ -8,7 +8,10 @@ use http_body_util::BodyExt as _;
 use kube::{Api, Client, Resource, client::Body};
 use tokio::time::{Instant, timeout};
 
-use super::timeouts::{TimeBudget, Timeouts};
+use super::{
+    kind_name::KindName,
+    timeouts::{TimeBudget, Timeouts},
+};
 use crate::{
     ObjectKey, WatchError, WatchErrorCause,
     api_request::{NOT_FOUND, ServerStatus, path_segment, sent_once},
@@ -29,6 +32,8 @@ pub(super) struct Requests {
     pub(super) is_metadata: bool,
 
     pub(super) resource: Arc<str>,
+    /// The kind, to look up its plural.
+    pub(super) named: KindName,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
     pub(super) page_size: u32,
@@ -42,10 +47,14 @@ pub(super) struct Requests {
 
 impl Requests {
     pub(super) fn new<K: Resource>(api: Api<K>, types: &K::DynamicType) -> Self {
+        let url = api.resource_url().to_owned();
+        let namespace = api.namespace().map(ToOwned::to_owned);
+        let client = api.into_client();
         Self {
-            url: api.resource_url().to_owned(),
-            namespace: api.namespace().map(ToOwned::to_owned),
-            client: api.into_client(),
+            named: KindName::new::<K>(client.clone(), types, &url),
+            url,
+            namespace,
+            client,
             is_metadata: K::metadata_api(),
             resource: Arc::from(resource_name::<K>(types)),
             labels: None,

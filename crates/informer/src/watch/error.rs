@@ -102,6 +102,19 @@ pub enum WatchErrorCause {
     )]
     UnknownKind,
 
+    /// The API server serves the kind under another plural (`404`, and its discovery document).
+    #[error(
+        "the API server serves the kind {kind} as `{plural}`, not as `{requested}`; correct the plural"
+    )]
+    OtherPlural {
+        /// The kind.
+        kind: String,
+        /// The plural of the discovery document.
+        plural: String,
+        /// The plural of the informer.
+        requested: String,
+    },
+
     /// The API server cannot watch the kind (`405`). It is polled.
     #[error("the API server cannot watch this kind, only list it")]
     NotWatchable,
@@ -197,7 +210,7 @@ impl WatchError {
             WatchErrorCause::Unauthenticated { .. } => "unauthenticated",
             WatchErrorCause::Forbidden { .. } => "forbidden",
             WatchErrorCause::NotKubernetes { .. } => "not_kubernetes",
-            WatchErrorCause::UnknownKind => "unknown_kind",
+            WatchErrorCause::UnknownKind | WatchErrorCause::OtherPlural { .. } => "unknown_kind",
             WatchErrorCause::NotWatchable => "not_watchable",
             WatchErrorCause::Invalid { .. } => "invalid",
             WatchErrorCause::Expired { .. } => "expired",

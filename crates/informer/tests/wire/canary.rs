@@ -22,7 +22,7 @@ const CANARY: &str = "hunter2-canary";
 
 /// Everything that is logged, at every level, spans included.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
+pub(crate) struct Log(pub(crate) Arc<Mutex<String>>);
 
 /// Rows: GA-43
 #[tokio::test(start_paused = true)]

@@ -9,8 +9,9 @@ use tokio::time::Instant;
 use windlass_informer::Informer;
 
 use crate::{
+    canary::Log,
     server::{Answer, Server},
-    text::{added, bad, list, object},
+    text::{added, bad, bookmark, list, object},
     wire::{Wire, source},
 };
 
@@ -139,4 +140,41 @@ async fn the_report_of_an_undecodable_object_that_is_being_deleted_says_how_to_r
         "{}",
         problems[0]
     );
+}
+
+/// The scripted server has no namespace `default`.
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_a_namespace_that_does_not_exist_is_reported_once() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let minute = || Answer::lines([]).then_after(Duration::from_secs(70), &(bookmark(8) + "\n"));
+    let wire = Wire::pages([
+        Answer::json(200, &list("7", &[])),
+        minute(),
+        minute(),
+        Answer::lines([]).then_hang(),
+    ]);
+    wire.requests(4).await;
+    let logged = log.0.lock().expect("no panic").clone();
+    assert_eq!(
+        logged.matches("the namespace does not exist").count(),
+        1,
+        "{logged}"
+    );
+    assert!(logged.contains("namespace=default"), "{logged}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_with_objects_does_not_look_up_its_namespace() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let minute = || Answer::lines([]).then_after(Duration::from_secs(70), &(bookmark(8) + "\n"));
+    let wire = Wire::pages([
+        Answer::json(200, &list("7", &[("a", 1)])),
+        minute(),
+        Answer::lines([]).then_hang(),
+    ]);
+    wire.requests(3).await;
+    let logged = log.0.lock().expect("no panic").clone();
+    assert!(!logged.contains("the namespace does not exist"), "{logged}");
 }

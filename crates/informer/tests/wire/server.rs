@@ -245,6 +245,11 @@ impl Service<Request<Body>> for Server {
         let server = self.clone();
         Box::pin(async move {
             let uri = request.uri().to_string();
+            if uri == "/api/v1" || uri == "/api/v1/namespaces/default" {
+                // The discovery document and the namespace, which are no part of a script.
+                let missing = r#"{"kind":"Status","reason":"NotFound","code":404}"#;
+                return Ok(Answer::json(404, missing).respond());
+            }
             let asked = (Instant::now(), uri.clone());
             server
                 .headers

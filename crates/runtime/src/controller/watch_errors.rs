@@ -69,7 +69,9 @@ fn converted(error: &WatchError) -> watcher::Error {
     let cause = match &error.cause {
         WatchErrorCause::Unauthenticated { .. } => status(401, "Unauthorized", error),
         WatchErrorCause::Forbidden { .. } => status(403, "Forbidden", error),
-        WatchErrorCause::UnknownKind => status(404, "NotFound", error),
+        WatchErrorCause::UnknownKind | WatchErrorCause::OtherPlural { .. } => {
+            status(404, "NotFound", error)
+        }
         WatchErrorCause::Invalid { .. } => status(400, "BadRequest", error),
         WatchErrorCause::Throttled { .. } => status(429, "TooManyRequests", error),
         WatchErrorCause::Server { code, .. } => status(*code, "InternalError", error),

@@ -7,7 +7,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Config, ResourceExt as _,
     api::{ObjectMeta, PostParams},
     client::ClientBuilder,
     core::NamespaceResourceScope,
@@ -211,6 +211,19 @@ impl Cluster {
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.aside(), &self.namespace)
+    }
+
+    /// The configuration of a client whose requests pass a socket. The embedded server answers on a
+    /// port for as long as the guard lives.
+    pub(crate) async fn config(&self) -> (Config, Option<Listening>) {
+        match &self.server {
+            Server::Embedded(server) => {
+                let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+                let url = listening.url().parse().expect("a URL");
+                (Config::new(url), Some(listening))
+            }
+            Server::Real(real) => (real.config().await, None),
+        }
     }
 
     /// A kubeconfig for a program that is not ours, as YAML. The embedded server answers on

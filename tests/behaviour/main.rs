@@ -36,6 +36,7 @@ mod helpers;
 mod history;
 mod keyed;
 mod kit;
+mod kube_controllers;
 mod kubectl;
 mod leader;
 mod level;
@@ -68,6 +69,7 @@ mod raw_objects;
 mod runtime;
 mod selector;
 mod stored_json;
+mod unusual;
 
 fn main() {
     #[cfg(unix)]
@@ -132,6 +134,7 @@ fn main() {
         history::trials(),
         keyed::trials(),
         kit::trials(),
+        kube_controllers::trials(),
         kubectl::trials(),
         leader::trials(),
         level::trials(),
@@ -158,6 +161,7 @@ fn main() {
         runtime::triggers::trials(),
         selector::trials(),
         stored_json::trials(),
+        unusual::trials(),
     ];
     trial::run(modules.into_iter().flatten().collect())
 }

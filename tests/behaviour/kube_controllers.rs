@@ -1,7 +1,7 @@
 //! The controller manager and the scheduler of Kubernetes, unchanged, on both servers: Deployments and
 //! Jobs work. A test stands in for the kubelet.
 //!
-//! The program is `tests/kube-controllers`, which `cargo xtask test` builds where Go is; its path is in
+//! The program is `tests/kube-controllers`, which the nightly workflow builds; its path is in
 //! `WINDLASS_KUBE_CONTROLLERS`. `docs/apiserver.md` has the recipe for the released binaries.
 
 use std::{fs, path::PathBuf, process::Stdio};
@@ -45,7 +45,7 @@ impl Controlled {
     async fn start(cluster: &Cluster) -> Self {
         let Some(program) = std::env::var_os(VARIABLE) else {
             ignore(format!(
-                "{VARIABLE} does not name the program of tests/kube-controllers: run `cargo xtask test`"
+                "{VARIABLE} does not name the program of tests/kube-controllers: see its README"
             ));
         };
         // A server of its own: the controllers act on all namespaces.

@@ -60,15 +60,6 @@ pub(crate) const OLDER_KUBECTL: GoClient = GoClient {
     binary: "kubectl/1.34/kubectl",
 };
 
-/// The controller manager and the scheduler of Kubernetes.
-pub(crate) const CONTROLLERS: GoClient = GoClient {
-    name: "the controllers of Kubernetes",
-    variable: "WINDLASS_KUBE_CONTROLLERS",
-    folder: "tests/kube-controllers",
-    mod_file: "go.mod",
-    binary: "kube-controllers/kube-controllers",
-};
-
 /// The module of kubectl. Its version is that of Kubernetes, with another first number.
 const KUBECTL_MODULE: &str = "k8s.io/kubectl ";
 

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use prometheus::{Encoder as _, TextEncoder};
 use windlass_informer::log;
 
-use super::serve::Served;
+use super::responder::Served;
 
 /// A page that every admin server serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     io,
-    net::{IpAddr, TcpListener as Listener},
+    net::TcpListener as Listener,
     num::NonZeroUsize,
-    panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
         Arc,
@@ -16,30 +15,27 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{FutureExt as _, future::join_all, join};
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use futures::future::join_all;
+use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     runtime::Handle,
-    task::{JoinError, JoinSet, yield_now},
+    task::{JoinSet, yield_now},
     time::{Instant, sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 use tracing::instrument::WithSubscriber as _;
-use windlass_informer::{log, panic_message};
+use windlass_informer::log;
 
 use super::{
     AdminError, AdminLimits, HealthDetails, Listen, Pages, Subject,
-    check::ask,
     connections::ConnectionTable,
-    page::{self, Answer, Page},
     readiness::Readiness,
-    route::ErasedRoute,
+    responder::{ClientAccess, Responder, Served},
     scrape::MetricsPage,
     tls::Tls,
 };

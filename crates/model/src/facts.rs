@@ -281,13 +281,14 @@ impl Facts {
 
     /// Whether the life of the object for this wrapper may have ended without a write since the last
     /// call of its handler: the object has left the selector, and the wrapper only reports that or
-    /// has found no finalizer, because another client had removed it.
+    /// has found no finalizer, because another client had removed it. The call may have been made
+    /// after an informer showed that the object has left.
     pub(crate) fn may_have_left(&self, handler: HandlerId, uid: &Uid) -> bool {
         let Some((handling, work)) = self.handler(handler).zip(self.work(handler, uid)) else {
             return false;
         };
         let observed = self.observed.get(uid);
-        let has_left = observed.is_some_and(|it| it.absence_after(Some(work.began)).is_some());
+        let has_left = observed.is_some_and(|it| it.absence_after(None).is_some());
         let ours = &handling.handler.finalizers;
         let stripped =
             (self.server.get(uid)).is_some_and(|it| it.was_stripped_after(ours, work.began));

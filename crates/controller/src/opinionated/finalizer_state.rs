@@ -84,6 +84,15 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         }
     }
 
+    /// Notes that an object, whose earlier progress was `before`, does not exist or gets no finalizer
+    /// of ours any more. If it was released before, there is nothing to clean up.
+    fn end_life_without_finalizer(&self, object: &K, before: Option<Progress>) {
+        let begun = Some(Progress::Begun { held: true });
+        if before == Some(Progress::Released) && self.progress(object) == begun {
+            self.set_progress(object, Progress::Gone);
+        }
+    }
+
     pub(super) fn unfinished(&self, object: &K) -> Option<UnfinishedCall<K>> {
         self.with(object, |memory| memory.unfinished.clone())
             .flatten()
@@ -170,7 +179,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         &self,
         object: &Arc<K>,
     ) -> Result<Option<Arc<K>>, FinalizerError> {
-        let is_to_be_added = is_to_be_added(self.progress(object));
+        let before = self.progress(object);
+        let is_to_be_added = is_to_be_added(before);
         self.begin_life(object);
         let marked = self
             .write_finalizers(FinalizerGoal::InProgress, object)
@@ -181,6 +191,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             if !held || is_to_be_added {
                 self.set_progress(object, Progress::Begun { held });
             }
+        } else {
+            self.end_life_without_finalizer(object, before);
         }
         Ok(marked)
     }
@@ -188,10 +200,13 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Writes the finalizer to `object` before its first call, in place of our other ones. `None` if
     /// it is marked for deletion or does not exist; then it is not added.
     pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        let before = self.progress(object);
         self.begin_life(object);
         let guarded = self.write_finalizers(FinalizerGoal::Hold, object).await?;
         if guarded.is_some() {
             self.set_progress(object, Progress::Begun { held: true });
+        } else {
+            self.end_life_without_finalizer(object, before);
         }
         Ok(guarded)
     }

@@ -192,7 +192,14 @@ impl Work {
             if *action == Action::Created || (cause.event && !self.wrapped) {
                 // The object exists again, so the delete is cancelled. A handler whose predicate
                 // rejected this event receives a later one.
-                self.pending.retain(|it| it.action != Action::Deleted);
+                let ended = self
+                    .pending
+                    .extract_if(.., |it| it.action == Action::Deleted);
+                if ended.count() > 0 && !self.pending.iter().any(|it| it.failed) {
+                    // Failures of the delete do not count for the object that exists again.
+                    self.failures = 0;
+                    self.counted = None;
+                }
             }
             if self.since.is_none() {
                 self.since = Some(now.at);
@@ -229,7 +236,7 @@ impl Work {
 
     /// Removes the pending calls that the policy removes at a new event.
     fn dequeue(&mut self, began: &Began, settings: &Settings) {
-        let (action, object) = (began.action, &began.object);
+        let (action, object, wrapped) = (began.action, &began.object, self.wrapped);
         self.pending.retain_mut(|it| {
             let is_newer = it.action == action && it.object.generation != object.generation;
             it.action == Action::Deleted
@@ -242,7 +249,8 @@ impl Work {
                     }
                     Dequeue::Opinionated => {
                         it.uncertain |= it.failed;
-                        !is_newer
+                        // The policy sees the action of the event, and not that of the inner call.
+                        !is_newer || wrapped
                     }
                     Dequeue::Other => {
                         it.uncertain = true;

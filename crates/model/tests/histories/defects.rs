@@ -293,6 +293,12 @@ fn an_object_that_returns_has_nothing_of_its_earlier_life() {
          next 0 fails with state; label a y; label a x; wait 0",
         "wrapped reconciler | label x | retry constant, seed 1 | create a x; list 0; wait 0; \
          next 0 fails after 6; update a; label a y; show 0 5; wait 0; label a x",
+        "wrapped watcher | label x | retry constant, exit cleans up, seed 1 | create a x; list 0; \
+         label a y; show 0 3; wait 5; label a x; delete a",
+        "early wrapped reconciler | label x | retry constant, exit cleans up, seed 1 | create a x; \
+         list 0; label a y; show 0 3; wait 5; label a x; delete a",
+        "wrapped watcher | label x | retry constant, seed 1 | show 0 1; create a x; \
+         release is stripped; label a y; show 0 5; wait 0; label a x",
     ] {
         holds(script);
     }

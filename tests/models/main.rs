@@ -2,6 +2,7 @@
 
 #[path = "../../examples/apply_cleanup/operator.rs"]
 mod apply_cleanup;
+mod composite;
 mod controller;
 mod informer;
 mod informer_controller;
@@ -65,6 +66,14 @@ fn an_informer_controller_corrects_repeats_and_cleans_up() {
 fn a_controller_corrects_repeats_and_cleans_up() {
     check(
         async |client, dns, stop| -> Ended { run(controller::websites(client, dns)?, stop).await },
+        ALL,
+    );
+}
+
+#[test]
+fn a_composite_handler_corrects_repeats_and_cleans_up() {
+    check(
+        async |client, dns, stop| -> Ended { run(composite::websites(client, dns)?, stop).await },
         ALL,
     );
 }
@@ -197,6 +206,7 @@ fn the_page_shows_the_tested_code() {
         include_str!("informer.rs"),
         include_str!("informer_controller.rs"),
         include_str!("controller.rs"),
+        include_str!("composite.rs"),
         include_str!("../../examples/apply_cleanup/operator.rs"),
         include_str!("../../examples/keyed_resource/operator.rs"),
     ];

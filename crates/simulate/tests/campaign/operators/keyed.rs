@@ -69,7 +69,7 @@ impl KeyedResource for Names {
 /// Keeps a name for each site.
 pub(crate) async fn keyed_resource(process: Process) -> Ended {
     let names = Drained {
-        names: process.handler("names", names(&process)),
+        names: process.handler("names", names(&process, Duration::from_secs(60))),
         begun: Arc::default(),
     };
     let (sites, begun) = (names.informer(), Arc::clone(&names.begun));
@@ -93,10 +93,10 @@ pub(crate) async fn keyed_resource(process: Process) -> Ended {
     Ok(())
 }
 
-fn names(process: &Process) -> Names {
-    // A call that failed six times is repeated at the next resync.
+/// A call that failed six times is repeated after `resync`.
+fn names(process: &Process, resync: Duration) -> Names {
     let sites = Informer::builder(Api::<Site>::all(process.client()));
-    let sites = sites.resync(Duration::from_secs(60)).build();
+    let sites = sites.resync(resync).build();
     process.observe(&sites);
     Names {
         sites,
@@ -154,7 +154,7 @@ struct Attempts {
 
 /// More retries within one second than the limit of all retries allows: 100 at once and 10 per
 /// second, and a few for the rounding of timers.
-const TOO_MANY_RETRIES: usize = 115;
+const TOO_MANY_RETRIES: usize = 118;
 
 impl KeyedResource for Overloaded {
     type Object = Site;
@@ -195,7 +195,7 @@ impl KeyedResource for Overloaded {
 pub(crate) async fn overloaded(process: Process) -> Ended {
     let Names {
         sites, external, ..
-    } = names(&process);
+    } = names(&process, Duration::from_secs(600));
     let resource = Overloaded {
         sites,
         external,

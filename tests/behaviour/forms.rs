@@ -28,6 +28,9 @@ use crate::cluster::{Cluster, create_namespace};
 /// The objects at several times.
 type States = Vec<BTreeMap<String, Value>>;
 
+/// The label that `Owned::apply` adds.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
 /// The form of the operator.
 #[derive(Clone, Copy, Debug)]
 enum Form {
@@ -142,7 +145,7 @@ async fn state(cluster: &Cluster, namespace: &str, reason: &str) -> BTreeMap<Str
     objects
 }
 
-/// The objects of a kind, without what differs between two runs, and without Windlass' own labels.
+/// The objects of a kind, without what differs between two runs, and without the label that Windlass adds.
 async fn all<K>(cluster: &Cluster, namespace: &str) -> Vec<(String, Value)>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -161,9 +164,7 @@ where
                 condition["lastTransitionTime"] = Value::Null;
             }
             let labels = object.labels().keys();
-            let labels: Vec<_> = labels
-                .filter(|it| !it.starts_with("windlass.dev/"))
-                .collect();
+            let labels: Vec<_> = labels.filter(|it| *it != MANAGED_BY).collect();
             let owners = object.owner_references().iter();
             let owners =
                 owners.map(|it| (&it.kind, &it.name, it.controller, it.block_owner_deletion));

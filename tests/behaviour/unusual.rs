@@ -160,10 +160,10 @@ on_both_servers! {
         let mut watched = Watched::start(quick(cluster.api::<Gizmo>().await));
         watched.first_list().await;
         let reported = problem(&watched, "it is being deleted").await;
-        let path = "/metadata/finalizers/1";
+        let ours = "/metadata/finalizers/1";
         let patch = json!([
-            { "op": "test", "path": path, "value": "example.io/cleanup" },
-            { "op": "remove", "path": path },
+            { "op": "test", "path": ours, "value": "example.io/cleanup" },
+            { "op": "remove", "path": ours },
         ]);
         let command = format!(
             "`kubectl patch gizmos.test.windlass.dev bad -n {} --type=json -p '",

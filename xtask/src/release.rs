@@ -20,6 +20,7 @@ use crate::{
 /// With --tag, the tag must be `v` and the version of the workspace, and CHANGELOG.md must have a
 /// section of this version. RELEASING.md has all steps of a release.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of a command")]
 pub(crate) struct Release {
     /// The tag of the release, such as v0.1.0.
     #[arg(long)]

@@ -273,24 +273,21 @@ fn row_object(resource: &Resource, stored: &Stored, include: IncludeObject) -> V
 // === impl Encoded ===
 
 impl Encoded {
-    /// Returns JSON, or converts it to YAML.
-    /// As in Go, JSON ends with a newline.
+    /// Returns JSON with a newline at its end, as Go writes it, or converts it to YAML.
     fn text(mut json: Vec<u8>, encoding: Encoding) -> Self {
         let yaml = (encoding == Encoding::Yaml)
             .then(|| serde_json::from_slice::<Value>(&json).ok())
             .flatten();
-        match yaml.and_then(|value| yaml_of(&value)) {
-            Some(bytes) => Self {
+        if let Some(bytes) = yaml.and_then(|value| yaml_of(&value)) {
+            return Self {
                 bytes,
                 media_type: YAML,
-            },
-            None => {
-                json.push(b'\n');
-                Self {
-                    bytes: json,
-                    media_type: "application/json",
-                }
-            }
+            };
+        }
+        json.push(b'\n');
+        Self {
+            bytes: json,
+            media_type: "application/json",
         }
     }
 

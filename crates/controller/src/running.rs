@@ -39,7 +39,7 @@ pub(crate) struct RunningCalls(Mutex<Calls>);
 
 #[derive(Default)]
 struct Calls {
-    calls: Vec<Entry>,
+    running: Vec<Entry>,
     /// The number of calls so far, which identifies each.
     begun: u64,
     frequent: FrequentObjects,
@@ -81,7 +81,7 @@ impl RunningCalls {
         let number = calls.begun;
         // The first calls and the resyncs of an object do not follow from writes of its handlers.
         let is_frequent = action == Action::Updated && calls.frequent.count(key, began);
-        calls.calls.push(Entry {
+        calls.running.push(Entry {
             number,
             key: key.clone(),
             handler: handler.id,
@@ -100,27 +100,27 @@ impl RunningCalls {
 
     /// Whether no call is in progress.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().calls.is_empty()
+        self.0.lock().running.is_empty()
     }
 
     /// The times for which the calls have run until `now`.
     pub(crate) fn elapsed(&self, now: Moment) -> Vec<Duration> {
         let calls = self.0.lock();
-        let elapsed = calls.calls.iter().map(|it| now - it.began);
+        let elapsed = calls.running.iter().map(|it| now - it.began);
         elapsed.collect()
     }
 
     /// The calls of `kind` that are in progress at `now`.
     pub(crate) fn all(&self, kind: &Arc<str>, now: Moment) -> Vec<RunningCall> {
         let calls = self.0.lock();
-        calls.calls.iter().map(|it| it.at(kind, now)).collect()
+        calls.running.iter().map(|it| it.at(kind, now)).collect()
     }
 
     /// The calls of `kind` that have run for `limit` at `now`, each once.
     pub(crate) fn long(&self, kind: &Arc<str>, now: Moment, limit: Duration) -> Vec<RunningCall> {
         let mut calls = self.0.lock();
         let is_long = |it: &&mut Entry| !it.reported && now - it.began >= limit;
-        let long = calls.calls.iter_mut().filter(is_long).map(|it| {
+        let long = calls.running.iter_mut().filter(is_long).map(|it| {
             it.reported = true;
             it.at(kind, now)
         });
@@ -158,9 +158,9 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut calls = self.calls.0.lock();
-        let position = calls.calls.iter().position(|it| it.number == self.number);
+        let position = calls.running.iter().position(|it| it.number == self.number);
         if let Some(position) = position {
-            calls.calls.swap_remove(position);
+            calls.running.swap_remove(position);
         }
     }
 }

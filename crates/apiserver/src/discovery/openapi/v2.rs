@@ -47,6 +47,7 @@ fn reference(definition: &str) -> Value {
 
 /// Converts a v3 schema to a v2 schema.
 fn simple(schema: Value) -> Value {
+    const KIND: &str = "x-kubernetes-group-version-kind";
     const LEFT_OUT: [&str; 6] = ["allOf", "anyOf", "default", "not", "nullable", "oneOf"];
 
     let Value::Object(mut schema) = schema else {
@@ -67,7 +68,6 @@ fn simple(schema: Value) -> Value {
     // In v2, no schema allows `null`, and no schema with fields allows unknown fields.
     let is_open = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
     let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
-    const KIND: &str = "x-kubernetes-group-version-kind";
     if is_open && let Some(kind) = schema.get(KIND) {
         // kubectl would reject unknown fields of an object with fields.
         return json!({ "type": "object", KIND: kind });

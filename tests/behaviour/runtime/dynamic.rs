@@ -180,7 +180,7 @@ on_both_servers! {
     /// Each constructor and each relation, with the bounds of the row.
     ///
     /// Rows: KR-10, KR-16, KR-19, KR-35
-    async fn a_dynamic_type_of_ones_own_is_a_kind(cluster: Cluster) {
+    async fn a_dynamic_type_of_the_user_is_a_kind(cluster: Cluster) {
         let configs = objects::<ConfigMap>(cluster.client().await, cluster.namespace());
         let secrets = objects::<Secret>(cluster.client().await, cluster.namespace());
         for (form, controller) in [

@@ -200,7 +200,15 @@ pub mod tracing {
 }
 
 #[cfg(feature = "composite")]
-pub use windlass_composite as composite;
+pub mod composite {
+    //! Composite controllers: the children and the status of an object, computed by one function.
+
+    pub use windlass_composite::{
+        AsyncCompositeHandler, ChildConfig, CompositeBuildError, CompositeBuilder,
+        CompositeController, CompositeHandler, FinalizeResponse, ObservedChildren, RawView,
+        SyncError, SyncRequest, SyncResponse, TypedView,
+    };
+}
 
 // The names of other frameworks.
 pub mod consul;

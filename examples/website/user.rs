@@ -63,8 +63,8 @@ async fn act(client: Client, dns: Dns) -> Result<(), Box<dyn Error + Send + Sync
     sites.delete("blog", &DeleteParams::default()).await?;
     records(&dns, |it| it == "no record").await;
     await_condition(sites, "blog", |it: Option<&Website>| it.is_none()).await?;
-    let is_gone = |it: Option<&Deployment>| it.is_none();
-    await_condition(deployments, "blog", is_gone).await?;
+    let is_deleted = |it: Option<&Deployment>| it.is_none();
+    await_condition(deployments, "blog", is_deleted).await?;
     println!("user: the website, its deployment and its record are deleted");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the operators of `docs/choosing.md` have in common: the kind `Website`, its Deployment, and a
+//! The common parts of the operators of `docs/choosing.md`: the kind `Website`, its Deployment, and a
 //! DNS provider.
 
 use std::{

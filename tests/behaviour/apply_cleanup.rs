@@ -103,7 +103,7 @@ on_both_servers! {
         configs.delete("b", &DeleteParams::default()).await.expect("there");
         assert_eq!(rig.next().await, "cleanup b 1");
         assert_eq!(rig.next().await, "success b");
-        await_condition(configs.clone(), "b", is_gone).await.expect("deleted");
+        await_condition(configs.clone(), "b", is_deleted).await.expect("deleted");
         let other = configs.get("other").await.expect("there");
         assert!(other.finalizers().is_empty());
         rig.stop().await;
@@ -184,7 +184,7 @@ on_both_servers! {
         let before = (version("kept").await, version("foreign").await);
 
         let mut rig = Rig::start(&cluster, cluster.client().await);
-        await_condition(configs.clone(), "deleted", is_gone).await.expect("cleaned up");
+        await_condition(configs.clone(), "deleted", is_deleted).await.expect("cleaned up");
         create(&configs, "last", &[]).await;
         let mut lines = rig.until("success last").await;
         lines.sort();
@@ -530,6 +530,6 @@ fn of<'a>(finalizers: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     finalizers.into_iter().map(str::to_owned).collect()
 }
 
-fn is_gone(object: Option<&ConfigMap>) -> bool {
+fn is_deleted(object: Option<&ConfigMap>) -> bool {
     object.is_none()
 }

@@ -227,7 +227,7 @@ impl Rig {
         found.data?.get("value").cloned()
     }
 
-    async fn is_gone(&self, name: &str) {
+    async fn is_deleted(&self, name: &str) {
         let parents = &self.parents;
         until("the deletion", async || {
             parents.get_opt(name).await.expect("an answer").is_none()
@@ -342,7 +342,7 @@ on_both_servers! {
 
         // Its parent is replaced by one of the same name, whose child it is not.
         rig.parents.delete(BLOG, &DeleteParams::default()).await.expect("deleted");
-        rig.is_gone(BLOG).await;
+        rig.is_deleted(BLOG).await;
         rig.handler.script(|request| {
             Ok(SyncResponse::new(json!({ "children": names(request), "note": "second" })))
         });
@@ -499,7 +499,7 @@ on_both_servers! {
         *rig.handler.finalize.lock() = FinalizeResponse::finished();
         let changed = Patch::Merge(json!({ "data": { "other": "x" } }));
         rig.maps.patch(BLOG, &PatchParams::default(), &changed).await.expect("patched");
-        rig.is_gone(BLOG).await;
+        rig.is_deleted(BLOG).await;
         rig.stop().await;
     }
 
@@ -514,7 +514,7 @@ on_both_servers! {
         parents.get(BLOG).await.expect("it is kept");
 
         let rig = Rig::start(&cluster).await;
-        rig.is_gone(BLOG).await;
+        rig.is_deleted(BLOG).await;
         assert!(rig.handler.calls(false).is_empty());
         let calls = rig.handler.calls(true);
         let children = json!(calls[0].parent().status.as_ref().expect("a status").children);
@@ -641,7 +641,7 @@ on_both_servers! {
         // Any change of a child continues the clean-up.
         let changed = Patch::Merge(json!({ "data": { "other": "x" } }));
         rig.maps.patch("first", &PatchParams::default(), &changed).await.expect("patched");
-        rig.is_gone(BLOG).await;
+        rig.is_deleted(BLOG).await;
         assert_eq!(rig.data("first").await, None);
         rig.stop().await;
     }

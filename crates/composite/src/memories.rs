@@ -1,4 +1,4 @@
-//! What the calls for each parent remember of its children, while the parent exists.
+//! The memory of each parent: the state of its children after the last call, while the parent exists.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -169,7 +169,7 @@ on_both_servers! {
         let refused = as_jane(&raw, Method::GET, "/metrics").await;
         assert_eq!(refused.body["details"], json!({}));
         assert_eq!(refused.refused(403, "Forbidden"), "forbidden: User \"jane\" cannot get path \"/metrics\"");
-        // Everyone who is authenticated can read the documents about the server.
+        // Each authenticated user can read the documents about the server.
         assert_eq!(as_jane(&raw, Method::GET, "/version").await.code, 200);
         assert_eq!(as_jane(&raw, Method::GET, "/apis").await.code, 200);
 

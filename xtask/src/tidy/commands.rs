@@ -60,7 +60,13 @@ fn a_command_ends_with_its_code_and_its_placeholders_are_numbers() {
 /// The words of each command of a line that begins with `program`.
 fn commands<'a>(line: &'a str, program: &'a str) -> impl Iterator<Item = Vec<String>> + 'a {
     let texts = line.split(program).skip(1);
-    let commands = texts.map(|text| words(text.split(['`', '#', ')']).next().unwrap_or_default()));
+    let commands = texts.map(|text| {
+        words(
+            text.split(['`', '#', ')', '|', '>'])
+                .next()
+                .unwrap_or_default(),
+        )
+    });
     commands.filter(|words| !words.is_empty())
 }
 

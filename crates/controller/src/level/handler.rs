@@ -191,11 +191,14 @@ where
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let context = self.context(&request);
         let _running = RunningCall(&context.call.writer);
+        // Boxed, because the future of a reconciler can be large: each function that it passes through
+        // would copy it, which takes more than the stack of a thread in a debug build.
         let ended = if request.action() == Action::Deleted {
-            self.caught(self.reconciler.cleanup(context.clone())).await
+            let cleanup = Box::pin(self.reconciler.cleanup(context.clone()));
+            self.caught(cleanup).await
         } else {
-            self.caught(self.reconciler.reconcile(context.clone()))
-                .await
+            let reconcile = Box::pin(self.reconciler.reconcile(context.clone()));
+            self.caught(reconcile).await
         };
         let (failure, error) = match ended {
             Ok(Ok(outcome)) => {

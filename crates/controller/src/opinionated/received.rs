@@ -1,4 +1,4 @@
-//! Which events a wrapper has to process: not those whose state the inner handler has received.
+//! The events that a wrapper has to process: not those whose state the inner handler has received.
 
 use std::sync::Arc;
 

@@ -84,10 +84,10 @@ async fn a_watcher_on_the_informer_of_a_controller_gets_each_event_and_the_final
     events
         .add_informer(&configs, &informer)
         .expect("a new informer");
-    let told = log.clone();
+    let lines = log.clone();
     let watcher = SimpleWatcher::new().on_delete(move |last: Arc<ConfigMap>| {
         let version = last.metadata.resource_version.clone().unwrap_or_default();
-        told.say(format_args!("deleted web@{version}"));
+        lines.say(format_args!("deleted web@{version}"));
         std::future::ready(Ok::<_, Failure>(()))
     });
     events.add_watcher(&configs, watcher).expect("an informer");

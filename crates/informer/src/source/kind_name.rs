@@ -1,4 +1,4 @@
-//! Why an informer has no objects: another plural of its kind, or a namespace that does not exist.
+//! The reasons for an informer without objects: another plural of its kind, or a missing namespace.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which clients see the reasons on a health page.
+//! The clients that see the reasons on a health page.
 
 use std::net::IpAddr;
 

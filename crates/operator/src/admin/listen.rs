@@ -1,4 +1,4 @@
-//! Where an admin server listens.
+//! The address or listener of an admin server.
 
 use std::net::{SocketAddr, TcpListener};
 

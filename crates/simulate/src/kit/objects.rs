@@ -1,4 +1,4 @@
-//! What a user of the cluster does with objects, and the controllers of other kinds.
+//! Writes of a user of the cluster, and of the controllers of other kinds.
 
 use std::{future::Future, panic::Location, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a runtime class sets in a new pod: the overhead, the node selector and the tolerations.
+//! The fields that a runtime class sets in a new pod: overhead, node selector and tolerations.
 //!
 //! Source: `plugin/pkg/admission/runtimeclass` and `pkg/util/tolerations` of `k8s.io/kubernetes`.
 

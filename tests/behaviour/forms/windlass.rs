@@ -6,14 +6,13 @@ use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{ConfigMap, Secret, Service},
 };
-use kube::{Client, Resource as _, ResourceExt as _};
-use tokio_util::sync::CancellationToken;
+use kube::{Client, ResourceExt as _};
 use windlass::{
     Context, Controller, Desired, Failure, ObjectKey, ObjectReconciler, Operator, Outcome, Owned,
     Watch,
     conditions::{Conditions as _, NewCondition},
     level::Referred,
-    recorder::{EventRecorder, ObjectEvent},
+    recorder::ObjectEvent,
 };
 
 use super::database::{Database, Dns, FINALIZER, config_map, service, stateful_set};
@@ -24,7 +23,6 @@ struct Databases {
     services: Owned<Database, Service>,
     sets: Owned<Database, StatefulSet>,
     secrets: Referred<Database, Secret>,
-    events: EventRecorder,
     dns: Dns,
 }
 
@@ -33,8 +31,6 @@ pub(crate) fn operator(
     namespace: &str,
     dns: Dns,
 ) -> Result<Operator, Box<dyn Error>> {
-    let (events, publisher) = EventRecorder::new(client.clone(), "databases", "operator");
-    tokio::spawn(publisher.run(CancellationToken::new()));
     let mut databases = Controller::<Database>::builder(client, Watch::namespaced(namespace));
     let reconciler = Databases {
         configs: databases.owns(Watch::namespaced(namespace)),
@@ -44,7 +40,6 @@ pub(crate) fn operator(
             let name = ObjectKey::new(database.spec.password_secret.as_str());
             Some(name.within(database.namespace()?))
         }),
-        events,
         dns,
     };
     let operator = Operator::new();
@@ -74,8 +69,7 @@ impl Databases {
         let (name, spec) = (cx.key().name(), &cx.object().spec);
         if self.secrets.one(cx).is_none() {
             let note = format!("there is no Secret {}", spec.password_secret);
-            let event = ObjectEvent::warning("SecretMissing", note);
-            self.events.record(cx.object().object_ref(&()), event);
+            cx.event(ObjectEvent::warning("SecretMissing", note));
             return Ok(NewCondition::no("Ready", "SecretMissing"));
         }
         self.configs.apply(cx, Desired::json(config_map())).await?;

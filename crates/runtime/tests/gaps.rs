@@ -1,5 +1,10 @@
 //! Servers on which a watch of kube-runtime loops, grows or logs objects.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "the responses of a server are built from values"
+)]
+
 use std::{
     collections::BTreeMap,
     convert::Infallible,

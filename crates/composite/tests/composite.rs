@@ -91,6 +91,8 @@ impl CompositeHandler<Site> for Scripted {
 async fn run(client: Client, handler: Scripted, stop: CancellationToken) -> Result<(), String> {
     let controller = CompositeController::builder(client, "sites", Watch::all())
         .child::<ConfigMap>(ChildConfig::apply())
+        // It is spread: it can end at any time.
+        .with_controller(|it| it.longest_interval(None))
         .build(handler)
         .expect("good settings");
     let ended = controller.run(stop).await;

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::finalizer::kube_error;
 
-/// Sends the events of an [`EventRecorder`].
+/// Sends the events of an [`EventRecorder`](crate::EventRecorder).
 #[must_use = "events are not sent unless it runs"]
 pub struct EventPublisher {
     client: Client,

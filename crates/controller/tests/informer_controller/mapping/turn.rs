@@ -183,15 +183,17 @@ async fn a_new_object_of_a_name_does_not_inherit_the_priority_of_the_old_one() {
 
     // A first list names its successor, and while that waits, another object changes.
     // One turn of a worker in sixteen begins with the first lists; this is not that one.
-    slow.send(vec![applied(config("passed", 3))]).await;
-    pass(100).await;
+    for passed in ["passed-1", "passed-2"] {
+        slow.send(vec![applied(config(passed, 3))]).await;
+        pass(100).await;
+    }
     slow.send(vec![applied(config("called", 3))]).await;
     slow.add(&slow.themes_kind, [config("dark", 1)]).await;
     slow.send(vec![applied(config("changed", 4))]).await;
     pass(100).await;
     assert_eq!(
         slow.log.take().await,
-        "created passed, updated called, created changed, resynced site-1"
+        "created passed-1, created passed-2, updated called, created changed, resynced site-1"
     );
 }
 

@@ -35,7 +35,7 @@ use crate::{Backoff, RawObject, Trim, watch::Waits};
 ///
 /// *Not guaranteed.* That every state of an object is reported.
 ///
-/// An [`Api`] alone is a source with these default settings:
+/// An [`Api`](kube::Api) alone is a source with these default settings:
 ///
 /// | setting | default |
 /// |--|--|

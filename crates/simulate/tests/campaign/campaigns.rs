@@ -1,13 +1,13 @@
 //! One campaign for each operator: a simulation with every fault, which the operator must survive.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
 use std::time::Duration;
 use windlass_simulate::{Fault, Process, Simulation, Step};
 
 use crate::{
     operators::{self, Ended},
-    site::{self, NAMESPACE, Site},
+    site::{self, NAMESPACE},
 };
 
 /// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
@@ -98,69 +98,6 @@ fn mapped() {
         .step(Step::merge::<ConfigMap>(NAMESPACE, "shop", page("four")))
         .step(config("blog", "five"));
     passes(simulation);
-}
-
-/// Another client also changes and deletes a child.
-#[test]
-fn owned_children() {
-    let edited = json!({ "data": { "page": "by hand", "note": "left alone" } });
-    let operator = |process| operators::owned_children(process, None);
-    let simulation = of_sites("owned children", operator)
-        .step(Step::merge::<ConfigMap>(NAMESPACE, "blog", edited))
-        .step(Step::delete::<ConfigMap>(NAMESPACE, "shop-menu"))
-        .step(Step::merge::<Site>(
-            NAMESPACE,
-            "blog",
-            json!({ "spec": { "page": "short" } }),
-        ));
-    passes(simulation.seeds(100));
-}
-
-/// The secret is created later, changed, and recreated, and the site names another one.
-#[test]
-fn referred_secret() {
-    let secret = |name: &str, page: &str| {
-        let mut secret = Secret::default();
-        secret.metadata.name = Some(name.to_owned());
-        secret.metadata.namespace = Some(NAMESPACE.to_owned());
-        secret.string_data = Some([("page".to_owned(), page.to_owned())].into());
-        Step::create(&secret)
-    };
-    let change = |name: &str, page: &str| {
-        Step::merge::<Secret>(NAMESPACE, name, json!({ "stringData": { "page": page } }))
-    };
-    let point =
-        |page: &str| Step::merge::<Site>(NAMESPACE, "blog", json!({ "spec": { "page": page } }));
-    let simulation = Simulation::new("referred secret", operators::referred_secret)
-        .object(&site::definition())
-        .step(Step::create(&site::site("blog", "one")))
-        .step(Step::create(&site::site("shop", "two")))
-        .step(secret("one", "hello"))
-        .step(change("one", "hello again"))
-        .step(point("two"))
-        .step(secret("two", "buy"))
-        .step(change("one", "not shown"))
-        .step(Step::delete::<Secret>(NAMESPACE, "two"))
-        .step(secret("two", "sold"));
-    passes(simulation.seeds(100));
-}
-
-/// Two sites write one config map, and each shows what the other one has written.
-#[test]
-fn shared_child() {
-    let page = |name: &str, page: &str| {
-        Step::merge::<Site>(NAMESPACE, name, json!({ "spec": { "page": page } }))
-    };
-    let simulation = Simulation::new("shared child", operators::shared_child)
-        .object(&site::definition())
-        .step(Step::create(&site::site("blog", "one")))
-        .step(Step::create(&site::site("shop", "two")))
-        .step(page("blog", "three"))
-        .step(page("shop", "four"))
-        .step(Step::create(&site::site("short-lived", "short")))
-        .step(page("blog", "five"))
-        .step(Step::delete::<Site>(NAMESPACE, "short-lived"));
-    passes(simulation.seeds(100));
 }
 
 #[test]

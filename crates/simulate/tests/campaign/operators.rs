@@ -6,8 +6,7 @@ use windlass_simulate::Process;
 
 use crate::site::Site;
 
-// What the operators share.
-mod level;
+// The work for a site, which the operators share.
 mod publish;
 
 // The operators, one file for each.
@@ -16,13 +15,10 @@ mod dynamic;
 mod keyed;
 mod leader;
 mod mapped;
-mod owned;
 mod pages;
 mod reconciler;
-mod referred;
 mod selected;
 mod shared;
-mod shared_child;
 mod watcher;
 
 pub(crate) use self::{
@@ -31,13 +27,10 @@ pub(crate) use self::{
     keyed::{keyed_resource, overloaded},
     leader::three_replicas,
     mapped::mapped,
-    owned::owned_children,
     pages::pages,
     reconciler::{opinionated_reconciler, quickstart},
-    referred::referred_secret,
     selected::selected,
     shared::shared_informers,
-    shared_child::shared_child,
     watcher::{opinionated_watcher, plain_watcher},
 };
 
@@ -69,8 +62,6 @@ pub(crate) enum Bug {
     LeavesATask,
     /// The controller continues after the lease is lost.
     ContinuesAfterTheLease,
-    /// Children are pruned before the desired ones are applied.
-    PrunesFirst,
 }
 
 /// Creates a finalizer client for this operator.

@@ -28,8 +28,8 @@ use crate::cluster::{Cluster, create_namespace};
 /// The objects at several times.
 type States = Vec<BTreeMap<String, Value>>;
 
-/// The label that `Owned::apply` adds.
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The labels that `Owned::apply` adds.
+const ADDED: [&str; 2] = ["app.kubernetes.io/managed-by", "windlass.dev/parent-uid"];
 
 /// The form of the operator.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ async fn state(cluster: &Cluster, namespace: &str, reason: &str) -> BTreeMap<Str
     objects
 }
 
-/// The objects of a kind, without what differs between two runs, and without the label that Windlass adds.
+/// The objects of a kind, without what differs between two runs, and without the labels that Windlass adds.
 async fn all<K>(cluster: &Cluster, namespace: &str) -> Vec<(String, Value)>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -164,7 +164,7 @@ where
                 condition["lastTransitionTime"] = Value::Null;
             }
             let labels = object.labels().keys();
-            let labels: Vec<_> = labels.filter(|it| *it != MANAGED_BY).collect();
+            let labels: Vec<_> = labels.filter(|it| !ADDED.contains(&it.as_str())).collect();
             let owners = object.owner_references().iter();
             let owners =
                 owners.map(|it| (&it.kind, &it.name, it.controller, it.block_owner_deletion));

@@ -245,10 +245,14 @@ where
             .apply_status(kind, &complete, version, observed)
             .await;
         match ended {
-            Err(error)
-                if observed_generation::is_undeclared(&error)
+            Err(error @ ChildError::Request { .. })
+                if complete.get(observed_generation::FIELD).is_some()
                     && status.get(observed_generation::FIELD).is_none() =>
             {
+                let without = children.apply_status(kind, &status, version, observed);
+                if without.await.is_err() {
+                    return Err(error);
+                }
                 if !self.is_generation_undeclared.swap(true, Ordering::Relaxed) {
                     log::warn!(
                         component = "CompositeController",
@@ -256,8 +260,7 @@ where
                         "the status of the kind declares no observedGeneration, not writing it"
                     );
                 }
-                let without = children.apply_status(kind, &status, version, observed);
-                without.await.map(drop)
+                Ok(())
             }
             ended => ended.map(drop),
         }

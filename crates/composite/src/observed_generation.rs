@@ -1,7 +1,6 @@
 //! `observedGeneration` in the status of a parent: the generation whose children were all applied.
 
 use serde_json::Value;
-use windlass_controller::ChildError;
 
 /// The field.
 pub(crate) const FIELD: &str = "observedGeneration";
@@ -19,14 +18,6 @@ pub(crate) fn add_to(status: &mut Value, generation: i64, all_applied: bool, obs
         _ => return,
     };
     fields.insert(FIELD.to_owned(), value);
-}
-
-/// Whether the API server has refused the field because the schema of the kind does not have it.
-pub(crate) fn is_undeclared(error: &ChildError) -> bool {
-    let Some(kube::Error::Api(status)) = error.request() else {
-        return false;
-    };
-    status.message.contains(FIELD) && status.message.contains("not declared in schema")
 }
 
 #[cfg(test)]

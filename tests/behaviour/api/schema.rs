@@ -463,8 +463,8 @@ on_both_servers! {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
         })).await;
         let maps = raw.maps();
-        let map = r#"{"metadata":{"name":"a","name":"m","labels":{"x":"1","x":"2"}},
-            "data":{"k":"1","k":"2","k":"3"},"foo":1,"foo":2}"#;
+        let map = r#"{"foo":1,"foo":2,"metadata":{"name":"a","name":"m","labels":{"x":"1","x":"2"}},
+            "data":{"k":"1","k":"2","k":"3"}}"#;
         let pod = r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","image":"j",
             "env":[{"name":"A","value":"1","value":"2"}]}],"nodeSelector":{"a":"b","a":"c"}}}"#;
         let custom = format!(
@@ -474,8 +474,8 @@ on_both_servers! {
         );
         for (path, body, expected) in [
             (&maps, map, [
-                r#"duplicate field "metadata.name""#, r#"duplicate field "metadata.labels.x""#,
-                r#"duplicate field "data.k""#, r#"unknown field "foo""#,
+                r#"unknown field "foo""#, r#"duplicate field "metadata.name""#,
+                r#"duplicate field "metadata.labels.x""#, r#"duplicate field "data.k""#,
             ].as_slice()),
             (&raw.at("/api/v1", "pods"), pod, &[
                 r#"duplicate field "spec.containers[0].image""#,

@@ -114,7 +114,7 @@ fn debug_output_names_what_is_wrapped() {
     let watcher = SimpleWatcher::<ConfigMap>::new()
         .on_delete(|_: Arc<ConfigMap>| std::future::ready(Ok::<_, Failure>(())));
     for (shown, expected) in [
-        (format!("{typed:?}"), "TypedReconciler(Finalizing {"),
+        (format!("{typed:?}"), "TypedReconciler(Finalizing("),
         (
             format!("{watcher:?}"),
             "SimpleWatcher { add: false, update: false, delete: true }",

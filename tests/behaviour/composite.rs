@@ -735,6 +735,7 @@ on_both_servers! {
             far.metadata.deletion_timestamp.is_some()
         })
         .await;
+        // Real time: a parent that does not wait for its child would be deleted in it.
         tokio::time::sleep(Duration::from_millis(300)).await;
         parents.get(BLOG).await.expect("it waits for its child");
         let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));

@@ -212,6 +212,7 @@ async fn get(cluster: &Cluster, name: &str) -> Option<ConfigMap> {
     api.get_opt(name).await.expect("a response")
 }
 
+/// Lets paused time pass.
 async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

@@ -67,6 +67,7 @@ impl Turn<'_> {
         let (reason, delay, call) = match ended {
             Ok(outcome) if outcome.is_deferred() => {
                 let delay = outcome.delay().unwrap_or_default();
+                let state = outcome.into_state().or(state);
                 let (reason, call) = self.deferred(event, (attempt, state), previous, reasons);
                 (reason, delay, call)
             }
@@ -163,8 +164,8 @@ impl Turn<'_> {
         Ok((ended, is_fenced))
     }
 
-    /// A call that was deferred: it keeps its attempt number, its state, its reasons, and the schedule
-    /// of the retry.
+    /// A call that was deferred: it keeps its attempt number, its reasons, the schedule of the retry,
+    /// and its state where the outcome has none.
     fn deferred(
         &self,
         event: &AnyEvent,

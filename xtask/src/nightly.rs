@@ -62,7 +62,7 @@ const RUNS: [Run; 8] = [
     },
     Run {
         name: "requests",
-        arguments: "test --package windlass --test behaviour random",
+        arguments: "test --package windlass --test server random",
         lengths: &[
             ("WINDLASS_OBJECTS", "300"),
             ("WINDLASS_OWNERSHIPS", "20"),

@@ -63,7 +63,7 @@ struct Outcome {
 }
 
 /// The test binaries whose tests run on both servers.
-const ON_BOTH_SERVERS: [&str; 3] = ["behaviour", "freeze", "soak"];
+const ON_BOTH_SERVERS: [&str; 5] = ["behaviour", "kube_rs", "server", "freeze", "soak"];
 
 /// The version of the Kubernetes types for the documentation, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";

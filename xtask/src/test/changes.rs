@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::Path,
     process::Command,
 };
@@ -23,7 +24,17 @@ struct Package {
     dependencies: BTreeSet<String>,
 
     /// Its test binaries that need no feature.
-    tests: BTreeSet<String>,
+    tests: BTreeMap<String, TestBinary>,
+}
+
+/// The files of a test binary.
+#[derive(Debug, Default)]
+struct TestBinary {
+    /// The path of its first file within the package.
+    path: String,
+
+    /// The modules that its first file declares.
+    modules: BTreeSet<String>,
 }
 
 /// What a set of changed files touches.
@@ -88,16 +99,20 @@ impl Packages {
             let folder = manifest.parent()?.strip_prefix(root).ok()?;
             let dependencies = it["dependencies"].as_array().into_iter().flatten();
             let targets = it["targets"].as_array().into_iter().flatten();
+            let tests = targets
+                .filter(|it| it["kind"][0] == "test" && it["required-features"].is_null())
+                .filter_map(|it| {
+                    let path = Path::new(it["src_path"].as_str()?);
+                    let name = it["name"].as_str()?.to_owned();
+                    Some((name, TestBinary::read(manifest.parent()?, path)?))
+                });
             let package = Package {
                 folder: folder.to_str()?.to_owned(),
                 dependencies: dependencies
                     .filter(|it| !it["path"].is_null())
                     .filter_map(|it| it["name"].as_str().map(str::to_owned))
                     .collect(),
-                tests: targets
-                    .filter(|it| it["kind"][0] == "test" && it["required-features"].is_null())
-                    .filter_map(|it| it["name"].as_str().map(str::to_owned))
-                    .collect(),
+                tests: tests.collect(),
             };
             Some((it["name"].as_str()?.to_owned(), package))
         });
@@ -112,13 +127,10 @@ impl Packages {
                 continue;
             };
             touched.packages.insert(name.to_owned());
-            match package.test_of(path) {
-                Some(test) => _ = touched.tests.insert(test.to_owned()),
-                None if path.starts_with("tests/") || path.starts_with("examples/") => {}
-                None => {
-                    touched.sources.insert(name.to_owned());
-                    touched.tests.extend(package.tests.iter().cloned());
-                }
+            touched.tests.extend(package.tests_of(path));
+            if !path.starts_with("tests/") && !path.starts_with("examples/") {
+                touched.sources.insert(name.to_owned());
+                touched.tests.extend(package.tests.keys().cloned());
             }
         }
         self.add_dependents(&mut touched);
@@ -164,11 +176,41 @@ impl Packages {
 // === impl Package ===
 
 impl Package {
-    /// The test binary of a file in the folder `tests`, if the file belongs to one.
-    fn test_of<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let name = path.strip_prefix("tests/")?.split('/').next()?;
-        let name = name.strip_suffix(".rs").unwrap_or(name);
-        self.tests.contains(name).then_some(name)
+    /// The test binaries of a file in the folder `tests`.
+    fn tests_of(&self, path: &str) -> impl Iterator<Item = String> {
+        let tests = self.tests.iter();
+        let found = tests.filter(move |(_, binary)| binary.has(path));
+        found.map(|(name, _)| name.clone())
+    }
+}
+
+// === impl TestBinary ===
+
+impl TestBinary {
+    /// Reads the first file of a test binary, in a package at `root`.
+    fn read(root: &Path, path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let modules = text.lines().filter_map(|line| {
+            let name = line.strip_prefix("mod ")?.strip_suffix(';')?;
+            Some(name.to_owned())
+        });
+        Some(Self {
+            path: path.strip_prefix(root).ok()?.to_str()?.to_owned(),
+            modules: modules.collect(),
+        })
+    }
+
+    /// Whether the file is its first one, in a module of it, or another file in a folder of its own.
+    fn has(&self, path: &str) -> bool {
+        let Some((folder, first)) = self.path.rsplit_once('/') else {
+            return false;
+        };
+        let rest = path.strip_prefix(folder).and_then(|it| it.strip_prefix('/'));
+        let Some(rest) = rest.filter(|_| folder != "tests") else {
+            return path == self.path;
+        };
+        let name = rest.split(['/', '.']).next().unwrap_or_default();
+        rest == first || self.modules.contains(name) || !rest.ends_with(".rs")
     }
 }
 
@@ -202,6 +244,18 @@ mod tests {
             "crates/operator/tests/data/pods.json",
         ];
         assert_eq!(touched(&files), expected);
+    }
+
+    #[test]
+    fn a_module_touches_the_binaries_that_declare_it() {
+        let tests = |file| touched(&[file]).tests;
+        assert_eq!(tests("tests/behaviour/keyed.rs"), names(&["behaviour"]));
+        assert_eq!(tests("tests/behaviour/api/kinds.rs"), names(&["server"]));
+        assert_eq!(tests("tests/behaviour/server.rs"), names(&["server"]));
+        assert_eq!(
+            tests("tests/behaviour/cluster.rs"),
+            names(&["behaviour", "kube_rs", "server"])
+        );
     }
 
     #[test]

@@ -27,8 +27,8 @@ const BEHAVIOUR: [&str; 7] = [
 /// The embedded server.
 const SERVER: &str = "windlass-apiserver";
 
-/// The modules of the behaviour tests that only send requests to the server, as clients do.
-const OF_SERVER: [&str; 4] = ["api::", "clients::", "helm::", "kubectl::"];
+/// The binaries of the behaviour suite, and whether only a change of the embedded server can break them.
+const SUITE: [(&str, bool); 3] = [("behaviour", false), ("kube_rs", false), ("server", true)];
 
 /// The test binaries that take minutes, or run the programs of a whole test run.
 const LONG: [&str; 3] = ["examples", "fuzz", "promtool"];
@@ -110,17 +110,23 @@ fn unit(touched: &Touched) -> Step {
 /// The behaviour tests on the embedded server, if something that they run has changed.
 fn behaviour(touched: &Touched) -> Option<Step> {
     let runs_changed = BEHAVIOUR.iter().any(|it| touched.sources.contains(*it));
-    if !runs_changed && !touched.tests.contains("behaviour") {
+    let server_changed = [SERVER, "windlass-protobuf"]
+        .iter()
+        .any(|it| touched.sources.contains(*it));
+    let tests: Vec<_> = SUITE
+        .iter()
+        .filter(|(test, of_server)| {
+            let changed = if *of_server { server_changed } else { runs_changed };
+            changed || touched.tests.contains(*test)
+        })
+        .flat_map(|(test, _)| ["--test", *test])
+        .collect();
+    if tests.is_empty() {
         return None;
     }
-    let mut arguments = select(&["test", "--no-fail-fast", "--test", "behaviour"], touched);
+    let mut arguments = select(&["test", "--no-fail-fast"], touched);
+    arguments.extend(tests);
     arguments.extend(["--", "embedded::"]);
-    let server_changed = touched.sources.contains(SERVER)
-        || touched.sources.contains("windlass-protobuf")
-        || touched.tests.contains("behaviour");
-    if !server_changed {
-        arguments.extend(OF_SERVER.iter().flat_map(|it| ["--skip", *it]));
-    }
     let mut step = Step::new("behaviour, embedded", arguments);
     step.on_servers = true;
     Some(step)
@@ -155,7 +161,7 @@ mod tests {
         );
         let behaviour = words(&behaviour(&touched).expect("it has changed"));
         assert!(
-            behaviour.contains("-- embedded:: --skip api:: --skip clients::"),
+            behaviour.ends_with("--test behaviour --test kube_rs -- embedded::"),
             "{behaviour}"
         );
         let lints = words(&lints(&touched).expect("there are packages"));
@@ -173,7 +179,10 @@ mod tests {
             tests: set(&[]),
         };
         let behaviour = words(&behaviour(&touched).expect("it has changed"));
-        assert!(behaviour.ends_with("-- embedded::"), "{behaviour}");
+        assert!(
+            behaviour.ends_with("--test behaviour --test kube_rs --test server -- embedded::"),
+            "{behaviour}"
+        );
     }
 
     #[test]

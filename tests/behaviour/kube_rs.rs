@@ -1,0 +1,66 @@
+//! Behaviour tests of operators that move from kube-rs, on the embedded and the real server.
+//!
+//! Each test body takes a [`Cluster`](cluster::Cluster) and runs twice: as `embedded::...`
+//! on a fresh server in the process, and as `kube_apiserver::...` in a fresh namespace of
+//! the real one. Where there is no real one, the tests of the second half are ignored.
+
+#[macro_use]
+mod cluster;
+mod connection;
+mod kinds;
+mod real;
+mod running;
+#[path = "../support/trial.rs"]
+mod trial;
+mod watched;
+
+#[allow(
+    clippy::default_trait_access,
+    clippy::large_futures,
+    clippy::needless_pass_by_value,
+    reason = "programs as users write them"
+)]
+mod forms;
+#[allow(
+    clippy::default_trait_access,
+    clippy::disallowed_methods,
+    clippy::large_futures,
+    clippy::match_same_arms,
+    clippy::needless_pass_by_value,
+    clippy::arc_with_non_send_sync,
+    clippy::similar_names,
+    reason = "programs as users of kube-rs write them; their channels and futures are small"
+)]
+mod moved;
+#[allow(
+    clippy::default_trait_access,
+    clippy::disallowed_methods,
+    clippy::large_futures,
+    clippy::match_same_arms,
+    clippy::needless_pass_by_value,
+    clippy::arc_with_non_send_sync,
+    clippy::similar_names,
+    reason = "programs as users of kube-rs write them; their channels and futures are small"
+)]
+mod runtime;
+
+fn main() {
+    #[cfg(unix)]
+    if runtime::signals::is_operator() {
+        return runtime::signals::operate();
+    }
+    // The compiler reports a module that is not listed: its function is never used.
+    let modules = [
+        forms::trials(),
+        moved::trials(),
+        runtime::calls::trials(),
+        runtime::dynamic::trials(),
+        runtime::gaps::trials(),
+        runtime::secondaries::trials(),
+        runtime::shutdown::trials(),
+        #[cfg(unix)]
+        runtime::signals::trials(),
+        runtime::triggers::trials(),
+    ];
+    trial::run(modules.into_iter().flatten().collect())
+}

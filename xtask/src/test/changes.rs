@@ -205,7 +205,9 @@ impl TestBinary {
         let Some((folder, first)) = self.path.rsplit_once('/') else {
             return false;
         };
-        let rest = path.strip_prefix(folder).and_then(|it| it.strip_prefix('/'));
+        let rest = path
+            .strip_prefix(folder)
+            .and_then(|it| it.strip_prefix('/'));
         let Some(rest) = rest.filter(|_| folder != "tests") else {
             return path == self.path;
         };

@@ -116,7 +116,11 @@ fn behaviour(touched: &Touched) -> Option<Step> {
     let tests: Vec<_> = SUITE
         .iter()
         .filter(|(test, of_server)| {
-            let changed = if *of_server { server_changed } else { runs_changed };
+            let changed = if *of_server {
+                server_changed
+            } else {
+                runs_changed
+            };
             changed || touched.tests.contains(*test)
         })
         .flat_map(|(test, _)| ["--test", *test])

@@ -212,7 +212,9 @@ impl TestBinary {
             return path == self.path;
         };
         let name = rest.split(['/', '.']).next().unwrap_or_default();
-        rest == first || self.modules.contains(name) || !rest.ends_with(".rs")
+        rest == first
+            || self.modules.contains(name)
+            || Path::new(rest).extension().is_none_or(|it| it != "rs")
     }
 }
 

@@ -5,9 +5,12 @@
 //! the real one. Where there is no real one, the tests of the second half are ignored.
 
 #[macro_use]
+#[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod cluster;
+#[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod connection;
 mod kinds;
+#[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod real;
 mod running;
 #[path = "../support/trial.rs"]

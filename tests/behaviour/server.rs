@@ -5,14 +5,17 @@
 //! the real one. Where there is no real one, the tests of the second half are ignored.
 
 #[macro_use]
+#[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod cluster;
 mod commands;
+#[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod connection;
+#[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod kinds;
+#[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod real;
 #[path = "../support/trial.rs"]
 mod trial;
-mod watched;
 
 mod api;
 mod clients;

@@ -1,5 +1,9 @@
 //! Runs each example and checks what it prints.
 
+// The models of `docs/choosing.md`.
+#[path = "examples/models.rs"]
+mod models;
+
 // The example that a team would deploy.
 #[path = "examples/production.rs"]
 mod production;
@@ -373,31 +377,6 @@ fn watchers_and_reconcilers_shows_order_policies_and_metrics() {
             .split_once(expected)
             .unwrap_or_else(|| panic!("{expected:?} is missing or in the wrong order:\n{printed}"));
         rest = after;
-    }
-}
-
-/// `tests/models` tests them further.
-#[test]
-fn each_model_publishes_moves_and_removes_a_website() {
-    for example in ["apply_cleanup", "keyed_resource"] {
-        let output = run(example, &[]);
-        let printed = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{example}: {printed}\n{errors}");
-        let lines: Vec<_> = printed.lines().collect();
-        assert_eq!(
-            lines,
-            [
-                "user: create the website blog",
-                "dns:  blog.default.example 192.0.2.1",
-                "user: move it, while the DNS provider does not answer",
-                "dns:  blog.default.example 192.0.2.2",
-                "user: delete it",
-                "dns:  no record",
-                "user: the website, its deployment and its record are deleted",
-            ],
-            "{example}"
-        );
     }
 }
 

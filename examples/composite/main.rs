@@ -1,7 +1,9 @@
 //! A composite controller: each `Website` has a `Deployment`, and its status says whether it is ready.
 //!
-//! `cargo run --example composite` runs it on the cluster of the current kubeconfig.
-//! `cargo test --example composite` runs it on an API server in the test, in virtual time.
+//! `cargo run --example composite` runs it and its API server in one process.
+//! `cargo test --example composite` tests it in virtual time.
+
+mod user;
 
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use kube::{Client, CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use windlass::{
     Failure, Operator, Watch,
     composite::{
@@ -78,18 +81,20 @@ fn controller(client: Client) -> Result<CompositeController<Website>, CompositeB
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::try_default().await?;
+async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    // On a cluster: `Client::try_default().await?`, no user, and `operator.run()`, which ends at SIGTERM.
+    let client = windlass_apiserver::ApiServer::new().client();
     install_crds(&client, [Website::crd()], Duration::from_secs(30)).await?;
+    let stop = CancellationToken::new();
+    let user = tokio::spawn(user::run(client.clone(), stop.clone()));
     let operator = Operator::new();
     operator.add_controller(controller(client)?)?;
-    operator.run().await?;
-    Ok(())
+    operator.run_until(stop).await?;
+    user.await?
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio_util::sync::CancellationToken;
     use windlass::{
         controller::RunError,
         kit::{self, Kit},

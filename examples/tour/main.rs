@@ -38,16 +38,15 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ObjectKey,
-    Operator, OpinionatedReconciler, Reconciler, SimpleWatcher,
-    controller::{ErrorReport, Kind},
+    Controller, ExponentialBackoff, Informer, InformerController, ObjectKey, ObjectReconciler,
+    Operator, SimpleWatcher, Watch, controller::ErrorReport,
 };
 use windlass_apiserver::{ApiServer, Listening};
 
 use crate::{
     names::InMemory,
     printer::{Actor, Printer},
-    publish::Publish,
+    publish::{Children, Publish},
     website::{Website, WebsiteSpec},
 };
 
@@ -98,19 +97,18 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     let server = Server::start(&arguments, &printer).await?;
     install(&server.client, &printer).await?;
 
-    // The operator: an informer of websites, a reconciler that writes, and a watcher that prints.
+    // The operator: one informer of websites, a controller that writes, and a watcher that prints.
     let names = InMemory::default();
     let websites = Informer::new(Api::<Website>::all(server.client.clone()));
     let gone = Arc::new(Notify::new());
-    let publish = Publish {
-        client: server.client.clone(),
+    let controller = controller(&server.client, &websites, &printer, |children| Publish {
+        children,
         names: names.clone(),
         printer: Arc::clone(&printer),
-    };
-    let (controller, kind) = controller(&server.client, &websites, publish, &printer)?;
-    controller.add_watcher(&kind, watcher(&printer, &gone))?;
+    })?;
     let operator = Operator::new();
     operator.add_controller(controller)?;
+    operator.add_controller(printing(&websites, watcher(&printer, &gone))?)?;
     let registry = prometheus::Registry::new();
     for collector in operator.prometheus_collectors() {
         registry.register(collector)?;
@@ -150,27 +148,37 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     Ok(is_expected)
 }
 
-/// Builds the controller: `publish` reconciles `websites`.
-fn controller(
+/// Builds the controller: the result of `publish` reconciles `websites` and what they own.
+fn controller<R: ObjectReconciler<Website>>(
     client: &Client,
     websites: &Informer<Website>,
-    publish: impl Reconciler<Website>,
     printer: &Arc<Printer>,
-) -> Result<(InformerController, Kind<Website>), Error> {
+    publish: impl FnOnce(Children) -> R,
+) -> Result<Controller<Website>, Error> {
+    let mut builder = Controller::builder(client.clone(), Watch::from(websites.clone()));
+    let children = Children::watched_by(&mut builder);
     // Without end: an outage of any length leaves no website behind.
     let backoff = ExponentialBackoff::forever(Duration::from_millis(200));
-    let controller = InformerController::builder()
+    let controller = builder
         .name("websites")
+        // The finalizer keeps a deleted website until its host name is withdrawn.
+        .finalizer("tour.windlass.dev/host-name")
         .retry_policy(backoff.cap(Duration::from_secs(30)))
         .on_error(report(printer))
-        .build()?;
+        .build(publish(children))?;
+    Ok(controller)
+}
+
+/// Builds a controller that calls `watcher` for each change of a website.
+fn printing(
+    websites: &Informer<Website>,
+    watcher: SimpleWatcher<Website>,
+) -> Result<InformerController, Error> {
+    let controller = InformerController::builder().name("printer").build()?;
     let kind = controller.kind("websites")?;
     controller.add_informer(&kind, websites)?;
-    // The finalizer keeps a deleted website until its host name is withdrawn.
-    let finalizer = FinalizerName::new("tour.windlass.dev/host-name")?;
-    let finalizers = Finalizers::new(client.clone(), finalizer)?;
-    controller.add_reconciler(&kind, OpinionatedReconciler::new(finalizers, publish))?;
-    Ok((controller, kind))
+    controller.add_watcher(&kind, watcher)?;
+    Ok(controller)
 }
 
 /// Creates, changes and deletes websites as users would, and waits for each result.

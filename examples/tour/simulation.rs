@@ -36,14 +36,19 @@ async fn run(process: Process) -> Result<(), Error> {
     let printer = Arc::new(Printer::new());
     let websites = Informer::new(Api::<Website>::all(process.client()));
     process.observe(&websites);
-    let publish = Publish {
-        client: process.client(),
-        names: Names(process.external()),
-        printer: Arc::clone(&printer),
-    };
-    let publish = process.handler("publish", publish);
+    let controller = controller(&process.client(), &websites, &printer, |children| {
+        let names = Names(process.external());
+        let printer = Arc::clone(&printer);
+        process.handler(
+            "publish",
+            Publish {
+                children,
+                names,
+                printer,
+            },
+        )
+    })?;
     let operator = Operator::new();
-    let (controller, _) = controller(&process.client(), &websites, publish, &printer)?;
     operator.add_controller(controller)?;
     Ok(operator.run_until(process.stop()).await?)
 }

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -25,6 +28,8 @@ pub(crate) struct Connection {
     /// Whether new lists and watches fail.
     refused: watch::Sender<bool>,
     requests: Arc<Mutex<Vec<(String, Instant)>>>,
+    /// The number of requests that write.
+    writes: Arc<AtomicUsize>,
     /// The number of running watches.
     watches: watch::Sender<usize>,
 }
@@ -48,6 +53,7 @@ impl Connection {
             paused: watch::Sender::new(None),
             refused: watch::Sender::new(false),
             requests: Arc::default(),
+            writes: Arc::default(),
             watches: watch::Sender::new(0),
         }
     }
@@ -115,6 +121,11 @@ impl Connection {
         requests.map(|(_, at)| *at).collect()
     }
 
+    /// The number of requests that write.
+    pub(crate) fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+
     /// The number of requested lists and watches whose URL contains `part`.
     pub(crate) fn count(&self, part: &str) -> usize {
         let requests = self.requests();
@@ -170,6 +181,9 @@ where
         let url = request.uri().to_string();
         let reads = request.method() == http::Method::GET;
         let watches = url.contains("watch=true");
+        if !reads {
+            self.connection.writes.fetch_add(1, Ordering::SeqCst);
+        }
         // Nothing is sent before this is polled.
         let answer = self.inner.call(request);
         let connection = self.connection.clone();

@@ -6,7 +6,7 @@ mod database;
 mod kube_rs;
 mod windlass;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
@@ -190,4 +190,48 @@ on_both_servers! {
             assert_eq!(kube_rs, windlass, "state {step}");
         }
     }
+
+    /// `tests/models` has an hour of virtual time.
+    ///
+    /// Rows: BO-06, BO-12
+    async fn a_database_operator_writes_nothing_in_a_minute_without_changes(cluster: Cluster) {
+        cluster.install(&Database::crd()).await;
+        let namespace = cluster.namespace().to_owned();
+        let (dns, stop) = (Dns::default(), CancellationToken::new());
+        let operator = windlass::operator(cluster.client().await, &namespace, dns);
+        let operator = operator.expect("good settings");
+        let quiet = async {
+            let _stopped_at_the_end = stop.clone().drop_guard();
+            create(&cluster, &namespace).await;
+            let before = cluster.connection().writes();
+            assert!(before > 0);
+            let period = Duration::from_secs(if cluster.is_embedded() { 5 } else { 60 });
+            tokio::time::sleep(period).await;
+            assert_eq!(cluster.connection().writes(), before);
+        };
+        let (ended, ()) = futures::join!(operator.run_until(stop.clone()), quiet);
+        ended.expect("it is stopped");
+    }
+}
+
+/// Creates a database with its Secret, and the status of its StatefulSet, until it is ready.
+async fn create(cluster: &Cluster, namespace: &str) {
+    let params = PostParams::default();
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("password".to_owned());
+    let secrets = Api::<Secret>::namespaced(cluster.aside(), namespace);
+    secrets.create(&params, &secret).await.expect("a new one");
+    let spec = DatabaseSpec {
+        replicas: 2,
+        password_secret: "password".to_owned(),
+    };
+    let databases = Api::<Database>::namespaced(cluster.aside(), namespace);
+    let database = Database::new("db", spec);
+    databases.create(&params, &database).await.expect("a new one");
+    state(cluster, namespace, "PodsNotReady").await;
+    let status = Patch::Merge(json!({ "status": { "replicas": 2, "readyReplicas": 2 } }));
+    let sets = Api::<StatefulSet>::namespaced(cluster.aside(), namespace);
+    let patched = sets.patch_status("db", &PatchParams::default(), &status);
+    patched.await.expect("it exists");
+    state(cluster, namespace, "AllPodsReady").await;
 }

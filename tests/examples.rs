@@ -388,7 +388,7 @@ fn run(example: &str, arguments: &[&str]) -> Output {
 /// Builds an example and returns its path.
 fn built(example: &str) -> PathBuf {
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--example", example])
+        .args(["build", "--quiet", "--workspace", "--example", example])
         .status();
     assert!(
         built.expect("cargo runs").success(),

@@ -227,7 +227,10 @@ async fn create(cluster: &Cluster, namespace: &str) {
     };
     let databases = Api::<Database>::namespaced(cluster.aside(), namespace);
     let database = Database::new("db", spec);
-    databases.create(&params, &database).await.expect("a new one");
+    databases
+        .create(&params, &database)
+        .await
+        .expect("a new one");
     state(cluster, namespace, "PodsNotReady").await;
     let status = Patch::Merge(json!({ "status": { "replicas": 2, "readyReplicas": 2 } }));
     let sets = Api::<StatefulSet>::namespaced(cluster.aside(), namespace);

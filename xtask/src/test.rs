@@ -343,10 +343,9 @@ fn command() -> Step {
         "command windlass-apiserver",
         [
             "test",
-            "--package",
-            "windlass-apiserver",
+            "--workspace",
             "--features",
-            "cli",
+            "windlass-apiserver/cli",
             "--test",
             "command",
         ],
@@ -361,14 +360,7 @@ fn docs() -> Step {
 }
 
 fn on_both_servers(test: &str, found: &Found) -> Step {
-    let arguments = [
-        "test",
-        "--package",
-        "windlass",
-        "--no-fail-fast",
-        "--test",
-        test,
-    ];
+    let arguments = ["test", "--workspace", "--no-fail-fast", "--test", test];
     let mut step = Step::new(test, arguments);
     step.on_servers = true;
     match found {

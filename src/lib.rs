@@ -89,8 +89,8 @@ pub mod level {
 
     pub use windlass_controller::{
         AddedTrigger, AddedWatch, ChildError, Context, Controller, ControllerBuildError,
-        ControllerBuilder, Deleted, Desired, Informers, InvalidChild, MissingKind, Mode,
-        ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, Retry, Step, Trigger,
+        ControllerBuilder, Deleted, Desired, Informers, IntoDesired, InvalidChild, MissingKind,
+        Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, Retry, Step, Trigger,
         TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused,
     };
 }

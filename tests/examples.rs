@@ -8,6 +8,10 @@ mod models;
 #[path = "examples/production.rs"]
 mod production;
 
+// Wrong programs of a reader.
+#[path = "examples/messages.rs"]
+mod messages;
+
 // The first program of the README.
 #[path = "examples/readme.rs"]
 mod readme;

@@ -28,6 +28,7 @@ mod aggregated;
 mod hash;
 mod openapi;
 mod order;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub(crate) use aggregated::{AGGREGATED, aggregated};
 pub(crate) use hash::etag;
 pub(crate) use openapi::{openapi, openapi_index, openapi_v2, openapi_v2_protobuf};
 use order::{Rank, VersionRank};
+pub(crate) use text::text;
 
 /// Returns the document at `/api`; `address` is the `host:port` of the server.
 pub(crate) fn api_versions(address: &str) -> Value {

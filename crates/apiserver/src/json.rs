@@ -3,8 +3,8 @@
 use std::io;
 
 use serde::Serialize as _;
+use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
-use serde_json::{Map, Value};
 
 /// Writes floats as Go's `encoding/json` does.
 struct GoFormatter;
@@ -46,12 +46,12 @@ pub(crate) fn write(out: &mut Vec<u8>, value: &Value) {
 
 /// Writes the members of an object, without the braces. `write_member` writes the value of each
 /// member.
-pub(crate) fn write_members(
+pub(crate) fn write_members<'a>(
     out: &mut Vec<u8>,
-    members: &Map<String, Value>,
+    members: impl IntoIterator<Item = (&'a String, &'a Value)>,
     write_member: impl Fn(&mut Vec<u8>, &str, &Value),
 ) {
-    for (at, (name, value)) in members.iter().enumerate() {
+    for (at, (name, value)) in members.into_iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }

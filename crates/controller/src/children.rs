@@ -27,6 +27,7 @@
 mod desired;
 mod digest;
 mod identity;
+mod into_desired;
 mod parents;
 
 // The decision.
@@ -50,6 +51,7 @@ pub use self::{
     desired::{Desired, UpdateStrategy},
     error::{ChildError, InvalidChild},
     identity::{CHILD, ChildKind, KEEP, MANAGED_BY, PARENT_UID, Parent, managed_by, parent_uid},
+    into_desired::IntoDesired,
     memory::ChildMemory,
     observed::ChildObject,
     parents::ParentOf,

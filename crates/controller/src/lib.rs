@@ -118,7 +118,7 @@ pub use crate::{
 pub use crate::{
     action::{Action, ResourceAction},
     apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
-    children::{ChildError, Deleted, Desired, InvalidChild, UpdateStrategy},
+    children::{ChildError, Deleted, Desired, IntoDesired, InvalidChild, UpdateStrategy},
     conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,

@@ -323,6 +323,15 @@ on_both_servers! {
             (raw.maps(), r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"#.to_owned()),
             (widgets.one("w"), format!(r#"{{"apiVersion":"{group}/v1","kind":"Widget","metadata":{{"#)),
             (widgets.all(), format!(r#"{{"apiVersion":"{group}/v1","items":[{{"apiVersion":"#)),
+            ("/api/v1".to_owned(), concat!(
+                r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"bindings","#,
+                r#""singularName":"binding","namespaced":true,"kind":"Binding","verbs":["create"]},{"name":"#,
+            ).to_owned()),
+            ("/apis/apps".to_owned(), concat!(
+                r#"{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","#,
+                r#""version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}"#,
+            ).to_owned()),
+            ("/apis".to_owned(), r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"#.to_owned()),
         ] {
             let text = raw.get(&path).await.text;
             assert!(text.starts_with(&begin), "{path}: {text:.200}");

@@ -163,7 +163,7 @@ pub(crate) async fn pretty(
 
 /// Returns a response 200 with a document, which is sent as YAML if the client prefers it.
 pub(crate) fn document(body: &Value) -> Response<ResponseBody> {
-    let mut response = json(StatusCode::OK, body.to_string());
+    let mut response = json(StatusCode::OK, discovery::text(body));
     response.extensions_mut().insert(Unnegotiated {
         value: body.clone(),
         has_protobuf: false,
@@ -185,7 +185,7 @@ pub(crate) fn discovery(headers: &HeaderMap, body: &Value) -> Response<ResponseB
             ResponseBody::whole(""),
         )
     } else {
-        let body = ResponseBody::whole(body.to_string());
+        let body = ResponseBody::whole(discovery::text(body));
         response(StatusCode::OK, discovery::AGGREGATED, body)
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {

@@ -15,7 +15,7 @@ use super::{Context, Mode, Owned, Watchable};
 use crate::{
     Failure, ObjectEvent, Outcome,
     children::{
-        Applied, ChildError, ChildKind, ChildMemory, ChildOutcome, Children, Deleted, Desired,
+        Applied, ChildError, ChildKind, ChildMemory, ChildOutcome, Children, Deleted, IntoDesired,
         Parent,
     },
 };
@@ -99,11 +99,11 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
     pub async fn apply(
         &self,
         cx: &Context<K>,
-        desired: impl Into<Desired<C>> + Send,
+        desired: impl IntoDesired<C> + Send,
     ) -> Result<Arc<C>, Failure> {
         let kind = self.kind();
         let (client, parent) = (cx.client(), parent(cx)?);
-        let desired: Desired<C> = desired.into();
+        let desired = desired.into_desired();
         if cx.mode() == Mode::Paused {
             let (key, unsent) = desired.unsent(&parent, &kind).map_err(failure)?;
             if let Some(child) = self.newest(cx, &key) {

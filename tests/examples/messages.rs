@@ -9,7 +9,7 @@ struct Wrong {
     says: &'static [&'static str],
 }
 
-const PROGRAMS: [Wrong; 4] = [
+const PROGRAMS: [Wrong; 5] = [
     Wrong {
         name: "child_that_is_not_owned",
         program: r#"
@@ -65,6 +65,26 @@ fn main() {
             "does not reconcile objects of kind `ConfigMap`",
             "|cx: Context<ConfigMap>| async move { Ok::<_, Failure>(Outcome::done()) }",
         ],
+    },
+    Wrong {
+        name: "predicate_without_a_type",
+        program: r#"
+use k8s_openapi::api::core::v1::ConfigMap;
+use windlass::prelude::*;
+
+fn build() -> Result<(), Box<dyn std::error::Error>> {
+    let controller = windlass::InformerController::new();
+    let configs = controller.kind::<ConfigMap>("configs")?;
+    let publish = |_: windlass::Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+    controller.add_reconciler(&configs, windlass::Reconciler::filter(publish, |_| true))?;
+    Ok(())
+}
+
+fn main() {
+    _ = build;
+}
+"#,
+        says: &["a predicate that is a closure names the type of its argument: `|event: &Event<"],
     },
     Wrong {
         name: "future_that_is_not_send",

@@ -32,7 +32,7 @@ use windlass_controller::{
     AddError, ApplyCleanup, ApplyCleanupController, ExponentialBackoff, Fence, FinalizerRegistry,
     InformerControllerBuilder, InformerHealth, Outcome, RunError, Runnable,
 };
-use windlass_informer::{ErrorChain, InvalidListWatch, ListWatch};
+use windlass_informer::{ErrorChain, InvalidListWatch, ListWatch, log};
 
 pub use windlass_controller::ApplyCleanupError as Error;
 
@@ -354,7 +354,7 @@ where
     /// Runs until the process ends. An error is logged.
     pub async fn run(self) {
         if let Err(error) = self.run_until(CancellationToken::new()).await {
-            tracing::error!(
+            log::error!(
                 component = "k8s_controller",
                 error = %ErrorChain::new(&error),
                 "the controller ended"

@@ -58,6 +58,17 @@ pub enum OperatorError {
         source: Box<dyn Error + Send + Sync>,
     },
 
+    /// A controller ended without an error, although it was not stopped. All others were stopped:
+    /// otherwise the process looks alive, and may hold a lease, without a controller.
+    #[error(
+        "controller {controller:?} ended although it was not stopped; a controller runs until its \
+         token is cancelled"
+    )]
+    Ended {
+        /// The name of the controller.
+        controller: String,
+    },
+
     /// A controller panicked outside of a handler. All others were stopped.
     #[error("controller {controller:?} panicked: {message}")]
     Panicked {

@@ -36,13 +36,14 @@ use self::{controller_set::ControllerSet, registry::ControllerRegistry};
 /// # Contract
 ///
 /// *Guaranteed.* All controllers run concurrently; with a [`LeaderElection`], only while this
-/// replica leads. When a controller fails permanently, or the operator is stopped, the operator
+/// replica leads. When a controller ends for any reason, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
 /// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
 /// this replica lost its lease. Then it releases the lease, stops the [`AdminServer`], and
-/// [`run`](Self::run) returns. When a controller ends without an error, the others continue.
+/// [`run`](Self::run) returns; the error names the controller that ended.
 ///
-/// *Required.* An operator can run only once.
+/// *Required.* An operator can run only once. A [`Runnable`](windlass_controller::Runnable) of yours
+/// runs until its token is cancelled, also if it has nothing more to do.
 ///
 /// All clones share one operator.
 ///

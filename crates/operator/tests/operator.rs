@@ -181,21 +181,17 @@ async fn a_panic_of_a_controller_stops_the_others_and_is_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_ends_without_an_error_does_not_stop_the_others() {
+async fn a_controller_that_ends_without_an_error_stops_the_others_and_is_named() {
     let plans = [
         ("brief", Plan::EndAfter(SHORT)),
         ("long", Plan::Linger(SHORT)),
     ];
     let (operator, running) = operator(plans);
-    let stop = CancellationToken::new();
-    let run = tokio::spawn({
-        let stop = stop.clone();
-        async move { operator.run_until(stop).await }
-    });
-    sleep(LONG).await;
-    assert_eq!(running.load(Ordering::SeqCst), 1);
-    stop.cancel();
-    run.await.expect("no panic").expect("no error");
+    match operator.run_until(CancellationToken::new()).await {
+        Err(OperatorError::Ended { controller }) => assert_eq!(controller, "brief"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(running.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]

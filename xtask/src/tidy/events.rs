@@ -4,11 +4,13 @@ use super::nothing;
 use crate::repository::{Repository, Source};
 
 /// The crates that run in the process of an operator.
-const LIBRARIES: [&str; 4] = [
+const LIBRARIES: [&str; 6] = [
     "crates/informer/src/",
     "crates/controller/src/",
     "crates/composite/src/",
     "crates/operator/src/",
+    "crates/runtime/src/",
+    "src/",
 ];
 
 /// The macros themselves.

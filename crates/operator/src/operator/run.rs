@@ -16,8 +16,12 @@ pub(super) type Ended = Result<(), OperatorError>;
 pub(super) async fn run(controller: Arc<dyn ErasedRunnable>, stop: CancellationToken) -> Ended {
     let name = controller.name().to_owned();
     log::info!(controller = %name, "controller started");
-    let ended = AssertUnwindSafe(controller.run(stop)).catch_unwind().await;
-    match ended {
+    let running = AssertUnwindSafe(controller.run(stop.clone()));
+    match running.catch_unwind().await {
+        Ok(Ok(())) if !stop.is_cancelled() => {
+            log::error!(controller = %name, "controller ended although it was not stopped");
+            Err(OperatorError::Ended { controller: name })
+        }
         Ok(Ok(())) => {
             log::info!(controller = %name, "controller ended");
             Ok(())

@@ -36,7 +36,13 @@ pub(crate) fn say(line: &str) {
 impl Child {
     /// Runs the test `name` in a child process.
     pub(crate) fn start(name: &str) -> Self {
-        Self::spawn(Command::new(env::current_exe().expect("this test")), name)
+        Self::with_stderr(Stdio::piped(), name)
+    }
+
+    /// Runs the test `name` in a child process that logs to `stderr`.
+    pub(crate) fn with_stderr(stderr: Stdio, name: &str) -> Self {
+        let this = Command::new(env::current_exe().expect("this test"));
+        Self::spawn(this, stderr, name)
     }
 
     /// Runs the test `name` in a child process that can open `limit` file descriptors.
@@ -45,16 +51,16 @@ impl Child {
         let this = env::current_exe().expect("this test");
         shell.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
         shell.arg(this);
-        Self::spawn(shell, name)
+        Self::spawn(shell, Stdio::piped(), name)
     }
 
-    fn spawn(mut command: Command, name: &str) -> Self {
+    fn spawn(mut command: Command, stderr: Stdio, name: &str) -> Self {
         let mut process = command
             .args([name, "--exact", "--nocapture", "--test-threads=1"])
             .env(CHILD, "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(stderr)
             .spawn()
             .expect("it starts");
         let (send, lines) = channel();

@@ -1,7 +1,10 @@
 //! A log that cannot be written, and errors that cannot be displayed.
 
 use std::{
-    fmt, io,
+    fmt,
+    fs::File,
+    io,
+    process::Stdio,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -13,7 +16,9 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::ApiServer;
 use windlass_controller::{InformerController, Outcome, Request, Runnable};
-use windlass_informer::{Change, DecodeError, Identity, Informer, ObjectKey, Scripted};
+use windlass_informer::{
+    Change, DecodeError, Identity, Informer, ObjectKey, Scripted, Verb, WatchError, WatchErrorCause,
+};
 use windlass_operator::{LeaderElection, Operator, OperatorError};
 
 use crate::child::{Child, LIMIT, is_child, say};
@@ -49,13 +54,17 @@ fn a_leader_whose_log_cannot_be_written_keeps_its_controllers() {
             .expect("a runtime")
             .block_on(logs());
     }
-    let mut child = Child::start(NAME);
-    assert_eq!(child.line(), "leads");
-    // The reader of the log ends. A write then fails with EPIPE.
-    drop(child.process.stderr.take());
-    assert_eq!(child.line(), "called after 20 failed reports");
-    assert_eq!(child.line(), "ended Ok(()), held by None");
-    assert!(child.ended().success());
+    // Each write fails with ENOSPC.
+    let full = File::options().write(true).open("/dev/full");
+    for stderr in [Stdio::piped(), full.expect("a device").into()] {
+        let mut child = Child::with_stderr(stderr, NAME);
+        assert_eq!(child.line(), "leads");
+        // The reader of the log ends. A write then fails with EPIPE.
+        drop(child.process.stderr.take());
+        assert_eq!(child.line(), "called after 30 failed reports");
+        assert_eq!(child.line(), "ended Ok(()), held by None");
+        assert!(child.ended().success());
+    }
 }
 
 /// An operator that logs to stderr, as `tracing_subscriber::fmt` does without other settings.
@@ -123,11 +132,17 @@ async fn logs() {
             finalizers: vec![],
         };
         script.change(undecodable).await.expect("an informer");
+        let broken = WatchErrorCause::Connection("broken pipe".into());
+        let interrupted = Change::Interrupted {
+            error: WatchError::new("configmaps", Verb::Watch, broken),
+            retry_in: Duration::from_millis(1),
+        };
+        script.change(interrupted).await.expect("an informer");
         let name = format!("config{number}");
         script.apply(config(&name)).await.expect("an informer");
         next(&mut calls, &name).await;
     }
-    say("called after 20 failed reports");
+    say("called after 30 failed reports");
     stop.cancel();
     let ended = run.await.expect("no panic");
     let leases: Api<Lease> = Api::namespaced(server.client(), "default");
@@ -156,9 +171,10 @@ impl Runnable for Ends {
 
 /// However a controller ends, its lease is released, and the error has its name.
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_ends_with_any_error_ends_the_operator_with_its_name() {
+async fn a_controller_that_ends_in_any_way_ends_the_operator_with_its_name() {
     type End = fn() -> BoxFuture<'static, Result<(), Refused>>;
-    let ends: [End; 3] = [
+    let ends: [End; 4] = [
+        || async { Ok(()) }.boxed(),
         || async { Err(Refused { panics: true }) }.boxed(),
         || async { panic!("broken") }.boxed(),
         || async { std::panic::panic_any(DropPanics) }.boxed(),
@@ -174,7 +190,9 @@ async fn a_controller_that_ends_with_any_error_ends_the_operator_with_its_name()
         assert!(
             matches!(
                 error,
-                OperatorError::Controller { .. } | OperatorError::Panicked { .. }
+                OperatorError::Controller { .. }
+                    | OperatorError::Ended { .. }
+                    | OperatorError::Panicked { .. }
             ),
             "{error}"
         );

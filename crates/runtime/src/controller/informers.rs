@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use windlass_informer::{
     Change, Changes, Informer, InvalidListWatch, ListWatch, Source, Stored, Verb, WatchError,
-    WatchErrorCause,
+    WatchErrorCause, log,
 };
 
 use super::{delays::Delays, watch_errors::WatchErrors};
@@ -79,7 +79,7 @@ fn note_unused(resource: &str, config: &watcher::Config) {
         (config.timeout.is_some(), "timeout"),
     ];
     for (_, setting) in unused.iter().filter(|(is_set, _)| *is_set) {
-        tracing::info!(resource, setting, "setting of the watch has no effect");
+        log::info!(resource, setting, "setting of the watch has no effect");
     }
 }
 

@@ -14,7 +14,7 @@ use futures::{Stream, TryFuture};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedReceiver;
-use windlass_informer::panic_message;
+use windlass_informer::{log, panic_message};
 
 use super::{
     Action, Error, RunnerError,
@@ -145,7 +145,7 @@ where
         let decided = span.in_scope(|| catch_unwind(AssertUnwindSafe(decide)));
         let action = decided.unwrap_or_else(|panic| {
             let (error, object) = (panic_message(panic), &target.name);
-            tracing::error!(%object, error, "error policy panicked, repeating after a backoff");
+            log::error!(%object, error, "error policy panicked, repeating after a backoff");
             Action::backoff()
         });
         // Without a receiver the run was aborted.

@@ -10,7 +10,7 @@ use windlass_controller::{
     Action as EngineAction, AddError, ErrorReport, HandlerError, InformerController, Kind, Outcome,
     Request, RunError,
 };
-use windlass_informer::{ErrorChain, Informer};
+use windlass_informer::{ErrorChain, Informer, log};
 
 use super::{
     Action, Controller,
@@ -217,9 +217,9 @@ fn log_failure(report: &ErrorReport<'_>) {
     match report.error {
         HandlerError::Panicked { .. } => {
             let error = report.error;
-            tracing::error!(%key, %error, ?retry_in, "reconciler panicked, repeating");
+            log::error!(%key, %error, ?retry_in, "reconciler panicked, repeating");
         }
-        error => tracing::debug!(%key, %error, ?retry_in, "reconciler repeats after a backoff"),
+        error => log::debug!(%key, %error, ?retry_in, "reconciler repeats after a backoff"),
     }
 }
 

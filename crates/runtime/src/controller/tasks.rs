@@ -12,7 +12,7 @@ use std::{
 use futures::future::{BoxFuture, select_all};
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::Informer;
+use windlass_informer::{Informer, log};
 
 use crate::reflector::{Store, store::Ready};
 
@@ -44,10 +44,10 @@ pub(super) async fn shut_down(shutdowns: Vec<BoxFuture<'static, ()>>, state: Arc
 pub(super) async fn follow_signals(state: Arc<RunState>) {
     let mut signals = Signals::new();
     signals.next().await;
-    tracing::info!("graceful shutdown requested, press Ctrl+C again to abort running calls");
+    log::info!("graceful shutdown requested, press Ctrl+C again to abort running calls");
     state.stop.cancel();
     signals.next().await;
-    tracing::info!("forced shutdown requested");
+    log::info!("forced shutdown requested");
     state.is_forced.store(true, Ordering::Release);
 }
 
@@ -98,7 +98,7 @@ impl Signals {
         let listen = |kind: SignalKind| -> Option<Signal> {
             let listening = signal(kind);
             if let Err(error) = &listening {
-                tracing::error!(%error, "cannot listen for a signal, it does not stop the controller");
+                log::error!(%error, "cannot listen for a signal, it does not stop the controller");
             }
             listening.ok()
         };

@@ -11,7 +11,7 @@ use futures::{FutureExt as _, Stream, StreamExt as _, stream::BoxStream};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
-use windlass_informer::{ObjectKey, panic_message};
+use windlass_informer::{ObjectKey, log, panic_message};
 
 use super::{Controller, delays::Delays, primary::Wake, watch_errors::WatchErrors};
 use crate::{
@@ -50,7 +50,7 @@ where
     let map = || mapper().into_iter().flat_map(|it| keys(&it)).collect();
     catch_unwind(AssertUnwindSafe(map)).unwrap_or_else(|panic| {
         let error = panic_message(panic);
-        tracing::error!(error, "mapper of a stream panicked, its keys are lost");
+        log::error!(error, "mapper of a stream panicked, its keys are lost");
         Vec::new()
     })
 }
@@ -64,7 +64,7 @@ where
     let followed = AssertUnwindSafe(follow_items(stream, target)).catch_unwind();
     if let Err(panic) = followed.await {
         let error = panic_message(panic);
-        tracing::error!(error, "trigger stream panicked, it is not polled again");
+        log::error!(error, "trigger stream panicked, it is not polled again");
     }
 }
 

@@ -234,7 +234,8 @@ async fn create(cluster: &Cluster, namespace: &str) {
     state(cluster, namespace, "PodsNotReady").await;
     let status = Patch::Merge(json!({ "status": { "replicas": 2, "readyReplicas": 2 } }));
     let sets = Api::<StatefulSet>::namespaced(cluster.aside(), namespace);
-    let patched = sets.patch_status("db", &PatchParams::default(), &status);
-    patched.await.expect("it exists");
+    let params = PatchParams::default();
+    let patched = sets.patch_status("db", &params, &status).await;
+    patched.expect("it exists");
     state(cluster, namespace, "AllPodsReady").await;
 }

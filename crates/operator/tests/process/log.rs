@@ -132,7 +132,9 @@ async fn logs() {
             finalizers: vec![],
         };
         script.change(undecodable).await.expect("an informer");
-        let broken = WatchErrorCause::Connection("broken pipe".into());
+        let broken = WatchErrorCause::Silent {
+            limit: Duration::from_secs(1),
+        };
         let interrupted = Change::Interrupted {
             error: WatchError::new("configmaps", Verb::Watch, broken),
             retry_in: Duration::from_millis(1),

@@ -4,6 +4,10 @@
 #[path = "examples/models.rs"]
 mod models;
 
+// The verbs that an operator needs.
+#[path = "examples/permissions.rs"]
+mod permissions;
+
 // The example that a team would deploy.
 #[path = "examples/production.rs"]
 mod production;

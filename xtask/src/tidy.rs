@@ -16,6 +16,7 @@ mod pure;
 mod apiserver;
 mod architecture;
 mod commands;
+mod deploying;
 mod directions;
 mod forms;
 mod from_kube_rs;

@@ -79,6 +79,36 @@ async fn the_port_supports_http_1_and_http_2() -> TestResult {
     Ok(())
 }
 
+/// A browser sends such requests for a page without asking.
+#[tokio::test]
+async fn a_page_of_another_site_creates_and_reads_nothing() -> TestResult {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await?;
+    let client: HttpClient<_, Full<Bytes>> = HttpClient::builder(TokioExecutor::new()).build_http();
+    let url = format!("{}/api/v1/namespaces/default/configmaps", listening.url());
+    let local = listening.url().trim_start_matches("http://").to_owned();
+    let before = server.resource_version();
+    let body = r#"{"metadata":{"name":"a"}}"#;
+    for (method, header, value, code) in [
+        (Method::POST, "origin", "http://pages.example", 403),
+        (Method::GET, "origin", "http://pages.example", 403),
+        (Method::POST, "origin", "null", 403),
+        (Method::GET, "host", "pages.example", 403),
+        (Method::POST, "host", "pages.example", 403),
+        (Method::GET, "origin", listening.url(), 200),
+        (Method::GET, "host", &*local, 200),
+    ] {
+        let what = format!("{method} {header}: {value}");
+        let request = Request::builder().method(method).uri(&url);
+        let request = request.header(header, value).body(Full::from(body))?;
+        let response = client.request(request).await?;
+        assert_eq!(response.status().as_u16(), code, "{what}");
+    }
+    assert_eq!(server.resource_version(), before, "nothing was written");
+    listening.stop().await;
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_port_accepts_only_loopback_addresses() -> TestResult {
     let server = ApiServer::new();

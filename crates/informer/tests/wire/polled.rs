@@ -40,6 +40,8 @@ fn reporting(answers: impl IntoIterator<Item = Answer>) -> (Wire, Arc<Mutex<Vec<
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_without_versions_is_polled() {
+    let log = Log::default();
+    let _logged = tracing::subscriber::set_default(log.clone());
     let (mut wire, problems) = reporting([
         Answer::json(405, NOT_ALLOWED),
         Answer::json(200, &unversioned(r#""metadata":{},"#, "a")),
@@ -54,6 +56,8 @@ async fn a_kind_without_versions_is_polled() {
     assert_eq!(wire.receive(2).await, ["added b", "missed a"]);
     assert_eq!(began.elapsed(), Duration::from_secs(60));
     assert!(problems.lock().expect("no panic").is_empty());
+    let logged = log.0.lock().expect("no panic");
+    assert_eq!(logged.matches("polling it").count(), 1, "{logged}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,8 +113,8 @@ async fn scenario(client: Client, dns: &Dns) {
     assert_eq!(dns.names(), ["db"]);
     let deleted = databases.delete("db", &DeleteParams::default()).await;
     deleted.expect("it exists");
-    let is_gone = |database: Option<&Database>| database.is_none();
-    let gone = await_condition(databases, "db", is_gone).await;
+    let is_deleted = |database: Option<&Database>| database.is_none();
+    let gone = await_condition(databases, "db", is_deleted).await;
     gone.expect("a watch");
     assert!(dns.names().is_empty());
 }

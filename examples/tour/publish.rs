@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use windlass::{
     Context, ControllerBuilder, Desired, Failure, ObjectReconciler, Outcome, Owned, Watch,
-    Watchable,
+    level::Watchable,
 };
 
 use crate::{
@@ -86,14 +86,14 @@ impl<N: NameService> ObjectReconciler<Website> for Publish<N> {
 impl<N: NameService> Publish<N> {
     /// Applies one owned object, and prints whether that has changed it. Its name, namespace, owner
     /// and kind are added.
-    async fn apply<C: Watchable + Serialize>(
+    async fn apply<C>(
         &self,
         cx: &Context<Website>,
         children: &Owned<Website, C>,
         desired: Value,
     ) -> Result<(), Failure>
     where
-        C: Resource<DynamicType = ()>,
+        C: Watchable + Resource<DynamicType = ()> + Serialize,
     {
         let before = children.get(cx, cx.key().name());
         let after = children.apply(cx, Desired::json(desired)).await?;

@@ -214,7 +214,7 @@ on_both_servers! {
     }
 }
 
-/// Creates a database with its Secret, and the status of its StatefulSet, until it is ready.
+/// Creates a database with its Secret, and the status of its `StatefulSet`, until it is ready.
 async fn create(cluster: &Cluster, namespace: &str) {
     let params = PostParams::default();
     let mut secret = Secret::default();

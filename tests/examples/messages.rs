@@ -12,7 +12,7 @@ struct Wrong {
 const PROGRAMS: [Wrong; 5] = [
     Wrong {
         name: "child_that_is_not_owned",
-        program: r#"
+        program: r"
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass::prelude::*;
 
@@ -23,7 +23,7 @@ async fn reconcile(secrets: &Owned<ConfigMap, Secret>, cx: Context<ConfigMap>) {
 fn main() {
     _ = reconcile;
 }
-"#,
+",
         says: &["`ConfigMap` is not a desired `Secret`", "`owns`"],
     },
     Wrong {
@@ -48,7 +48,7 @@ fn main() {
     },
     Wrong {
         name: "closure_of_another_kind",
-        program: r#"
+        program: r"
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use windlass::prelude::*;
 
@@ -60,7 +60,7 @@ fn build(client: kube::Client) {
 fn main() {
     _ = build;
 }
-"#,
+",
         says: &[
             "does not reconcile objects of kind `ConfigMap`",
             "|cx: Context<ConfigMap>| async move { Ok::<_, Failure>(Outcome::done()) }",
@@ -88,7 +88,7 @@ fn main() {
     },
     Wrong {
         name: "future_that_is_not_send",
-        program: r#"
+        program: r"
 use std::rc::Rc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -107,7 +107,7 @@ fn build(client: kube::Client) {
 fn main() {
     _ = build;
 }
-"#,
+",
         says: &[
             "future cannot be sent between threads safely",
             "has type `Rc<i32>` which is not `Send`",
@@ -121,7 +121,7 @@ fn the_compiler_says_what_to_write() {
     reader.write("src/main.rs", "fn main() {}");
     for wrong in PROGRAMS {
         let program = wrong.program;
-        reader.write(&format!("src/bin/{}.rs", wrong.name), &program);
+        reader.write(&format!("src/bin/{}.rs", wrong.name), program);
     }
     let (_, errors) = reader.check();
     for wrong in PROGRAMS {

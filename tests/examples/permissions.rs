@@ -66,13 +66,14 @@ async fn the_verbs_of_the_page_suffice_for_each_feature() {
 
     let (dns, stop) = (Dns::default(), CancellationToken::new());
     let operator = operator::operator(client, "default", dns.clone()).expect("good settings");
-    let run = tokio::spawn(operator.run_until(stop.clone()));
-    let scenario = scenario(server.client(), &dns);
-    tokio::time::timeout(LIMIT, scenario)
-        .await
-        .expect("the operator reaches each state");
-    stop.cancel();
-    run.await.expect("no panic").expect("no error");
+    let scenario = async {
+        let scenario = scenario(server.client(), &dns);
+        let ended = tokio::time::timeout(LIMIT, scenario).await;
+        stop.cancel();
+        ended.expect("the operator reaches each state");
+    };
+    let (ended, ()) = futures::join!(operator.run_until(stop.clone()), scenario);
+    ended.expect("no error");
 }
 
 /// A database without its Secret, complete, ready, and deleted.
@@ -185,7 +186,8 @@ async fn account(server: &ApiServer, rules: &Value) -> (Client, Listening) {
         "current-context": "a",
     });
     let kubeconfig = Kubeconfig::from_yaml(&kubeconfig.to_string()).expect("a kubeconfig");
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default());
-    let client = Client::try_from(config.await.expect("a config"));
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let client = Client::try_from(config.expect("a config"));
     (client.expect("a client"), listening)
 }

@@ -38,13 +38,13 @@ const LISTED: &str = concat!(
 async fn a_large_line_is_kept_once_and_one_that_etcd_cannot_store_is_refused() {
     for size in [2 * MIB, 15 * MIB] {
         let (lines, mut events, _problems, run) = informer();
-        lines.send(LISTED.to_owned()).expect("a watch");
+        lines.send(LISTED.to_owned()).await.expect("a watch");
         next(&mut events).await;
         // The text of the line is dropped when all of it was sent.
         let line = line(size);
         let length = line.len();
         let before = MEMORY.allocated() - length;
-        lines.send(line).expect("a watch");
+        lines.send(line).await.expect("a watch");
         let Event::Added(object) = next(&mut events).await else {
             panic!("another event");
         };
@@ -62,9 +62,9 @@ async fn a_large_line_is_kept_once_and_one_that_etcd_cannot_store_is_refused() {
 
 async fn refuses_what_etcd_cannot_store() {
     let (lines, mut events, mut problems, _run) = informer();
-    lines.send(LISTED.to_owned()).expect("a watch");
+    lines.send(LISTED.to_owned()).await.expect("a watch");
     next(&mut events).await;
-    lines.send(line(17 * MIB)).expect("a watch");
+    lines.send(line(17 * MIB)).await.expect("a watch");
     let problem = timeout(LIMIT, problems.recv()).await.expect("in time");
     let problem = problem.expect("a problem");
     assert!(problem.contains("max_bytes"), "{problem}");
@@ -74,12 +74,12 @@ type Running = AbortOnDropHandle<()>;
 
 /// An informer, the lines that its watch receives, its events and its problems.
 fn informer() -> (
-    mpsc::UnboundedSender<String>,
+    mpsc::Sender<String>,
     mpsc::Receiver<Event<ConfigMap>>,
-    mpsc::UnboundedReceiver<String>,
+    mpsc::Receiver<String>,
     Running,
 ) {
-    let (sender, receiver) = mpsc::unbounded_channel::<String>();
+    let (sender, receiver) = mpsc::channel::<String>(4);
     let receiver = std::sync::Mutex::new(Some(receiver));
     let service = tower::service_fn(move |_: Request<Body>| {
         let lines = receiver.lock().expect("no panic").take();
@@ -97,9 +97,9 @@ fn informer() -> (
         async { Ok::<_, Infallible>(Response::new(body)) }
     });
     let source = ListWatch::new(Api::<ConfigMap>::all(Client::new(service, "default"))).seed(7);
-    let (problems, problem) = mpsc::unbounded_channel();
+    let (problems, problem) = mpsc::channel(64);
     let informer = Informer::builder(source)
-        .on_error(move |it: &Problem<'_>| _ = problems.send(text(it)))
+        .on_error(move |it: &Problem<'_>| _ = problems.try_send(text(it)))
         .build();
     let mut subscription = informer.subscribe();
     let (events, event) = mpsc::channel(1);

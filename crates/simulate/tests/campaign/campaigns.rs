@@ -13,7 +13,7 @@ use crate::{
 /// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
 #[track_caller]
 fn passes(simulation: Simulation) {
-    match simulation.single_faults(40).fault_pairs(20).run() {
+    match simulation.single_faults(20).fault_pairs(10).run() {
         Ok(summary) => {
             println!("{summary}");
             assert!(summary.masked.is_empty(), "{:?}", summary.masked);
@@ -26,7 +26,7 @@ pub(crate) fn of_sites<Fut>(name: &str, operator: fn(Process) -> Fut) -> Simulat
 where
     Fut: Future<Output = Ended> + Send + 'static,
 {
-    site::with_steps(Simulation::new(name, operator)).seeds(50)
+    site::with_steps(Simulation::new(name, operator)).seeds(25)
 }
 
 /// A simulation with three replicas. Each reads the lease every few seconds, so shorter times keep
@@ -37,7 +37,7 @@ where
     Fut: Future<Output = Ended> + Send + 'static,
 {
     site::with_few_steps(Simulation::new(name, operator))
-        .seeds(50)
+        .seeds(25)
         .replicas(3)
         .pace(Duration::from_secs(15))
         // Recovery from a hanging call takes longer than this. Other campaigns inject this fault.
@@ -87,7 +87,7 @@ fn mapped() {
     };
     let page = |page: &str| json!({ "data": { "page": page } });
     let simulation = Simulation::new("mapped", operators::mapped)
-        .seeds(50)
+        .seeds(25)
         .object(&site::definition())
         .step(config("blog", "one"))
         .step(Step::create(&site::site("blog", "-")))

@@ -1,7 +1,5 @@
 //! Runs an operator.
 
-use std::{error::Error, fmt};
-
 use kube::Client;
 use windlass_composite::CompositeBuildError;
 use windlass_operator::{AddControllerError, AdminServer, Operator, OperatorError};
@@ -9,15 +7,16 @@ use windlass_operator::{AddControllerError, AdminServer, Operator, OperatorError
 use super::{config::OperatorConfig, handler::Handler};
 
 /// Why an operator ended.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 #[non_exhaustive]
 pub enum RunnerError {
     /// The configuration is invalid.
-    Build(CompositeBuildError),
+    Build(#[from] CompositeBuildError),
     /// The controller was not added.
-    Add(AddControllerError),
+    Add(#[from] AddControllerError),
     /// The operator failed.
-    Operator(OperatorError),
+    Operator(#[from] OperatorError),
 }
 
 /// Runs an operator, and serves `/health` and `/metrics` on all addresses, until SIGINT or SIGTERM.
@@ -36,43 +35,18 @@ pub async fn run_operator(
         None => builder,
     }
     .build();
-    let controller = config.controller(client, handler);
-    let controller = controller.map_err(RunnerError::Build)?;
-    operator
-        .add_controller(controller)
-        .map_err(RunnerError::Add)?;
-    operator.run().await.map_err(RunnerError::Operator)
+    operator.add_controller(config.controller(client, handler)?)?;
+    Ok(operator.run().await?)
 }
 
-/// The server of the pages that the configuration exposes. A page that it does not expose is on a
-/// random port of the loopback address.
+/// The server of the pages that the configuration exposes.
 fn admin_server(config: &OperatorConfig) -> Option<AdminServer> {
-    const HIDDEN: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
-    let exposed: ([u8; 4], u16) = ([0; 4], config.server_port);
+    let all: ([u8; 4], u16) = ([0; 4], config.server_port);
+    let server = AdminServer::new(all);
     match (config.expose_health, config.expose_metrics) {
+        (true, true) => Some(server),
+        (true, false) => Some(server.without_metrics()),
+        (false, true) => Some(server.metrics_only()),
         (false, false) => None,
-        (true, true) => Some(AdminServer::new(exposed)),
-        (true, false) => Some(AdminServer::new(exposed).metrics_on(HIDDEN)),
-        (false, true) => Some(AdminServer::new(HIDDEN).metrics_on(exposed)),
-    }
-}
-
-impl fmt::Display for RunnerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Build(error) => error.fmt(f),
-            Self::Add(error) => error.fmt(f),
-            Self::Operator(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for RunnerError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Build(error) => error.source(),
-            Self::Add(error) => error.source(),
-            Self::Operator(error) => error.source(),
-        }
     }
 }

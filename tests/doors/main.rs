@@ -18,3 +18,4 @@ mod k8s_context;
 mod k8s_pod_counter;
 mod roperator_greeter;
 mod roperator_namespaces;
+mod roperator_server;

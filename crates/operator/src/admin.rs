@@ -108,13 +108,24 @@ pub use self::{
 #[must_use = "an admin server does nothing until an operator runs it"]
 pub struct AdminServer {
     listen: Listen,
-    metrics_listen: Option<Listen>,
+    metrics: MetricsPort,
     authorizer: Option<Authorizer>,
     tls: Option<tls::Files>,
     details: HealthDetails,
     limits: AdminLimits,
     registry: Option<Registry>,
     pages: Pages,
+}
+
+/// The port of the metrics.
+#[derive(Debug)]
+enum MetricsPort {
+    /// That of the other pages.
+    Shared,
+    Separate(Listen),
+    /// That of the server, which serves no other page.
+    Alone,
+    None,
 }
 
 /// The checks and pages of users.
@@ -146,7 +157,7 @@ impl AdminServer {
     pub fn new(listen: impl Into<Listen>) -> Self {
         Self {
             listen: listen.into(),
-            metrics_listen: None,
+            metrics: MetricsPort::Shared,
             authorizer: None,
             tls: None,
             details: HealthDetails::default(),
@@ -165,7 +176,23 @@ impl AdminServer {
     /// Prometheus to that port and the kubelet to the other. By default all pages are on one port.
     pub fn metrics_on(self, listen: impl Into<Listen>) -> Self {
         Self {
-            metrics_listen: Some(listen.into()),
+            metrics: MetricsPort::Separate(listen.into()),
+            ..self
+        }
+    }
+
+    /// Serves no `/metrics`, for an operator whose metrics are pushed or not read.
+    pub fn without_metrics(self) -> Self {
+        Self {
+            metrics: MetricsPort::None,
+            ..self
+        }
+    }
+
+    /// Serves `/metrics`, and neither health pages nor [routes](Self::route).
+    pub fn metrics_only(self) -> Self {
+        Self {
+            metrics: MetricsPort::Alone,
             ..self
         }
     }
@@ -186,8 +213,8 @@ impl AdminServer {
         }
     }
 
-    /// Serves the port of the metrics over TLS, with the certificate chain and the private key in
-    /// these PEM files. By default it is served without TLS.
+    /// Serves the port of the metrics, or the only port, over TLS, with the certificate chain and the
+    /// private key in these PEM files. By default it is served without TLS.
     ///
     /// All pages are on that port unless [`metrics_on`](Self::metrics_on) separates them. The files
     /// are reloaded at most once a minute, so that a renewed certificate is used without a restart.
@@ -283,12 +310,14 @@ impl AdminServer {
             tls,
             details: self.details,
         };
-        let ports = match self.metrics_listen {
-            Some(metrics) => vec![
+        let ports = match self.metrics {
+            MetricsPort::Shared => vec![port(self.listen, Served::All, tls)],
+            MetricsPort::Separate(metrics) => vec![
                 port(self.listen, Served::Rest, None),
                 port(metrics, Served::Metrics, tls),
             ],
-            None => vec![port(self.listen, Served::All, tls)],
+            MetricsPort::Alone => vec![port(self.listen, Served::Metrics, tls)],
+            MetricsPort::None => vec![port(self.listen, Served::Rest, tls)],
         };
         let metrics = MetricsPage::new(registry, self.authorizer);
         Serving::begin(ports, self.pages, subject, metrics, self.limits)
@@ -309,7 +338,7 @@ impl fmt::Debug for AdminServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdminServer")
             .field("listen", &self.listen)
-            .field("metrics_listen", &self.metrics_listen)
+            .field("metrics", &self.metrics)
             .field("limits", &self.limits)
             .field("routes", &self.pages.routes.keys())
             .finish_non_exhaustive()

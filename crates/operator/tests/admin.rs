@@ -108,6 +108,36 @@ impl Running {
     }
 }
 
+#[tokio::test]
+async fn the_metrics_or_all_other_pages_can_be_turned_off() {
+    let pages = ["/health", "/live", "/ready", "/version"];
+    let version = |_| async { Response::new(Bytes::from("1.2.3")) };
+    let with_route = |server: AdminServer| server.route("/version", version).expect("a new path");
+
+    let without = |server: AdminServer| with_route(server).without_metrics();
+    let running = Running::start(Operator::builder(), without, |_| {});
+    for page in pages {
+        assert_eq!(running.get(page).await.0, 200, "{page}");
+    }
+    let (status, text) = running.get("/metrics").await;
+    assert_eq!(status, 404);
+    assert!(
+        text.contains("this port serves /live, /ready, /version"),
+        "{text}"
+    );
+    running.stop().await;
+
+    let only = |server: AdminServer| with_route(server).metrics_only();
+    let running = Running::start(Operator::builder(), only, |_| {});
+    assert_eq!(running.get("/metrics").await.0, 200);
+    for page in pages {
+        let (status, text) = running.get(page).await;
+        assert_eq!(status, 404, "{page}");
+        assert!(text.contains("this port serves /metrics"), "{text}");
+    }
+    running.stop().await;
+}
+
 /// Rows: BO-26
 #[tokio::test]
 async fn an_operator_is_ready_after_all_informers_have_synced_until_the_stop() {

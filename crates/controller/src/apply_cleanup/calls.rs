@@ -4,13 +4,11 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
-use kube::{Client, Resource as _};
+use kube::Client;
 use parking_lot::Mutex;
-use tokio::time::Instant;
-use windlass_informer::{Event, ObjectKey, Uid, log};
+use windlass_informer::{Event, Uid};
 
 use super::{ApplyCleanup, ApplyCleanupError};
 use crate::{
@@ -25,16 +23,8 @@ pub(super) struct Calls<C> {
     /// The client of the calls if there is a fence. Built in the first call, within the runtime.
     fenced: OnceLock<Client>,
     fence: OnceLock<Fence>,
-    /// Only of objects with an error or an unfinished clean-up.
-    records: Mutex<HashMap<Option<Uid>, Record>>,
-}
-
-/// What is remembered of one object (its uid).
-#[derive(Default)]
-struct Record {
-    consecutive_errors: u32,
-    /// When its clean-up was first requeued, or last warned about.
-    cleaning_since: Option<Instant>,
+    /// The errors in a row, by uid. Only of objects whose last call has failed.
+    errors: Mutex<HashMap<Option<Uid>, u32>>,
 }
 
 /// Calls `apply` and `cleanup`.
@@ -50,16 +40,13 @@ pub(super) struct Outer<C, R> {
 // === impl Calls ===
 
 impl<C: ApplyCleanup> Calls<C> {
-    /// How long a clean-up may request requeues before it is warned about.
-    const LONG_CLEAN_UP: Duration = Duration::from_secs(3600);
-
     pub(super) fn new(client: Client, context: C) -> Self {
         Self {
             context: Arc::new(context),
             client,
             fenced: OnceLock::new(),
             fence: OnceLock::new(),
-            records: Mutex::default(),
+            errors: Mutex::default(),
         }
     }
 
@@ -79,53 +66,22 @@ impl<C: ApplyCleanup> Calls<C> {
         self.fenced.get_or_init(fenced).clone()
     }
 
-    /// Notes that the clean-up after `object` has not finished.
-    fn note_unfinished(&self, object: &C::Resource) {
-        let now = Instant::now();
-        let is_long = {
-            let mut records = self.records.lock();
-            let record = records.entry(Uid::of(object)).or_default();
-            let since = record.cleaning_since.get_or_insert(now);
-            let is_long = now.duration_since(*since) >= Self::LONG_CLEAN_UP;
-            if is_long {
-                *since = now;
-            }
-            is_long
-        };
-        if is_long {
-            log::warn!(
-                component = "ApplyCleanup",
-                key = %ObjectKey::of(object),
-                finalizer = C::FINALIZER_NAME,
-                marked_at = ?object.meta().deletion_timestamp,
-                "a clean-up has requested requeues for an hour, and keeps its object"
-            );
-        }
-    }
-
-    /// Notes a call without an error.
-    fn note_success(&self, uid: Option<&Uid>, is_finished: bool) {
-        let mut records = self.records.lock();
-        // Usually no object has an error.
-        if records.is_empty() {
-            return;
-        }
-        let uid = uid.cloned();
-        if let Some(record) = records.get_mut(&uid) {
-            record.consecutive_errors = 0;
-            if is_finished {
-                records.remove(&uid);
-            }
-        }
-    }
-
-    /// Counts an error. Returns the number of earlier ones.
+    /// Counts an error. Returns the number of earlier ones in a row.
     fn count_error(&self, uid: Option<&Uid>) -> u32 {
-        let mut records = self.records.lock();
-        let record = records.entry(uid.cloned()).or_default();
-        let earlier = record.consecutive_errors;
-        record.consecutive_errors = earlier.saturating_add(1);
+        let mut errors = self.errors.lock();
+        let count = errors.entry(uid.cloned()).or_default();
+        let earlier = *count;
+        *count = earlier.saturating_add(1);
         earlier
+    }
+
+    /// Forgets the errors of an object.
+    fn forget_errors(&self, uid: Option<&Uid>) {
+        let mut errors = self.errors.lock();
+        // Usually no object has an error.
+        if !errors.is_empty() {
+            errors.remove(&uid.cloned());
+        }
     }
 }
 
@@ -149,12 +105,7 @@ impl<C: ApplyCleanup> Reconciler<C::Resource> for Inner<C> {
                 let _ = context.success_outcome(object);
                 Ok(Outcome::done())
             }
-            Some(outcome) => {
-                if outcome.delay().is_some() {
-                    calls.note_unfinished(object);
-                }
-                Ok(outcome)
-            }
+            Some(outcome) => Ok(outcome),
         }
     }
 }
@@ -196,7 +147,7 @@ where
             return failure.retry_after(delay);
         }
         if is_deleted {
-            self.calls.note_success(uid.as_ref(), true);
+            self.calls.forget_errors(uid.as_ref());
         }
         failure.permanent()
     }
@@ -214,10 +165,7 @@ where
         let is_deleted = request.action() == Action::Deleted;
         match self.reconciler.reconcile(request).await {
             Ok(outcome) => {
-                let is_cleaning = outcome.delay().is_some()
-                    && (is_deleted || object.meta().deletion_timestamp.is_some());
-                let uid = Uid::of(&*object);
-                self.calls.note_success(uid.as_ref(), !is_cleaning);
+                self.calls.forget_errors(Uid::of(&*object).as_ref());
                 Ok(outcome)
             }
             Err(failure) => Err(self.fail(&object, is_deleted, failure)),

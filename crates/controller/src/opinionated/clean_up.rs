@@ -1,8 +1,9 @@
 //! The end of an object in a wrapper: its clean-up, its release, and its exit from the selector.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use kube::Resource;
+use tokio::time::Instant;
 use windlass_informer::{ObjectKey, Uid, log};
 
 use super::{
@@ -15,6 +16,9 @@ use crate::{
     Failure, FinalizerChange, FinalizerError, Outcome,
     finalizer::{FinalizerGoal, FinalizerPresence, GoalOutcome},
 };
+
+/// How long a clean-up may request requeues before that is logged, and the time between two logs.
+const LONG_CLEAN_UP: Duration = Duration::from_secs(3600);
 
 /// The next step for an object that the informer reported as deleted.
 enum DeleteStep<K> {
@@ -115,6 +119,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             self.set_progress(&object, Progress::CleanedUp);
             self.finish(&object);
             self.release(&object).await?;
+        } else {
+            self.note_unfinished(&object);
         }
         // What is pending for an object that was cleaned up has no purpose.
         Ok(if outcome.is_declined() {
@@ -122,6 +128,27 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         } else {
             outcome
         })
+    }
+
+    /// Notes that the clean-up after `object` has requested a requeue. Logs it each hour.
+    fn note_unfinished(&self, object: &K) {
+        let (now, mut is_long) = (Instant::now(), false);
+        self.change(object, |memory| {
+            let since = memory.cleaning_up_since.get_or_insert(now);
+            is_long = now.duration_since(*since) >= LONG_CLEAN_UP;
+            if is_long {
+                *since = now;
+            }
+        });
+        if is_long {
+            log::warn!(
+                component = "Finalizers",
+                key = %ObjectKey::of(object),
+                finalizer = %self.finalizers.name(),
+                marked_at = ?object.meta().deletion_timestamp,
+                "a clean-up has requested requeues for an hour, and keeps its object"
+            );
+        }
     }
 
     /// Processes an object that the informer reported as deleted, and whose last state is `last`.

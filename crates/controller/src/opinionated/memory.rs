@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use tokio::time::Instant;
 use windlass_informer::Uid;
 
 /// The memories, by uid.
@@ -37,6 +38,9 @@ pub(super) struct Memory<K> {
 
     /// A call of the inner handler that has not succeeded.
     pub(super) unfinished: Option<UnfinishedCall<K>>,
+
+    /// When its clean-up first requested a requeue, or that was last logged. Only beside a progress.
+    pub(super) cleaning_up_since: Option<Instant>,
 }
 
 /// The progress of the work for one object.
@@ -175,6 +179,7 @@ impl<K> Default for Memory<K> {
             patched: None,
             given: None,
             unfinished: None,
+            cleaning_up_since: None,
         }
     }
 }

@@ -21,6 +21,7 @@ mod reconciler;
 mod registry;
 mod repeated;
 mod selector_exit;
+mod unfinished;
 mod unwatched;
 mod watcher;
 mod wrapped;

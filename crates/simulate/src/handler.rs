@@ -16,6 +16,7 @@ use windlass_controller::{
 };
 use windlass_informer::Event;
 
+mod composite;
 mod models;
 
 pub use self::models::SimulatedError;
@@ -34,8 +35,8 @@ const SLOW: Duration = Duration::from_secs(30);
 /// The delay of a hanging call.
 const HANGS: Duration = Duration::from_secs(600);
 
-/// A wrapper of a watcher, a reconciler, the reconciler of a `Controller`, an `ApplyCleanup` or a
-/// `KeyedResource` that injects faults into its calls. Created by
+/// A wrapper of a watcher, a reconciler, the reconciler of a `Controller`, an `ApplyCleanup`, a
+/// `KeyedResource` or an `AsyncCompositeHandler` that injects faults into its calls. Created by
 /// [`Process::handler`](crate::Process::handler).
 #[derive(Clone)]
 pub struct SimulatedHandler<H> {

@@ -108,8 +108,8 @@ impl Process {
         External::new(Arc::clone(&self.world), self.origin)
     }
 
-    /// Wraps a watcher, a reconciler, the reconciler of a `Controller`, an `ApplyCleanup` or a
-    /// `KeyedResource`: injects faults into its calls, and checks that calls for one object do not
+    /// Wraps a watcher, a reconciler, the reconciler of a `Controller`, an `ApplyCleanup`, a
+    /// `KeyedResource` or an `AsyncCompositeHandler`: injects faults into its calls, and checks that calls for one object do not
     /// overlap and that their versions never decrease. Reports use `name`.
     ///
     /// Wrap a handler with this method before you wrap it with `OpinionatedWatcher` or

@@ -40,6 +40,7 @@ const MAY_KNOW: [(&str, &[&str]); 11] = [
         &[
             "windlass-informer",
             "windlass-controller",
+            "windlass-composite",
             "windlass-apiserver",
         ],
     ),

@@ -10,6 +10,8 @@ use crate::{
     site::{self, NAMESPACE},
 };
 
+mod composite;
+
 /// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
 #[track_caller]
 fn passes(simulation: Simulation) {

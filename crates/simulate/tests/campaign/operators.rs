@@ -11,6 +11,7 @@ mod publish;
 
 // The operators, one file for each.
 mod apply_cleanup;
+mod composite;
 mod dynamic;
 mod keyed;
 mod leader;
@@ -23,6 +24,7 @@ mod watcher;
 
 pub(crate) use self::{
     apply_cleanup::{OTHER_NAMESPACE, apply_cleanup, two_namespaces},
+    composite::{composite_handler, published},
     dynamic::dynamic_kinds,
     keyed::{keyed_resource, overloaded},
     leader::three_replicas,

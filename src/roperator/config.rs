@@ -38,6 +38,7 @@ pub struct ChildConfig {
     /// How an existing child is changed.
     pub update_strategy: UpdateStrategy,
     is_cluster_scoped: bool,
+    earlier_manager: Option<&'static str>,
 }
 
 /// The kinds and the names of an operator.
@@ -72,6 +73,7 @@ impl ChildConfig {
         Self {
             update_strategy,
             is_cluster_scoped: false,
+            earlier_manager: None,
         }
     }
 
@@ -98,6 +100,14 @@ impl ChildConfig {
     #[must_use]
     pub const fn cluster_scoped(mut self) -> Self {
         self.is_cluster_scoped = true;
+        self
+    }
+
+    /// Takes over the fields of existing children that roperator has written with this `user_agent` of
+    /// its `ClientConfig`. By default with the name of the operator.
+    #[must_use]
+    pub const fn migrate_from(mut self, user_agent: &'static str) -> Self {
+        self.earlier_manager = Some(user_agent);
         self
     }
 }
@@ -170,9 +180,9 @@ impl OperatorConfig {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &types),
             None => Api::all_with(client.clone(), &types),
         };
-        let parents = Watch::<DynamicObject>::from((api, types.clone()));
+        let parents = Watch::<DynamicObject>::from((api, types));
         let name = self.operator_name.clone();
-        let builder = CompositeController::builder_of_kind(client, name, parents, types);
+        let builder = CompositeController::builder(client, name, parents);
         let builder = match &self.namespace {
             Some(namespace) => builder.children_in(namespace),
             None => builder,
@@ -191,7 +201,8 @@ impl OperatorConfig {
             } else {
                 written
             };
-            builder.child_kind(resource(child), written)
+            let earlier = config.earlier_manager.unwrap_or(&self.operator_name);
+            builder.child_kind(resource(child), written.migrate_from(earlier))
         });
         builder.build(Adapter::new(handler, &self))
     }

@@ -37,7 +37,7 @@ struct Writer<C: windlass::store::Stored> {
     requests: Arc<Mutex<Vec<String>>>,
     kind: ChildKind,
     parent: Parent,
-    memory: parking_lot::Mutex<ChildMemory>,
+    memory: Arc<parking_lot::Mutex<ChildMemory>>,
     children: Watched<C>,
     api: Api<C>,
 }
@@ -75,17 +75,17 @@ where
             requests,
             kind: ChildKind::of::<C>(&()),
             parent: Parent::of(&blog.expect("the parent"), &(), "websites").expect("a uid"),
-            memory: parking_lot::Mutex::default(),
+            memory: Arc::default(),
             children,
             api: cluster.api_aside(),
         }
     }
 
-    fn children(&self) -> Children<'_> {
+    fn children(&self) -> Children {
         Children {
-            client: &self.client,
-            parent: &self.parent,
-            memory: &self.memory,
+            client: self.client.clone(),
+            parent: self.parent.clone(),
+            memory: Arc::clone(&self.memory),
         }
     }
 
@@ -265,13 +265,13 @@ on_both_servers! {
     async fn after_a_restart_each_child_is_applied_once(cluster: Cluster) {
         let mut writer = Writer::<ConfigMap>::new(&cluster).await;
         writer.done(map(json!({ "a": "1", "b": "2" }))).await;
-        writer.memory = parking_lot::Mutex::default();
+        writer.memory = Arc::default();
         // A field that the program before the restart has set and this one does not know.
         let (outcome, methods) = writer.done(map(json!({ "a": "1" }))).await;
         assert_eq!((outcome, &*methods), (ChildOutcome::Changed, "PATCH"));
         assert_eq!(writer.get("web").await["data"], json!({ "a": "1" }));
 
-        writer.memory = parking_lot::Mutex::default();
+        writer.memory = Arc::default();
         let (outcome, methods) = writer.done(map(json!({ "a": "1" }))).await;
         assert_eq!((outcome, &*methods), (ChildOutcome::Unchanged, "PATCH"));
         let none = (ChildOutcome::Unchanged, String::new());

@@ -43,7 +43,11 @@ fn main() {
     let modules = [
         apply_cleanup::trials(),
         children::trials(),
-        composite::trials(),
+        composite::calls::trials(),
+        composite::children::trials(),
+        composite::clean_up::trials(),
+        composite::earlier::trials(),
+        composite::status::trials(),
         controller::trials(),
         database::trials(),
         finalizer::trials(),

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Arc, OnceLock, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -20,24 +20,19 @@ use windlass_controller::{
 use crate::{
     AsyncCompositeHandler, ChildConfig, CompositeBuildError, CompositeController, CompositeHandler,
     calls::{Calls, WatchedKind},
-    memories::Memories,
     threads::{OnThreads, Threads},
 };
 
 /// Configures and builds a [`CompositeController`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct CompositeBuilder<P: Watchable> {
+    builder: ControllerBuilder<P>,
     client: Client,
-    parents: Watch<P>,
-    types: P::DynamicType,
+    parent_kind: ChildKind,
     name: String,
-    finalizer: Option<String>,
     namespace: Option<String>,
     kinds: Vec<DeclaredKind>,
-    configure: Vec<Configure<P>>,
 }
-
-type Configure<P> = Box<dyn FnOnce(ControllerBuilder<P>) -> ControllerBuilder<P> + Send>;
 
 /// A kind of children.
 struct DeclaredKind {
@@ -50,21 +45,22 @@ struct DeclaredKind {
 // === impl CompositeBuilder ===
 
 impl<P: Watchable + Serialize> CompositeBuilder<P> {
-    pub(crate) fn new(
-        client: Client,
-        name: String,
-        parents: Watch<P>,
-        types: P::DynamicType,
-    ) -> Self {
+    pub(crate) fn new(client: Client, name: String, parents: Watch<P>) -> Self {
+        let parent_kind = ChildKind::of::<P>(parents.types());
+        let builder = Controller::builder(client.clone(), parents)
+            .name(name.clone())
+            .finalizer(name.clone())
+            .retry_policy(ExponentialBackoff::ROPERATOR)
+            // Each change of a child causes a call, also an own one: the status follows from the
+            // existing children.
+            .own_write_timeout(Duration::ZERO);
         Self {
+            builder,
             client,
-            parents,
-            types,
+            parent_kind,
             name,
-            finalizer: None,
             namespace: None,
             kinds: Vec::new(),
-            configure: Vec::new(),
         }
     }
 
@@ -112,10 +108,8 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
     /// Sets the finalizer of the parents. The default is the name of the controller. A built-in kind
     /// requires a finalizer with a domain, as in `example.io/websites`.
     pub fn finalizer(self, name: impl Into<String>) -> Self {
-        Self {
-            finalizer: Some(name.into()),
-            ..self
-        }
+        let builder = self.builder.finalizer(name);
+        Self { builder, ..self }
     }
 
     /// Watches children in one namespace only, except for those of a kind with
@@ -131,11 +125,11 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
     /// Changes the settings of the underlying controller: concurrency, the time limit of calls, hooks.
     /// Its default retry policy is [`ExponentialBackoff::ROPERATOR`].
     pub fn with_controller(
-        mut self,
-        configure: impl FnOnce(ControllerBuilder<P>) -> ControllerBuilder<P> + Send + 'static,
+        self,
+        configure: impl FnOnce(ControllerBuilder<P>) -> ControllerBuilder<P>,
     ) -> Self {
-        self.configure.push(Box::new(configure));
-        self
+        let builder = configure(self.builder);
+        Self { builder, ..self }
     }
 
     /// Builds a controller that calls `handler` on threads on which it may block.
@@ -179,14 +173,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
                 });
             }
         }
-        let finalizer = self.finalizer.unwrap_or_else(|| self.name.clone());
-        let mut builder = Controller::builder(self.client.clone(), self.parents)
-            .name(self.name.clone())
-            .finalizer(finalizer)
-            .retry_policy(ExponentialBackoff::ROPERATOR)
-            // Each change of a child causes a call, also an own one: the status follows from the
-            // existing children.
-            .own_write_timeout(Duration::ZERO);
+        let mut builder = self.builder;
         let mut kinds = Vec::with_capacity(self.kinds.len());
         for DeclaredKind {
             types,
@@ -194,7 +181,8 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
             config,
         } in self.kinds
         {
-            let is_everywhere = kind.is_cluster_scoped() || config.is_none_or(|it| it.is_elsewhere);
+            let is_everywhere =
+                kind.is_cluster_scoped() || config.as_ref().is_none_or(|it| it.is_elsewhere);
             let api = match self.namespace.as_ref().filter(|_| !is_everywhere) {
                 Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &types),
                 None => Api::all_with(self.client.clone(), &types),
@@ -208,19 +196,12 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
                 config,
             });
         }
-        let configure = self.configure.into_iter();
-        let builder = configure.fold(builder, |builder, configure| configure(builder));
-        let parents = Arc::new(OnceLock::new());
         let controller = builder.build(Calls {
             handler,
             kinds,
-            parent_kind: ChildKind::of::<P>(&self.types),
-            types: self.types,
-            parents: Arc::clone(&parents),
-            memories: Memories::default(),
+            parent_kind: self.parent_kind,
             is_generation_undeclared: AtomicBool::new(false),
         })?;
-        _ = parents.set(controller.informers().clone());
         Ok(CompositeController::new(controller, threads))
     }
 }

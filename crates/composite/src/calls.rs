@@ -3,7 +3,7 @@
 use std::{
     cmp::Reverse,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,15 +13,14 @@ use kube::api::{ApiResource, DynamicObject};
 use serde::Serialize;
 use serde_json::Value;
 use windlass_controller::{
-    ChildError, Context, Failure, HandlerError, Informers, ObjectReconciler, Outcome, Owned, Retry,
-    Watchable,
-    children::{ChildKind, Children, Parent, parent_uid},
+    ChildError, Context, Failure, HandlerError, ObjectReconciler, Outcome, Owned, Retry, Watchable,
+    children::{ChildKind, Children, parent_uid},
 };
 use windlass_informer::{ObjectIdentity as _, ObjectKey, log};
 
 use crate::{
-    AsyncCompositeHandler, ChildConfig, SyncError, SyncRequest, memories::Memories,
-    observed_generation, request::ObservedKind,
+    AsyncCompositeHandler, ChildConfig, SyncError, SyncRequest, observed_generation,
+    request::ObservedKind,
 };
 
 /// The reconciler of the parents.
@@ -29,10 +28,6 @@ pub(crate) struct Calls<P: Watchable, H> {
     pub(crate) handler: H,
     pub(crate) kinds: Vec<WatchedKind<P>>,
     pub(crate) parent_kind: ChildKind,
-    pub(crate) types: P::DynamicType,
-    /// Set when the controller is built.
-    pub(crate) parents: Arc<OnceLock<Informers<P>>>,
-    pub(crate) memories: Memories,
     /// Whether the schema of the parents has no `observedGeneration`.
     pub(crate) is_generation_undeclared: AtomicBool,
 }
@@ -104,16 +99,9 @@ where
         )
     }
 
-    /// Whether the parent of `cx` is still in the store.
-    fn exists(&self, cx: &Context<P>) -> bool {
-        let stored = (self.parents.get()).and_then(|parents| parents.get_lazy(cx.key()));
-        stored.is_some_and(|stored| stored.uid() == cx.object().meta().uid.as_deref())
-    }
-
     /// The parent of `cx` as JSON: that of the store, which has all fields, if it has one.
-    fn observed(&self, cx: &Context<P>) -> Value {
-        let stored = (self.parents.get()).and_then(|parents| parents.get_lazy(cx.key()));
-        let stored = stored.filter(|it| it.uid() == cx.object().meta().uid.as_deref());
+    fn observed(cx: &Context<P>) -> Value {
+        let stored = cx.stored();
         let json = stored.as_ref().and_then(|it| it.as_erased().json());
         let stored = json.and_then(|json| serde_json::from_str(json).ok());
         stored.unwrap_or_else(|| serde_json::to_value(&**cx.object()).unwrap_or_default())
@@ -126,16 +114,10 @@ where
         request: &SyncRequest<P>,
         wanted: Wanted,
     ) -> Result<Written, Failure> {
-        let parent = Parent::of(&**cx.object(), &self.types, cx.field_manager())?;
-        let (client, memory) = (cx.client(), self.memories.of(parent.uid()));
-        let children = Children {
-            client: &client,
-            parent: &parent,
-            memory: &memory,
-        };
+        let children = cx.children()?;
         let mut written = match wanted.children {
             Some(desired) => {
-                let ended = self.write_children(&children, request, desired).await;
+                let ended = self.write_children(cx, &children, request, desired).await;
                 ended.map_err(SyncError::failure_of)?
             }
             None => Written::default(),
@@ -153,7 +135,8 @@ where
     /// Checks all children, applies them, and deletes the others if all were applied.
     async fn write_children(
         &self,
-        children: &Children<'_>,
+        cx: &Context<P>,
+        children: &Children,
         request: &SyncRequest<P>,
         desired: Vec<Value>,
     ) -> Result<Written, ChildError> {
@@ -165,14 +148,8 @@ where
             watched.owned.informers().get_lazy(key)
         };
         let applied = children.apply_all(&checked, stored).await;
-        for (child, by) in &applied.contended {
-            log::warn!(
-                component = "CompositeController",
-                object = %children.parent.key(),
-                child = %child,
-                fields = by.conflicts.join("; "),
-                "another writer reverts a child, applying it less often"
-            );
+        for contention in &applied.contended {
+            cx.report_contention(contention);
         }
         let mut written = Written {
             all_applied: applied.errors.is_empty(),
@@ -206,7 +183,7 @@ where
         let is =
             |it: &&WatchedKind<P>| it.types.api_version == api_version && it.types.kind == kind;
         let watched = self.kinds.iter().find(is);
-        if let Some((watched, config)) = watched.and_then(|it| Some((it, it.config?))) {
+        if let Some((watched, config)) = watched.and_then(|it| Some((it, it.config.as_ref()?))) {
             return Ok((watched.kind.clone(), config.desired(child)));
         }
         let declared = self.kinds.iter().filter(|it| it.config.is_some());
@@ -228,12 +205,12 @@ where
     async fn write_status(
         &self,
         cx: &Context<P>,
-        children: &Children<'_>,
+        children: &Children,
         status: Value,
         all_applied: bool,
         generation: i64,
     ) -> Result<(), ChildError> {
-        let object = self.observed(cx);
+        let object = Self::observed(cx);
         let version = object["metadata"]["resourceVersion"].as_str();
         let (version, observed) = (version.unwrap_or_default(), &object["status"]);
         let kind = &self.parent_kind;
@@ -268,13 +245,7 @@ where
 
     /// Deletes the children that Kubernetes does not delete. Returns whether one of them exists.
     async fn tear_down(&self, cx: &Context<P>, request: &SyncRequest<P>) -> Result<bool, Failure> {
-        let parent = Parent::of(&**cx.object(), &self.types, cx.field_manager())?;
-        let (client, memory) = (cx.client(), self.memories.of(parent.uid()));
-        let children = Children {
-            client: &client,
-            parent: &parent,
-            memory: &memory,
-        };
+        let children = cx.children()?;
         let (mut exists, mut errors) = (false, Vec::new());
         for watched in &self.kinds {
             match children
@@ -364,28 +335,20 @@ where
     }
 
     async fn cleanup(&self, cx: Context<P>) -> Result<Outcome, Failure> {
-        let uid = cx.object().meta().uid.clone().unwrap_or_default();
-        let outcome = if self.exists(&cx) {
-            self.finalize(&cx).await?
-        } else {
-            // It disappeared with our finalizer: nothing can be written for it.
-            let response = self.handler.finalize(self.request(&cx, true)).await?;
-            match response.retry_after {
-                Some(delay) => Outcome::requeue_after(delay),
-                None => Outcome::done(),
-            }
-        };
-        if outcome.delay().is_none() {
-            self.memories.forget(&uid);
+        if cx.stored().is_some() {
+            return self.finalize(&cx).await;
         }
-        Ok(outcome)
+        // It disappeared with our finalizer: nothing can be written for it.
+        let response = self.handler.finalize(self.request(&cx, true)).await?;
+        let delay = response.retry_after;
+        Ok(delay.map_or_else(Outcome::done, Outcome::requeue_after))
     }
 
     /// Writes the error status of the handler. Not for errors of the writes of a response.
     async fn failed(&self, cx: &Context<P>, error: &HandlerError) -> Retry {
         let is_write_error =
             matches!(error, HandlerError::Failed { source } if source.is::<SyncError>());
-        if is_write_error || !self.exists(cx) {
+        if is_write_error || cx.stored().is_none() {
             return Retry::Policy;
         }
         let is_finalizing = cx.object().meta().deletion_timestamp.is_some();

@@ -3,13 +3,14 @@
 use windlass_controller::{Desired, UpdateStrategy};
 
 /// How the children of one kind are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a configuration has an effect when it is given to a builder"]
 pub struct ChildConfig {
     strategy: UpdateStrategy,
     is_adopted: bool,
     pub(crate) is_elsewhere: bool,
     pub(crate) is_cluster_scoped: bool,
+    earlier_managers: Vec<String>,
 }
 
 // === impl ChildConfig ===
@@ -58,6 +59,13 @@ impl ChildConfig {
         }
     }
 
+    /// Takes over the fields that `manager` has set with creates and updates, so that those that a
+    /// response does not have are removed. See [`Desired::migrate_from`].
+    pub fn migrate_from(mut self, manager: impl Into<String>) -> Self {
+        self.earlier_managers.push(manager.into());
+        self
+    }
+
     /// Declares that the objects of a kind that is known only at run time have no namespace.
     pub fn cluster_scoped(self) -> Self {
         Self {
@@ -67,17 +75,15 @@ impl ChildConfig {
     }
 
     /// A desired child of this kind.
-    pub(crate) fn desired<C>(self, child: serde_json::Value) -> Desired<C> {
-        let desired = Desired::json(child).strategy(self.strategy);
-        let desired = if self.is_adopted {
-            desired.adopt()
-        } else {
-            desired
-        };
-        if self.is_elsewhere {
-            desired.untracked_owner()
-        } else {
-            desired
+    pub(crate) fn desired<C>(&self, child: serde_json::Value) -> Desired<C> {
+        let mut desired = Desired::json(child).strategy(self.strategy);
+        if self.is_adopted {
+            desired = desired.adopt();
         }
+        if self.is_elsewhere {
+            desired = desired.untracked_owner();
+        }
+        let earlier = self.earlier_managers.iter();
+        earlier.fold(desired, Desired::migrate_from)
     }
 }

@@ -72,21 +72,8 @@ impl<P: Watchable + Serialize> CompositeController<P> {
         client: Client,
         name: impl Into<String>,
         parents: Watch<P>,
-    ) -> CompositeBuilder<P>
-    where
-        P::DynamicType: Default,
-    {
-        CompositeBuilder::new(client, name.into(), parents, P::DynamicType::default())
-    }
-
-    /// Like [`builder`](Self::builder), for a kind of parents that is known only at run time.
-    pub fn builder_of_kind(
-        client: Client,
-        name: impl Into<String>,
-        parents: Watch<P>,
-        types: P::DynamicType,
     ) -> CompositeBuilder<P> {
-        CompositeBuilder::new(client, name.into(), parents, types)
+        CompositeBuilder::new(client, name.into(), parents)
     }
 }
 

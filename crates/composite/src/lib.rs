@@ -25,7 +25,6 @@ mod error;
 
 // Calls.
 mod calls;
-mod memories;
 mod observed_generation;
 mod threads;
 

@@ -16,8 +16,6 @@ use crate::{RawView, TypedView};
 pub struct SyncRequest<P = DynamicObject> {
     parent: Arc<P>,
     key: ObjectKey,
-    uid: Arc<str>,
-    generation: i64,
     is_finalizing: bool,
     children: ObservedChildren,
 }
@@ -46,10 +44,7 @@ impl<P: Resource> SyncRequest<P> {
         is_finalizing: bool,
         kinds: Vec<ObservedKind>,
     ) -> Self {
-        let meta = parent.meta();
         Self {
-            uid: meta.uid.as_deref().unwrap_or_default().into(),
-            generation: meta.generation.unwrap_or_default(),
             children: ObservedChildren {
                 namespace: key.namespace().map(Arc::from),
                 kinds: kinds.into(),
@@ -59,9 +54,7 @@ impl<P: Resource> SyncRequest<P> {
             is_finalizing,
         }
     }
-}
 
-impl<P> SyncRequest<P> {
     /// The parent.
     #[must_use]
     pub const fn parent(&self) -> &Arc<P> {
@@ -89,13 +82,13 @@ impl<P> SyncRequest<P> {
     /// The uid of the parent: a name for things outside of the cluster that no later parent has.
     #[must_use]
     pub fn uid(&self) -> &str {
-        &self.uid
+        self.parent.meta().uid.as_deref().unwrap_or_default()
     }
 
     /// The generation of the parent; 0 for kinds without one.
     #[must_use]
-    pub const fn generation(&self) -> i64 {
-        self.generation
+    pub fn generation(&self) -> i64 {
+        self.parent.meta().generation.unwrap_or_default()
     }
 
     /// Whether the parent is being deleted, so that the call is one of `finalize`.
@@ -158,8 +151,6 @@ impl<P> Clone for SyncRequest<P> {
         Self {
             parent: Arc::clone(&self.parent),
             key: self.key.clone(),
-            uid: Arc::clone(&self.uid),
-            generation: self.generation,
             is_finalizing: self.is_finalizing,
             children: self.children.clone(),
         }
@@ -167,12 +158,12 @@ impl<P> Clone for SyncRequest<P> {
 }
 
 /// Shows keys and no content, which may be secret.
-impl<P> fmt::Debug for SyncRequest<P> {
+impl<P: Resource> fmt::Debug for SyncRequest<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SyncRequest")
             .field("key", &format_args!("{}", self.key))
-            .field("uid", &self.uid)
-            .field("generation", &self.generation)
+            .field("uid", &self.uid())
+            .field("generation", &self.generation())
             .field("is_finalizing", &self.is_finalizing)
             .field("children", &self.children)
             .finish_non_exhaustive()

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use kube::Resource;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Mutex as Turn;
@@ -97,7 +98,7 @@ impl<H> OnThreads<H> {
 
 impl<P, H> AsyncCompositeHandler<P> for OnThreads<H>
 where
-    P: Send + Sync + 'static,
+    P: Resource + Send + Sync + 'static,
     H: CompositeHandler<P>,
 {
     async fn sync(&self, request: SyncRequest<P>) -> Result<SyncResponse, Failure> {

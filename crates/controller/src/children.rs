@@ -2,7 +2,7 @@
 //!
 //! A controller says which children a parent has ([`Desired`]). This module compares them with the
 //! existing objects, and applies, deletes or leaves them. A pure core (`plan`) decides about each
-//! child; `apply` and `delete` send the requests.
+//! child; `write` and `delete` send the requests.
 //!
 //! # Contract
 //!
@@ -32,6 +32,7 @@ mod parents;
 
 // The decision.
 mod memory;
+mod migrate;
 mod plan;
 
 // The requests.
@@ -41,6 +42,7 @@ mod observed;
 mod requests;
 mod set;
 mod status;
+mod write;
 
 mod error;
 

@@ -1,31 +1,23 @@
-//! Writes one child: executes the planned steps.
+//! Brings one child to its desired state: `Children`, and the result.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
-use tokio::time::Instant;
-use windlass_informer::{LazyObject, api_request::RequestError, one_line};
+use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
-    ChildError, ChildKind, ChildMemory, ChildObject, Desired, Parent, UpdateStrategy,
-    desired::Prepared,
-    digest,
-    memory::{ChildId, Remembered, Reverts},
-    observed::Observed,
-    plan::{APPLIED, ExistingChild, Preconditions, Step, plan},
-    requests::{ApplyMode, ObjectRequests},
+    ChildError, ChildKind, ChildMemory, ChildObject, Desired, Parent, desired::Prepared,
+    memory::ChildId, observed::Observed, plan::Step, requests::ObjectRequests, write::ChildWrite,
 };
 
 /// Writes the children of one parent.
-#[derive(Clone, Copy)]
-pub struct Children<'a> {
+pub struct Children {
     /// The client of the call.
-    pub client: &'a kube::Client,
+    pub client: kube::Client,
     /// The parent.
-    pub parent: &'a Parent,
+    pub parent: Parent,
     /// What earlier calls for this parent remembered.
-    pub memory: &'a Mutex<ChildMemory>,
+    pub memory: Arc<Mutex<ChildMemory>>,
 }
 
 /// The result of an apply.
@@ -35,7 +27,7 @@ pub struct Applied<C> {
     pub object: Arc<C>,
     /// What was done.
     pub outcome: ChildOutcome,
-    /// Another writer reverts the changes. Publish it as an Event.
+    /// Another writer reverts the changes. Pass it to `Context::report_contention`.
     pub contention: Option<Contention>,
 }
 
@@ -58,9 +50,13 @@ pub enum ChildOutcome {
 }
 
 /// Another writer reverts the changes of this controller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contention {
+    /// The kind of the child, as `plural.group`.
+    pub resource: String,
+    /// The namespace and name of the child.
+    pub key: ObjectKey,
     /// The managers of the fields and the fields, as the API server names them, cut to one line.
     /// Empty if no other manager is known.
     pub conflicts: Vec<String>,
@@ -68,7 +64,7 @@ pub struct Contention {
 
 // === impl Children ===
 
-impl Children<'_> {
+impl Children {
     /// Brings the child to its desired state. `stored` is the object with its key in the store, and
     /// [`Desired::key`](super::Desired) is not known before, so that `stored` looks it up.
     ///
@@ -83,9 +79,9 @@ impl Children<'_> {
         &self,
         kind: &ChildKind,
         desired: Desired<C>,
-        stored: impl FnOnce(&windlass_informer::ObjectKey) -> Option<LazyObject<C>>,
+        stored: impl FnOnce(&ObjectKey) -> Option<LazyObject<C>>,
     ) -> Result<Applied<C>, ChildError> {
-        let desired = desired.prepare(self.parent, kind)?;
+        let desired = desired.prepare(&self.parent, kind)?;
         let stored = stored(&desired.key);
         self.apply_prepared(kind, &desired, stored).await
     }
@@ -98,7 +94,7 @@ impl Children<'_> {
         stored: Option<LazyObject<C>>,
     ) -> Result<Applied<C>, ChildError> {
         let write = ChildWrite {
-            children: *self,
+            children: self,
             kind,
             desired,
             id: ChildId {
@@ -106,7 +102,7 @@ impl Children<'_> {
                 key: desired.key.clone(),
             },
             requests: ObjectRequests {
-                client: self.client,
+                client: &self.client,
                 kind,
                 key: &desired.key,
                 manager: &self.parent.manager,
@@ -129,261 +125,7 @@ impl Children<'_> {
     }
 }
 
-/// The write of one child.
-struct ChildWrite<'a> {
-    children: Children<'a>,
-    kind: &'a ChildKind,
-    desired: &'a Prepared,
-    id: ChildId,
-    requests: ObjectRequests<'a>,
-}
-
-// === impl ChildWrite ===
-
-impl ChildWrite<'_> {
-    fn plan<C: ChildObject>(
-        &self,
-        existing: Option<&Observed<C>>,
-        was_read: bool,
-    ) -> Result<Step, ChildError> {
-        let (metadata, digest);
-        let existing = match existing {
-            Some(existing) => {
-                metadata = existing.metadata();
-                digest = || existing.digest(self.kind, self.desired);
-                Some(ExistingChild {
-                    metadata: &metadata,
-                    digest: &digest,
-                })
-            }
-            None => None,
-        };
-        let memory = self.children.memory.lock();
-        plan(
-            self.children.parent,
-            self.kind,
-            self.desired,
-            existing.as_ref(),
-            memory.get(&self.id),
-            was_read,
-            Instant::now(),
-        )
-    }
-
-    async fn execute<C: ChildObject>(
-        &self,
-        step: Step,
-        existing: Observed<C>,
-    ) -> Result<Applied<C>, ChildError> {
-        let object = || existing.get(self.kind);
-        match step {
-            // `Read` and `Create` are only planned without an existing child.
-            Step::Unchanged | Step::Read | Step::Create => {
-                Ok(Applied::without_write(object()?, ChildOutcome::Unchanged))
-            }
-            Step::Terminating => Ok(Applied::without_write(object()?, ChildOutcome::Terminating)),
-            Step::Wait(wait) => Ok(Applied::without_write(
-                object()?,
-                ChildOutcome::Delayed(wait),
-            )),
-            Step::Apply(preconditions) => self.apply(&preconditions).await,
-            Step::Restore(preconditions) => self.restore(&preconditions, &existing).await,
-            Step::Compare(preconditions) => {
-                if self.is_equivalent(&preconditions, &existing).await? {
-                    self.remember(&existing, false)?;
-                    return Ok(Applied::without_write(object()?, ChildOutcome::Unchanged));
-                }
-                self.replace(&preconditions, object()?).await
-            }
-            Step::Replace(preconditions) => self.replace(&preconditions, object()?).await,
-        }
-    }
-
-    /// Creates the child with an apply: the fields of a POST would never be removed by an apply.
-    async fn create<C: ChildObject>(&self) -> Result<Applied<C>, ChildError> {
-        let body = self.requests.apply(&self.body(), ApplyMode::Force).await;
-        let body = body.map_err(|error| self.requests.error("patch", error))?;
-        let created = self.decode("patch", &body)?;
-        self.remember(&created, true)?;
-        Ok(Applied::without_write(
-            created.get(self.kind)?,
-            ChildOutcome::Created,
-        ))
-    }
-
-    /// Applies the desired object to the existing one: at first if that has the planned version, so
-    /// that the version of the response is known to be ours, and after a conflict at any version.
-    async fn apply<C: ChildObject>(
-        &self,
-        preconditions: &Preconditions,
-    ) -> Result<Applied<C>, ChildError> {
-        let contention = self.contention(preconditions).await;
-        let body = self.body();
-        let mut answer = self
-            .requests
-            .apply(&preconditions.added_to(&body, true), ApplyMode::Force)
-            .await;
-        if matches!(&answer, Err(RequestError::Status(status)) if status.code == 409) {
-            let body = preconditions.added_to(&body, false);
-            answer = self.requests.apply(&body, ApplyMode::Force).await;
-        }
-        let answer = answer.map_err(|error| self.requests.error("patch", error))?;
-        let answer = self.decode("patch", &answer)?;
-        let metadata = answer.metadata();
-        let is_changed = metadata.resource_version.as_deref() != Some(&preconditions.version);
-        self.remember(&answer, is_changed)?;
-        let outcome = match (metadata.deletion_timestamp, is_changed) {
-            (Some(_), _) => ChildOutcome::Terminating,
-            (None, true) => ChildOutcome::Changed,
-            (None, false) => ChildOutcome::Unchanged,
-        };
-        Ok(Applied {
-            object: answer.get(self.kind)?,
-            outcome,
-            contention,
-        })
-    }
-
-    /// Restores the labels and the owner with a merge patch: an apply of these alone would remove
-    /// all other fields that earlier applies have set.
-    async fn restore<C: ChildObject>(
-        &self,
-        preconditions: &Preconditions,
-        existing: &Observed<C>,
-    ) -> Result<Applied<C>, ChildError> {
-        let wanted = &self.desired.body["metadata"];
-        let parent = self.children.parent;
-        let mut metadata =
-            json!({ "labels": wanted["labels"], "annotations": wanted["annotations"] });
-        if parent.can_own(self.desired.key.namespace()) {
-            let owners = existing.metadata().owner_references.unwrap_or_default();
-            let mut owners = serde_json::to_value(owners).unwrap_or_default();
-            if let Some(owners) = owners.as_array_mut() {
-                owners.retain(|owner| owner["uid"] != parent.uid());
-                owners.push(parent.owner_reference());
-            }
-            metadata["ownerReferences"] = owners;
-        }
-        let body = preconditions.added_to(&json!({ "metadata": metadata }), true);
-        let answer = self.requests.merge(&body).await;
-        let answer = answer.map_err(|error| self.requests.error("patch", error))?;
-        let object = self.decode::<C>("patch", &answer)?.get(self.kind)?;
-        Ok(Applied::without_write(object, ChildOutcome::Changed))
-    }
-
-    /// Whether the existing child has everything that an apply would set, or cannot be changed to
-    /// it: injected fields and defaults are no reason to replace it.
-    async fn is_equivalent<C: ChildObject>(
-        &self,
-        preconditions: &Preconditions,
-        existing: &Observed<C>,
-    ) -> Result<bool, ChildError> {
-        let body = preconditions.added_to(&self.body(), false);
-        let result = match self.requests.apply(&body, ApplyMode::DryRun).await {
-            Ok(result) => self.decode::<C>("patch", &result)?.value(self.kind)?.1,
-            Err(RequestError::Status(status)) if status.code == 422 => return Ok(true),
-            Err(error) => return Err(self.requests.error("patch", error)),
-        };
-        let existing = existing.value(self.kind)?.1;
-        let result = digest::cut(&result, &self.desired.body);
-        Ok(digest::contains(&existing, &result))
-    }
-
-    /// Deletes the child, if the API server would accept the new one.
-    async fn replace<C: ChildObject>(
-        &self,
-        preconditions: &Preconditions,
-        object: Arc<C>,
-    ) -> Result<Applied<C>, ChildError> {
-        let accepted = self.requests.try_create(&self.body()).await;
-        accepted.map_err(|error| self.requests.error("create", error))?;
-        let Preconditions { uid, version } = preconditions;
-        let deleted = self.requests.delete(uid, Some(version)).await;
-        match deleted {
-            Err(RequestError::Status(status)) if super::requests::is_not_found(&status) => {}
-            deleted => {
-                deleted.map_err(|error| self.requests.error("delete", error))?;
-            }
-        }
-        Ok(Applied::without_write(object, ChildOutcome::Replaced))
-    }
-
-    /// The body of an apply, without preconditions.
-    fn body(&self) -> Value {
-        let mut body = self.desired.body.clone();
-        if self.desired.strategy == UpdateStrategy::Recreate {
-            body["metadata"]["annotations"][APPLIED] = self.desired.digest.to_string().into();
-        }
-        body
-    }
-
-    /// Remembers the response to an apply. `is_changed` says whether the apply changed or created
-    /// the object, which reverts another writer if the desired state is the same as before.
-    fn remember<C: ChildObject>(
-        &self,
-        answer: &Observed<C>,
-        is_changed: bool,
-    ) -> Result<(), ChildError> {
-        let metadata = answer.metadata();
-        let digests = answer.digests(self.kind, self.desired)?;
-        let uid = metadata.uid.unwrap_or_default();
-        let mut memory = self.children.memory.lock();
-        let reverts = match memory.get(&self.id) {
-            Some(last) if last.desired == self.desired.digest => {
-                let mut reverts = last.reverts.clone();
-                if is_changed {
-                    reverts.record(Instant::now());
-                }
-                reverts
-            }
-            _ => Reverts::default(),
-        };
-        let remembered = Remembered {
-            uid,
-            desired: self.desired.digest,
-            answer: digests,
-            version: metadata.resource_version.unwrap_or_default(),
-            reverts,
-        };
-        memory.put(self.id.clone(), remembered);
-        Ok(())
-    }
-
-    /// Finds the other writers, if this apply is one of too many reverts.
-    async fn contention(&self, preconditions: &Preconditions) -> Option<Contention> {
-        let is_contended = {
-            let memory = self.children.memory.lock();
-            let last = memory.get(&self.id)?;
-            last.uid == preconditions.uid
-                && last.desired == self.desired.digest
-                && last.reverts.is_contended(Instant::now())
-        };
-        if !is_contended {
-            return None;
-        }
-        let body = preconditions.added_to(&self.body(), false);
-        let answer = self.requests.apply(&body, ApplyMode::FindConflicts).await;
-        let conflicts = match answer {
-            Err(RequestError::Status(status)) => (status.causes.iter().take(5))
-                .filter(|cause| cause.reason == "FieldManagerConflict")
-                .map(|cause| one_line(&format!("{}: {}", cause.field, cause.message)).into_owned())
-                .collect(),
-            _ => Vec::new(),
-        };
-        Some(Contention { conflicts })
-    }
-
-    fn decode<C: ChildObject>(
-        &self,
-        verb: &'static str,
-        body: &bytes::Bytes,
-    ) -> Result<Observed<C>, ChildError> {
-        let decoded = Observed::answer(body);
-        decoded.map_err(|error| self.requests.error(verb, RequestError::Connection(error)))
-    }
-}
-
-impl fmt::Debug for Children<'_> {
+impl fmt::Debug for Children {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Children")
             .field("parent", &self.parent)
@@ -395,7 +137,7 @@ impl fmt::Debug for Children<'_> {
 // === impl Applied ===
 
 impl<C> Applied<C> {
-    const fn without_write(object: Arc<C>, outcome: ChildOutcome) -> Self {
+    pub(super) const fn without_write(object: Arc<C>, outcome: ChildOutcome) -> Self {
         Self {
             object,
             outcome,

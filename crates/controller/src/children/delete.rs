@@ -33,7 +33,7 @@ pub struct Pruned {
 
 // === impl Children ===
 
-impl Children<'_> {
+impl Children {
     /// Deletes the object with the uid in `metadata`, and no other object of its name.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl Children<'_> {
 
     const fn requests<'a>(&'a self, kind: &'a ChildKind, key: &'a ObjectKey) -> ObjectRequests<'a> {
         ObjectRequests {
-            client: self.client,
+            client: &self.client,
             kind,
             key,
             manager: self.parent.manager.as_str(),

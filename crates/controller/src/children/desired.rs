@@ -50,6 +50,7 @@ pub struct Desired<C> {
     is_untracked: bool,
     is_adopted: bool,
     strategy: UpdateStrategy,
+    earlier_managers: Vec<String>,
     of: PhantomData<fn(C)>,
 }
 
@@ -63,6 +64,8 @@ pub(super) struct Prepared {
     pub(super) digest: Digest,
     pub(super) is_adopted: bool,
     pub(super) strategy: UpdateStrategy,
+    /// The managers whose fields move to us.
+    pub(super) earlier_managers: Vec<String>,
 }
 
 /// The fields of `metadata` that only the API server sets. An object that was read from a store has
@@ -94,6 +97,7 @@ impl<C> Desired<C> {
             is_untracked: false,
             is_adopted: false,
             strategy: UpdateStrategy::Apply,
+            earlier_managers: Vec::new(),
             of: PhantomData,
         }
     }
@@ -127,6 +131,17 @@ impl<C> Desired<C> {
     /// Sets how an existing child is changed. By default with server-side apply.
     pub fn strategy(self, strategy: UpdateStrategy) -> Self {
         Self { strategy, ..self }
+    }
+
+    /// Takes over the fields that `manager` has set with creates and updates, so that those that this
+    /// does not have are removed. For children that an earlier program has written without server-side
+    /// apply: its field manager is its `User-Agent` up to the first slash, unless it named another one.
+    /// It is called once for each manager. Without it such fields stay, because two managers have them.
+    ///
+    /// Of children with another strategy than [`Apply`](UpdateStrategy::Apply), no fields move.
+    pub fn migrate_from(mut self, manager: impl Into<String>) -> Self {
+        self.earlier_managers.push(manager.into());
+        self
     }
 
     /// Whether it names itself, so that its name does not follow from its parent.
@@ -224,6 +239,7 @@ impl<C> Desired<C> {
             body,
             is_adopted: self.is_adopted,
             strategy: self.strategy,
+            earlier_managers: self.earlier_managers,
         })
     }
 }
@@ -242,6 +258,7 @@ impl<C> fmt::Debug for Desired<C> {
             .field("is_untracked", &self.is_untracked)
             .field("is_adopted", &self.is_adopted)
             .field("strategy", &self.strategy)
+            .field("earlier_managers", &self.earlier_managers)
             .finish_non_exhaustive()
     }
 }

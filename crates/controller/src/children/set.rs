@@ -21,8 +21,8 @@ pub struct CheckedChildren {
 pub struct AllApplied {
     /// The errors, one for each child that was not applied.
     pub errors: Vec<ChildError>,
-    /// The children that another writer reverts, and that writer.
-    pub contended: Vec<(ObjectKey, Contention)>,
+    /// The children that another writer reverts. Pass them to `Context::report_contention`.
+    pub contended: Vec<Contention>,
     /// The time after which the first of the delayed children has to be applied.
     pub repeat_after: Option<Duration>,
 }
@@ -73,7 +73,7 @@ impl CheckedChildren {
 
 // === impl Children ===
 
-impl Children<'_> {
+impl Children {
     /// Applies the children in their order. An error of one does not prevent the others. `stored`
     /// returns the object of a kind with a key, as the store has it.
     ///
@@ -96,9 +96,7 @@ impl Children<'_> {
                         let first = all.repeat_after.map_or(wait, |it| it.min(wait));
                         all.repeat_after = Some(first);
                     }
-                    let contention = applied.contention;
-                    all.contended
-                        .extend(contention.map(|by| (child.key.clone(), by)));
+                    all.contended.extend(applied.contention);
                 }
             }
         }

@@ -22,7 +22,7 @@ pub(super) struct RememberedStatus {
 
 // === impl Children ===
 
-impl Children<'_> {
+impl Children {
     /// Brings the status of the parent to `status`: fields that an earlier call has set and `status`
     /// does not have are removed, and fields of other managers stay. `kind` is that of the parent,
     /// `version` and `observed` are the version and the status of its newest known state. Returns whether a request was sent:
@@ -62,7 +62,7 @@ impl Children<'_> {
             "metadata": metadata, "status": status,
         });
         let requests = ObjectRequests {
-            client: self.client,
+            client: &self.client,
             kind,
             key,
             manager: &self.parent.manager,

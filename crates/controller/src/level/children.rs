@@ -9,14 +9,14 @@ use std::{
 use kube::Resource;
 use parking_lot::Mutex;
 use serde::Serialize;
-use windlass_informer::{ObjectIdentity as _, ObjectKey, Uid, log};
+use windlass_informer::{LazyObject, ObjectIdentity as _, ObjectKey, Uid, log};
 
 use super::{Context, Mode, Owned, Watchable};
 use crate::{
     Failure, ObjectEvent, Outcome,
     children::{
-        Applied, ChildError, ChildKind, ChildMemory, ChildOutcome, Children, Deleted, IntoDesired,
-        Parent,
+        Applied, ChildError, ChildKind, ChildMemory, ChildOutcome, Children, Contention, Deleted,
+        IntoDesired, Parent,
     },
 };
 
@@ -76,6 +76,54 @@ impl CallWrites {
     }
 }
 
+// === impl Context ===
+
+impl<K: Watchable> Context<K> {
+    /// The children of the object, with what earlier calls remembered of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError::NoUid`] if the object does not come from an API server.
+    #[doc(hidden)]
+    pub fn children(&self) -> Result<Children, ChildError> {
+        let setup = &self.call.setup;
+        Ok(Children {
+            client: self.client(),
+            parent: Parent::of(&**self.object(), setup.types(), self.field_manager())?,
+            memory: setup.memories.of(&**self.object()),
+        })
+    }
+
+    /// The object in the store, unless it was deleted.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stored(&self) -> Option<LazyObject<K>> {
+        let stored = self.call.setup.primaries.get_lazy(self.key())?;
+        (stored.uid() == self.object().meta().uid.as_deref()).then_some(stored)
+    }
+
+    /// Logs a Warning and publishes an Event about the object: another writer reverts a child of it.
+    #[doc(hidden)]
+    pub fn report_contention(&self, contention: &Contention) {
+        let Contention {
+            resource,
+            key,
+            conflicts,
+        } = contention;
+        let fields = conflicts.join("; ");
+        log::warn!(
+            component = "Controller",
+            object = %self.key(),
+            child = %key,
+            fields,
+            "another writer reverts a child, applying it less often"
+        );
+        let note =
+            format!("another writer reverts {resource} {key}, applying it less often: {fields}");
+        self.event(ObjectEvent::warning("ChildContended", note).action("Apply"));
+    }
+}
+
 // === impl Owned ===
 
 impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
@@ -102,10 +150,10 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         desired: impl IntoDesired<C> + Send,
     ) -> Result<Arc<C>, Failure> {
         let kind = self.kind();
-        let (client, parent) = (cx.client(), parent(cx)?);
+        let children = cx.children().map_err(failure)?;
         let desired = desired.into_desired();
         if cx.mode() == Mode::Paused {
-            let (key, unsent) = desired.unsent(&parent, &kind).map_err(failure)?;
+            let (key, unsent) = desired.unsent(&children.parent, &kind).map_err(failure)?;
             if let Some(child) = self.newest(cx, &key) {
                 return Ok(child.get()?);
             }
@@ -114,12 +162,6 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
                 None => Err(cx.call.writer.refuse("PATCH", &kind.resource(), &key)),
             };
         }
-        let memory = cx.call.setup.memories.of(&**cx.object());
-        let children = Children {
-            client: &client,
-            parent: &parent,
-            memory: &memory,
-        };
         let applied = children
             .apply(&kind, desired, |key| {
                 cx.call
@@ -140,20 +182,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
             cx.call.writes.repeat_after(wait);
         }
         if let Some(contention) = contention {
-            let fields = contention.conflicts.join("; ");
-            log::warn!(
-                component = "Controller",
-                object = %cx.key(),
-                child = %object.key(),
-                fields,
-                "another writer reverts a child, applying it less often"
-            );
-            let note = format!(
-                "another writer reverts {} {}, applying it less often: {fields}",
-                kind.resource(),
-                object.key(),
-            );
-            cx.event(ObjectEvent::warning("ChildContended", note).action("Apply"));
+            cx.report_contention(&contention);
         }
         Ok(object)
     }
@@ -168,13 +197,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         if cx.mode() == Mode::Paused {
             return Ok(Deleted::Skipped);
         }
-        let (client, parent) = (cx.client(), parent(cx)?);
-        let memory = cx.call.setup.memories.of(&**cx.object());
-        let children = Children {
-            client: &client,
-            parent: &parent,
-            memory: &memory,
-        };
+        let children = cx.children().map_err(failure)?;
         let deleted = children.delete(&self.kind(), child.meta()).await;
         deleted.map_err(failure)
     }
@@ -197,13 +220,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
             cx.call.writes.repeat_after(STALE_PRUNE);
             return Ok(0);
         }
-        let (kind, client, parent) = (self.kind(), cx.client(), parent(cx)?);
-        let memory = cx.call.setup.memories.of(&**cx.object());
-        let children = Children {
-            client: &client,
-            parent: &parent,
-            memory: &memory,
-        };
+        let (kind, children) = (self.kind(), cx.children().map_err(failure)?);
         let applied = cx.call.writes.applied.lock().clone();
         let is_desired = |key: &ObjectKey| applied.contains(&(kind.resource(), key.clone()));
         let stored = self.lazy(cx);
@@ -220,11 +237,6 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
     fn kind(&self) -> ChildKind {
         ChildKind::of::<C>(self.informers().types())
     }
-}
-
-fn parent<K: Watchable>(cx: &Context<K>) -> Result<Parent, Failure> {
-    let parent = Parent::of(&**cx.object(), cx.call.setup.types(), cx.field_manager());
-    parent.map_err(failure)
 }
 
 fn failure(error: ChildError) -> Failure {

@@ -173,6 +173,12 @@ impl<K: Watchable> Watch<K> {
         }
     }
 
+    /// The group, version and kind, which are `()` for types of Rust.
+    #[must_use]
+    pub const fn types(&self) -> &K::DynamicType {
+        &self.types
+    }
+
     /// Changes each list and watch. Returns a watch of a shared informer unchanged.
     fn map<T: Watchable<DynamicType = K::DynamicType>>(
         self,

@@ -1,0 +1,308 @@
+//! The write of one child: executes a planned step.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_informer::{api_request::RequestError, one_line};
+
+use super::{
+    Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention,
+    UpdateStrategy,
+    desired::Prepared,
+    digest,
+    memory::{ChildId, Remembered, Reverts},
+    migrate,
+    observed::Observed,
+    plan::{APPLIED, ExistingChild, Preconditions, Step, plan},
+    requests::{ApplyMode, ObjectRequests, is_not_found},
+};
+
+/// The write of one child.
+pub(super) struct ChildWrite<'a> {
+    pub(super) children: &'a Children,
+    pub(super) kind: &'a ChildKind,
+    pub(super) desired: &'a Prepared,
+    pub(super) id: ChildId,
+    pub(super) requests: ObjectRequests<'a>,
+}
+
+// === impl ChildWrite ===
+
+impl ChildWrite<'_> {
+    pub(super) fn plan<C: ChildObject>(
+        &self,
+        existing: Option<&Observed<C>>,
+        was_read: bool,
+    ) -> Result<Step, ChildError> {
+        let (metadata, digest);
+        let existing = match existing {
+            Some(existing) => {
+                metadata = existing.metadata();
+                digest = || existing.digest(self.kind, self.desired);
+                Some(ExistingChild {
+                    metadata: &metadata,
+                    digest: &digest,
+                })
+            }
+            None => None,
+        };
+        let memory = self.children.memory.lock();
+        plan(
+            &self.children.parent,
+            self.kind,
+            self.desired,
+            existing.as_ref(),
+            memory.get(&self.id),
+            was_read,
+            Instant::now(),
+        )
+    }
+
+    pub(super) async fn execute<C: ChildObject>(
+        &self,
+        step: Step,
+        existing: Observed<C>,
+    ) -> Result<Applied<C>, ChildError> {
+        let object = || existing.get(self.kind);
+        match step {
+            // `Read` and `Create` are only planned without an existing child.
+            Step::Unchanged | Step::Read | Step::Create => {
+                Ok(Applied::without_write(object()?, ChildOutcome::Unchanged))
+            }
+            Step::Terminating => Ok(Applied::without_write(object()?, ChildOutcome::Terminating)),
+            Step::Wait(wait) => Ok(Applied::without_write(
+                object()?,
+                ChildOutcome::Delayed(wait),
+            )),
+            Step::Apply(preconditions) => self.apply(&preconditions).await,
+            Step::Restore(preconditions) => self.restore(&preconditions, &existing).await,
+            Step::Compare(preconditions) => {
+                if self.is_equivalent(&preconditions, &existing).await? {
+                    self.remember(&existing, false)?;
+                    return Ok(Applied::without_write(object()?, ChildOutcome::Unchanged));
+                }
+                self.replace(&preconditions, object()?).await
+            }
+            Step::Replace(preconditions) => self.replace(&preconditions, object()?).await,
+        }
+    }
+
+    /// Creates the child with an apply: the fields of a POST would never be removed by an apply.
+    pub(super) async fn create<C: ChildObject>(&self) -> Result<Applied<C>, ChildError> {
+        let body = self.requests.apply(&self.body(), ApplyMode::Force).await;
+        let body = body.map_err(|error| self.requests.error("patch", error))?;
+        let created = self.decode("patch", &body)?;
+        self.remember(&created, true)?;
+        Ok(Applied::without_write(
+            created.get(self.kind)?,
+            ChildOutcome::Created,
+        ))
+    }
+
+    /// Applies the desired object to the existing one: at first if that has the planned version, so
+    /// that the version of the response is known to be ours, and after a conflict at any version.
+    async fn apply<C: ChildObject>(
+        &self,
+        preconditions: &Preconditions,
+    ) -> Result<Applied<C>, ChildError> {
+        let contention = self.contention(preconditions).await;
+        let body = self.body();
+        let mut answer = self
+            .requests
+            .apply(&preconditions.added_to(&body, true), ApplyMode::Force)
+            .await;
+        if matches!(&answer, Err(RequestError::Status(status)) if status.code == 409) {
+            let body = preconditions.added_to(&body, false);
+            answer = self.requests.apply(&body, ApplyMode::Force).await;
+        }
+        let mut answer = answer.map_err(|error| self.requests.error("patch", error))?;
+        if let Some(again) = self.migrate(&answer).await? {
+            answer = again;
+        }
+        let answer = self.decode("patch", &answer)?;
+        let metadata = answer.metadata();
+        let is_changed = metadata.resource_version.as_deref() != Some(&preconditions.version);
+        self.remember(&answer, is_changed)?;
+        let outcome = match (metadata.deletion_timestamp, is_changed) {
+            (Some(_), _) => ChildOutcome::Terminating,
+            (None, true) => ChildOutcome::Changed,
+            (None, false) => ChildOutcome::Unchanged,
+        };
+        Ok(Applied {
+            object: answer.get(self.kind)?,
+            outcome,
+            contention,
+        })
+    }
+
+    /// Moves the fields of earlier managers in `answer`, the response to an apply, to our applies, and
+    /// applies again: that removes those that are not desired. Returns the response to that.
+    ///
+    /// If the process ends between the two requests, its first apply after the start does the same.
+    async fn migrate(&self, answer: &Bytes) -> Result<Option<Bytes>, ChildError> {
+        let earlier = &self.desired.earlier_managers;
+        if earlier.is_empty() {
+            return Ok(None);
+        }
+        let object: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let Some(entries) = migrate::moved(&object, &self.children.parent.manager, earlier) else {
+            return Ok(None);
+        };
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let preconditions = Preconditions {
+            uid: text("uid").to_owned(),
+            version: text("resourceVersion").to_owned(),
+        };
+        let body = json!({ "metadata": { "managedFields": entries } });
+        let body = preconditions.added_to(&body, true);
+        let refused = |error| self.requests.error("patch", error);
+        self.requests.merge(&body).await.map_err(refused)?;
+        let body = preconditions.added_to(&self.body(), false);
+        let again = self.requests.apply(&body, ApplyMode::Force).await;
+        again.map(Some).map_err(refused)
+    }
+
+    /// Restores the labels and the owner with a merge patch: an apply of these alone would remove
+    /// all other fields that earlier applies have set.
+    async fn restore<C: ChildObject>(
+        &self,
+        preconditions: &Preconditions,
+        existing: &Observed<C>,
+    ) -> Result<Applied<C>, ChildError> {
+        let wanted = &self.desired.body["metadata"];
+        let parent = &self.children.parent;
+        let mut metadata =
+            json!({ "labels": wanted["labels"], "annotations": wanted["annotations"] });
+        if parent.can_own(self.desired.key.namespace()) {
+            let owners = existing.metadata().owner_references.unwrap_or_default();
+            let mut owners = serde_json::to_value(owners).unwrap_or_default();
+            if let Some(owners) = owners.as_array_mut() {
+                owners.retain(|owner| owner["uid"] != parent.uid());
+                owners.push(parent.owner_reference());
+            }
+            metadata["ownerReferences"] = owners;
+        }
+        let body = preconditions.added_to(&json!({ "metadata": metadata }), true);
+        let answer = self.requests.merge(&body).await;
+        let answer = answer.map_err(|error| self.requests.error("patch", error))?;
+        let object = self.decode::<C>("patch", &answer)?.get(self.kind)?;
+        Ok(Applied::without_write(object, ChildOutcome::Changed))
+    }
+
+    /// Whether the existing child has everything that an apply would set, or cannot be changed to
+    /// it: injected fields and defaults are no reason to replace it.
+    async fn is_equivalent<C: ChildObject>(
+        &self,
+        preconditions: &Preconditions,
+        existing: &Observed<C>,
+    ) -> Result<bool, ChildError> {
+        let body = preconditions.added_to(&self.body(), false);
+        let result = match self.requests.apply(&body, ApplyMode::DryRun).await {
+            Ok(result) => self.decode::<C>("patch", &result)?.value(self.kind)?.1,
+            Err(RequestError::Status(status)) if status.code == 422 => return Ok(true),
+            Err(error) => return Err(self.requests.error("patch", error)),
+        };
+        let existing = existing.value(self.kind)?.1;
+        let result = digest::cut(&result, &self.desired.body);
+        Ok(digest::contains(&existing, &result))
+    }
+
+    /// Deletes the child, if the API server would accept the new one.
+    async fn replace<C: ChildObject>(
+        &self,
+        preconditions: &Preconditions,
+        object: Arc<C>,
+    ) -> Result<Applied<C>, ChildError> {
+        let accepted = self.requests.try_create(&self.body()).await;
+        accepted.map_err(|error| self.requests.error("create", error))?;
+        let Preconditions { uid, version } = preconditions;
+        let deleted = self.requests.delete(uid, Some(version)).await;
+        match deleted {
+            Err(RequestError::Status(status)) if is_not_found(&status) => {}
+            deleted => {
+                deleted.map_err(|error| self.requests.error("delete", error))?;
+            }
+        }
+        Ok(Applied::without_write(object, ChildOutcome::Replaced))
+    }
+
+    /// The body of an apply, without preconditions.
+    fn body(&self) -> Value {
+        let mut body = self.desired.body.clone();
+        if self.desired.strategy == UpdateStrategy::Recreate {
+            body["metadata"]["annotations"][APPLIED] = self.desired.digest.to_string().into();
+        }
+        body
+    }
+
+    /// Remembers the response to an apply. `is_changed` says whether the apply changed or created
+    /// the object, which reverts another writer if the desired state is the same as before.
+    fn remember<C: ChildObject>(
+        &self,
+        answer: &Observed<C>,
+        is_changed: bool,
+    ) -> Result<(), ChildError> {
+        let metadata = answer.metadata();
+        let digests = answer.digests(self.kind, self.desired)?;
+        let uid = metadata.uid.unwrap_or_default();
+        let mut memory = self.children.memory.lock();
+        let reverts = match memory.get(&self.id) {
+            Some(last) if last.desired == self.desired.digest => {
+                let mut reverts = last.reverts.clone();
+                if is_changed {
+                    reverts.record(Instant::now());
+                }
+                reverts
+            }
+            _ => Reverts::default(),
+        };
+        let remembered = Remembered {
+            uid,
+            desired: self.desired.digest,
+            answer: digests,
+            version: metadata.resource_version.unwrap_or_default(),
+            reverts,
+        };
+        memory.put(self.id.clone(), remembered);
+        Ok(())
+    }
+
+    /// Finds the other writers, if this apply is one of too many reverts.
+    async fn contention(&self, preconditions: &Preconditions) -> Option<Contention> {
+        let is_contended = {
+            let memory = self.children.memory.lock();
+            let last = memory.get(&self.id)?;
+            last.uid == preconditions.uid
+                && last.desired == self.desired.digest
+                && last.reverts.is_contended(Instant::now())
+        };
+        if !is_contended {
+            return None;
+        }
+        let body = preconditions.added_to(&self.body(), false);
+        let answer = self.requests.apply(&body, ApplyMode::FindConflicts).await;
+        let conflicts = match answer {
+            Err(RequestError::Status(status)) => (status.causes.iter().take(5))
+                .filter(|cause| cause.reason == "FieldManagerConflict")
+                .map(|cause| one_line(&format!("{}: {}", cause.field, cause.message)).into_owned())
+                .collect(),
+            _ => Vec::new(),
+        };
+        Some(Contention {
+            resource: self.id.resource.clone(),
+            key: self.id.key.clone(),
+            conflicts,
+        })
+    }
+
+    pub(super) fn decode<C: ChildObject>(
+        &self,
+        verb: &'static str,
+        body: &Bytes,
+    ) -> Result<Observed<C>, ChildError> {
+        let decoded = Observed::answer(body);
+        decoded.map_err(|error| self.requests.error(verb, RequestError::Connection(error)))
+    }
+}

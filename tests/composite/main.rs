@@ -1,0 +1,7 @@
+//! Composite controllers in virtual time.
+
+mod support;
+
+mod asynchronous;
+mod delays;
+mod steady;

@@ -266,15 +266,20 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     }
                     // Before sync the events wait for the end of the list.
                     let dispatches = synced || into.settings.start_before_sync;
-                    // Computed once for all events of the batch.
+                    // Computed once for all events of the batch. One guard: a second one, while the
+                    // first is held, waits for a writer that waits for the first.
+                    let (mappers, unhandled) = {
+                        let route = into.route.read();
+                        (route.mappers(kind), route.is_unhandled(kind))
+                    };
                     let batch = Enqueuer {
                         feed: &self,
                         into: &into,
                         kind,
                         metrics: &metrics,
                         merge: &merge,
-                        mappers: into.route.read().mappers(kind),
-                        unhandled: into.route.read().is_unhandled(kind),
+                        mappers,
+                        unhandled,
                         received: into.engine.now(),
                         dispatched_soon: dispatches && budget.taken() <= MAX_DECODED,
                     };

@@ -67,8 +67,8 @@ pub(crate) struct HandlerState {
     pub(crate) continues: bool,
     /// Its position in add order.
     pub(crate) place: usize,
-    /// The number of failed patches of its wrapper.
-    pub(crate) failed_patches: u32,
+    /// The entry of the last failed patch of its wrapper.
+    pub(crate) failed_patch: Option<usize>,
 }
 
 /// A call that has not ended.
@@ -122,7 +122,7 @@ impl Facts {
                     removed: None,
                     continues: false,
                     place: self.handlers.len(),
-                    failed_patches: 0,
+                    failed_patch: None,
                 };
                 self.handlers.insert(handler.id, handling);
             }
@@ -174,7 +174,7 @@ impl Facts {
             Entry::PatchEnded(_) => self.patches = self.patches.saturating_sub(1),
             Entry::PatchFailed(handler) => {
                 if let Some(handling) = self.handlers.get_mut(handler) {
-                    handling.failed_patches += 1;
+                    handling.failed_patch = Some(self.at);
                 }
             }
             Entry::Began(began) => self.began(began),
@@ -208,6 +208,7 @@ impl Facts {
         let handling = self.handlers.get(&began.handler);
         let work = self.work.entry(key).or_default();
         work.wrapped = handling.is_some_and(HandlerState::is_wrapped);
+        work.filtered = handling.is_some_and(|it| it.handler.filtered);
         let now = Moment {
             at: self.at,
             time: self.now,
@@ -280,8 +281,8 @@ impl Facts {
     }
 
     /// Whether the life of the object for this wrapper may have ended without a write since the last
-    /// call of its handler: the object has left the selector, and the wrapper only reports that or
-    /// has found no finalizer, because another client had removed it. The call may have been made
+    /// call of its handler: the object has left the selector, and the wrapper only reports that,
+    /// has found no finalizer, because another client had removed it, or has failed to remove it. The call may have been made
     /// after an informer showed that the object has left.
     pub(crate) fn may_have_left(&self, handler: HandlerId, uid: &Uid) -> bool {
         let Some((handling, work)) = self.handler(handler).zip(self.work(handler, uid)) else {
@@ -290,10 +291,17 @@ impl Facts {
         let observed = self.observed.get(uid);
         let has_left = observed.is_some_and(|it| it.absence_after(None).is_some());
         let ours = &handling.handler.finalizers;
-        let stripped =
-            (self.server.get(uid)).is_some_and(|it| it.was_stripped_after(ours, work.began));
+        let last = work.last.as_ref().map(|it| it.version);
+        // The call may have been made after the finalizer was removed, for a state before that.
+        let unseen = last.zip(observed).map(|(last, it)| last..it.newest.version);
+        let stripped = (self.server.get(uid)).is_some_and(|it| {
+            it.was_stripped_after(ours, work.began)
+                || unseen.is_some_and(|range| it.was_stripped_in(&range, ours))
+        });
         let reports = self.settings.selector_exit == SelectorExit::Report;
-        handling.is_wrapped() && has_left && (stripped || reports)
+        // The wrapper does not know whether a release that failed was applied.
+        let failed = handling.failed_patch.is_some_and(|at| at > work.began);
+        handling.is_wrapped() && has_left && (stripped || reports || failed)
     }
 
     /// Whether the pending calls of this handler's wrapper are kept and repeated with their old

@@ -215,6 +215,10 @@ where
             None => request,
         };
         state.note_shown(&shown);
+        if state.progress(&object) == Some(Progress::Gone) {
+            // A call that was kept has an older state.
+            return Ok(Outcome::done());
+        }
         if !observed.terminating
             && let Some(carried) = &carried
         {
@@ -233,15 +237,17 @@ where
                     return self.create(request, object, Some(carried)).await;
                 }
                 if request.is_repeated() {
-                    // Another call has added it. Later changes are passed.
-                    let is_new = |given| !state.is_echo(given, &object);
-                    if given.as_ref().is_none_or(|given| !is_new(given)) {
-                        return Ok(Outcome::done());
-                    }
-                    let inner = carried.inner.clone();
-                    return self
-                        .call_inner(request, Action::Updated, object, inner)
-                        .await;
+                    // Another call has added it. Later changes are passed: this call may have replaced
+                    // the calls for their events.
+                    let (action, inner) = match &given {
+                        Some(given) if state.is_echo(given, &object) => {
+                            return Ok(Outcome::done());
+                        }
+                        Some(_) => (Action::Updated, carried.inner.clone()),
+                        // It is not known what the inner reconciler has received since.
+                        None => (Action::Resynced, InnerCall::default()),
+                    };
+                    return self.call_inner(request, action, object, inner).await;
                 }
             }
         }

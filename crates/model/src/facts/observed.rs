@@ -1,6 +1,10 @@
 //! One object as the informers observed it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{AddedBy, InformerEvent, InformerId, Snapshot, Version};
 
@@ -19,9 +23,9 @@ pub(crate) struct ObservedObject {
     pub(crate) holders: BTreeMap<InformerId, Moment>,
     /// The moments in which no informer had it, or in which the engine could not see that one had it.
     absences: Vec<Absence>,
-    /// The newest version of its deletes. Later events with an older version are from an informer
-    /// that lags.
-    deleted_version: Option<Version>,
+    /// The versions of its deletes and exits from selectors. Later events with an older version than
+    /// the newest are from an informer that lags.
+    deleted_versions: BTreeSet<Version>,
     /// Whether two informers disagreed at the same time, so that the engine may have read either
     /// event first.
     pub(crate) ambiguous_order: bool,
@@ -77,7 +81,7 @@ impl ObservedObject {
             presences: Vec::new(),
             holders: BTreeMap::new(),
             absences: Vec::new(),
-            deleted_version: None,
+            deleted_versions: BTreeSet::new(),
             ambiguous_order: false,
             shown: BTreeMap::new(),
             unread: false,
@@ -90,7 +94,7 @@ impl ObservedObject {
         self.shown.insert(informer, now);
         match shown {
             InformerEvent::Deleted(_) => {
-                self.deleted_version = self.deleted_version.max(Some(object.version));
+                self.deleted_versions.insert(object.version);
                 if self.holders.remove(&informer).is_some() {
                     self.end(now, false);
                 }
@@ -100,9 +104,7 @@ impl ObservedObject {
             InformerEvent::Added { .. } | InformerEvent::Updated(_) => {}
         }
         self.versions.entry(object.version).or_insert(now);
-        let lags = self
-            .deleted_version
-            .is_some_and(|deleted_version| object.version < deleted_version);
+        let lags = (self.deleted_versions.last()).is_some_and(|deleted| object.version < *deleted);
         if lags && self.holders.is_empty() {
             let ended = self.last_presence().and_then(|it| it.until);
             self.ambiguous_order |= ended.is_some_and(|it| it.time == now.time);
@@ -188,6 +190,18 @@ impl ObservedObject {
         absences
             .find(|it| after.is_none_or(|after| it.from.at > after))
             .copied()
+    }
+
+    /// Whether it was deleted, or had left the selector, before this version.
+    pub(crate) fn had_left_before(&self, version: Version) -> bool {
+        (self.deleted_versions.first()).is_some_and(|deleted| *deleted < version)
+    }
+
+    /// Whether a delete or an exit from the selector may have cancelled a pending call for `object`,
+    /// which is `ahead` if no informer had shown it.
+    pub(crate) fn may_have_cancelled(&self, object: &Snapshot, ahead: bool) -> bool {
+        let deleted = self.deleted_versions.last();
+        deleted.is_some_and(|deleted| ahead || *deleted >= object.version)
     }
 
     /// Whether an informer had it again after an absence.

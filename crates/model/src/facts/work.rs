@@ -33,6 +33,8 @@ pub(crate) struct Work {
     pub(crate) ahead: bool,
     /// Whether a wrapper calls the handler.
     pub(crate) wrapped: bool,
+    /// Whether a predicate filters its events.
+    pub(crate) filtered: bool,
     /// The number of calls with `Created` that were not retries.
     pub(crate) creations: usize,
     /// The pending calls.
@@ -147,6 +149,7 @@ impl Work {
             .collect(),
             creations: self.creations,
             wrapped: self.wrapped,
+            filtered: self.filtered,
             ahead: self.ahead,
             failures: self.failures,
             deletes: self.deletes,
@@ -188,6 +191,10 @@ impl Work {
         } else {
             if *action == Action::Created {
                 self.creations += usize::from(cause.event);
+                if self.wrapped {
+                    // Its present life begins with this call.
+                    self.succeeded = None;
+                }
             }
             if *action == Action::Created || (cause.event && !self.wrapped) {
                 // The object exists again, so the delete is cancelled. A handler whose predicate
@@ -215,8 +222,9 @@ impl Work {
                     .filter(|_| !settings.retry_as_received);
                 kept.for_each(|it| it.object = Arc::clone(object));
             }
-            if !cause.event {
-                self.take_due(began, now.time);
+            // A new version can also be that of a rejected event, which the pending call has received.
+            if !cause.event || (self.filtered && cause.due) {
+                self.take_due(began, settings, now.time);
             }
         }
         if cause.event {
@@ -248,8 +256,9 @@ impl Work {
                         true
                     }
                     Dequeue::Opinionated => {
-                        it.uncertain |= it.failed;
                         // The policy sees the action of the event, and not that of the inner call.
+                        let is_old = it.object.generation != object.generation;
+                        it.uncertain |= it.failed || (wrapped && is_old);
                         !is_newer || wrapped
                     }
                     Dequeue::Other => {
@@ -261,14 +270,20 @@ impl Work {
     }
 
     /// Removes the pending call that began.
-    fn take_due(&mut self, began: &Began, now: Duration) {
+    fn take_due(&mut self, began: &Began, settings: &Settings, now: Duration) {
         let fits = |it: &Pending| it.action != Action::Deleted;
         let exact = |it: &Pending| fits(it) && it.action == began.action && it.due <= now;
         let at = (self.pending.iter().position(exact))
-            .or_else(|| (self.pending.iter()).position(|it| fits(it) && it.due <= now))
-            .or_else(|| self.pending.iter().position(fits));
+            .or_else(|| (self.pending.iter()).position(|it| fits(it) && it.due <= now));
         if let Some(at) = at {
             self.pending.remove(at);
+        } else if let Some(at) = self.pending.iter().position(fits) {
+            if self.wrapped && settings.dequeue != Dequeue::Always {
+                // The call is for an event with another action, and the policy may keep this one.
+                self.pending[at].uncertain = true;
+            } else {
+                self.pending.remove(at);
+            }
         }
     }
 

@@ -117,8 +117,10 @@ fn handled_by_wrapped(
             handling.handler.id
         )
     })?;
+    // A retry may have received the object of the event, and the failed call a newer one.
+    let as_received = facts.settings.retry_as_received && work.succeeded.is_some();
     ensure(
-        work.succeeded.is_some_and(|it| it >= last.version),
+        as_received || work.succeeded.is_some_and(|it| it >= last.version),
         uid,
         || {
             format!(
@@ -169,7 +171,11 @@ fn pending_made(facts: &Facts) -> Verdict {
         // An object that has returned is not cleaned up.
         let back = handling.is_wrapped() && observed.is_held();
         let ends = facts.settings.delete_until_successor || back;
-        let mut pending = pending.filter(|it| !it.uncertain && it.due < facts.now);
+        let mut pending = pending.filter(|it| {
+            let cancelled =
+                handling.is_wrapped() && observed.may_have_cancelled(&it.object, it.ahead);
+            !it.uncertain && !cancelled && it.due < facts.now
+        });
         let waiting = pending.find(|it| !(ends && it.action == Action::Deleted));
         ensure(waiting.is_none(), uid, || {
             let (action, due) = waiting.map_or(("", 0.0), |it| {
@@ -252,7 +258,7 @@ fn has_successor(facts: &Facts, uid: &Uid) -> bool {
 
 /// Whether the retries are exhausted: of calls of the handler, or of patches of its wrapper.
 fn is_exhausted(facts: &Facts, handling: &HandlerState, work: Option<&Work>) -> bool {
-    let patches = handling.failed_patches > 0 && !facts.settings.retry.is_endless();
+    let patches = handling.failed_patch.is_some() && !facts.settings.retry.is_endless();
     patches || work.is_some_and(|it| it.exhausted.is_some())
 }
 
@@ -305,6 +311,18 @@ fn cleaned_up(facts: &Facts) -> Verdict {
                 && left.is_some_and(|left| server_object.removed > Some(left.at))
             {
                 // It was outside of the selector, and the wrapper does not clean up then.
+                continue;
+            }
+            let change = server_object.stripped(&handling.handler.finalizers);
+            let released = change.filter(|it| it.by == Writer::Other);
+            let released = released.and_then(|it| Some(it.after.as_ref()?.version));
+            let is_outside = released.is_some_and(|version| {
+                let last = work.and_then(|it| it.last.as_ref());
+                observed.is_some_and(|it| it.had_left_before(version))
+                    && last.is_none_or(|last| last.version < version)
+            });
+            if facts.settings.selector_exit == SelectorExit::Release && is_outside {
+                // Another client released it after it had left, and its next life has not begun.
                 continue;
             }
             let by_other = stripped == Some(Writer::Other);

@@ -100,7 +100,7 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
             format!("the first delete has the attempt {}", request.attempt)
         });
     }
-    let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
+    let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patch.is_some());
     // A kept call of the wrapper continues its count, independent of the inner handler.
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
     // The rules do not know which calls a policy of the user keeps.
@@ -188,6 +188,11 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
     // A kept call keeps its state, and an event has no state.
     let ended = work.exhausted.is_some() || facts.settings.dequeue != Dequeue::Always;
     let ended = ended || facts.may_have_left(began.handler, uid);
+    // A clean-up does not pass its state to the calls for an object that has returned.
+    let observed = facts.observed.get(uid);
+    let closed = work.closed.filter(|_| work.since.is_none());
+    let ended = ended
+        || (observed.zip(closed)).is_some_and(|(observed, closed)| observed.is_back_after(closed));
     let fine =
         request.state == work.state || pending || ((other || ended) && request.state.is_none());
     ensure(fine, uid, || {

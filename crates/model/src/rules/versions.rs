@@ -21,10 +21,11 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
     let Some(last) = &work.last else {
         return Ok(());
     };
-    // A policy may have replaced the object of a pending call, and then kept the call.
+    // A policy may have replaced the object of a pending call, and then kept the call. The call of a
+    // wrapper is repeated with the object of its event, and it may have passed on a newer one.
     let as_received = facts.settings.retry_as_received
         && (work.pending.iter())
-            .any(|it| it.uncertain || it.object.version == began.object.version);
+            .any(|it| it.uncertain || work.wrapped || it.object.version == began.object.version);
     // A repeated clean-up of a deleted object receives the last state that an informer had.
     let gone = work.wrapped && began.action == Action::Deleted && work.since.is_none();
     let may_be_older = as_received || gone || facts.repeats_unchanged(began.handler);

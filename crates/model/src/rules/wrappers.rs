@@ -102,6 +102,12 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
     let returned = (facts.server.get(uid))
         .zip(cleaned)
         .is_some_and(|(it, cleaned)| it.was_guarded_after(began.handler, ours, *cleaned));
+    // Its add has failed before a call: the wrapper cleans up as it does for a new object whose add has
+    // failed.
+    let returned = returned
+        || (facts.observed.get(uid))
+            .zip(cleaned)
+            .is_some_and(|(it, cleaned)| it.presences.iter().any(|it| it.from.at > *cleaned));
     let again = again || unfinished || returned;
     ensure(cleaned.is_none() || again || !held, uid, || {
         format!("{} repeats a clean-up that had succeeded", began.handler)

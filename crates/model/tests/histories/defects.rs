@@ -317,7 +317,6 @@ fn each_object_is_cleaned_up_exactly_once() {
     }
 }
 
-/// The history breaks no rule.
 /// The calls that are pending when an event arrives which the predicate in a wrapper rejects.
 #[test]
 fn a_predicate_in_a_wrapper_loses_no_pending_call() {
@@ -362,6 +361,82 @@ fn a_second_life_in_the_selector_is_cleaned_up() {
     }
 }
 
+#[test]
+fn a_kept_call_is_not_repeated_after_the_clean_up() {
+    holds(
+        "early wrapped reconciler | label x | dequeue opinionated, retry constant, as received, \
+         seed 1 | create a x; list 0; hold a; wait 1; label a y; next 0 fails; label a x; show 0 5; \
+         wait 0; delete a",
+    );
+}
+
+/// The event is taken over by a call that the policy has kept, and another call has succeeded.
+#[test]
+fn a_kept_call_passes_on_the_changes_that_it_has_taken_over() {
+    holds(
+        "wrapped reconciler, wrapped reconciler | label x | dequeue coin, retry constant, seed 1 | \
+         create a y; next 1 fails; next 0 fails; label a x; show 0 5; wait 0; update a",
+    );
+    for policy in ["opinionated", "never"] {
+        holds(&format!(
+            "wrapped reconciler | all | dequeue {policy}, retry constant | create a x; list 0; \
+             next 0 fails; wait 0; update a; show 0 9; wait 0; show 0 9; touch a; show 0 9; wait 20"
+        ));
+    }
+}
+
+/// Calls that the rules once reported, although the engine is right.
+#[test]
+fn a_call_that_looks_repeated_belongs_to_a_new_life_or_to_a_kept_request() {
+    for script in [
+        // Its new life ended before a call.
+        "wrapped reconciler | label x | retry constant, exit cleans up, seed 1 | create a x; list 0; \
+         label a y; show 0 3; wait 0; patch is refused; label a x; show 0 5; wait 0; label a y",
+        // It returned before its finalizer was removed, and the removal failed.
+        "wrapped reconciler | label x | retry constant, seed 1 | create a x; list 0; label a y; \
+         release is refused; label a x; show 0 3; wait 0",
+        // The requeue has the object of an event that the predicate rejected.
+        "early wrapped filtered reconciler | label x | dequeue never, retry constant, seed 1 | \
+         create a x; list 0; wait 0; next 0 requeues 6; show 0 1; update a; show 0 1; wait 0; \
+         touch a",
+        // The policy keeps the retry of the create when the object is updated.
+        "early wrapped reconciler | label x | dequeue opinionated, retry constant, seed 1 | \
+         create a x; list 0; next 0 fails with state; wait 0; update a",
+        // The policy drops the requeue of an earlier generation.
+        "wrapped reconciler, wrapped reconciler | label x | dequeue opinionated, retry constant, \
+         seed 1 | create a x; show 0 5; wait 0; next 0 requeues 2; update a; show 0 2; show 0 1; \
+         wait 0",
+        // It returned after a clean-up that failed.
+        "wrapped reconciler | label x | retry constant, exit cleans up, seed 1 | create a x; list 0; \
+         label a y; wait 20; next 0 fails with state; show 0 1; wait 0; label a x; delete a",
+        // Another client removed the finalizers outside of the selector, before the last call.
+        "wrapped reconciler, wrapped watcher | label x | retry constant, seed 1 | create a x; \
+         list 0; wait 1; label a y; strip a; label a x",
+        // The exit has cancelled the requeue, although the release failed.
+        "wrapped reconciler | label x | dequeue opinionated, retry constant, seed 1 | create a x; \
+         list 0; next 0 fails; wait 0; next 0 requeues 1; release is refused; update a; label a y; \
+         show 0 5; wait 0; label a x",
+        "wrapped reconciler | label x | retry constant, seed 1 | create a x; list 0; wait 0; \
+         delete a; next 0 fails after 1; next 0 requeues with state 10; label a y; show 0 5; \
+         wait 0; label a x",
+        // Another client released it, and it was deleted before it had the finalizer again.
+        "wrapped watcher | label x | retry constant, seed 1 | create a x; list 0; \
+         release is stripped; label a y; show 0 5; wait 0; label a x; delete a",
+        "wrapped reconciler | label x | retry constant, seed 1 | create a x; list 0; wait 20; \
+         label a y; strip a; show 0 3; wait 0; label a x; delete a",
+        // Its new life began with a call that failed, after a release that had failed.
+        "wrapped reconciler, wrapped reconciler | label x | retry never, seed 1 | create a x; list 0; \
+         release is refused; label a y; wait 0; next 0 fails; label a x; show 0 5; wait 0",
+        // A wrapper has passed on a newer object than that of the event with which it is repeated.
+        "wrapped reconciler, wrapped reconciler | label x | retry constant, as received, exit cleans \
+         up, seed 1 | create a x; list 0; wait 0; next 1 fails; label a y; show 0 5; next 1 fails; \
+         label a x; show 0 5; wait 0",
+    ] {
+        holds(script);
+    }
+}
+
+/// The history breaks no rule.
 #[track_caller]
 fn holds(script: &str) {
     quiet_panics();

@@ -5,10 +5,16 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use windlass::{
-    Action, ExponentialBackoff, Failure, Informer, InformerController, Outcome, Request,
+    Action, ExponentialBackoff, Failure, Informer, InformerController, ListWatch, Outcome, Request,
     controller::ErrorReport,
     handler::State,
     retry::{
@@ -16,6 +22,7 @@ use windlass::{
         RetryDequeuePolicy,
     },
 };
+use windlass_apiserver::ApiServer;
 
 use crate::rig::{Log, Refused, Rig, config, describe, pass, quiet, secs};
 
@@ -247,4 +254,57 @@ fn w42_a_backoff_has_exact_attempts_jitter_a_cap_and_no_overflow() {
         capped.delay_after(3, 0.9),
         "calls that failed together are not retried together"
     );
+}
+
+/// A handler writes the status of its object and then fails, on a kind without a generation. The
+/// write does not end the backoff, whether the store keeps JSON or decoded objects.
+#[tokio::test(start_paused = true)]
+async fn a_status_write_before_a_failure_does_not_end_the_backoff() {
+    let json = calls_in_a_minute(|namespaces| namespaces).await;
+    let decoded = calls_in_a_minute(ListWatch::decoded).await;
+    // After 0, 1, 3, 7, 15 and 31 seconds.
+    assert!((2..=7).contains(&json), "{json} calls");
+    assert!(decoded <= json, "{decoded} calls, with JSON {json}");
+}
+
+/// The number of calls of a reconciler that writes a status and then fails.
+async fn calls_in_a_minute(form: impl FnOnce(ListWatch<Namespace>) -> ListWatch<Namespace>) -> u32 {
+    let namespaces = Api::<Namespace>::all(ApiServer::new().client());
+    let informer = Informer::new(form(ListWatch::new(namespaces.clone())));
+    let quiet = InformerController::builder().on_error(|_| {});
+    let controller = quiet.build().expect("good settings");
+    let kind = controller.kind("namespaces").expect("a new kind");
+    (controller.add_informer(&kind, &informer)).expect("the first informer");
+    let calls = Arc::new(AtomicU32::new(0));
+    let (count, writer) = (Arc::clone(&calls), namespaces.clone());
+    let reconcile = move |request: Request<Namespace>| {
+        let (count, writer) = (Arc::clone(&count), writer.clone());
+        async move {
+            if request.key().name() != "shop" {
+                return Ok(Outcome::done());
+            }
+            let tried = count.fetch_add(1, Ordering::Relaxed).to_string();
+            let condition = json!({ "type": "Tried", "status": "True", "message": tried });
+            let status = json!({ "status": { "conditions": [condition] } });
+            let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+            let written = writer.patch_status("shop", &params, &patch);
+            let written = written.await?.metadata;
+            assert_eq!(written.generation, None);
+            Err::<_, Failure>(Failure::new("as planned"))
+        }
+    };
+    (controller.add_reconciler(&kind, reconcile)).expect("a reconciler");
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let (controller, stop) = (controller.clone(), stop.clone());
+        async move { controller.run(stop).await }
+    });
+    let mut shop = Namespace::default();
+    shop.metadata.name = Some("shop".to_owned());
+    let created = namespaces.create(&PostParams::default(), &shop).await;
+    created.expect("a new namespace");
+    pass(60).await;
+    stop.cancel();
+    (run.await.expect("no panic")).expect("it stops");
+    calls.load(Ordering::Relaxed)
 }

@@ -3,25 +3,20 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, value::RawValue};
-use windlass_informer::ErasedObject;
-
-/// The fields of `metadata` that change although the content does not.
-const IGNORED_METADATA: [&str; 4] = [
-    "resourceVersion",
-    "managedFields",
-    "finalizers",
-    "generation",
-];
+use windlass_informer::{ErasedObject, IGNORED_METADATA};
 
 /// Whether `old` and `new` differ in more than the status, the finalizers, and the fields that
 /// change with each write.
 ///
-/// Objects that are kept as JSON are compared field by field. Of decoded objects only the metadata
-/// are visible here: a write that changed the finalizers counts as no change of content, and any
-/// other write as a change.
+/// Objects that are kept as JSON are compared field by field, and decoded objects of a `ListWatch` by
+/// their hashes. Of other decoded objects only the metadata are visible here: a write that changed the
+/// finalizers counts as no change of content, and any other write as a change.
 pub(crate) fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     if let Some((old, new)) = old.json().zip(new.json()) {
         return json_differs(old, new).unwrap_or(true);
+    }
+    if let Some((old, new)) = old.content_hash().zip(new.content_hash()) {
+        return old != new;
     }
     let (old, new) = (old.metadata(), new.metadata());
     old.labels != new.labels

@@ -21,6 +21,7 @@ mod page;
 
 // Identity and stored form.
 mod cache;
+mod content;
 mod deletion;
 mod error;
 mod identity;
@@ -33,6 +34,10 @@ use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 use self::{cache::DecodeCache, fields::Fields};
+pub use self::{
+    content::IGNORED_METADATA, error::DecodeError, identity::Identity, stored_form::StoredForm,
+    trim::Trim,
+};
 pub(crate) use self::{
     deletion::pending_finalizers,
     identity::BorrowedIdentity,
@@ -42,7 +47,6 @@ pub(crate) use self::{
     stored_form::RawJson,
     trim::{TrimmedJson, TypeMeta},
 };
-pub use self::{error::DecodeError, identity::Identity, stored_form::StoredForm, trim::Trim};
 use crate::panics;
 
 /// Decodes the objects of one kind. Each [`ListWatch`](crate::ListWatch) has one.

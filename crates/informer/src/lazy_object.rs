@@ -106,15 +106,15 @@ impl<K: Any + Send + Sync> LazyObject<K> {
     where
         K: Stored,
     {
-        if self.object.json_form().is_some() {
-            return Some((decoded(&self, Self::decode)?, Some(self)));
+        if self.is_plain() {
+            return Some((self.object.into_typed().ok()??, None));
         }
-        Some((self.object.into_typed().ok()??, None))
+        Some((decoded(&self, Self::decode)?, Some(self)))
     }
 
-    /// Returns `self` if the object is kept as JSON, and `None` if it is kept decoded.
-    pub(crate) fn if_kept_as_json(self) -> Option<Self> {
-        self.object.json_form().is_some().then_some(self)
+    /// Whether the stored form is the decoded object, without JSON or a hash.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.object.json_form().is_none() && self.object.content_hash().is_none()
     }
 
     /// Like [`get`](Self::get). Calls `count` with whether an object that is kept as JSON was

@@ -30,6 +30,7 @@
 mod simulated;
 
 // Keys and identities of objects, and the forms in which a store keeps objects.
+mod decoded_object;
 mod json_form;
 mod key;
 mod lazy_object;
@@ -96,7 +97,7 @@ pub mod api_request;
 pub mod log;
 #[doc(hidden)]
 pub use crate::{
-    decode::{Decoder, StoredForm},
+    decode::{Decoder, IGNORED_METADATA, StoredForm},
     informer::{InformerId, InformerUser, SharedInformerError},
     lazy_object::IncomingObject,
     message::one_line,

@@ -43,6 +43,11 @@ pub trait ErasedObject: Any + ObjectIdentity + Send + Sync {
     #[doc(hidden)]
     fn json(&self) -> Option<&str>;
 
+    /// A hash of the content without the status, the finalizers and the fields that change with each
+    /// write, if the object is kept decoded and has no generation.
+    #[doc(hidden)]
+    fn content_hash(&self) -> Option<u64>;
+
     /// The object itself, if it is kept as JSON, with access to its decoded form.
     #[doc(hidden)]
     fn json_form(&self) -> Option<&dyn JsonForm>;
@@ -61,6 +66,10 @@ impl<K: Stored> ErasedObject for K {
 
     fn json(&self) -> Option<&str> {
         Stored::raw_json(self)
+    }
+
+    fn content_hash(&self) -> Option<u64> {
+        Stored::content_hash(self)
     }
 
     fn json_form(&self) -> Option<&dyn JsonForm> {

@@ -47,6 +47,12 @@ pub trait Stored: ObjectIdentity + Send + Sync + 'static {
         None
     }
 
+    /// A hash of the content, if the object is stored decoded and has no generation.
+    #[doc(hidden)]
+    fn content_hash(&self) -> Option<u64> {
+        None
+    }
+
     /// The object itself, if it is stored as JSON, with access to its decoded form.
     #[doc(hidden)]
     fn json_form(&self) -> Option<&dyn JsonForm> {

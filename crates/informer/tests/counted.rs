@@ -48,12 +48,13 @@ fn a_watch_event_costs_the_object_once_and_its_json() {
     );
 }
 
+/// An object without a generation has a hash of its content, with an `Arc` around it.
 #[test]
 fn a_watch_event_of_an_object_that_stays_decoded_allocates_little_more_than_the_object() {
     let allocated = per_hundred_events(ListWatch::decoded);
-    // Two of the others are those of the chunk that it came in; counted: 1601.
+    // Two of the others are those of the chunk that it came in; counted: 1700.
     assert!(
-        allocated <= 100 * (DECODED + 4) + 6,
+        allocated <= 100 * (DECODED + 5) + 6,
         "{allocated} allocations of 100 events"
     );
 }
@@ -96,9 +97,9 @@ fn a_store_of_decoded_objects_costs_the_objects_and_an_entry_for_each() {
     let kept = kept_per_object(ListWatch::decoded);
     let decoded = decoded_bytes();
     println!("{kept} bytes an object, of which {decoded} are the object");
-    // Counted: 142.
+    // Of them, 32 bytes are the hash of an object without a generation. Counted: 175.
     assert!(
-        kept <= decoded + 147,
+        kept <= decoded + 180,
         "{kept} bytes, of which {decoded} are the object"
     );
 }

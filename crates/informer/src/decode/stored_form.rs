@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
-use super::{DecodeError, Decoder};
-use crate::{IncomingObject, LazyObject, RawObject, Stored};
+use super::{DecodeError, Decoder, content::content_hash};
+use crate::{IncomingObject, LazyObject, RawObject, Stored, decoded_object::DecodedObject};
 
 /// A form in which a store can keep a `K`: decoded, or as [`RawObject`].
 ///
@@ -69,7 +69,21 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K
         let object = decoder.decode(&trimmed);
         let object = named(object.map_err(|error| error.in_received(raw.json))?)?;
         if decoder.keep_decoded {
-            return Ok(IncomingObject::from(object));
+            // A generation shows whether the content has changed.
+            let content_hash = match object.meta().generation {
+                Some(_) => None,
+                None => content_hash(trimmed.json()),
+            };
+            return Ok(match content_hash {
+                Some(content_hash) => IncomingObject {
+                    lazy: LazyObject::from_erased(Arc::new(DecodedObject {
+                        object: Arc::clone(&object),
+                        content_hash,
+                    })),
+                    object: Some(object),
+                },
+                None => IncomingObject::from(object),
+            });
         }
         let raw_object = RawObject::new(trimmed, Arc::clone(decoder));
         Ok(IncomingObject {

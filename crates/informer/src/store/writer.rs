@@ -207,7 +207,7 @@ impl<K: Stored> Delta<K> {
                 object: Some(object),
                 lazy,
                 ..
-            } => (object, lazy.if_kept_as_json()),
+            } => (object, (!lazy.is_plain()).then_some(lazy)),
             IncomingObject { lazy, .. } => lazy.into_decoded()?,
         };
         let event = match self.change {

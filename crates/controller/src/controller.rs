@@ -2,11 +2,11 @@
 
 use std::{
     fmt,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Health, Informer, ObjectKey, Stored};
+use windlass_informer::{Informer, Stored};
 
 // Configuration.
 mod builder;
@@ -39,6 +39,7 @@ mod shared;
 
 // Parts of the interface.
 mod inspect;
+mod level_triggered;
 mod removal;
 
 #[cfg(test)]
@@ -49,16 +50,15 @@ pub use self::{
     builder::InformerControllerBuilder,
     dead_letters::DeadLetter,
     drain::OnStop,
+    inspect::InformerHealth,
     kind::{HandledAs, Kind},
     queued::Coalescing,
     registration::Registration,
 };
 use self::{feed::InformerFeed, kind::KindHandle};
 use crate::{
-    AddError, Fence, FinalizerRegistry, HandlerId, Mapper, Priority, Reasons, Reconciler, Role,
-    RunError, Watcher,
+    AddError, Fence, FinalizerRegistry, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
     handler::ErasedHandler,
-    level::{LevelAdapter, OwnWriteTracker},
     work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
 
@@ -84,8 +84,7 @@ use crate::{
 ///   `Deleted` calls are pending in a kind, the oldest become dead letters.
 /// - **Isolated.** A handler that fails, panics or exceeds the time limit is repeated by itself,
 ///   as the retry policy says, and affects no other handler. By default retries never end.
-/// - **Bounded.** A slow handler never stops a watch, except with [`Coalescing::Never`];
-///   [`Coalescing`] says how the queue is bounded.
+/// - **Bounded.** A slow handler never stops a watch. [`Coalescing`] says how the queue is bounded.
 ///
 /// *Required.* It is run once. Handlers do not block their thread.
 ///
@@ -139,21 +138,6 @@ pub struct InformerController {
     shared: Arc<Shared>,
 }
 
-/// The state of one informer of a controller.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct InformerHealth {
-    /// The name of the kind.
-    pub kind: Arc<str>,
-    /// The health of its watch.
-    pub watch: Health,
-    /// Whether all events of its first list are in the queue of the controller.
-    pub has_synced: bool,
-    /// Whether its kind is [optional](InformerController::optional_kind): the resource may be
-    /// missing.
-    pub is_optional: bool,
-}
-
 // === impl InformerController ===
 
 impl InformerController {
@@ -166,29 +150,6 @@ impl InformerController {
     )]
     pub fn new() -> Self {
         (Self::builder().build()).expect("our own metrics have valid names")
-    }
-
-    /// Adds a handler with an erased type for a `K`.
-    pub(crate) fn add_erased<K: Stored>(
-        &self,
-        kind: &Kind<K>,
-        code: Box<dyn ErasedHandler>,
-    ) -> Result<Registration, AddError> {
-        self.add(kind.handle(), Role::Reconciler, code)
-    }
-
-    /// Sets the own writes, whose echoes wake no lane.
-    pub(crate) fn track(&self, own: &Arc<OwnWriteTracker>) {
-        _ = self.shared.own_writes.set(Arc::clone(own));
-    }
-
-    /// A weak reference, for code that the handlers of the controller hold.
-    pub(crate) fn downgrade(&self) -> Weak<Shared> {
-        Arc::downgrade(&self.shared)
-    }
-
-    pub(crate) const fn from_shared(shared: Arc<Shared>) -> Self {
-        Self { shared }
     }
 
     /// Returns a builder.
@@ -261,9 +222,8 @@ impl InformerController {
     /// # Errors
     ///
     /// [`AddError`] if this informer was already added; if `kind` belongs to another controller; if
-    /// the controller has ended; if the informer is shared and one of its controllers has
-    /// [`Coalescing::Never`]; or if the kind has a handler with a finalizer that another handler has
-    /// for the same objects ([`FinalizerRegistry`]).
+    /// the controller has ended; or if the kind has a handler with a finalizer that another handler
+    /// has for the same objects ([`FinalizerRegistry`]).
     pub fn add_informer<S: Stored>(
         &self,
         kind: &Kind<S>,
@@ -311,56 +271,6 @@ impl InformerController {
     {
         let code = Box::new(ReconcilerAdapter::<T, _>::new(reconciler));
         self.add(kind.handle(), Role::Reconciler, code)
-    }
-
-    /// Registers a level-triggered `reconciler` for `kind`, which gets the newest object of the
-    /// stores instead of that of the event, also in retries and requeues. Requires
-    /// [`level_triggered`](InformerControllerBuilder::level_triggered).
-    ///
-    /// If the stores have no object of this name and uid, it is only called for `Deleted`. Its
-    /// predicates are not used.
-    ///
-    /// # Errors
-    ///
-    /// [`AddError`] like [`add_watcher`](Self::add_watcher).
-    #[doc(hidden)]
-    pub fn add_level_reconciler<S, T>(
-        &self,
-        kind: &Kind<S>,
-        reconciler: impl Reconciler<T>,
-    ) -> Result<Registration, AddError>
-    where
-        S: HandledAs<T>,
-        T: Stored,
-    {
-        let stores = Arc::downgrade(&self.shared);
-        let code = Box::new(LevelAdapter::<T, _>::new(stores, reconciler));
-        self.add(kind.handle(), Role::Reconciler, code)
-    }
-
-    /// Queues a resync of each object of `kind` that is in a store and whose key is in `keys`, with
-    /// its newest state: without the informer, so it can precede the `Created` of the object. Other
-    /// keys are ignored. Returns the number of queued resyncs.
-    #[doc(hidden)]
-    pub fn wake<S>(
-        &self,
-        kind: &Kind<S>,
-        keys: impl IntoIterator<Item = ObjectKey>,
-        priority: Priority,
-        reasons: Reasons,
-    ) -> usize {
-        let kind = self.own(kind);
-        kind.map_or(0, |kind| self.shared.wake(kind, keys, priority, reasons))
-    }
-
-    /// [Wakes](Self::wake) all objects in the stores of `kind`.
-    #[doc(hidden)]
-    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
-    pub fn wake_all<S>(&self, kind: &Kind<S>, priority: Priority, reasons: Reasons) -> usize {
-        self.own(kind).map_or(0, |kind| {
-            let keys = self.shared.keys(kind);
-            self.shared.wake(kind, keys, priority, reasons)
-        })
     }
 
     /// Registers `mapper`: when an object of `kind` changes, the objects of the kind `to` that the
@@ -426,8 +336,7 @@ impl InformerController {
     /// # Errors
     ///
     /// [`RunError::AlreadyRan`] on a second call; [`RunError::NoInformer`] if a kind has handlers
-    /// and no informer; [`RunError::SharedInformer`] with [`Coalescing::Never`] and an informer that
-    /// other code uses; [`RunError::NotSynced`] if a list makes no progress for the
+    /// and no informer; [`RunError::NotSynced`] if a list makes no progress for the
     /// [`cache_sync_timeout`](InformerControllerBuilder::cache_sync_timeout), 2 minutes by default;
     /// [`RunError::Informer`] if an informer fails permanently. The other tasks are stopped and
     /// joined before this returns.

@@ -13,11 +13,6 @@
 //!   and for each object and handler at most one requeue.
 //! - **Fair.** A ready lane is taken within a bounded number of turns.
 //! - **Bounded.** A lane exists only while it has events or pending calls.
-//!
-//! The look-ahead reads the data of the next turns before they are taken. Without it, the benchmark
-//! scenario P5-50k falls by 22 % (from 728,000 to 565,000 reconciles per second).
-
-use std::{hint::black_box, sync::Arc};
 
 use crate::{Action, HandlerId, retry::DeleteRetry, route::KindId};
 
@@ -30,6 +25,7 @@ mod small_list;
 mod groups;
 mod index;
 mod lanes;
+mod prefetch;
 
 // Order and timing.
 mod gates;
@@ -44,7 +40,7 @@ mod script;
 pub use self::ready::Priority;
 use self::{
     gates::Gates,
-    lane::{Lane, PendingCalls, Phase},
+    lane::{PendingCalls, Phase},
     lanes::{Lanes, LocatedLane},
     pending_deletes::PendingDeletes,
     ready::ReadyQueue,
@@ -304,18 +300,6 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.pending
     }
 
-    /// Finds the lanes of the offers, and prefetches them. With many lanes, their data is not in
-    /// the CPU cache. Each step reads one part of all lanes in a loop, so that the memory accesses
-    /// of a step overlap.
-    fn find_likely(&self, located: &mut [(LocatedLane, Offer<E>)]) {
-        for (it, _) in &mut *located {
-            self.lanes.note_likely(it);
-        }
-        let lanes = || located.iter().filter_map(|(it, _)| it.likely);
-        black_box(lanes().map(|id| self.lanes[id].hash).max());
-        black_box((lanes().map(|id| self.later.look_ahead(self.lanes[id].pendings()))).max());
-    }
-
     /// Whether pending deletes were dropped because their kind had too many.
     pub(crate) const fn has_evicted(&self) -> bool {
         !self.evicted.is_empty()
@@ -357,37 +341,6 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         );
         lane.phase = Phase::Idle;
         self.update_phase(id);
-    }
-
-    /// Prefetches the data of the next turns, which is usually not in the CPU cache. Reading that
-    /// of several turns in a loop lets the memory accesses overlap.
-    fn look_ahead(&mut self) {
-        /// About as many as a processor can load concurrently, with three or four loads for each.
-        const TURNS: usize = 8;
-        if let Some(left) = self.prefetched.checked_sub(1) {
-            self.prefetched = left;
-            return;
-        }
-        // The data of a single lane was just written.
-        if self.ready.len() < 2 {
-            return;
-        }
-        let mut located = [None; TURNS];
-        for (at, id) in located.iter_mut().zip(self.ready.upcoming(TURNS)) {
-            *at = Some(id);
-        }
-        let ids = || located.iter().flatten().copied();
-        let lanes = || ids().map(|id| &self.lanes[id]);
-        black_box(lanes().map(|lane| lane.hash).max());
-        let event = |lane: &Lane<E>| lane.first().map(ScheduleItem::owners);
-        black_box(
-            lanes()
-                .map(|lane| (Arc::strong_count(&lane.name), event(lane)))
-                .max(),
-        );
-        self.lanes.prefetch_index(ids());
-        // This turn is one of them.
-        self.prefetched = ids().count().saturating_sub(1);
     }
 
     /// Updates the phase of a lane after its work has changed, and removes it if it is empty.

@@ -3,9 +3,25 @@
 use std::sync::Arc;
 
 use prometheus::core::Collector;
+use windlass_informer::Health;
 
-use super::{DeadLetter, InformerController, InformerHealth, Shared};
+use super::{DeadLetter, InformerController, Shared};
 use crate::{RunningCall, metrics::Refreshed};
+
+/// The state of one informer of a controller.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InformerHealth {
+    /// The name of the kind.
+    pub kind: Arc<str>,
+    /// The health of its watch.
+    pub watch: Health,
+    /// Whether all events of its first list are in the queue of the controller.
+    pub has_synced: bool,
+    /// Whether its kind is [optional](InformerController::optional_kind): the resource may be
+    /// missing.
+    pub is_optional: bool,
+}
 
 // === impl InformerController ===
 

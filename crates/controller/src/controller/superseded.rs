@@ -27,54 +27,22 @@
 //! object that exists again. Exception: the state of a handler with a finalizer passes to the first
 //! `Deleted`, because such a handler may have begun its clean-up before.
 
-use std::sync::Arc;
+mod carry_over;
 
 use windlass_informer::{ErasedObject, Event, ObjectKey};
 
+pub(super) use self::carry_over::{CarryOver, PreviousCalls, PreviousFailure};
 use super::{
     engine::LaneGuard,
-    queued::{Backoff, FailedCall, QueuedEvent, RepeatableCall},
+    queued::{Backoff, QueuedEvent, RepeatableCall},
     turn::{Recipients, Turn, updated_from},
 };
 use crate::{
-    Action, HandlerError, HandlerId, NewEvent, PendingCall, Reasons, RetryObject, State,
+    Action, NewEvent, PendingCall, RetryObject,
     event::AnyEvent,
     schedule::{Moment, Pending, Reason, Work},
     work::call_user_code,
 };
-
-/// What the pending calls pass to the calls for an event.
-#[derive(Default)]
-pub(super) struct CarryOver {
-    /// The handlers with a pending call that replaces the call for the event.
-    waiting: Vec<HandlerId>,
-
-    calls: Vec<(HandlerId, PreviousCalls)>,
-
-    /// The cancelled calls of wrappers. They stay pending if the wrapper does not call its inner
-    /// handler for the event.
-    cancelled: Vec<Pending<RepeatableCall>>,
-}
-
-/// What the previous calls of a handler for this uid pass to the next one.
-#[derive(Default)]
-pub(super) struct PreviousCalls {
-    /// The number of failed calls in a row.
-    pub(super) attempt: u32,
-    pub(super) state: Option<State>,
-    /// The object of the last call, if the pending call has got newer ones since.
-    pub(super) object: Option<Arc<dyn ErasedObject>>,
-    pub(super) failed: PreviousFailure,
-    /// Why a deferred call had been queued.
-    pub(super) reasons: Reasons,
-}
-
-/// The failure of an earlier call: its error, and the schedule of its retry.
-#[derive(Default)]
-pub(super) struct PreviousFailure {
-    error: Option<Arc<HandlerError>>,
-    pub(super) backoff: Backoff,
-}
 
 /// What happens to one pending call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,157 +248,4 @@ fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
         (Some(old), Some(new)) => old != new,
         _ => crate::content::differs(old, new),
     }
-}
-
-// === impl PreviousFailure ===
-
-impl PreviousFailure {
-    pub(super) fn of(call: &RepeatableCall) -> Self {
-        let failed = call.failed.as_ref();
-        Self {
-            error: failed.map(|failed| Arc::clone(&failed.error)),
-            backoff: call.backoff(),
-        }
-    }
-
-    /// The same failure with another schedule.
-    fn scheduled(self, backoff: Backoff) -> Self {
-        Self { backoff, ..self }
-    }
-
-    /// The failure, for a call that was deferred after it.
-    pub(super) fn error(self) -> Option<Box<FailedCall>> {
-        let failed = FailedCall {
-            error: self.error?,
-            object: None,
-            backoff: self.backoff,
-        };
-        Some(Box::new(failed))
-    }
-}
-
-// === impl CarryOver ===
-
-impl CarryOver {
-    /// Whether a pending call of `handler` replaces the call for the event.
-    pub(super) fn waits(&self, handler: HandlerId) -> bool {
-        self.waiting.contains(&handler)
-    }
-
-    /// Takes what the previous calls of `handler` pass on.
-    pub(super) fn take(&mut self, handler: HandlerId) -> PreviousCalls {
-        let at = self.calls.iter().position(|(it, _)| *it == handler);
-        at.map_or_else(PreviousCalls::default, |at| self.calls.swap_remove(at).1)
-    }
-
-    /// Notes the attempt number of `pending`, which is kept.
-    fn add_count(&mut self, pending: &Pending<RepeatableCall>, event: &AnyEvent, backoff: Backoff) {
-        let attempt = failures(pending, event);
-        let failed = pending.call.failed.as_ref();
-        self.note(
-            pending.handler,
-            PreviousCalls {
-                attempt,
-                state: None,
-                object: failed.and_then(|failed| failed.object.clone()),
-                failed: PreviousFailure::of(&pending.call).scheduled(backoff),
-                reasons: Reasons::default(),
-            },
-        );
-    }
-
-    /// Notes the attempt number and the state of `pending`, which is cancelled. A handler with a
-    /// finalizer may have begun its clean-up before the `Deleted`.
-    fn add(
-        &mut self,
-        pending: &Pending<RepeatableCall>,
-        event: &AnyEvent,
-        backoff: Backoff,
-        has_finalizer: bool,
-    ) {
-        let attempt = failures(pending, event);
-        let keeps_state = is_continued(pending.action, event)
-            || (has_finalizer && matches!(event, Event::Deleted { .. }));
-        let RepeatableCall { state, failed, .. } = &pending.call;
-        self.note(
-            pending.handler,
-            PreviousCalls {
-                attempt,
-                state: state.as_deref().filter(|_| keeps_state).cloned(),
-                object: failed.as_ref().and_then(|failed| failed.object.clone()),
-                failed: PreviousFailure::of(&pending.call).scheduled(backoff),
-                reasons: pending.call.reasons,
-            },
-        );
-    }
-
-    /// Notes the state of a call whose retries are exhausted, for the call that follows.
-    pub(super) fn add_exhausted(
-        &mut self,
-        handler: HandlerId,
-        action: Action,
-        state: State,
-        event: &AnyEvent,
-    ) {
-        if is_continued(action, event) {
-            let state = Some(state);
-            self.note(
-                handler,
-                PreviousCalls {
-                    state,
-                    ..PreviousCalls::default()
-                },
-            );
-        }
-    }
-
-    /// Takes the cancelled calls of `handler`, with the object of `event` if retries get the newest.
-    pub(super) fn take_cancelled(
-        &mut self,
-        handler: HandlerId,
-        event: &AnyEvent,
-        latest: bool,
-    ) -> Vec<Pending<RepeatableCall>> {
-        let mut taken = Vec::new();
-        for mut pending in self.cancelled.extract_if(.., |it| it.handler == handler) {
-            if latest {
-                pending.call.refresh(event);
-                adopt_action(&mut pending);
-            }
-            taken.push(pending);
-        }
-        taken
-    }
-
-    fn note(&mut self, handler: HandlerId, previous: PreviousCalls) {
-        let Some((_, known)) = self.calls.iter_mut().find(|(it, _)| *it == handler) else {
-            self.calls.push((handler, previous));
-            return;
-        };
-        if previous.attempt > known.attempt {
-            known.failed = previous.failed;
-        }
-        known.reasons |= previous.reasons;
-        known.attempt = previous.attempt.max(known.attempt);
-        known.state = known.state.take().or(previous.state);
-        known.object = known.object.take().or(previous.object);
-    }
-}
-
-/// Whether a call for `event` continues the work of a call with `action`: both are for the delete of the
-/// object, or neither is.
-fn is_continued(action: Action, event: &AnyEvent) -> bool {
-    (action == Action::Deleted) == matches!(event, Event::Deleted { .. })
-}
-
-/// The number of failures of `pending` that count for a call for `event`: those with the same
-/// generation.
-fn failures(pending: &Pending<RepeatableCall>, event: &AnyEvent) -> u32 {
-    if pending.call.attempt == 0 || !is_continued(pending.action, event) {
-        // Without failures the states are not compared, which may parse their JSON.
-        return 0;
-    }
-    let objects = pending.call.event.object().zip(event.object());
-    let is_new = objects.is_none_or(|(old, new)| has_changed(&**old, &**new));
-    if is_new { 0 } else { pending.call.attempt }
 }

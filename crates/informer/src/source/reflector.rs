@@ -4,6 +4,7 @@
 mod lines;
 mod pages;
 mod repetition;
+mod reports;
 mod stream;
 
 use std::{sync::Arc, time::Duration};
@@ -15,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
-use self::repetition::RepetitionCheck;
+use self::{repetition::RepetitionCheck, reports::Reports};
 use super::{
     Change, Changes, ListWatch, Stopped, list_watch::Settings, request::Requests, workers::Workers,
 };
@@ -58,14 +59,6 @@ pub(super) struct Reflector<'s, K: Resource, O> {
 
     /// What was logged.
     reports: Reports,
-}
-
-/// The conditions that a run logs once.
-#[derive(Debug, Default)]
-struct Reports {
-    polls: bool,
-    read_timeout: bool,
-    namespace: bool,
 }
 
 /// The shortest time of a watch that the read timeout of the client ends without being a failure: a
@@ -219,53 +212,6 @@ where
             sleep(wait).await;
         }
         Ok(())
-    }
-
-    /// The wait after a page of a list: a kind that cannot be watched is polled.
-    fn wait_after_list(&mut self) -> Duration {
-        if !self.session.polls() {
-            return Duration::ZERO;
-        }
-        let interval = self.requests.timeouts.poll;
-        if !std::mem::replace(&mut self.reports.polls, true) {
-            log::info!(
-                resource = %self.requests.resource,
-                ?interval,
-                "the server cannot watch this kind, polling it"
-            );
-        }
-        interval
-    }
-
-    /// Logs once that the client ends quiet watches.
-    fn report_read_timeout(&mut self, connected: Duration) {
-        if !std::mem::replace(&mut self.reports.read_timeout, true) {
-            log::warn!(
-                resource = %self.requests.resource,
-                after = ?connected,
-                "the client ended a quiet watch; set `read_timeout` of its configuration to more \
-                 than a minute, the time between two bookmarks"
-            );
-        }
-    }
-
-    /// Logs once that the namespace of an informer without objects does not exist. Looks it up at the
-    /// end of the first long watch: a namespace can be created shortly after the operator starts.
-    async fn report_missing_namespace(&mut self, connected: Duration) {
-        const LONG: Duration = Duration::from_secs(60);
-        if connected < LONG
-            || !self.changes.is_empty()
-            || std::mem::replace(&mut self.reports.namespace, true)
-        {
-            return;
-        }
-        if let Some(namespace) = self.requests.named.missing_namespace().await {
-            log::warn!(
-                resource = %self.requests.resource,
-                namespace,
-                "the namespace does not exist, so the informer has no objects; check its name"
-            );
-        }
     }
 
     /// Begins a list. `are_whole` says whether the end of each object is known from its brackets, and

@@ -1,0 +1,89 @@
+//! Methods of a controller for the level-triggered models of this crate.
+
+use std::sync::{Arc, Weak};
+
+use windlass_informer::{ObjectKey, Stored};
+
+use super::{HandledAs, InformerController, Kind, Registration, Shared};
+use crate::{
+    AddError, Priority, Reasons, Reconciler, Role,
+    handler::ErasedHandler,
+    level::{LevelAdapter, OwnWriteTracker},
+};
+
+// === impl InformerController ===
+
+impl InformerController {
+    /// Adds a handler with an erased type for a `K`.
+    pub(crate) fn add_erased<K: Stored>(
+        &self,
+        kind: &Kind<K>,
+        code: Box<dyn ErasedHandler>,
+    ) -> Result<Registration, AddError> {
+        self.add(kind.handle(), Role::Reconciler, code)
+    }
+
+    /// Sets the own writes, whose echoes wake no lane.
+    pub(crate) fn track(&self, own: &Arc<OwnWriteTracker>) {
+        _ = self.shared.own_writes.set(Arc::clone(own));
+    }
+
+    /// A weak reference, for code that the handlers of the controller hold.
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
+    }
+
+    pub(crate) const fn from_shared(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Registers a level-triggered `reconciler` for `kind`, which gets the newest object of the
+    /// stores instead of that of the event, also in retries and requeues. Requires
+    /// [`level_triggered`](InformerControllerBuilder::level_triggered).
+    ///
+    /// If the stores have no object of this name and uid, it is only called for `Deleted`. Its
+    /// predicates are not used.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] like [`add_watcher`](Self::add_watcher).
+    #[doc(hidden)]
+    pub fn add_level_reconciler<S, T>(
+        &self,
+        kind: &Kind<S>,
+        reconciler: impl Reconciler<T>,
+    ) -> Result<Registration, AddError>
+    where
+        S: HandledAs<T>,
+        T: Stored,
+    {
+        let stores = Arc::downgrade(&self.shared);
+        let code = Box::new(LevelAdapter::<T, _>::new(stores, reconciler));
+        self.add(kind.handle(), Role::Reconciler, code)
+    }
+
+    /// Queues a resync of each object of `kind` that is in a store and whose key is in `keys`, with
+    /// its newest state: without the informer, so it can precede the `Created` of the object. Other
+    /// keys are ignored. Returns the number of queued resyncs.
+    #[doc(hidden)]
+    pub fn wake<S>(
+        &self,
+        kind: &Kind<S>,
+        keys: impl IntoIterator<Item = ObjectKey>,
+        priority: Priority,
+        reasons: Reasons,
+    ) -> usize {
+        let kind = self.own(kind);
+        kind.map_or(0, |kind| self.shared.wake(kind, keys, priority, reasons))
+    }
+
+    /// [Wakes](Self::wake) all objects in the stores of `kind`.
+    #[doc(hidden)]
+    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
+    pub fn wake_all<S>(&self, kind: &Kind<S>, priority: Priority, reasons: Reasons) -> usize {
+        self.own(kind).map_or(0, |kind| {
+            let keys = self.shared.keys(kind);
+            self.shared.wake(kind, keys, priority, reasons)
+        })
+    }
+}

@@ -1,14 +1,15 @@
 //! Errors of controllers and of calls of user code.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, mem, time::Duration};
 
-use windlass_informer::{HistoryWentBack, InformerError, InvalidListWatch, SharedInformerError};
+use windlass_informer::{ErrorChain, HistoryWentBack, InformerError, InvalidListWatch, log};
 
-use crate::{FinalizerError, InvalidFinalizer};
+use crate::{FinalizerError, InvalidFinalizer, work::call_user_code};
 
 /// Why a call of a handler failed.
 ///
-/// The handler's own error is the [`source`](Error::source).
+/// The handler's own error is the [`source`](Error::source). If its `Drop` panics, the panic is logged
+/// with the text of the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandlerError {
@@ -47,20 +48,6 @@ pub enum AddError {
     InformerAlreadyAdded {
         /// The kind to which it was added.
         kind: String,
-    },
-
-    /// The informer has other users, and this controller, or another one with the informer, makes
-    /// the watch wait for slow handlers ([`Coalescing::Never`](crate::Coalescing::Never)).
-    #[error(
-        "the informer of {kind:?} cannot be shared, because one of its controllers has \
-         `Coalescing::Never` and makes the watch wait for its handlers; give that controller an \
-         informer of its own, or another `Coalescing`"
-    )]
-    SharedInformer {
-        /// The name of the kind.
-        kind: String,
-        /// The error of the informer.
-        source: SharedInformerError,
     },
 
     /// The name of the kind is empty.
@@ -146,18 +133,6 @@ pub enum RunError {
     /// A kind has handlers or mappers and no informer, so that they would never be called.
     #[error("the kind {kind:?} has handlers and no informer; add its informer before the run")]
     NoInformer {
-        /// The name of the kind.
-        kind: String,
-    },
-
-    /// The controller has [`Coalescing::Never`](crate::Coalescing::Never), which makes the watch
-    /// wait for its handlers, and the informer has a subscription by other code.
-    #[error(
-        "the informer of {kind:?} has a subscription besides this controller, which has \
-         `Coalescing::Never` and makes the watch wait for its handlers; give the controller an \
-         informer of its own, or another `Coalescing`"
-    )]
-    SharedInformer {
         /// The name of the kind.
         kind: String,
     },
@@ -260,6 +235,11 @@ pub enum RunError {
     },
 }
 
+/// Takes the place of an error that is dropped.
+#[derive(Debug, thiserror::Error)]
+#[error("dropped")]
+struct Dropped;
+
 /// An object has another type than its handler.
 #[derive(Debug, thiserror::Error)]
 #[error("{key} is not a {expected}")]
@@ -352,5 +332,46 @@ impl HandlerError {
                 None => error.downcast_ref::<FinalizerError>()?.retry_after(),
             })
             .map(|delay| delay.min(MAX_RETRY_AFTER))
+    }
+}
+
+/// The last reference to an error is dropped by a task of the controller, which a panic of the user's
+/// `Drop` must not end.
+impl Drop for HandlerError {
+    fn drop(&mut self) {
+        let Self::Failed { source } = self else {
+            return;
+        };
+        // A box of an empty type takes no memory.
+        let source = mem::replace(source, Box::new(Dropped));
+        let text = ErrorChain::new(&*source).to_string();
+        if call_user_code("drop of an error of a handler", || drop(source)).is_none() {
+            log::error!(
+                component = "InformerController",
+                error = text,
+                "the `Drop` of this error panicked"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_an_error_that_is_dropped_is_caught() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("refused")]
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("test");
+            }
+        }
+        let source = Box::new(Bomb);
+        let error = HandlerError::Failed { source };
+        assert!(error.downcast_ref::<Bomb>().is_some());
+        drop(error);
     }
 }

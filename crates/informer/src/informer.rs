@@ -2,25 +2,15 @@
 
 mod builder;
 mod error;
+mod id;
 mod progress;
 mod resync;
 mod run;
 mod shared_run;
 mod status;
 mod sync;
-mod users;
 
-use std::{
-    fmt,
-    future::Future,
-    hash::Hash,
-    panic::Location,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, future::Future, hash::Hash, panic::Location, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Mutex, Notify, watch},
@@ -31,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     builder::InformerBuilder,
     error::{InformerError, SyncError},
-    users::{InformerUser, SharedInformerError},
+    id::InformerId,
 };
 use self::{
     builder::Settings,
@@ -39,7 +29,6 @@ use self::{
     run::SourceAndWriter,
     shared_run::{RunCaller, SharedRun},
     status::InformerStatus,
-    users::Users,
 };
 use crate::{
     Health, HealthState, HistoryWentBack, Index, InformerMetrics, LateIndex, Source, Store, Stored,
@@ -89,12 +78,6 @@ pub struct Informer<K: Stored> {
     shared: Arc<Shared<K>>,
 }
 
-/// The identity of an informer. Equal for clones, and different for all other informers of the
-/// process.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InformerId(u64);
-
 struct Shared<K: Stored> {
     id: InformerId,
     resource: Arc<str>,
@@ -107,7 +90,6 @@ struct Shared<K: Stored> {
     progress: ListProgress,
     settings: Settings,
     active_run: SharedRun,
-    users: Arc<Users>,
 
     /// Notified when a relist is requested.
     relist: Notify,
@@ -162,68 +144,6 @@ impl<K: Stored> Informer<K> {
     pub fn subscribe(&self) -> Subscription<K> {
         let at = Location::caller();
         (self.shared.new_subscribers).add(self.shared.settings.buffer, at)
-    }
-
-    /// Whether the informer has at least one subscription.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_subscribed(&self) -> bool {
-        self.shared.new_subscribers.count().any()
-    }
-
-    /// Registers a user that takes its events without delaying the watch. Any number of such users
-    /// can be registered. A controller registers itself with each of its informers, so call this
-    /// only to reserve the informer against [`claim`](Self::claim). [`subscribe`](Self::subscribe)
-    /// and [`run`](Self::run) register no user. Dropping the result ends the registration.
-    ///
-    /// # Errors
-    ///
-    /// [`SharedInformerError`] if a user is registered by [`claim`](Self::claim).
-    #[doc(hidden)]
-    pub fn share(&self) -> Result<InformerUser, SharedInformerError> {
-        self.register(false)
-    }
-
-    /// Registers an exclusive user: one that may delay the watch by leaving events in a
-    /// [`Subscription`] for a long time, which delays the events of all users. A controller with
-    /// `Coalescing::Never` calls this. Subscriptions without a registration are not detected; check
-    /// [`is_subscribed`](Self::is_subscribed) for them. Dropping the result ends the registration.
-    ///
-    /// # Errors
-    ///
-    /// [`SharedInformerError`] if another user is registered.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass_informer::{Informer, Scripted};
-    ///
-    /// let configs = Informer::new(Scripted::<ConfigMap>::new().1);
-    /// let slow = configs.claim()?;
-    /// assert!(configs.share().is_err());
-    /// drop(slow);
-    ///
-    /// let quick = configs.share()?;
-    /// assert!(configs.share().is_ok() && configs.claim().is_err());
-    /// drop(quick);
-    /// assert!(configs.claim().is_ok());
-    /// # Ok::<(), windlass_informer::SharedInformerError>(())
-    /// ```
-    #[doc(hidden)]
-    pub fn claim(&self) -> Result<InformerUser, SharedInformerError> {
-        self.register(true)
-    }
-
-    fn register(&self, exclusive: bool) -> Result<InformerUser, SharedInformerError> {
-        let Shared {
-            users, resource, ..
-        } = &*self.shared;
-        users
-            .register(exclusive)
-            .ok_or_else(|| SharedInformerError {
-                resource: Arc::clone(resource),
-            })
     }
 
     /// Runs the informer until `stop` is cancelled or the source fails permanently.
@@ -466,14 +386,5 @@ impl<K: Stored> fmt::Debug for Informer<K> {
             .field("resource", &self.shared.resource)
             .field("store", &self.shared.store)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl InformerId ===
-
-impl InformerId {
-    fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }

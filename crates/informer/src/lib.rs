@@ -98,7 +98,7 @@ pub mod log;
 #[doc(hidden)]
 pub use crate::{
     decode::{Decoder, IGNORED_METADATA, StoredForm},
-    informer::{InformerId, InformerUser, SharedInformerError},
+    informer::InformerId,
     lazy_object::IncomingObject,
     message::one_line,
     panics::panic_message,

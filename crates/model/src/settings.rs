@@ -31,7 +31,7 @@ pub enum Coalescing {
     WhenFull,
     /// Immediately.
     Always,
-    /// Never; also for [`WhenFull`](Self::WhenFull) if the run never exceeds the bound.
+    /// Never: as [`WhenFull`](Self::WhenFull), and the run does not exceed the bound.
     Never,
 }
 

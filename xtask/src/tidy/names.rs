@@ -9,7 +9,7 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 23] = [
+const INTERNAL: [&str; 22] = [
     "CallObserver",
     "observe_calls",
     "Decoder",
@@ -17,9 +17,9 @@ const INTERNAL: [&str; 23] = [
     "FinalizerIdentity",
     "host_name",
     "StoredForm",
+    "IGNORED_METADATA",
     "IncomingObject",
     "InformerId",
-    "InformerUser",
     "is_older",
     "is_unseen",
     "log as log_problem",
@@ -31,7 +31,6 @@ const INTERNAL: [&str; 23] = [
     "sent_once",
     "Fenced",
     "Priority",
-    "SharedInformerError",
     "SimulatedHost",
 ];
 

@@ -8,7 +8,6 @@ mod enqueuer;
 
 use std::{
     collections::HashSet,
-    num::NonZeroUsize,
     pin::pin,
     sync::{
         Arc,
@@ -20,12 +19,12 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Health, HistoryWentBack, Informer, InformerError, InformerId, InformerMetrics, InformerUser,
-    ObjectIdentity, ObjectKey, SharedInformerError, Stored, Trim,
+    Health, HistoryWentBack, Informer, InformerError, InformerId, InformerMetrics, ObjectIdentity,
+    ObjectKey, Stored, Trim,
 };
 
 use self::enqueuer::Enqueuer;
-use super::{Shared, mapping::RequestedResyncs, permit::EventBudget, queued::Coalescing};
+use super::{Shared, mapping::RequestedResyncs, permit::EventBudget};
 use crate::{
     ErasedObject,
     route::KindId,
@@ -42,13 +41,6 @@ pub(crate) trait Feed: Send + Sync {
 
     /// The fields that the informer removes from the objects.
     fn trim(&self) -> &Arc<Trim>;
-
-    /// Registers the controller as a user of the informer: as its only user if `waits`, because it
-    /// may then delay the watch.
-    fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError>;
-
-    /// Whether the informer has a subscription.
-    fn is_subscribed(&self) -> bool;
 
     /// The health of the informer.
     fn health(&self) -> Health;
@@ -110,13 +102,13 @@ pub(crate) struct InformerFeed<K: Stored> {
 
 /// The number of events that are queued under one lock: enough that the cost of the lock does not
 /// matter, few enough that no worker waits long for it.
-const BATCH: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
+const BATCH: usize = 64;
 
 /// How many undispatched events of an informer keep a decoded object: two batches. The objects of
 /// further events are decoded again for the dispatch. Otherwise the memory of a controller with
 /// slow handlers would mostly be these objects: a decoded Pod takes six times the memory of its
 /// JSON.
-const MAX_DECODED: usize = 2 * BATCH.get();
+const MAX_DECODED: usize = 2 * BATCH;
 
 // === impl InformerFeed ===
 
@@ -142,18 +134,6 @@ impl<K: Stored> Feed for InformerFeed<K> {
 
     fn trim(&self) -> &Arc<Trim> {
         self.informer.trim()
-    }
-
-    fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError> {
-        if waits {
-            self.informer.claim()
-        } else {
-            self.informer.share()
-        }
-    }
-
-    fn is_subscribed(&self) -> bool {
-        self.informer.is_subscribed()
     }
 
     fn health(&self) -> Health {
@@ -231,27 +211,15 @@ impl<K: Stored> Feed for InformerFeed<K> {
                 };
                 known
             };
-            let waits = into.settings.coalescing == Coalescing::Never;
             let (mut envelopes, mut enqueued) = (Vec::new(), Vec::new());
             let mut went_back = pin!(went_back);
             let enqueue_events = async {
                 loop {
                     let synced = self.synced.load(Ordering::Relaxed);
-                    let mut permits = if waits && synced {
-                        // Permits first, so that each event that is taken can be queued.
-                        queue.take(BATCH).await
-                    } else {
-                        queue.try_take(0)
-                    };
-                    let most = if waits && synced {
-                        permits.left()
-                    } else {
-                        BATCH.get()
-                    };
                     let taken = tokio::select! {
                         biased;
                         why = &mut went_back => return Err(why),
-                        taken = events.next_envelopes(&mut envelopes, most) => taken,
+                        taken = events.next_envelopes(&mut envelopes, BATCH) => taken,
                     };
                     if taken == 0 {
                         return Ok(());
@@ -261,9 +229,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         return Err(why);
                     }
                     let budget = if synced { &queue } else { &first_list };
-                    if !(waits && synced) {
-                        permits = budget.try_take(taken);
-                    }
+                    let mut permits = budget.take(taken);
                     // Before sync the events wait for the end of the list.
                     let dispatches = synced || into.settings.start_before_sync;
                     // Computed once for all events of the batch. One guard: a second one, while the

@@ -1,12 +1,9 @@
-//! Permits for undispatched events, which bound the queue of one informer.
+//! Permits for undispatched events, which count the queue of one informer.
 //!
-//! Why not tokio's `Semaphore`: its lock cannot be replaced in the model test, which runs this module
-//! under all interleavings and so shows that no returned permit is lost. Also, its owned permit takes
-//! 16 bytes in each queued event instead of eight, and locks a mutex when it is dropped.
+//! Why not tokio's `Semaphore`: its owned permit takes 16 bytes in each queued event instead of eight,
+//! and locks a mutex when it is dropped.
 
 use std::{num::NonZeroUsize, sync::Arc};
-
-use tokio::sync::Notify;
 
 // From the parent module, not the crate: the model test replaces them.
 use super::sync::{AtomicUsize, Ordering};
@@ -18,8 +15,6 @@ pub(crate) struct EventBudget {
     events: usize,
     /// The number of permits that are not in use.
     free: AtomicUsize,
-    /// Notified when a permit is returned after none was free.
-    freed: Notify,
 }
 
 /// The permit of one queued event. Dropping it returns it to the budget.
@@ -40,32 +35,16 @@ impl EventBudget {
         Arc::new(Self {
             events: events.get(),
             free: AtomicUsize::new(events.get()),
-            freed: Notify::new(),
         })
     }
 
     /// Takes the free permits, at most `most`.
-    pub(crate) fn try_take(self: &Arc<Self>, most: usize) -> Permits {
+    pub(crate) fn take(self: &Arc<Self>, most: usize) -> Permits {
         // Only one task takes permits, so the free ones stay free.
         let left = self.free.load(Ordering::Acquire).min(most);
         self.free.fetch_sub(left, Ordering::AcqRel);
         let budget = Arc::clone(self);
         Permits { budget, left }
-    }
-
-    /// Waits until a permit is free, and takes the free permits, at most `most`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready takes nothing.
-    pub(crate) async fn take(self: &Arc<Self>, most: NonZeroUsize) -> Permits {
-        loop {
-            let permits = self.try_take(most.get());
-            if permits.left > 0 {
-                return permits;
-            }
-            self.freed.notified().await;
-        }
     }
 
     /// The number of permits in use.
@@ -74,21 +53,13 @@ impl EventBudget {
     }
 
     fn release(&self, events: usize) {
-        // A task waits only if no permit is free.
-        if self.free.fetch_add(events, Ordering::AcqRel) == 0 {
-            self.freed.notify_one();
-        }
+        self.free.fetch_add(events, Ordering::AcqRel);
     }
 }
 
 // === impl Permits ===
 
 impl Permits {
-    /// The number of permits.
-    pub(crate) const fn left(&self) -> usize {
-        self.left
-    }
-
     /// Takes one permit, if there is one.
     pub(crate) fn one(&mut self) -> Option<Permit> {
         self.left = self.left.checked_sub(1)?;

@@ -43,14 +43,6 @@ pub enum Coalescing {
     /// Undispatched events of one object are always coalesced, as in the work queue of client-go. So
     /// an object that changes constantly needs no more space in the queue than any other.
     Always,
-
-    /// No event is coalesced, except a `Resynced`. After the first list, the watch waits while the
-    /// queue is full, and the store is outdated meanwhile. So such a controller needs informers that
-    /// no other code subscribes to. An informer that another controller also uses is refused with
-    /// [`AddError::SharedInformer`](crate::AddError::SharedInformer). An informer with another
-    /// subscription is refused when the controller runs, with
-    /// [`RunError::SharedInformer`](crate::RunError::SharedInformer). Its store can be read.
-    Never,
 }
 
 /// An event that waits for its dispatch.
@@ -150,11 +142,7 @@ impl Coalescing {
         if older.last_called.is_some() {
             return Coalesced::Separate(newer);
         }
-        let all = match self {
-            Self::WhenFull => newer.permit.is_none(),
-            Self::Always => true,
-            Self::Never => false,
-        };
+        let all = self == Self::Always || newer.permit.is_none();
         let is_resync = |event: &AnyEvent| matches!(event, Event::Resynced(_));
         let resynced = is_resync(&older.event) || is_resync(&newer.event);
         match (&mut older.event, &mut newer.event) {

@@ -54,9 +54,6 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     if let Some(kind) = shared.route.read().without_informer() {
         return Err(RunError::NoInformer { kind });
     }
-    if let Some(kind) = shared.subscribed_elsewhere() {
-        return Err(RunError::SharedInformer { kind });
-    }
     let stop = stop.child_token();
     // Dropping this future also stops the informers. The tasks end with the `JoinSet`.
     let _stop = stop.clone().drop_guard();

@@ -179,15 +179,11 @@ impl Shared {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Releases the informers and the finalizers for other controllers: the run has ended, and a
-    /// controller runs once.
+    /// Releases the finalizers for other controllers: the run has ended, and a controller runs once.
     pub(super) fn end(&self) {
         let _registration = self.registration.lock();
         self.ended.store(true, Ordering::Release);
         self.finalizers.release();
-        for entry in self.feeds.write().iter_mut() {
-            entry.user = None;
-        }
     }
 
     /// The number of changes of the routes. All changes before it are visible.

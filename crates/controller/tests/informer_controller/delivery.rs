@@ -36,7 +36,7 @@ async fn gated(
 async fn every_event_is_dispatched_unless_coalescing_is_always() {
     for (delivery, expected) in [
         (
-            Coalescing::Never,
+            Coalescing::WhenFull,
             "updated web=2, updated web=3, updated web=4, deleted web=4, created web=5",
         ),
         (Coalescing::Always, "deleted web=4, created web=5"),
@@ -74,36 +74,9 @@ async fn a_coalesced_update_has_the_oldest_undispatched_state() {
     running.stop().await.expect("it stops");
 }
 
-/// While the queue is full, the watch waits: memory is bounded.
-#[tokio::test(start_paused = true)]
-async fn the_watch_waits_while_the_queue_is_full() {
-    let (running, gate) = gated(Coalescing::Never, 4, 1).await;
-    let script = &running.rig.script;
-    let mut sent = 0;
-    let mut first_refusal = None;
-    for value in 1..5_000 {
-        let apply = script.apply(config("web", value));
-        if tokio::time::timeout(Duration::from_secs(1), apply)
-            .await
-            .is_err()
-        {
-            first_refusal = Some(value);
-            break;
-        }
-        sent += 1;
-    }
-    assert!(first_refusal.is_some(), "{sent} events went in");
-    gate.add_permits(5_000);
-    settle().await;
-    // It continues at the same point.
-    running.apply(config("web", 9_999)).await;
-    assert!(running.logged().await.ends_with("updated web=9999"));
-    running.stop().await.expect("it stops");
-}
-
 #[tokio::test(start_paused = true)]
 async fn concurrency_is_limited_as_configured() {
-    let (running, gate) = gated(Coalescing::Never, 100, 3).await;
+    let (running, gate) = gated(Coalescing::WhenFull, 100, 3).await;
     for name in ["a", "b", "c", "d", "e"] {
         running.apply(config(name, 1)).await;
     }
@@ -121,7 +94,7 @@ async fn concurrency_is_limited_as_configured() {
 /// The periodic resyncs of many objects do not delay a change.
 #[tokio::test(start_paused = true)]
 async fn a_change_does_not_wait_for_resyncs() {
-    let (running, gate) = gated(Coalescing::Never, 100, 1).await;
+    let (running, gate) = gated(Coalescing::WhenFull, 100, 1).await;
     let (script, source) = windlass_informer::Scripted::new();
     let minute = Duration::from_secs(60);
     let informer = windlass_informer::Informer::builder(source).resync(minute);
@@ -146,7 +119,7 @@ async fn a_change_does_not_wait_for_resyncs() {
 /// Changes have priority over the objects of the first list.
 #[tokio::test(start_paused = true)]
 async fn a_change_does_not_wait_for_the_first_list() {
-    let (running, gate) = gated(Coalescing::Never, 100, 1).await;
+    let (running, gate) = gated(Coalescing::WhenFull, 100, 1).await;
     let (script, source) = windlass_informer::Scripted::new();
     let informer = windlass_informer::Informer::new(source);
     (running.rig.controller)

@@ -11,6 +11,17 @@ use windlass_controller::{
 
 use crate::support::{Log, Refused, Rig, config, pass, secs, show};
 
+/// An error whose `Drop` panics.
+#[derive(Debug, thiserror::Error)]
+#[error("out of cheese")]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
 /// Rows: GA-22
 #[tokio::test(start_paused = true)]
 async fn the_error_handler_receives_failures_and_does_not_affect_retries() {
@@ -106,6 +117,35 @@ async fn a_panic_is_a_failure_of_one_call() {
             "the handler panicked: out of bread"
         ]
     );
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_whose_drop_panics_does_not_end_the_run() {
+    let reports = Log::default();
+    let hook = reports.clone();
+    let rig = Rig::new(InformerController::builder().on_error(move |report| {
+        assert!(report.error.downcast_ref::<Bomb>().is_some());
+        hook.say(report.attempt);
+    }));
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(show(request.object()));
+        let fails = request.attempt() < 2;
+        async move {
+            if fails {
+                return Err(Bomb);
+            }
+            Ok(Outcome::done())
+        }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    assert_eq!(running.logged().await, "web=1, web=1, web=1");
+    assert_eq!(reports.take().await, "0, 1");
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.logged().await, "web=2");
     running.stop().await.expect("it stops");
 }
 

@@ -27,10 +27,9 @@ async fn restore(running: &Running) {
 /// Decision: D25
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_history_went_back_ends_the_run() {
-    let builders: [fn() -> InformerControllerBuilder; 4] = [
+    let builders: [fn() -> InformerControllerBuilder; 3] = [
         InformerController::builder,
         || InformerController::builder().coalescing(Coalescing::Always),
-        || InformerController::builder().coalescing(Coalescing::Never),
         || InformerController::builder().on_stop(OnStop::Drain),
     ];
     for builder in builders {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Coalescing, InformerController, Kind, RunError, Watcher};
+use windlass_controller::{InformerController, Kind, RunError, Watcher};
 use windlass_informer::Informer;
 
 use self::server::{Follower, Replica, Server, Version, identify};
@@ -81,9 +81,8 @@ proptest! {
     fn several_informers_are_merged_into_one_history_of_each_object(
         steps in prop::collection::vec(step(), 1..60),
         first in 1..=SELECTED.len(),
-        coalesce: bool,
     ) {
-        check(&steps, first, coalesce);
+        check(&steps, first);
     }
 }
 
@@ -102,14 +101,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs `steps` with the `first` informers at the start.
-fn check(steps: &[Step], first: usize, coalesce: bool) {
+fn check(steps: &[Step], first: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let mut world = World::new(first, coalesce);
+        let mut world = World::new(first);
         world.catch_up().await;
         for step in steps {
             world.take(*step).await;
@@ -190,14 +189,8 @@ impl Watcher<ConfigMap> for Checked {
 
 impl World {
     /// Starts a controller with the `first` informers.
-    fn new(first: usize, coalesce: bool) -> Self {
-        let coalescing = if coalesce {
-            Coalescing::WhenFull
-        } else {
-            Coalescing::Never
-        };
+    fn new(first: usize) -> Self {
         let controller = InformerController::builder()
-            .coalescing(coalescing)
             .cache_sync_timeout(None)
             .build()
             .expect("good settings");

@@ -148,7 +148,7 @@ async fn an_event_rejected_by_a_predicate_drops_no_dead_letter() {
 async fn a_resync_is_dispatched_though_the_update_merged_with_it_is_rejected() {
     for (delivery, update_first, expected) in [
         (
-            Coalescing::Never,
+            Coalescing::WhenFull,
             true,
             "r1 resynced web=2, r2 updated web=2",
         ),
@@ -158,7 +158,7 @@ async fn a_resync_is_dispatched_though_the_update_merged_with_it_is_rejected() {
             "r1 resynced web=2, r2 updated web=2",
         ),
         (
-            Coalescing::Never,
+            Coalescing::WhenFull,
             false,
             "r1 resynced web=1, r2 resynced web=1, r2 updated web=2",
         ),

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Action, Coalescing, ErrorReport, ExponentialBackoff, Failure, InformerController,
+    Action, ErrorReport, ExponentialBackoff, Failure, InformerController,
     InformerControllerBuilder, NeverDequeue, NeverRetry, Outcome, Request, RetryObject, State,
 };
 use windlass_informer::{Informer, Scripted};
@@ -398,9 +398,7 @@ async fn the_retry_of_a_resync_has_the_newest_object() {
 /// The store may know of a successor before it is dispatched.
 #[tokio::test(start_paused = true)]
 async fn a_retry_never_receives_a_recreated_object() {
-    let builder = quiet()
-        .queue(NonZeroUsize::MIN)
-        .coalescing(Coalescing::Never);
+    let builder = quiet().concurrency(NonZeroUsize::MIN);
     let rig = Rig::new(builder.retry_policy(ExponentialBackoff::GRAFANA));
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
@@ -408,7 +406,7 @@ async fn a_retry_never_receives_a_recreated_object() {
         async move {
             match (request.key().name(), request.attempt()) {
                 ("web", 0) => Err(Refused("not yet")),
-                // While this one waits to end, the queue is full.
+                // While this one is called, no other one is.
                 ("api", _) => {
                     pass(100).await;
                     Ok(Outcome::done())
@@ -424,7 +422,7 @@ async fn a_retry_never_receives_a_recreated_object() {
     running.apply(reborn("web", 2)).await;
     assert_eq!(running.logged().await, "created api=1");
     pass(5).await;
-    assert_eq!(running.logged().await, "created web=1");
+    assert_eq!(running.logged().await, "");
     pass(100).await;
     assert_eq!(
         running.logged().await,

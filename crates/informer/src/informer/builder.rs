@@ -110,7 +110,6 @@ impl<K: Stored> InformerBuilder<K> {
                 progress: ListProgress::new(),
                 settings: self.settings,
                 active_run: SharedRun::new(),
-                users: Arc::default(),
                 relist: Notify::new(),
                 source_and_writer: Mutex::new(SourceAndWriter {
                     source: self.source,

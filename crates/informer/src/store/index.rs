@@ -6,6 +6,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     hash::Hash,
+    panic::resume_unwind,
     sync::{Arc, OnceLock},
 };
 
@@ -23,7 +24,9 @@ use crate::{ObjectKey, log, panics};
 /// undeclared index is an error, not an empty result.
 ///
 /// The function is called once for each state of an object, and its result is kept. If it panics,
-/// the panic is logged, and the object has no index entries until its next change.
+/// the panic is logged, and the object has no index entries until its next change. If `Hash`, `Eq`,
+/// `Clone` or `Drop` of a value panics, the informer fails with
+/// [`InformerError::Panicked`](crate::InformerError::Panicked), which names the type `V`.
 pub struct Index<K, V> {
     values: Arc<Values<K, V>>,
 }
@@ -188,6 +191,25 @@ where
     V: Clone + Eq + Hash + Send + Sync + 'static,
 {
     fn update(&self, key: &ObjectKey, new: Option<&K>) {
+        if let Err(message) = panics::catch(|| self.replace(key, new)) {
+            let values = std::any::type_name::<V>();
+            let message = format!("index values of type {values}: {message}");
+            // The index is incomplete: the informer ends, and reports this as its error.
+            resume_unwind(Box::new(message));
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<K, V> IndexTable<K, V>
+where
+    V: Clone + Eq + Hash,
+{
+    /// Replaces the values of `key` by those of `new`.
+    fn replace(&self, key: &ObjectKey, new: Option<&K>) {
         let new: HashSet<V> = new
             .map(|object| self.index.values(key, object))
             .into_iter()
@@ -222,10 +244,6 @@ where
                 Entry::Vacant(vacant) => _ = vacant.insert(HashSet::from([key.clone()])),
             }
         }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -378,27 +378,3 @@ async fn callers_that_start_and_stop_on_threads_lose_no_events() {
         Some(VERSIONS.to_string())
     );
 }
-
-/// A user that may delay the watch is the only one.
-#[test]
-fn an_informer_has_one_exclusive_user_or_any_number_of_others() {
-    let informer = Informer::new(Scripted::<ConfigMap>::new().1);
-    for _ in 0..2 {
-        let slow = informer.claim().expect("no other user");
-        assert!(informer.share().is_err() && informer.claim().is_err());
-        drop(slow);
-        let users = [(); 3].map(|()| informer.share().expect("no exclusive user"));
-        for user in users {
-            assert!(informer.claim().is_err());
-            drop(user);
-        }
-    }
-    let error = informer.claim().and_then(|_slow| informer.share());
-    assert_eq!(&*error.expect_err("an exclusive user").resource, "scripted");
-
-    assert!(!informer.is_subscribed());
-    let events = informer.subscribe();
-    assert!(informer.is_subscribed());
-    drop(events);
-    assert!(!informer.is_subscribed());
-}

@@ -1,6 +1,8 @@
-//! Panics of user functions do not end the informer.
+//! Panics of user code: those of functions do not end the informer, and those of index values end it
+//! with an error that names their type.
 
 use std::{
+    hash::{Hash, Hasher},
     num::NonZeroUsize,
     panic::panic_any,
     sync::{Arc, Mutex, OnceLock},
@@ -10,7 +12,9 @@ use std::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Index, Informer, Scripted, Verb, WatchError, WatchErrorCause};
+use windlass_informer::{
+    Index, Informer, InformerError, Scripted, Verb, WatchError, WatchErrorCause,
+};
 
 use crate::running::{config, receive, run, within_a_day};
 
@@ -70,6 +74,33 @@ async fn a_panic_in_an_index_function_does_not_stop_the_informer() {
         assert_eq!(store.by(&by_name, name).expect("declared").len(), found);
     }
     assert_eq!(store.len(), 3);
+}
+
+/// An index value that cannot be hashed.
+#[derive(Clone, PartialEq, Eq)]
+struct Unhashable;
+
+impl Hash for Unhashable {
+    fn hash<H: Hasher>(&self, _: &mut H) {
+        panic!("no hash");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_value_whose_hash_panics_ends_the_informer_with_its_type() {
+    let index = Index::new(|_: &ConfigMap| Some(Unhashable));
+    let (script, source) = Scripted::new();
+    let informer = Informer::builder(source).index(&index).build();
+    let running = tokio::spawn(async move { informer.run(CancellationToken::new()).await });
+    // Fails if the informer has ended before it has taken everything.
+    _ = script.list([config("a", "1")]).await;
+    let ended = running.await.expect("no panic");
+    let error = ended.expect_err("it cannot continue");
+    assert!(matches!(error, InformerError::Panicked { .. }));
+    let text = error.to_string();
+    let type_name = std::any::type_name::<Unhashable>();
+    assert!(text.contains(type_name), "{text}");
+    assert!(text.contains("no hash"), "{text}");
 }
 
 /// A reader of the version finds the change in the store: the version is that of the change before,

@@ -32,8 +32,6 @@ pub(crate) struct Engine {
     kind: Kind<Lease>,
     controller: InformerController,
     exit: OnSelectorExit,
-    /// Whether slow handlers cause backpressure on the watch.
-    waits: bool,
     stop: CancellationToken,
     task: Option<JoinHandle<Result<(), RunError>>>,
 }
@@ -78,7 +76,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
             CoalescingOption::Always => model::Coalescing::Always,
             // When the queue is full, events are coalesced.
             CoalescingOption::WhenFull if options.queue > 0 => model::Coalescing::WhenFull,
-            CoalescingOption::WhenFull | CoalescingOption::Never => model::Coalescing::Never,
+            CoalescingOption::WhenFull => model::Coalescing::Never,
         },
         delete_until_successor: options.until_successor,
         selector_exit: match options.exit {
@@ -99,7 +97,6 @@ impl Engine {
             .coalescing(match options.coalescing {
                 CoalescingOption::WhenFull => Coalescing::WhenFull,
                 CoalescingOption::Always => Coalescing::Always,
-                CoalescingOption::Never => Coalescing::Never,
             })
             .start_before_sync(options.before_sync)
             .cache_sync_timeout(None);
@@ -149,7 +146,6 @@ impl Engine {
                 ExitOption::CleanUp => OnSelectorExit::CleanUp,
                 ExitOption::Report => OnSelectorExit::Report,
             },
-            waits: options.coalescing == CoalescingOption::Never,
             controller,
             kind,
             stop: CancellationToken::new(),
@@ -228,7 +224,7 @@ impl Engine {
         stage: &Stage,
     ) -> (View, Informer<Lease>) {
         let (view, informer) = if let Some(embedded) = &stage.embedded {
-            let live = Live::new(id, selector, stage, embedded, self.waits);
+            let live = Live::new(id, selector, stage, embedded);
             let informer = live.informer();
             (View::Live(live), informer)
         } else {
@@ -249,26 +245,24 @@ impl Engine {
     }
 
     /// Adds a second controller without handlers that shares an informer.
-    pub(crate) fn other(informer: &Informer<Lease>) -> Option<Self> {
+    pub(crate) fn other(informer: &Informer<Lease>) -> Self {
         let controller = InformerController::builder()
             .on_error(|_| {})
             .build()
             .expect("good");
         let kind = controller.kind(KIND).expect("a new kind");
-        // The controller of the history may forbid it: where it never coalesces.
-        controller.add_informer(&kind, informer).ok()?;
+        controller.add_informer(&kind, informer).expect("added");
         let nothing = |_: Request<Lease>| async { Ok::<_, Infallible>(Outcome::done()) };
         controller.add_reconciler(&kind, nothing).expect("added");
         let mut other = Self {
             controller,
             kind,
             exit: OnSelectorExit::default(),
-            waits: false,
             stop: CancellationToken::new(),
             task: None,
         };
         other.start();
-        Some(other)
+        other
     }
 
     pub(crate) fn remove_informer(&self, informer: &Informer<Lease>) {

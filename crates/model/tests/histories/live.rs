@@ -1,13 +1,8 @@
 //! An informer of the embedded server, whose events are recorded.
 
-use std::time::Duration;
-
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use tokio::{
-    task::{JoinHandle, unconstrained},
-    time::sleep,
-};
+use tokio::task::{JoinHandle, unconstrained};
 use windlass_informer::{Event, Informer, ListWatch, Subscription};
 use windlass_model::{AddedBy, Entry, InformerEvent, InformerId};
 
@@ -24,11 +19,8 @@ pub(crate) enum View {
     Live(Live),
 }
 
-/// An informer of the embedded server. A separate subscription records its events.
-///
-/// It is created before the subscription of the controller. But a controller with backpressure on
-/// the watch rejects an informer that has a subscription already. Then the recording subscription
-/// is created after that of the controller, and before the informer reaches the server.
+/// An informer of the embedded server. A separate subscription, created before that of the
+/// controller, records its events.
 pub(crate) struct Live {
     id: u32,
     selector: Selector,
@@ -36,8 +28,6 @@ pub(crate) struct Live {
     embedded: Embedded,
     gate: Gate,
     informer: Informer<Lease>,
-    /// Whether the controller subscribes first.
-    after: bool,
     recorder: JoinHandle<()>,
 }
 
@@ -114,13 +104,7 @@ impl View {
 // === impl Live ===
 
 impl Live {
-    pub(crate) fn new(
-        id: u32,
-        selector: Selector,
-        stage: &Stage,
-        embedded: &Embedded,
-        after: bool,
-    ) -> Self {
+    pub(crate) fn new(id: u32, selector: Selector, stage: &Stage, embedded: &Embedded) -> Self {
         let gate = Gate::new();
         let api = Api::<Lease>::namespaced(embedded.behind(&gate), NAMESPACE);
         let mut source = ListWatch::<Lease>::new(api).seed(u64::from(id));
@@ -134,7 +118,6 @@ impl Live {
             embedded: embedded.clone(),
             gate,
             informer: Informer::new(source),
-            after,
             recorder: tokio::spawn(async {}),
         };
         live.record();
@@ -148,23 +131,9 @@ impl Live {
     /// Starts to record the events of the informer.
     fn record(&mut self) {
         self.recorder.abort();
-        let (id, stage) = (self.id, self.stage.clone());
-        self.gate.record(!self.after);
-        if !self.after {
-            let recorded = record(id, stage, self.informer.subscribe());
-            // Without tokio's cooperative budget, which would let other tasks run first.
-            self.recorder = tokio::spawn(unconstrained(recorded));
-            return;
-        }
-        let (informer, gate) = (self.informer.clone(), self.gate.clone());
-        self.recorder = tokio::spawn(unconstrained(async move {
-            while !informer.is_subscribed() {
-                sleep(Duration::from_millis(1)).await;
-            }
-            let shown = informer.subscribe();
-            gate.record(true);
-            record(id, stage, shown).await;
-        }));
+        let recorded = record(self.id, self.stage.clone(), self.informer.subscribe());
+        // Without tokio's cooperative budget, which would let other tasks run first.
+        self.recorder = tokio::spawn(unconstrained(recorded));
     }
 }
 

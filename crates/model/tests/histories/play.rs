@@ -293,7 +293,7 @@ impl Play {
             }
             Step::Share(it) => {
                 if let (None, Some((_, informer))) = (&self.other, self.informers.get(&id(it))) {
-                    self.other = Engine::other(informer);
+                    self.other = Some(Engine::other(informer));
                 }
             }
             Step::Unshare => {

@@ -177,7 +177,6 @@ fn options(random: &mut StdRng) -> Options {
     };
     let coalescing = match random.random_range(0..6) {
         0 | 1 => CoalescingOption::Always,
-        2 => CoalescingOption::Never,
         _ => CoalescingOption::WhenFull,
     };
     Options {

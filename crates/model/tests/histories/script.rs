@@ -84,7 +84,6 @@ pub(crate) enum CoalescingOption {
     #[default]
     WhenFull,
     Always,
-    Never,
 }
 
 /// What wrappers do when an object leaves the selector.
@@ -282,7 +281,6 @@ impl fmt::Display for Options {
         match self.coalescing {
             CoalescingOption::WhenFull => {}
             CoalescingOption::Always => words.push("coalescing always".to_owned()),
-            CoalescingOption::Never => words.push("coalescing never".to_owned()),
         }
         for (set, word) in [
             (self.as_received, "as received"),
@@ -436,7 +434,6 @@ fn parse_option(set: &mut Options, words: &[&str]) -> Option<()> {
             set.coalescing = match *which {
                 "full" => CoalescingOption::WhenFull,
                 "always" => CoalescingOption::Always,
-                "never" => CoalescingOption::Never,
                 _ => return None,
             }
         }

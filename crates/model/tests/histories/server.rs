@@ -25,14 +25,7 @@ pub(crate) struct Embedded {
 
 /// A gate that holds back the requests of an informer.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<watch::Sender<State>>);
-
-#[derive(Clone, Copy, Default)]
-struct State {
-    /// Whether the events of the informer are recorded.
-    recorded: bool,
-    open: bool,
-}
+pub(crate) struct Gate(Arc<watch::Sender<bool>>);
 
 // === impl Embedded ===
 
@@ -128,22 +121,15 @@ impl Gate {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.0.borrow().open
+        *self.0.borrow()
     }
 
-    /// Opens or closes the gate. While no events are recorded, it stays closed.
     pub(crate) fn set(&self, open: bool) {
-        self.0.send_modify(|state| state.open = open);
-    }
-
-    /// Sets whether the events of the informer are recorded.
-    pub(crate) fn record(&self, recorded: bool) {
-        self.0.send_modify(|state| state.recorded = recorded);
+        self.0.send_replace(open);
     }
 
     async fn pass(&self) {
         // It cannot be dropped meanwhile.
-        let passes = |state: &State| state.recorded && state.open;
-        _ = self.0.subscribe().wait_for(passes).await;
+        _ = self.0.subscribe().wait_for(|open| *open).await;
     }
 }

@@ -1,9 +1,12 @@
 //! Tests of `queued.rs`.
 
+use std::num::NonZeroUsize;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass_informer::LazyObject;
 
 use super::*;
+use crate::controller::permit::EventBudget;
 
 #[test]
 fn the_newest_state_is_dispatched_with_the_oldest_undispatched_state() {
@@ -28,10 +31,11 @@ fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vani
     };
     for coalescing in [Coalescing::Always, Coalescing::WhenFull] {
         let mut added = live("add a");
+        // Without a permit: the queue is full.
         let deleted = coalescing.coalesce(&mut added, live("delete a"), &mut Vec::new());
         assert!(matches!(deleted, Coalesced::Cancelled));
-        check(coalescing, "add a", "delete a", "delete a");
     }
+    check(Coalescing::Always, "add a", "delete a", "delete a");
     let mut updated = live("update a b");
     let deleted = Coalescing::Always.coalesce(&mut updated, live("delete b"), &mut Vec::new());
     assert!(
@@ -69,7 +73,7 @@ fn a_pending_call_gets_the_newest_object_and_keeps_its_action() {
 
 #[test]
 fn a_resync_does_not_replace_an_event() {
-    for coalescing in [Coalescing::Never, Coalescing::Always] {
+    for coalescing in [Coalescing::WhenFull, Coalescing::Always] {
         check(coalescing, "add a", "resync a", "add a+");
         check(coalescing, "update a b", "resync b", "update a b+");
         check(coalescing, "resync a", "resync a", "resync a+");
@@ -105,7 +109,7 @@ fn the_flag_of_a_requested_resync_is_kept() {
 
 #[test]
 fn no_event_is_coalesced_into_a_delete() {
-    for coalescing in [Coalescing::Never, Coalescing::Always] {
+    for coalescing in [Coalescing::WhenFull, Coalescing::Always] {
         check(coalescing, "delete a", "add b", "delete a, add b");
         check(coalescing, "delete a", "resync a", "delete a, resync a");
     }
@@ -120,7 +124,7 @@ fn every_event_is_dispatched_separately() {
         ("resync a", "update a b"),
     ] {
         check(
-            Coalescing::Never,
+            Coalescing::WhenFull,
             older,
             newer,
             &format!("{older}, {newer}"),
@@ -183,7 +187,13 @@ fn positions_have_the_order_of_the_chain() {
 fn check(coalescing: Coalescing, older: &str, newer: &str, last_called: &str) {
     let mut first = notice(older);
     let mut all = Vec::new();
-    let second = coalescing.coalesce(&mut first, notice(newer), &mut Vec::new());
+    // The queue is not full.
+    let permit = EventBudget::new(NonZeroUsize::MIN).take(1).one();
+    let newer_event = QueuedEvent {
+        permit,
+        ..notice(newer)
+    };
+    let second = coalescing.coalesce(&mut first, newer_event, &mut Vec::new());
     match second {
         Coalesced::Separate(second) => all.extend([show(&first), show(&second)]),
         Coalesced::Merged => all.push(show(&first)),

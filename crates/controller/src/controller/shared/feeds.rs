@@ -6,17 +6,12 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerId, InformerUser, ObjectKey};
+use windlass_informer::{InformerId, ObjectKey};
 
 use super::Shared;
 use crate::{
     AddError,
-    controller::{
-        feed::Feed,
-        finalizers::Planned,
-        kind::KindHandle,
-        queued::{Coalescing, RepeatableCall},
-    },
+    controller::{feed::Feed, finalizers::Planned, kind::KindHandle, queued::RepeatableCall},
     route::KindId,
     schedule::{LaneKey, Priority, ScheduleItem as _},
 };
@@ -29,8 +24,6 @@ pub(in crate::controller) struct FeedEntry {
     pub(in crate::controller) started: bool,
     /// Whether other kinds do not wait for it.
     pub(in crate::controller) optional: bool,
-    /// Dropped when the informer is removed, and at the end of the run.
-    pub(in crate::controller) user: Option<InformerUser>,
 }
 
 // === impl Shared ===
@@ -51,12 +44,6 @@ impl Shared {
             return Err(AddError::InformerAlreadyAdded { kind });
         }
         self.claim_finalizers(Planned::Informer(kind.id(), feed.namespaces()))?;
-        let user = feed.register(self.settings.coalescing == Coalescing::Never);
-        let user = user.map_err(|source| {
-            self.reclaim_finalizers();
-            let kind = kind.name().to_owned();
-            AddError::SharedInformer { kind, source }
-        })?;
         let (kind, name) = (kind.id(), kind.name());
         self.route.write().add_informer(kind);
         let others: Vec<_> = (self.feeds.read().iter())
@@ -85,7 +72,6 @@ impl Shared {
             stop: CancellationToken::new(),
             started: false,
             optional,
-            user: Some(user),
         });
         if !optional && self.gates_late_informers() && self.ran.load(Ordering::Acquire) {
             // Under the lock: the run opens the gate under it, after all informers have synced.
@@ -94,17 +80,6 @@ impl Shared {
         drop(feeds);
         self.feeds_changed.notify_one();
         Ok(())
-    }
-
-    /// Returns the kind of an informer with another subscription, if this controller may delay the
-    /// watch.
-    pub(in crate::controller) fn subscribed_elsewhere(&self) -> Option<String> {
-        if self.settings.coalescing != Coalescing::Never {
-            return None;
-        }
-        let feeds = self.feeds.read();
-        let shared = feeds.iter().find(|entry| entry.feed.is_subscribed())?;
-        Some(self.route.read().name(shared.kind).to_string())
     }
 
     /// Removes an informer. Returns whether the controller had it.

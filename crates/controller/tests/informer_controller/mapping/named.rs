@@ -150,3 +150,21 @@ async fn a_mapped_key_is_looked_up_in_every_informer_of_the_kind() {
     assert_eq!(running.logged().await, "r resynced site-7=0");
     running.stop().await.expect("it stops");
 }
+
+/// The first informer of the themes lags, and is removed: the newer state that another one has is
+/// mapped.
+#[tokio::test(start_paused = true)]
+async fn the_state_that_follows_the_removal_of_an_informer_is_mapped() {
+    let (running, themes) = sites(InformerController::builder(), used_by).await;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.logged().await, "r resynced site-1=0");
+    let (ahead, source) = Scripted::new();
+    let controller = &running.rig.controller;
+    let added = controller.add_informer(&themes.kind, &Informer::new(source));
+    added.expect("another one of the kind");
+    ahead.list([config("dark", 3)]).await.expect("it runs");
+    assert_eq!(running.logged().await, "");
+    assert!(controller.remove_informer(&themes.informer));
+    assert_eq!(running.logged().await, "r resynced site-3=0");
+    running.stop().await.expect("it stops");
+}

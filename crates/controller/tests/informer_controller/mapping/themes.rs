@@ -14,6 +14,7 @@ pub(super) const THEMES: &str = "themes";
 /// The kind of themes, and the script of its informer.
 pub(super) struct Themes {
     pub(super) kind: Kind<ConfigMap>,
+    pub(super) informer: Informer<ConfigMap>,
     script: Script<ConfigMap>,
 }
 
@@ -40,7 +41,12 @@ pub(super) fn rig(builder: InformerControllerBuilder) -> (Rig, Themes) {
     rig.controller
         .add_informer(&kind, &themes)
         .expect("another informer");
-    (rig, Themes { kind, script })
+    let themes = Themes {
+        kind,
+        informer: themes,
+        script,
+    };
+    (rig, themes)
 }
 
 pub(super) fn map(

@@ -24,7 +24,7 @@ const ROUNDS: u32 = 40;
 /// dispatched since the last theme was added to it or removed, and not before it existed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_change_is_lost_with_concurrent_threads() {
-    for delivery in [Coalescing::Never, Coalescing::Always] {
+    for delivery in [Coalescing::WhenFull, Coalescing::Always] {
         let errors = Log::default();
         let log = errors.clone();
         let builder = InformerController::builder()

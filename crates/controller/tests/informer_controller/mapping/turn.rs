@@ -21,7 +21,7 @@ use crate::support::{KIND, Log, Refused, ask, config, pass, reborn, secs, settle
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_changes_are_coalesced_into_few_calls() {
-    for delivery in [Coalescing::Never, Coalescing::Always] {
+    for delivery in [Coalescing::WhenFull, Coalescing::Always] {
         let (rig, themes) = rig(InformerController::builder().coalescing(delivery));
         let gate = Arc::new(Semaphore::new(0));
         let calls = Arc::new(AtomicUsize::new(0));
@@ -194,6 +194,50 @@ async fn a_new_object_of_a_name_does_not_inherit_the_priority_of_the_old_one() {
     assert_eq!(
         slow.log.take().await,
         "created passed-1, created passed-2, updated called, created changed, resynced site-1"
+    );
+}
+
+/// As before, but another informer has the object, so that no handler is called with the delete.
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_held_back_ends_the_requested_resync() {
+    let mut slow = Slow::start().await;
+    slow.add(&slow.kind, [config("site-1", 0)]).await;
+    // From now on, the object belongs to both informers.
+    slow.send(vec![applied(config("site-1", 1))]).await;
+    pass(100).await;
+    assert_eq!(slow.log.take().await, "updated site-1");
+    // The first informer waits for its other subscriber in the middle of a list without `site-1`.
+    slow.send(vec![
+        Change::ListStarted,
+        applied(config("queued", 1)),
+        Change::ListEnded {
+            resource_version: None,
+        },
+    ])
+    .await;
+    let light = slow.themes.apply(config("light", 1));
+    light.await.expect("it runs");
+    settle().await;
+    slow.free();
+    pass(100).await;
+    let called = slow.log.take().await;
+    assert!(!called.contains("deleted"), "{called}");
+    slow.send(vec![applied(config("site-1", 2))]).await;
+    pass(100).await;
+    assert_eq!(slow.log.take().await, "updated site-1");
+
+    // A first list names it again, and while that waits, another object changes.
+    for passed in ["passed-1", "passed-2"] {
+        slow.send(vec![applied(config(passed, 3))]).await;
+        pass(100).await;
+    }
+    slow.send(vec![applied(config("called", 3))]).await;
+    slow.add(&slow.themes_kind, [config("dark", 1)]).await;
+    slow.send(vec![applied(config("changed", 4))]).await;
+    pass(100).await;
+    assert_eq!(
+        slow.log.take().await,
+        "created passed-1, created passed-2, created called, created changed, resynced site-1"
     );
 }
 

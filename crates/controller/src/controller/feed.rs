@@ -229,7 +229,6 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         return Err(why);
                     }
                     let budget = if synced { &queue } else { &first_list };
-                    let mut permits = budget.take(taken);
                     // Before sync the events wait for the end of the list.
                     let dispatches = synced || into.settings.start_before_sync;
                     // Computed once for all events of the batch. One guard: a second one, while the
@@ -247,9 +246,9 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         mappers,
                         unhandled,
                         received: into.engine.now(),
-                        dispatched_soon: dispatches && budget.taken() <= MAX_DECODED,
+                        dispatched_soon: dispatches && budget.taken() + taken <= MAX_DECODED,
                     };
-                    batch.enqueue(&mut envelopes, &mut enqueued, &mut permits);
+                    batch.enqueue(&mut envelopes, &mut enqueued, budget);
                 }
             };
             let ended = stop.run_until_cancelled(enqueue_events).await;

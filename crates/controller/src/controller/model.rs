@@ -7,17 +7,15 @@
 #[expect(dead_code, reason = "not every call of it is in a program here")]
 #[path = "engine.rs"]
 mod engine;
-#[path = "permit.rs"]
-mod permit;
 
-use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use shuttle::future::{JoinHandle, block_on, spawn};
 use tokio::sync::{Barrier, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::ObjectKey;
 
-use self::{clock::Clock, engine::Engine, permit::EventBudget};
+use self::{clock::Clock, engine::Engine};
 use crate::{
     Action, HandlerId,
     route::KindId,
@@ -26,8 +24,6 @@ use crate::{
 
 /// `shuttle`'s lock with the interface of `parking_lot`'s.
 mod sync {
-    pub(super) use shuttle::sync::atomic::{AtomicUsize, Ordering};
-
     /// A mutex. At each lock shuttle may switch to another task.
     #[derive(Debug, Default)]
     pub(super) struct Mutex<T>(shuttle::sync::Mutex<T>);
@@ -200,34 +196,6 @@ fn two_objects_are_processed_concurrently() {
             worker.await.expect("it ends");
         }
     });
-}
-
-/// Permits are returned by other tasks while new ones are taken.
-#[test]
-fn permits_that_are_returned_are_taken_again() {
-    check(|| async {
-        let budget = EventBudget::new(of(2));
-        let mut events = Vec::new();
-        while events.len() < 6 {
-            let mut permits = budget.take(2);
-            // Unused permits are returned at once, and the others when an event ends.
-            let needed = 1 + events.len() % 2;
-            for permit in std::iter::from_fn(|| permits.one()).take(needed) {
-                events.push(spawn(async move { drop(permit) }));
-            }
-            shuttle::future::yield_now().await;
-        }
-        for event in events {
-            event.await.expect("it ends");
-        }
-        assert_eq!(budget.taken(), 0);
-        let mut all = budget.take(9);
-        assert_eq!(std::iter::from_fn(|| all.one()).count(), 2);
-    });
-}
-
-fn of(events: usize) -> NonZeroUsize {
-    NonZeroUsize::new(events).expect("more than none")
 }
 
 /// Starts workers that send what they received: the number of an event, and 100 more for a retry.

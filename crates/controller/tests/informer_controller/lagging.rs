@@ -104,7 +104,8 @@ async fn a_newer_state_follows_the_next_event_of_the_first_informer_or_its_remov
             assert_eq!(running.logged().await, "w add web=3");
         } else {
             running.apply(config("web", 2)).await;
-            assert_eq!(running.logged().await, "w update web=1 web=3");
+            let updated = "w update web=1 web=2, w update web=2 web=3";
+            assert_eq!(running.logged().await, updated);
         }
         running.stop().await.expect("it stops");
     }

@@ -11,7 +11,7 @@ use crate::{
     Action, ErasedObject, Reasons,
     controller::{
         mapping,
-        permit::Permits,
+        permit::EventBudget,
         queued::QueuedEvent,
         shared::{FeedEntry, Shared},
     },
@@ -54,7 +54,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         &self,
         envelopes: &mut Vec<EventEnvelope<K>>,
         enqueued: &mut Vec<Enqueued>,
-        permits: &mut Permits,
+        budget: &EventBudget,
     ) {
         let Self { feed, into, .. } = self;
         let has_mappers = !self.mappers.is_empty();
@@ -88,8 +88,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                 synced |= matches!(envelope.event, Event::Synced);
                 let action = Action::of(&envelope.event);
                 if merge.is_idle() || self.merge(&mut merge, &mut envelope) {
-                    self.prepare(envelope, action, synced, permits)
-                        .map(&mut put);
+                    self.prepare(envelope, action, synced, budget).map(&mut put);
                 } else if let Some(key) = &envelope.key
                     && (envelope.requested || action == Some(Action::Deleted))
                 {
@@ -97,7 +96,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                     feed.requested_resyncs.take(key);
                 }
                 for released in merge.take_released() {
-                    self.release(released, permits).map(&mut put);
+                    self.release(released, budget).map(&mut put);
                 }
             }
             self.offer(enqueued);
@@ -134,7 +133,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         envelope: EventEnvelope<dyn ErasedObject>,
         action: Option<Action>,
         synced: bool,
-        permits: &mut Permits,
+        budget: &EventBudget,
     ) -> Option<Enqueued> {
         let feed = self.feed;
         let EventEnvelope {
@@ -164,7 +163,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         let event = QueuedEvent {
             received: self.received,
             last_called: None,
-            permit: permits.one(),
+            permit: budget.take(),
             origin: TraceParent::of(&span),
             resynced: false,
             requested_by_mapper: is_mapped,
@@ -182,12 +181,12 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Prepares an event of an object that was withheld: it comes from the store, like an event
     /// from a list.
-    fn release(&self, event: AnyEvent, permits: &mut Permits) -> Option<Enqueued> {
+    fn release(&self, event: AnyEvent, budget: &EventBudget) -> Option<Enqueued> {
         let key = event.object()?.key();
         let event = QueuedEvent {
             received: self.received,
             last_called: None,
-            permit: permits.one(),
+            permit: budget.take(),
             origin: TraceParent::default(),
             resynced: false,
             requested_by_mapper: false,

@@ -188,7 +188,7 @@ fn check(coalescing: Coalescing, older: &str, newer: &str, last_called: &str) {
     let mut first = notice(older);
     let mut all = Vec::new();
     // The queue is not full.
-    let permit = EventBudget::new(NonZeroUsize::MIN).take(1).one();
+    let permit = EventBudget::new(NonZeroUsize::MIN).take();
     let newer_event = QueuedEvent {
         permit,
         ..notice(newer)

@@ -299,9 +299,9 @@ async fn calls_in_a_minute(form: impl FnOnce(ListWatch<Namespace>) -> ListWatch<
         let (controller, stop) = (controller.clone(), stop.clone());
         async move { controller.run(stop).await }
     });
-    let mut shop = Namespace::default();
-    shop.metadata.name = Some("shop".to_owned());
-    let created = namespaces.create(&PostParams::default(), &shop).await;
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some("shop".to_owned());
+    let created = namespaces.create(&PostParams::default(), &namespace).await;
     created.expect("a new namespace");
     pass(60).await;
     stop.cancel();

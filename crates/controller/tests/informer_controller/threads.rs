@@ -14,10 +14,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use windlass_controller::{
-    Action, Coalescing, ErrorReport, InformerController, Outcome, Request, RetryObject,
+    Coalescing, ErrorReport, InformerController, Outcome, Request, RetryObject,
 };
-
-use windlass_informer::{Informer, Scripted};
 
 use crate::support::{Refused, Rig, config};
 
@@ -97,36 +95,5 @@ async fn each_object_is_dispatched_serially_and_in_order_on_many_threads() {
                 assert!(seen.calls >= UPDATES, "{name}");
             }
         }
-    }
-}
-
-/// A second informer is added while the run starts the first one. No delete is lost, whichever is
-/// first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_informer_that_is_added_while_the_run_starts_loses_no_delete() {
-    for round in 0..300 {
-        let deleted = Arc::new(Notify::new());
-        let rig = Rig::new(InformerController::builder());
-        let notify = Arc::clone(&deleted);
-        rig.reconcile(move |request: Request<ConfigMap>| {
-            if request.action() == Action::Deleted {
-                notify.notify_one();
-            }
-            async { Ok::<_, Refused>(Outcome::done()) }
-        });
-        let (other, source) = Scripted::new();
-        let second = Informer::new(source);
-        let (controller, kind) = (rig.controller.clone(), rig.kind.clone());
-        let added = tokio::spawn(async move { controller.add_informer(&kind, &second) });
-        let running = rig.start();
-        let script = &running.rig.script;
-        script.list([config("web", 1)]).await.expect("it runs");
-        (added.await.expect("no panic")).expect("another one of the kind");
-        other.list([]).await.expect("it runs");
-        running.delete(config("web", 2)).await;
-        let limit = Duration::from_secs(60);
-        let called = tokio::time::timeout(limit, deleted.notified()).await;
-        called.unwrap_or_else(|_| panic!("no delete in round {round}"));
-        running.stop().await.expect("it stops");
     }
 }

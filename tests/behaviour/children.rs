@@ -324,7 +324,7 @@ on_both_servers! {
             "apiVersion": "v1", "kind": "ConfigMap", "name": "shop", "uid": "u-9", "controller": true,
         }]);
         let free = create("web", Value::Null).await;
-        let controlled = create("owned", owner).await;
+        let controlled = create("owned", owner.clone()).await;
         let desired = |name: &str| map(json!({ "a": "ours" })).named(name);
 
         let refused = writer.apply(desired("web")).await.expect_err("it is not ours");
@@ -343,6 +343,17 @@ on_both_servers! {
         }
         assert_eq!(writer.prune(&[]).await.expect("pruned").deleted, []);
         assert_eq!(writer.names().await, "blog owned web");
+
+        // Another object takes it, and the store does not show that yet.
+        writer.caught_up().await;
+        let stale = writer.children.informer.store().get_lazy(&free.key());
+        writer.merge("web", json!({ "metadata": { "ownerReferences": owner } })).await;
+        let children = writer.children();
+        let adopted = children.apply(&writer.kind, desired("web").adopt(), |_| stale);
+        let conflict = adopted.await.expect_err("another object controls it");
+        assert!(conflict.is_conflict(), "{conflict}");
+        assert_eq!(writer.get("web").await["metadata"]["ownerReferences"][0]["uid"], "u-9");
+        writer.merge("web", json!({ "metadata": { "ownerReferences": null } })).await;
 
         writer.done(desired("web").adopt()).await;
         let adopted = writer.get("web").await;

@@ -154,6 +154,8 @@ on_both_servers! {
                 let applied = children.apply(&cx, desired).await.map_err(|failure| failure.to_string());
                 let line = match applied {
                     Ok(child) => format!("{} owners", child.owner_references().len()),
+                    // The store did not show the adoption yet.
+                    Err(error) if error.contains("meanwhile") => return Err(error.into()),
                     Err(error) => error,
                 };
                 say(&sender, format!("{}: {line}", cx.key().name())).await;

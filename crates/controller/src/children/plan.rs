@@ -7,7 +7,7 @@
 //!       ▼                      ┌▶ Terminating
 //!  controlled by another ◀─────┤
 //!  no controller: NotOurs, ◀───┤  desired and answer as remembered
-//!  or adopted: Apply           ├▶ Unchanged
+//!  or adopted: Adopt           ├▶ Unchanged
 //!                              │  reverted too often
 //!                              ├▶ Wait
 //!                              └▶ Apply, Replace, Compare or Restore, by strategy
@@ -38,6 +38,9 @@ pub(super) enum Step {
     Create,
     /// Apply it to the existing object, with these preconditions.
     Apply(Preconditions),
+    /// Apply it to an object that is not ours yet, at exactly this version: at a later one, another
+    /// object may control it.
+    Adopt(Preconditions),
     /// Delete it with these preconditions, and create it afterwards.
     Replace(Preconditions),
     /// Compare it with the result of an apply that is not executed, and replace it if they differ.
@@ -134,7 +137,11 @@ pub(super) fn plan(
     }
     let preconditions = preconditions(version);
     if desired.strategy != UpdateStrategy::Recreate {
-        return Ok(Step::Apply(preconditions));
+        return Ok(if is_ours {
+            Step::Apply(preconditions)
+        } else {
+            Step::Adopt(preconditions)
+        });
     }
     let applied = (metadata.annotations.as_ref()).and_then(|it| it.get(APPLIED));
     Ok(if applied == Some(&desired.digest.to_string()) {

@@ -76,7 +76,8 @@ impl ChildWrite<'_> {
                 object()?,
                 ChildOutcome::Delayed(wait),
             )),
-            Step::Apply(preconditions) => self.apply(&preconditions).await,
+            Step::Apply(preconditions) => self.apply(&preconditions, false).await,
+            Step::Adopt(preconditions) => self.apply(&preconditions, true).await,
             Step::Restore(preconditions) => self.restore(&preconditions, &existing).await,
             Step::Compare(preconditions) => {
                 if self.is_equivalent(&preconditions, &existing).await? {
@@ -102,10 +103,12 @@ impl ChildWrite<'_> {
     }
 
     /// Applies the desired object to the existing one: at first if that has the planned version, so
-    /// that the version of the response is known to be ours, and after a conflict at any version.
+    /// that the version of the response is known to be ours, and after a conflict at any version,
+    /// unless `is_exact`.
     async fn apply<C: ChildObject>(
         &self,
         preconditions: &Preconditions,
+        is_exact: bool,
     ) -> Result<Applied<C>, ChildError> {
         let contention = self.contention(preconditions).await;
         let body = self.body();
@@ -113,7 +116,9 @@ impl ChildWrite<'_> {
             .requests
             .apply(&preconditions.added_to(&body, true), ApplyMode::Force)
             .await;
-        if matches!(&answer, Err(RequestError::Status(status)) if status.code == 409) {
+        let is_conflict =
+            matches!(&answer, Err(RequestError::Status(status)) if status.code == 409);
+        if is_conflict && !is_exact {
             let body = preconditions.added_to(&body, false);
             answer = self.requests.apply(&body, ApplyMode::Force).await;
         }

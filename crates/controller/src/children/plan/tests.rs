@@ -110,6 +110,7 @@ impl Case {
     fn check(self, expected: &str) {
         let step = match self.step() {
             Ok(Step::Apply(it)) => format!("apply {} at {}", it.uid, it.version),
+            Ok(Step::Adopt(it)) => format!("adopt {} at {}", it.uid, it.version),
             Ok(Step::Replace(it)) => format!("replace {} at {}", it.uid, it.version),
             Ok(Step::Compare(it)) => format!("compare {} at {}", it.uid, it.version),
             Ok(Step::Restore(it)) => format!("restore {} at {}", it.uid, it.version),
@@ -191,7 +192,7 @@ fn an_object_of_others_is_never_changed() {
     Case::of(stranger(&json!({}))).check("configmaps shop/blog exists already and has no");
     Case::of(stranger(&json!({})))
         .wants(desired().adopt())
-        .check("apply s at 3");
+        .check("adopt s at 3");
     Case::of(stranger(&controlled)).check("configmaps shop/blog belongs to Shop other");
     Case::of(stranger(&controlled))
         .wants(desired().adopt())

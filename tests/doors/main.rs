@@ -16,6 +16,8 @@ mod consul_functions;
 mod k8s_bucket;
 mod k8s_context;
 mod k8s_pod_counter;
+mod roperator_backoff;
+mod roperator_config;
 mod roperator_greeter;
 mod roperator_namespaces;
 mod roperator_server;

@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     writes: Arc<AtomicUsize>,
     /// The number of running watches.
     watches: watch::Sender<usize>,
+    /// Whether a watch has begun to run.
+    has_watched: Arc<AtomicBool>,
 }
 
 /// Counts a watch until its response has ended or was dropped.
@@ -55,6 +57,7 @@ impl Connection {
             requests: Arc::default(),
             writes: Arc::default(),
             watches: watch::Sender::new(0),
+            has_watched: Arc::default(),
         }
     }
 
@@ -90,9 +93,9 @@ impl Connection {
         self.refused.send_replace(false);
     }
 
-    /// The number of watches whose response has begun and not ended.
-    pub(crate) fn running_watches(&self) -> usize {
-        *self.watches.borrow()
+    /// Whether the response to a watch has begun, also if it has ended since.
+    pub(crate) fn has_watched(&self) -> bool {
+        self.has_watched.load(Ordering::SeqCst)
     }
 
     /// Waits until no watch is running.
@@ -213,6 +216,7 @@ where
                     return body.boxed_unsync();
                 }
                 let running = RunningWatch::begin(&connection.watches);
+                connection.has_watched.store(true, Ordering::SeqCst);
                 let cut = async move { _ = cuts.wait_for(|cuts| *cuts > now).await };
                 let frames = BodyStream::new(body).take_until(cut.boxed());
                 let frames = frames.inspect(move |_| _ = &running);

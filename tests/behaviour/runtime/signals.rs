@@ -102,7 +102,8 @@ async fn operator() {
     )
     .boxed();
     let watches = async {
-        until(|| connection.running_watches() > 0).await;
+        // The watch may have ended before this looks again.
+        until(|| connection.has_watched()).await;
         connection.no_watch_runs().await;
         println!("the watches have ended");
         std::future::pending::<()>().await;

@@ -2,6 +2,7 @@
 //! say what to do.
 
 use std::{
+    convert::Infallible,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -16,13 +17,14 @@ use kube::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tower::Layer as _;
-use windlass::{Informer, ListWatch, ObjectKey};
+use windlass::{Informer, InformerController, ListWatch, ObjectKey, Outcome, Request};
 use windlass_apiserver::{ApiServer, Profile};
 
 use crate::{
     cluster::{Cluster, create_namespace},
     kinds::{Gadget, Gizmo, config, loose_gizmo},
     real::RealServer,
+    running::Running,
     watched::{Watched, quick},
 };
 
@@ -115,6 +117,27 @@ on_both_servers! {
         assert!(watched.informer.health().is_healthy(), "{}", watched.informer.health());
         assert!(cluster.connection().count("watch=true") <= 2, "the watch is not tried at each poll");
         watched.stop().await;
+    }
+
+    async fn a_controller_of_a_kind_without_versions_and_watches_starts(cluster: Cluster) {
+        let api: Api<ComponentStatus> = Api::all(components(&cluster).await);
+        let controller = InformerController::new();
+        let kind = controller.kind("components").expect("a new name");
+        let informer = Informer::new(ListWatch::new(api));
+        controller.add_informer(&kind, &informer).expect("a new informer");
+        let (called, mut calls) = tokio::sync::mpsc::channel(100);
+        let reconcile = move |request: Request<ComponentStatus>| {
+            let called = called.clone();
+            async move {
+                _ = called.send(request.key().to_string()).await;
+                Ok::<_, Infallible>(Outcome::done())
+            }
+        };
+        controller.add_reconciler(&kind, reconcile).expect("a reconciler");
+        let running = Running::start(&controller);
+        // Ends: the component is reconciled, or the time of the test is over.
+        while calls.recv().await.expect("it runs") != "etcd-0" {}
+        running.stop().await.expect("it is stopped");
     }
 
     async fn a_server_without_streamed_lists_is_no_problem(cluster: Cluster) {

@@ -2,12 +2,15 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     time::Duration,
 };
 
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
     core::v1::{ConfigMap, ServiceAccount},
@@ -25,6 +28,7 @@ const NAMESPACE: &str = "greeter";
 /// The example, which is killed when this is dropped.
 struct Operator {
     process: Child,
+    admin: SocketAddr,
     log: Receiver<String>,
 }
 
@@ -41,6 +45,15 @@ async fn production_runs_with_exactly_its_role_and_stops_at_sigterm() {
     };
     let greeted = timeout(LIMIT, await_condition(configs, "world", greeted)).await;
     greeted.expect("it greets in time").expect("no error");
+    // The pages that the manifests name.
+    for (page, part) in [
+        ("/live", "ok"),
+        ("/ready", "ok"),
+        ("/metrics", "controller_runtime_reconcile_total"),
+    ] {
+        let (code, body) = operator.page(page).await;
+        assert!(code == 200 && body.contains(part), "{page}: {code} {body}");
+    }
     let pid = operator.process.id().to_string();
     let sent = Command::new("kill").args(["-TERM", &pid]).status();
     assert!(sent.expect("there is a kill").success());
@@ -205,7 +218,25 @@ impl Operator {
                 _ = send.send(line);
             }
         });
-        Self { process, log }
+        Self {
+            process,
+            admin,
+            log,
+        }
+    }
+
+    /// Requests a page of the admin server.
+    async fn page(&self, path: &str) -> (u16, String) {
+        let client: HttpClient<_, Full<Bytes>> =
+            HttpClient::builder(TokioExecutor::new()).build_http();
+        let url = format!("http://{}{path}", self.admin);
+        let response = client
+            .get(url.parse().expect("a URL"))
+            .await
+            .expect("a response");
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.expect("a body");
+        (code, String::from_utf8_lossy(&body.to_bytes()).into_owned())
     }
 
     /// Waits for a log line that contains `part`.

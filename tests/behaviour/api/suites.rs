@@ -207,6 +207,15 @@ on_both_servers! {
             } });
             let review = raw.post(reviews, &review).await.ok();
             assert_eq!(review["status"]["allowed"], allowed, "{verb} {path}");
+            let review = json!({ "spec": { "nonResourceAttributes": { "path": path, "verb": verb } } });
+            let own = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+            let headers = [
+                ("impersonate-user", "jane"),
+                ("impersonate-group", "testers"),
+                ("content-type", "application/json"),
+            ];
+            let review = raw.ask(Method::POST, own, &headers, &review.to_string()).await.ok();
+            assert_eq!(review["status"]["allowed"], allowed, "her own review: {verb} {path}");
         }
         for (plural, name) in [("clusterrolebindings", &name), ("clusterroles", &name)] {
             raw.delete(&format!("{RBAC}/{plural}/{name}")).await.ok();

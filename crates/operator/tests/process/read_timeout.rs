@@ -1,6 +1,7 @@
 //! A client whose read timeout is shorter than the time between two bookmarks.
 
 use std::{
+    io,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -9,9 +10,25 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, api::PostParams};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tracing::instrument::WithSubscriber as _;
 use windlass_informer::{Event, Informer};
 
 use crate::{child::LIMIT, cluster::Cluster};
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 #[test]
 fn a_client_with_a_short_read_timeout_misses_and_delays_no_event() {
@@ -30,7 +47,13 @@ fn a_client_with_a_short_read_timeout_misses_and_delays_no_event() {
             })
             .build();
         let mut events = informer.subscribe();
-        tokio::spawn(informer.run(CancellationToken::new()));
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt().with_writer({
+            let log = log.clone();
+            move || log.clone()
+        });
+        let run = informer.run(CancellationToken::new());
+        tokio::spawn(run.with_subscriber(subscriber.finish()));
         let synced = async {
             // Ends: the list is complete, or the timeout passes.
             while !matches!(events.next().await, Some(Event::Synced)) {}
@@ -55,5 +78,9 @@ fn a_client_with_a_short_read_timeout_misses_and_delays_no_event() {
         );
         let problems = problems.lock().expect("no panic").clone();
         assert!(problems.is_empty(), "{problems:?}");
+        let log = log.0.lock().expect("no panic").clone();
+        let log = String::from_utf8(log).expect("a text");
+        let warning = "the client ended a quiet watch; set `read_timeout`";
+        assert_eq!(log.matches(warning).count(), 1, "{log}");
     });
 }

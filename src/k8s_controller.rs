@@ -152,6 +152,21 @@ impl Action {
 ///     Controller::cluster(client, pods, watcher::Config::default())
 /// }
 /// ```
+///
+/// and for Nodes, which have none:
+///
+/// ```compile_fail,E0271
+/// # use k8s_openapi::api::core::v1::Node;
+/// # use kube::Client;
+/// # use windlass::k8s_controller::{Context, Controller, watcher};
+/// fn nodes<C>(client: Client, nodes: C) -> Controller<C>
+/// where
+///     C: Context<Resource = Node> + Send + Sync + 'static,
+///     C::Error: Send + Sync + 'static,
+/// {
+///     Controller::namespaced(client, nodes, "shop", watcher::Config::default())
+/// }
+/// ```
 pub trait Context {
     /// The kind of the objects.
     type Resource: kube::Resource;

@@ -82,9 +82,13 @@ struct RunningCall {
 /// The most events of one call that are kept.
 const MAX_MARKS: usize = 64;
 
-/// How often a waiting call asks again. An event of the written object ends the wait sooner, if it
-/// wakes this lane.
+/// How often a waiting call asks again, at first. An event of the written object ends the wait sooner,
+/// if it wakes this lane.
 const POLL: Duration = Duration::from_millis(50);
+
+/// The part of the time since the write that a waiting call waits until it asks again: a long wait
+/// costs few questions, and is extended by an eighth.
+const POLL_PART: u32 = 8;
 
 // === impl OwnWrites ===
 
@@ -246,7 +250,7 @@ impl OwnWrites {
             (writes.writes).retain(|write| !unsettled.contains(&write.at));
             return Readiness::Stale;
         }
-        Readiness::Wait(left.min(POLL))
+        Readiness::Wait(left.min(POLL.max(age(newest) / POLL_PART)))
     }
 
     /// Tells the version that the server had for `resource` after the unknown writes of `lane`.

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Borrow,
+    collections::HashMap,
     fmt,
     hash::Hash,
     sync::{Arc, OnceLock, Weak},
@@ -13,8 +14,8 @@ use kube::Client;
 use parking_lot::RwLock;
 use tokio::time::sleep;
 use windlass_informer::{
-    HealthState, Index, Informer, InformerId, LazyObject, ObjectIdentity as _, ObjectKey, Store,
-    UndeclaredIndex, WatchErrorCause,
+    HealthState, Index, Informer, InformerId, LazyObject, ListWatch, ObjectIdentity as _,
+    ObjectKey, Store, UndeclaredIndex, WatchErrorCause,
 };
 
 use super::{
@@ -45,6 +46,8 @@ pub struct Informers<K: Watchable> {
 struct Contents<K: Watchable> {
     types: K::DynamicType,
     informers: RwLock<Vec<Informer<K>>>,
+    /// The namespaces of the informers that show only one.
+    namespaces: RwLock<HashMap<InformerId, String>>,
     indexes: RwLock<Vec<Arc<dyn DeclaredIndex<K>>>>,
     /// Set when the controller is built.
     controller: OnceLock<Added<K>>,
@@ -74,6 +77,7 @@ impl<K: Watchable> Informers<K> {
             shared: Arc::new(Contents {
                 types,
                 informers: RwLock::default(),
+                namespaces: RwLock::default(),
                 indexes: RwLock::default(),
                 controller: OnceLock::new(),
             }),
@@ -130,7 +134,8 @@ impl<K: Watchable> Informers<K> {
                 vec![informer]
             }
             Opened::Own(lists) => {
-                let build = |list| {
+                let build = |list: ListWatch<K>| {
+                    let namespace = list.namespace().map(str::to_owned);
                     let builder = Informer::builder(list);
                     let builder = match added.resync {
                         Some(period) => builder.resync(period),
@@ -138,8 +143,14 @@ impl<K: Watchable> Informers<K> {
                     };
                     let declared = self.shared.indexes.read();
                     let all = declared.iter().chain(&indexes);
-                    all.fold(builder, |builder, index| index.declare(builder))
-                        .build()
+                    let informer = all
+                        .fold(builder, |builder, index| index.declare(builder))
+                        .build();
+                    if let Some(namespace) = namespace {
+                        let mut namespaces = self.shared.namespaces.write();
+                        namespaces.insert(informer.id(), namespace);
+                    }
+                    informer
                 };
                 lists.into_iter().map(build).collect::<Vec<_>>()
             }
@@ -188,6 +199,9 @@ impl<K: Watchable> Informers<K> {
             let is_removed = |informer: &mut Informer<K>| watch.0.contains(&informer.id());
             informers.extract_if(.., is_removed).collect()
         };
+        let mut namespaces = self.shared.namespaces.write();
+        namespaces.retain(|id, _| !watch.0.contains(id));
+        drop(namespaces);
         let added = self.shared.controller.get();
         if let Some(controller) = added.and_then(|added| added.controller.upgrade()) {
             let controller = InformerController::from_shared(controller);
@@ -223,36 +237,31 @@ impl<K: Watchable> Informers<K> {
         Some(versions.max_by_key(|(version, _)| *version)?.1)
     }
 
-    /// What the least advanced informer shows of the object with this key.
+    /// What the informers show of the object with this key: the newest state, and the version that
+    /// the least advanced of the informers has passed that can show it.
     pub(super) fn shown(&self, key: Option<&ObjectKey>) -> Shown {
         let informers = self.shared.informers.read();
-        let shown = informers.iter().map(|informer| {
+        let namespaces = self.shared.namespaces.read();
+        let can_show = |informer: &&Informer<K>| {
+            let namespace = namespaces.get(&informer.id());
+            let (Some(key), Some(namespace)) = (key, namespace) else {
+                return true;
+            };
+            key.namespace() == Some(&**namespace)
+        };
+        let mut shown = Shown::Unwatched;
+        for informer in informers.iter().filter(can_show) {
             // First, because the store is written before the version advances.
             let passed = informer.last_sync_resource_version();
+            let passed = passed.as_deref().and_then(parse_version);
             let object = key.and_then(|key| informer.store().get_lazy(key));
             let object = object.and_then(|object| {
                 let version = parse_version(object.resource_version()?)?;
                 Some((Arc::from(object.uid()?), version))
             });
-            let passed = passed.as_deref().and_then(parse_version);
-            (object, passed)
-        });
-        let of_object = |(object, passed): &(Option<(Arc<str>, u64)>, Option<u64>)| {
-            object.as_ref().map(|(_, version)| *version).max(*passed)
-        };
-        match (key, self.is_one_of_several()) {
-            // The namespaces of several informers are not known here: one of them shows the object.
-            (Some(_), true) => shown.max_by_key(of_object),
-            _ => shown.min_by_key(of_object),
+            shown = shown.with_other(Shown::Watched { object, passed });
         }
-        .map_or(Shown::Unwatched, |(object, passed)| Shown::Watched {
-            object,
-            passed,
-        })
-    }
-
-    fn is_one_of_several(&self) -> bool {
-        self.shared.informers.read().len() > 1
+        shown
     }
 
     /// Returns all objects, in no particular order.

@@ -79,6 +79,35 @@ pub(crate) enum Shown {
     },
 }
 
+// === impl Shown ===
+
+impl Shown {
+    /// What two informers show together, if each can show the object: the newer state, and the version
+    /// that both have passed.
+    pub(crate) fn with_other(self, other: Self) -> Self {
+        let (
+            Self::Watched { object, passed },
+            Self::Watched {
+                object: other_object,
+                passed: other_passed,
+            },
+        ) = (&self, &other)
+        else {
+            return if self == Self::Unwatched { other } else { self };
+        };
+        let version = |object: &Option<(Arc<str>, u64)>| object.as_ref().map(|it| it.1);
+        let newer = if version(other_object) > version(object) {
+            other_object
+        } else {
+            object
+        };
+        Self::Watched {
+            object: newer.clone(),
+            passed: *passed.min(other_passed),
+        }
+    }
+}
+
 // === impl OwnWrite ===
 
 impl OwnWrite {

@@ -311,3 +311,24 @@ fn a_version_that_is_not_a_number_is_not_tracked() {
         assert_eq!(parse_version(version), None, "{version}");
     }
 }
+
+/// Several informers of one kind can show an object, for example those of two label selectors.
+///
+/// Rows: BO-06, BO-43
+#[test]
+fn a_write_is_settled_when_an_informer_shows_it_or_all_that_can_have_passed_it() {
+    let both = |one: Shown, other: Shown| {
+        assert_eq!(
+            one.clone().with_other(other.clone()),
+            other.clone().with_other(one.clone())
+        );
+        one.with_other(other)
+    };
+    check_settled(at(7), &both(shows(Some(("c", 7)), 6), shows(None, 3)), true);
+    // Another informer is ahead, and the one that will show the write is not.
+    check_settled(at(7), &both(shows(None, 6), shows(None, 9)), false);
+    let old = both(shows(Some(("c", 6)), 6), shows(None, 9));
+    check_settled(at(7), &old, false);
+    check_settled(at(7), &both(shows(None, 7), shows(None, 9)), true);
+    check_settled(at(7), &both(shows(None, 6), Shown::Unwatched), false);
+}

@@ -160,6 +160,27 @@ impl<K: Resource> ListWatch<K> {
         api.into()
     }
 
+    /// The namespace whose objects it lists. `None` for all namespaces, and for a kind without
+    /// namespaces.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::{Api, Client};
+    /// use windlass_informer::ListWatch;
+    ///
+    /// # fn namespaces(client: Client) {
+    /// let web = ListWatch::new(Api::<Pod>::namespaced(client.clone(), "shop"));
+    /// assert_eq!(web.namespace(), Some("shop"));
+    /// assert_eq!(ListWatch::new(Api::<Pod>::all(client)).namespace(), None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.settings.requests.namespace()
+    }
+
     /// The default of [`page_size`](Self::page_size), in objects: as in client-go and kubectl.
     pub(crate) const DEFAULT_PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
 

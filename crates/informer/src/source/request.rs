@@ -46,6 +46,12 @@ pub(super) struct Requests {
 // === impl Requests ===
 
 impl Requests {
+    /// The namespace in the path.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        let (_, rest) = self.url.split_once("/namespaces/")?;
+        rest.split('/').next()
+    }
+
     pub(super) fn new<K: Resource>(api: Api<K>, types: &K::DynamicType) -> Self {
         let url = api.resource_url().to_owned();
         let namespace = api.namespace().map(ToOwned::to_owned);

@@ -47,7 +47,10 @@ impl<K: Watchable> ControllerBuilder<K> {
             owners: Owners::of::<K>(self.primaries.types()),
             parent: ParentOf::of::<K>(self.primaries.types(), kind),
         };
-        Owned::new(self.add_secondary(children.index(&index), owners), index)
+        let informers = self.add_secondary(children, owners);
+        // Also in the informers that are added later.
+        informers.declare(&index);
+        Owned::new(informers, index)
     }
 
     /// Watches objects of kind `O`: a change of one reconciles the objects of kind `K` whose keys

@@ -229,17 +229,11 @@ impl Reference {
                 run.violations.push(Violation::new(oracle::COUNTS, text));
             }
         }
-        if let Some(text) = self.unseen(run) {
+        // What a handler does not receive without faults is not expected.
+        if let Some(text) = run.received.first_missed(&self.run.received) {
             run.violations.push(Violation::new(oracle::NEWEST, text));
         }
         (run.violations).retain(|it| !self.oracles_left_out.contains(&it.oracle));
-    }
-
-    /// A state that a handler did not receive, although it does without faults. A state that it does
-    fn unseen(&self, run: &Run) -> Option<String> {
-        let without = &self.run.unseen;
-        let mut more = (run.unseen.iter()).filter(|(call, _)| !without.contains_key(*call));
-        more.next().map(|(call, text)| format!("{call} {text}"))
     }
 }
 

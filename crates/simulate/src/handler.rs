@@ -26,6 +26,7 @@ use crate::{
     fault::StepKind,
     oracle,
     process::ObservedInformers,
+    received::Trigger,
     world::{Origin, World},
 };
 
@@ -74,7 +75,7 @@ impl<H> SimulatedHandler<H> {
     /// Makes one call, with the fault that the plan has for it.
     async fn call_with_fault<K, T, E>(
         &self,
-        action: Action,
+        cause: (Trigger, Action),
         object: &K,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E>
@@ -101,8 +102,8 @@ impl<H> SimulatedHandler<H> {
         // The same handler can be used for several kinds.
         let kind = std::any::type_name::<K>().rsplit("::").next();
         let object = format!("{} {key}", kind.unwrap_or_default().trim_end_matches('>'));
-        let _call = world.call(*origin, name, action, &object, meta);
-        let text = format!("{name} {action:?} {key} version {version}");
+        let _call = world.call(*origin, name, cause, &object, meta);
+        let text = format!("{name} {:?} {key} version {version}", cause.1);
         let fault = world.step(*origin, StepKind::Call, &text, Some(&key));
         match fault {
             Some(Fault::CrashBefore) => world.crash(*origin),
@@ -142,7 +143,8 @@ where
 
     async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
         let call = self.handler.add(Arc::clone(&object)).map_err(Into::into);
-        self.call_with_fault(Action::Created, &*object, call).await
+        self.call_with_fault((Trigger::Edge, Action::Created), &*object, call)
+            .await
     }
 
     async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
@@ -150,17 +152,20 @@ where
             .handler
             .update(old, Arc::clone(&new))
             .map_err(Into::into);
-        self.call_with_fault(Action::Updated, &*new, call).await
+        self.call_with_fault((Trigger::Edge, Action::Updated), &*new, call)
+            .await
     }
 
     async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
         let call = self.handler.delete(Arc::clone(&last)).map_err(Into::into);
-        self.call_with_fault(Action::Deleted, &*last, call).await
+        self.call_with_fault((Trigger::Edge, Action::Deleted), &*last, call)
+            .await
     }
 
     async fn resync(&self, object: Arc<K>) -> Result<(), Failure> {
         let call = self.handler.resync(Arc::clone(&object)).map_err(Into::into);
-        self.call_with_fault(Action::Resynced, &*object, call).await
+        self.call_with_fault((Trigger::Edge, Action::Resynced), &*object, call)
+            .await
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
@@ -190,7 +195,8 @@ where
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let (action, object) = (request.action(), Arc::clone(request.object()));
         let call = self.handler.reconcile(request).map_err(Into::into);
-        self.call_with_fault(action, &*object, call).await
+        self.call_with_fault((Trigger::Edge, action), &*object, call)
+            .await
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
@@ -220,13 +226,15 @@ where
     async fn reconcile(&self, cx: Context<K>) -> Result<Outcome, Failure> {
         let object = Arc::clone(cx.object());
         let call = self.handler.reconcile(cx).map_err(Into::into);
-        self.call_with_fault(Action::Updated, &*object, call).await
+        self.call_with_fault((Trigger::Level, Action::Updated), &*object, call)
+            .await
     }
 
     async fn cleanup(&self, cx: Context<K>) -> Result<Outcome, Failure> {
         let object = Arc::clone(cx.object());
         let call = self.handler.cleanup(cx).map_err(Into::into);
-        self.call_with_fault(Action::Deleted, &*object, call).await
+        self.call_with_fault((Trigger::Level, Action::Deleted), &*object, call)
+            .await
     }
 
     async fn failed(&self, cx: &Context<K>, error: &HandlerError) -> Retry {

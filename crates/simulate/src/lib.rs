@@ -41,6 +41,7 @@ mod world;
 // The checks of a run.
 mod mask;
 mod oracle;
+mod received;
 mod secrets;
 mod state;
 

@@ -24,7 +24,8 @@ pub(crate) const BOUNDED: &str = "requests_are_bounded";
 pub(crate) const LEADER: &str = "only_the_holder_of_the_lease_writes";
 /// No process takes a lease that another one holds.
 pub(crate) const LEASE: &str = "a_lease_is_taken_only_when_it_has_ended";
-/// Each handler receives the newest state of each object, and its deletion.
+/// Each handler receives the newest state of each object, and its deletion. A level-triggered one
+/// receives the newest state of each object that exists, and the clean-up.
 pub(crate) const NEWEST: &str = "handlers_see_the_newest_state";
 /// No handler is called before the observed informers have synced.
 pub(crate) const SYNCED: &str = "calls_begin_after_the_first_lists";

@@ -112,6 +112,11 @@ impl Process {
     /// `KeyedResource` or an `AsyncCompositeHandler`: injects faults into its calls, and checks that calls for one object do not
     /// overlap and that their versions never decrease. Reports use `name`.
     ///
+    /// At the end of a run, each object that a handler was called for was called for in its newest
+    /// state, and for its deletion. The reconciler of a `Controller` is level-triggered: it was called
+    /// for each object that exists, and need not be called for a deletion, but for the clean-up of an
+    /// object that had a finalizer if the controller has one.
+    ///
     /// Wrap a handler with this method before you wrap it with `OpinionatedWatcher` or
     /// `OpinionatedReconciler`.
     #[must_use]

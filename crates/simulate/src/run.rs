@@ -22,10 +22,11 @@ use crate::{
     direct::Refusal,
     oracle,
     process::{CachedObject, InformerSnapshot},
+    received::Received,
     secrets::Secrets,
     simulation::Settings,
     state,
-    world::{Origin, Unseen, World},
+    world::{Origin, World},
 };
 
 /// The wall-clock time at which every run begins: 2026-01-01.
@@ -55,7 +56,7 @@ pub(crate) struct Run {
     pub(crate) writes: BTreeMap<String, u32>,
     /// The faults that took effect, in order.
     pub(crate) faults: Vec<Fault>,
-    pub(crate) unseen: Unseen,
+    pub(crate) received: Received,
     /// The steps of the users that the server rejected as invalid.
     pub(crate) refused_steps: BTreeSet<usize>,
     /// Whether calls failed, or writes of the operator were rejected, in the second half of the
@@ -143,7 +144,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
     }
     check_requests(settings, &world, requests);
     check_caches(&world, &processes).await;
-    let unseen = world.unseen(&world.server.objects());
+    let received = world.received(&world.server.objects());
 
     drop(replicas);
     processes.lock().clear();
@@ -168,7 +169,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         fields,
         writes: finished.writes,
         faults: finished.faults,
-        unseen,
+        received,
         refused_steps,
         fails: finished.fails,
     }

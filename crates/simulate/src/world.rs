@@ -29,7 +29,6 @@ mod calls;
 mod other_clients;
 mod writes;
 
-pub(crate) use self::calls::Unseen;
 use self::{calls::Calls, writes::Writes};
 
 /// The largest latency of a request, a response or an event, in milliseconds. Messages that are

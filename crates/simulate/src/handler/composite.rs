@@ -8,6 +8,7 @@ use windlass_composite::{AsyncCompositeHandler, FinalizeResponse, SyncRequest, S
 use windlass_controller::{Action, Failure, HandlerError};
 
 use super::SimulatedHandler;
+use crate::received::Trigger;
 
 impl<P, H> AsyncCompositeHandler<P> for SimulatedHandler<H>
 where
@@ -17,13 +18,15 @@ where
     async fn sync(&self, request: SyncRequest<P>) -> Result<SyncResponse, Failure> {
         let parent = Arc::clone(request.parent());
         let call = self.handler.sync(request);
-        self.call_with_fault(Action::Updated, &*parent, call).await
+        self.call_with_fault((Trigger::Level, Action::Updated), &*parent, call)
+            .await
     }
 
     async fn finalize(&self, request: SyncRequest<P>) -> Result<FinalizeResponse, Failure> {
         let parent = Arc::clone(request.parent());
         let call = self.handler.finalize(request);
-        self.call_with_fault(Action::Deleted, &*parent, call).await
+        self.call_with_fault((Trigger::Level, Action::Deleted), &*parent, call)
+            .await
     }
 
     async fn error_status(&self, request: SyncRequest<P>, error: &HandlerError) -> Option<Value> {

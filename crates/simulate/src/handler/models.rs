@@ -7,6 +7,7 @@ use windlass_controller::{Action, ApplyCleanup, Background, Failure, KeyedResour
 use windlass_informer::{Informer, ObjectKey};
 
 use super::{SimulatedFailure, SimulatedHandler};
+use crate::received::Trigger;
 
 /// The error of a simulated [`ApplyCleanup`]: its own, or a planned failure.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +46,8 @@ impl<H: ApplyCleanup> ApplyCleanup for SimulatedHandler<H> {
             let applied = self.handler.apply(client, object).await;
             applied.map_err(SimulatedError::Handler)
         };
-        self.call_with_fault(Action::Updated, object, call).await
+        self.call_with_fault((Trigger::Edge, Action::Updated), object, call)
+            .await
     }
 
     async fn cleanup(
@@ -57,7 +59,8 @@ impl<H: ApplyCleanup> ApplyCleanup for SimulatedHandler<H> {
             let cleaned = self.handler.cleanup(client, object).await;
             cleaned.map_err(SimulatedError::Handler)
         };
-        self.call_with_fault(Action::Deleted, object, call).await
+        self.call_with_fault((Trigger::Edge, Action::Deleted), object, call)
+            .await
     }
 
     fn success_outcome(&self, object: &Self::Resource) -> Outcome {
@@ -77,12 +80,14 @@ where
 
     async fn upsert(&self, key: &ObjectKey, object: Arc<H::Object>) -> Result<(), Failure> {
         let call = self.handler.upsert(key, Arc::clone(&object));
-        self.call_with_fault(Action::Updated, &*object, call).await
+        self.call_with_fault((Trigger::Edge, Action::Updated), &*object, call)
+            .await
     }
 
     async fn delete(&self, key: &ObjectKey, last: Arc<H::Object>) -> Result<(), Failure> {
         let call = self.handler.delete(key, Arc::clone(&last));
-        self.call_with_fault(Action::Deleted, &*last, call).await
+        self.call_with_fault((Trigger::Edge, Action::Deleted), &*last, call)
+            .await
     }
 
     async fn background(&self, scope: Background) {

@@ -1,38 +1,26 @@
 //! The calls of handlers and their checks, and the external resources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::ObjectMeta;
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_controller::Action;
 
-use super::{Origin, World};
-use crate::oracle;
+use super::{Origin, World, other_clients::FOREIGN};
+use crate::{
+    oracle,
+    received::{LastCall, Received, Trigger},
+};
 
-/// The calls in progress, and the newest states that handlers received.
+/// The calls in progress, and the last call for each object.
 #[derive(Default)]
 pub(super) struct Calls {
     /// By process, handler and object.
     open: BTreeMap<(Origin, String, String), u32>,
     /// By process, handler and uid.
-    seen: BTreeMap<(Origin, String, String), Seen>,
+    last: BTreeMap<(Origin, String, String), LastCall>,
 }
-
-/// The newest state of one object that a handler received.
-struct Seen {
-    object: String,
-    /// The highest resource version, if it is a number.
-    version: Option<u64>,
-    /// The generation in the last call.
-    generation: Option<i64>,
-    /// Whether the last call was for the deletion.
-    deleted: bool,
-}
-
-/// At the end of a run: by handler and object, the newest state or deletion that the handler did
-/// not receive.
-pub(crate) type Unseen = BTreeMap<String, String>;
 
 /// A call in progress. The call ends when this guard is dropped.
 pub(crate) struct CallGuard<'w> {
@@ -48,7 +36,7 @@ impl World {
         &self,
         origin: Origin,
         handler: &str,
-        action: Action,
+        (trigger, action): (Trigger, Action),
         object: &str,
         meta: &ObjectMeta,
     ) -> CallGuard<'_> {
@@ -60,14 +48,17 @@ impl World {
         let overlaps = *open > 1;
         let uid = meta.uid.clone().unwrap_or_default();
         let key = (origin, handler.to_owned(), uid);
-        let before = state.calls.seen.get(&key).and_then(|seen| seen.version);
-        let seen = Seen {
+        let before = state.calls.last.get(&key).and_then(|last| last.version);
+        let mut finalizers = meta.finalizers.iter().flatten();
+        let last = LastCall {
             object: object.to_owned(),
+            trigger,
             version: version.max(before),
             generation: meta.generation,
-            deleted: action == Action::Deleted,
+            has_finalizer: finalizers.any(|it| it != FOREIGN),
+            is_deletion: action == Action::Deleted,
         };
-        state.calls.seen.insert(key, seen);
+        state.calls.last.insert(key, last);
         let ended = state.writes.time_without_lease(origin, Instant::now());
         drop(state);
         if overlaps {
@@ -94,37 +85,24 @@ impl World {
         }
     }
 
-    /// The states of `objects`, which are all objects of the server, that handlers of running
-    /// processes have not received.
-    pub(crate) fn unseen(&self, objects: &[(String, Value)]) -> Unseen {
-        let by_uid = |(_, object): &'_ (String, Value)| {
-            let metadata = &object["metadata"];
-            let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
-            (uid, metadata["generation"].as_i64())
-        };
-        let generations: BTreeMap<_, _> = objects.iter().map(by_uid).collect();
+    /// What the handlers of the running processes have received of `objects`, which are all objects of
+    /// the server.
+    pub(crate) fn received(&self, objects: &[(String, Value)]) -> Received {
         let state = self.state.lock();
-        let mut unseen = Unseen::new();
-        for ((origin, handler, uid), seen) in &state.calls.seen {
+        let calls = || state.calls.last.iter();
+        let cleaning: BTreeSet<_> = calls()
+            .filter(|(_, last)| last.trigger == Trigger::Level && last.is_deletion)
+            .map(|((_, handler, _), _)| handler.clone())
+            .collect();
+        let of_running = calls().filter(|((origin, ..), _)| {
             let own = &state.replicas[origin.replica];
             let runs = own.incarnation == origin.incarnation && !own.crash.is_cancelled();
             // A process that does not lead any more receives no events.
-            if !runs || !state.writes.may_lead(*origin) {
-                continue;
-            }
-            let call = format!("{handler} of {}", seen.object);
-            match generations.get(uid) {
-                Some(generation) if *generation != seen.generation => {
-                    let text = format!("saw generation {:?}, not {generation:?}", seen.generation);
-                    unseen.insert(call, text);
-                }
-                None if !seen.deleted => {
-                    unseen.insert(call, "was not called for its deletion".to_owned());
-                }
-                _ => {}
-            }
-        }
-        unseen
+            runs && state.writes.may_lead(*origin)
+        });
+        let of_running =
+            of_running.map(|((_, handler, uid), last)| (handler.as_str(), uid.as_str(), last));
+        Received::new(objects, cleaning, of_running)
     }
 
     /// Writes an external resource. `None` removes it. Returns the previous value.

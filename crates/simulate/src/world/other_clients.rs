@@ -9,7 +9,7 @@ use super::World;
 use crate::{Fault, direct::Direct};
 
 /// The name of the finalizer and of the label that another client sets.
-const FOREIGN: &str = "simulate.windlass.dev/foreign";
+pub(super) const FOREIGN: &str = "simulate.windlass.dev/foreign";
 
 /// The time until a foreign finalizer is removed.
 const FINALIZER: Duration = Duration::from_secs(20);

@@ -1,13 +1,13 @@
 //! One campaign for each operator: a simulation with every fault, which the operator must survive.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use serde_json::json;
 use std::time::Duration;
 use windlass_simulate::{Fault, Process, Simulation, Step};
 
 use crate::{
     operators::{self, Ended},
-    site::{self, NAMESPACE},
+    site::{self, NAMESPACE, Site},
 };
 
 mod composite;
@@ -15,7 +15,18 @@ mod composite;
 /// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
 #[track_caller]
 fn passes(simulation: Simulation) {
-    match simulation.single_faults(20).fault_pairs(10).run() {
+    passes_all(&simulation.single_faults(20).fault_pairs(10));
+}
+
+/// Runs a campaign with a number of random combinations of faults, and with few single faults.
+#[track_caller]
+fn passes_random(simulation: Simulation, seeds: u64) {
+    passes_all(&simulation.seeds(seeds).single_faults(5).fault_pairs(5));
+}
+
+#[track_caller]
+fn passes_all(simulation: &Simulation) {
+    match simulation.run() {
         Ok(summary) => {
             println!("{summary}");
             assert!(summary.masked.is_empty(), "{:?}", summary.masked);
@@ -46,6 +57,12 @@ where
         .without_faults([Fault::HandlerHangs])
         .recovery(Duration::from_secs(400))
         .stay(Duration::from_secs(60))
+}
+
+fn namespace(name: &str) -> Namespace {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    namespace
 }
 
 #[test]
@@ -102,6 +119,117 @@ fn mapped() {
     passes(simulation);
 }
 
+/// Another client also changes and deletes a child, a menu is deleted and created again, and a site
+/// owns another site.
+#[test]
+fn owned_children() {
+    let edited = json!({ "data": { "page": "by hand" } });
+    let page = |name: &str, page: &str| {
+        Step::merge::<Site>(NAMESPACE, name, json!({ "spec": { "page": page } }))
+    };
+    let mut other = site::site("blog", "elsewhere");
+    other.metadata.namespace = Some(operators::OTHER_NAMESPACE.to_owned());
+    other.spec.host = "other.example".to_owned();
+    let simulation = Simulation::new("owned children", |it| operators::owned_children(it, None))
+        .object(&namespace(operators::OTHER_NAMESPACE))
+        .object(&site::definition())
+        .step(Step::create(&site::site("blog", "hello")))
+        .step(Step::create(&site::site("group", operators::PARENT)))
+        .step(Step::create(&site::site("short-lived", "page")))
+        .step(Step::merge::<ConfigMap>(NAMESPACE, "blog", edited))
+        .step(page("blog", "short"))
+        .step(page("group", "parent again"))
+        .step(page("blog", "goodbye"))
+        .step(Step::create(&other))
+        .step(Step::delete::<Site>(NAMESPACE, "short-lived"))
+        .step(Step::delete::<ConfigMap>(NAMESPACE, "blog-menu"))
+        .step(page("blog", "the end"))
+        .oracle(
+            "each_site_has_its_children",
+            operators::each_site_has_its_children,
+        );
+    // Its runs are slow: it has four kinds in two namespaces.
+    passes_random(with_models_oracles(simulation), 45);
+}
+
+/// The secret is created later, changed, and recreated, and the site names another one.
+#[test]
+fn referred_secret() {
+    let secret = |name: &str, page: &str| {
+        let mut secret = Secret::default();
+        secret.metadata.name = Some(name.to_owned());
+        secret.metadata.namespace = Some(NAMESPACE.to_owned());
+        secret.string_data = Some([("page".to_owned(), page.to_owned())].into());
+        Step::create(&secret)
+    };
+    let change = |name: &str, page: &str| {
+        Step::merge::<Secret>(NAMESPACE, name, json!({ "stringData": { "page": page } }))
+    };
+    let point =
+        |page: &str| Step::merge::<Site>(NAMESPACE, "blog", json!({ "spec": { "page": page } }));
+    let simulation = Simulation::new("referred secret", operators::referred_secret)
+        .object(&site::definition())
+        .step(Step::create(&site::site("blog", "one")))
+        .step(Step::create(&site::site("shop", "two")))
+        .step(secret("one", "hello"))
+        .step(change("one", "hello again"))
+        .step(point("two"))
+        .step(secret("two", "buy"))
+        .step(change("one", "not shown"))
+        .step(Step::delete::<Secret>(NAMESPACE, "two"))
+        .step(secret("two", "sold"))
+        .oracle(
+            "each_site_shows_its_secret",
+            operators::each_site_shows_its_secret,
+        );
+    passes_random(simulation, 100);
+}
+
+/// Sites write one config map, and each shows what the others have written.
+#[test]
+fn shared_child() {
+    let page = |name: &str, page: &str| {
+        Step::merge::<Site>(NAMESPACE, name, json!({ "spec": { "page": page } }))
+    };
+    let note = json!({ "metadata": { "annotations": { "note": "read again" } } });
+    let simulation = Simulation::new("shared child", operators::shared_child)
+        .object(&site::definition())
+        .step(Step::create(&site::site("blog", "one")))
+        .step(Step::create(&site::site("shop", "two")))
+        .step(Step::create(&site::site("wiki", "three")))
+        .step(Step::create(&site::site("short-lived", "short")))
+        .step(page("blog", "four"))
+        .step(Step::delete::<Site>(NAMESPACE, "short-lived"))
+        .step(page("wiki", "five"))
+        .step(page("shop", "six"))
+        .step(page("blog", "seven"))
+        // A call that changes nothing in the menu.
+        .step(Step::merge::<Site>(NAMESPACE, "wiki", note))
+        // Writes of the users meet calls in progress.
+        .pace(Duration::from_millis(15))
+        .oracle(
+            "each_site_shows_the_others",
+            operators::each_site_shows_the_others,
+        );
+    passes_random(simulation, 100);
+}
+
+/// Two sites fail in each call, and a third one for some time.
+#[test]
+fn always_failing() {
+    let page = |page: &str| json!({ "spec": { "page": page } });
+    let simulation = Simulation::new("always failing", operators::always_failing)
+        .object(&site::definition())
+        .step(Step::create(&site::site("blog", "hello")))
+        .step(Step::create(&site::site("shop", operators::BROKEN)))
+        .step(Step::create(&site::site("stuck", operators::BROKEN)))
+        .step(Step::merge::<Site>(NAMESPACE, "blog", page(operators::BROKEN)))
+        .step(Step::merge::<Site>(NAMESPACE, "blog", page("goodbye")))
+        // Each call changes them.
+        .ignore("serviceaccounts");
+    passes_random(simulation, 100);
+}
+
 #[test]
 fn shared_informers() {
     passes(of_sites("shared informers", operators::shared_informers));
@@ -146,13 +274,11 @@ fn apply_cleanup() {
 
 #[test]
 fn two_namespaces() {
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(operators::OTHER_NAMESPACE.to_owned());
     let mut other = site::site("blog", "elsewhere");
     other.metadata.namespace = Some(operators::OTHER_NAMESPACE.to_owned());
     other.spec.host = "other.example".to_owned();
     let simulation = Simulation::new("two namespaces", operators::two_namespaces)
-        .object(&namespace)
+        .object(&namespace(operators::OTHER_NAMESPACE))
         .object(&site::definition())
         .step(Step::create(&site::site("blog", "here")))
         .step(Step::create(&other))

@@ -6,33 +6,42 @@ use windlass_simulate::Process;
 
 use crate::site::Site;
 
-// The work for a site, which the operators share.
+// What the operators share.
+mod level;
 mod publish;
 
 // The operators, one file for each.
 mod apply_cleanup;
 mod composite;
 mod dynamic;
+mod failing;
 mod keyed;
 mod leader;
 mod mapped;
+mod owned;
 mod pages;
 mod reconciler;
+mod referred;
 mod selected;
 mod shared;
+mod shared_child;
 mod watcher;
 
 pub(crate) use self::{
     apply_cleanup::{OTHER_NAMESPACE, apply_cleanup, two_namespaces},
     composite::{composite_handler, published},
     dynamic::dynamic_kinds,
+    failing::{BROKEN, always_failing},
     keyed::{keyed_resource, overloaded},
     leader::three_replicas,
     mapped::mapped,
+    owned::{PARENT, each_site_has_its_children, owned_children},
     pages::pages,
     reconciler::{opinionated_reconciler, quickstart},
+    referred::{each_site_shows_its_secret, referred_secret},
     selected::selected,
     shared::shared_informers,
+    shared_child::{each_site_shows_the_others, shared_child},
     watcher::{opinionated_watcher, plain_watcher},
 };
 
@@ -64,6 +73,8 @@ pub(crate) enum Bug {
     LeavesATask,
     /// The controller continues after the lease is lost.
     ContinuesAfterTheLease,
+    /// Children are pruned before the desired ones are applied.
+    PrunesFirst,
 }
 
 /// Creates a finalizer client for this operator.

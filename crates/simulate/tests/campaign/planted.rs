@@ -100,6 +100,12 @@ fn a_write_in_each_call() {
 }
 
 #[test]
+fn a_prune_before_the_children_are_applied() {
+    let simulation = with_bug(Bug::PrunesFirst, operators::owned_children);
+    is_found(&simulation, &[END_STATE, COUNTS, BOUNDED]);
+}
+
+#[test]
 fn a_task_that_outlives_its_process() {
     let simulation = with_bug(Bug::LeavesATask, operators::opinionated_reconciler);
     is_found(&simulation, &["no_task_outlives_its_process"]);

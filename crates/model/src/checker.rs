@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     Entry, Record, Settings, Violation,
     facts::{Facts, Uid},
-    rules::{BrokenRule, Check, CheckedRule, RULES},
+    rules::{self, BrokenRule, Check, CheckedRule},
 };
 
 /// Reads the log of a run entry by entry, and returns the violated rules.
@@ -71,7 +71,8 @@ impl Checker {
 
     /// Reads one entry. Returns one violation for each rule that it breaks.
     pub fn observe(&mut self, record: Record) -> Vec<Violation> {
-        let rules = || RULES.iter().flat_map(|it| it.iter());
+        let of_settings = rules::of(&self.facts.settings);
+        let rules = || of_settings.iter().flat_map(|it| it.iter());
         let mut violations = Vec::new();
         if record.at > self.facts.now && self.facts.open.is_empty() && self.facts.patches == 0 {
             let broken = rules().filter_map(|it| Some((it, self.idle(it).err()?)));

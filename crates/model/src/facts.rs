@@ -7,11 +7,13 @@ use crate::{
     SelectorExit, Settings, Snapshot, Writer,
 };
 
+mod level;
 mod observed;
 mod server;
 mod work;
 
 pub(crate) use self::{
+    level::{Change, Lane, LaneCall, LevelFacts},
     observed::{Absence, Moment, ObservedObject},
     server::ServerObject,
     work::{Pending, Work},
@@ -46,6 +48,8 @@ pub(crate) struct Facts {
     pub(crate) open: BTreeMap<CallId, OpenCall>,
     /// The number of patches without a response.
     pub(crate) patches: usize,
+    /// The calls of a level-triggered controller.
+    pub(crate) level: LevelFacts,
 }
 
 /// The state of an informer of the controller.
@@ -53,6 +57,8 @@ pub(crate) struct Facts {
 pub(crate) struct InformerState {
     pub(crate) kind: Arc<str>,
     pub(crate) synced: bool,
+    /// When it has synced.
+    pub(crate) synced_at: Option<Duration>,
     /// Whether it was added before the controller ran.
     pub(crate) initial: bool,
 }
@@ -98,11 +104,15 @@ impl Facts {
             work: BTreeMap::new(),
             open: BTreeMap::new(),
             patches: 0,
+            level: LevelFacts::default(),
         }
     }
 
     /// Applies an entry, after the rules have been checked at it.
     pub(crate) fn apply(&mut self, record: &Record) {
+        if self.settings.level.is_some() {
+            self.apply_level(&record.entry);
+        }
         match &record.entry {
             Entry::Started => self.started = Some(self.at),
             Entry::Stopped => {
@@ -136,6 +146,7 @@ impl Facts {
                 let showing = InformerState {
                     kind: Arc::clone(kind),
                     synced: false,
+                    synced_at: None,
                     initial: self.started.is_none(),
                 };
                 self.informers.insert(*informer, showing);
@@ -153,6 +164,7 @@ impl Facts {
             Entry::Synced(informer) => {
                 if let Some(showing) = self.informers.get_mut(informer) {
                     showing.synced = true;
+                    showing.synced_at = Some(self.now);
                 }
             }
             Entry::InformerEvent { informer, shown } => self.shown(*informer, shown),
@@ -179,6 +191,7 @@ impl Facts {
             }
             Entry::Began(began) => self.began(began),
             Entry::Ended { call, outcome } => self.ended(*call, outcome),
+            Entry::Listed(_) | Entry::Read { .. } | Entry::Answered { .. } => {}
             Entry::Quiet => self.is_quiet = true,
             Entry::Settled => self.is_settled = true,
         }

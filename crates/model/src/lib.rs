@@ -1,4 +1,5 @@
-//! A reference model of an `InformerController`: checks the log of a run against rules.
+//! A reference model of an `InformerController` and of a `Controller`: checks the log of a run
+//! against rules.
 //!
 //! A driver (a test) records the events of the informers, the writes to the API server, and the
 //! begin and end of each call. [`Checker`] reads this log and returns the first violated [`Rule`].
@@ -8,6 +9,9 @@
 //! something, such as two concurrent calls for one object. *Obligations* are checked at
 //! [`Entry::Settled`], after a time without faults in which handlers succeeded: they require
 //! something, such as a successful call for the newest state of each object.
+//!
+//! A level-triggered `Controller` has rules of its own ([`Settings::level`]): it is called with the
+//! newest state, is not called for each event, and not for its own writes.
 //!
 //! # Example
 //!
@@ -40,5 +44,5 @@ pub use crate::{
     object::{Snapshot, Version},
     rule::{Rule, Violation},
     rules::all as rules,
-    settings::{Coalescing, Dequeue, Retry, SelectorExit, Settings},
+    settings::{Coalescing, Dequeue, Level, Retry, SelectorExit, Settings},
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::Snapshot;
+use crate::{Snapshot, Version};
 
 /// The id of a handler in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,6 +91,8 @@ pub enum AddedBy {
 pub enum Writer {
     /// The wrapper around a handler.
     Wrapper(HandlerId),
+    /// A call of a level-triggered handler.
+    Call(CallId),
     /// Another client.
     Other,
 }
@@ -201,8 +203,27 @@ pub enum Entry {
     PatchEnded(HandlerId),
     /// The response to a patch of a wrapper was an error. The patch may have been applied.
     PatchFailed(HandlerId),
+    /// An informer publishes the differences of a list, at the time of this entry.
+    Listed(InformerId),
     /// A call begins.
     Began(Began),
+    /// The state that a call reads at its begin, of an object of another kind.
+    Read {
+        /// The call.
+        call: CallId,
+        /// The object. Without an entry, the call reads that it does not exist.
+        object: Arc<Snapshot>,
+    },
+    /// A call received the response to a write. Without an entry, the result is not known to it.
+    Answered {
+        /// The call.
+        call: CallId,
+        /// The version in the response.
+        version: Version,
+        /// Whether the version contains no change of others: the object was created, or its version
+        /// before was a precondition.
+        proven: bool,
+    },
     /// A call ended.
     Ended {
         /// The call.
@@ -298,6 +319,7 @@ impl fmt::Display for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Wrapper(handler) => write!(f, "the wrapper of {handler}"),
+            Self::Call(call) => write!(f, "{call}"),
             Self::Other => f.write_str("another client"),
         }
     }
@@ -372,7 +394,17 @@ impl fmt::Display for Entry {
             Self::PatchBegan(handler) => write!(f, "the wrapper of {handler} sent a patch"),
             Self::PatchEnded(handler) => write!(f, "the wrapper of {handler} received a response"),
             Self::PatchFailed(handler) => write!(f, "a patch of the wrapper of {handler} failed"),
+            Self::Listed(informer) => write!(f, "{informer} lists"),
             Self::Began(began) => write!(f, "begin {began}"),
+            Self::Read { call, object } => write!(f, "      {call} reads {object}"),
+            Self::Answered {
+                call,
+                version,
+                proven,
+            } => {
+                let how = if *proven { "proven" } else { "not proven" };
+                write!(f, "      {call} wrote {version}, {how}")
+            }
             Self::Ended { call, outcome } => write!(f, "end   {call} {outcome}"),
             Self::Quiet => f.write_str("no faults from now on"),
             Self::Settled => f.write_str("settled"),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use crate::{
-    Began, Rule, Snapshot, Writer,
+    Began, Rule, Settings, Snapshot, Writer,
     facts::{Facts, Uid},
 };
 
 // Safety rules.
 mod delays;
+mod level;
 mod lifecycle;
 mod order;
 mod retries;
@@ -46,8 +47,9 @@ pub(crate) struct BrokenRule {
     pub(crate) reason: String,
 }
 
-/// Every rule, in the order in which they are checked.
-pub(crate) const RULES: &[&[CheckedRule]] = &[
+/// The rules of event handlers, in the order in which they are checked.
+const EVENT_RULES: &[&[CheckedRule]] = &[
+    order::ALL_CONTROLLERS,
     order::RULES,
     lifecycle::RULES,
     versions::RULES,
@@ -57,10 +59,23 @@ pub(crate) const RULES: &[&[CheckedRule]] = &[
     obligations::RULES,
 ];
 
+/// The rules of level-triggered controllers, in the order in which they are checked.
+const LEVEL_RULES: &[&[CheckedRule]] = &[order::ALL_CONTROLLERS, level::RULES];
+
+/// The rules that hold for a controller, in the order in which they are checked.
+pub(crate) const fn of(settings: &Settings) -> &'static [&'static [CheckedRule]] {
+    if settings.level.is_some() {
+        LEVEL_RULES
+    } else {
+        EVENT_RULES
+    }
+}
+
 /// Every rule, in the order in which they are checked.
 pub fn all() -> impl Iterator<Item = Rule> {
-    RULES
+    EVENT_RULES
         .iter()
+        .chain(LEVEL_RULES.iter().skip(1))
         .flat_map(|rules| rules.iter())
         .map(|it| it.rule)
 }

@@ -21,6 +21,18 @@ pub struct Settings {
     pub delete_until_successor: bool,
     /// What wrappers do when an object leaves the selector of the informers.
     pub selector_exit: SelectorExit,
+    /// A level-triggered controller, for which other rules hold than for event handlers.
+    pub level: Option<Level>,
+}
+
+/// The settings of a level-triggered controller. The kind of its handler is that of the primary
+/// objects; the informers of other kinds show the objects that affect them.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// The keys of an object of another kind, and of a primary object that it affects.
+    pub mapped: Vec<(Arc<str>, Arc<str>)>,
+    /// How long a call waits until the informers show the writes of the call before it.
+    pub own_write_timeout: Duration,
 }
 
 /// When undispatched events of one object are coalesced.
@@ -80,6 +92,7 @@ impl Default for Settings {
             coalescing: Coalescing::default(),
             delete_until_successor: false,
             selector_exit: SelectorExit::default(),
+            level: None,
         }
     }
 }

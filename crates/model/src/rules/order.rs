@@ -3,12 +3,16 @@
 use super::{CheckedRule, Verdict, call, ensure};
 use crate::{Action, Began, facts::Facts};
 
-pub(super) const RULES: &[CheckedRule] = &[
+/// The rules that also hold for level-triggered controllers.
+pub(super) const ALL_CONTROLLERS: &[CheckedRule] = &[
     call("calls_for_one_object_never_overlap", "D16", serialized),
+    call("no_call_follows_after_all_work_is_done", "O9", stays_quiet),
+];
+
+pub(super) const RULES: &[CheckedRule] = &[
     call("a_removed_handler_is_not_called", "GA-35", not_removed),
     call("no_handler_is_called_before_sync", "D23", after_sync),
     call("handlers_are_called_in_add_order", "GA-20", in_add_order),
-    call("no_call_follows_after_all_work_is_done", "O9", stays_quiet),
 ];
 
 fn serialized(facts: &Facts, began: &Began) -> Verdict {

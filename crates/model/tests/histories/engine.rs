@@ -84,6 +84,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
             ExitOption::CleanUp => SelectorExit::CleanUp,
             ExitOption::Report => SelectorExit::Report,
         },
+        level: None,
     }
 }
 

@@ -22,9 +22,9 @@ pub(crate) struct Recorded {
 }
 
 /// A call that is logged as dropped, unless it ends otherwise.
-struct Call<'a> {
+pub(crate) struct Call<'a> {
     stage: &'a Stage,
-    id: CallId,
+    pub(crate) id: CallId,
     ended: bool,
 }
 
@@ -39,11 +39,7 @@ impl Recorded {
         request: Option<Attempt>,
     ) -> Result<Outcome, Failure> {
         let stage = &self.stage;
-        let mut call = Call {
-            stage,
-            id: stage.next_call(),
-            ended: false,
-        };
+        let mut call = Call::new(stage);
         stage.log(Entry::Began(Began {
             call: call.id,
             handler: HandlerId(self.handler),
@@ -98,7 +94,10 @@ impl Recorded {
     }
 }
 
-fn failed(after: Option<Duration>, state: Option<u64>) -> (Ended, Result<Outcome, Failure>) {
+pub(crate) fn failed(
+    after: Option<Duration>,
+    state: Option<u64>,
+) -> (Ended, Result<Outcome, Failure>) {
     let mut failure = Failure::new("as planned");
     if let Some(after) = after {
         failure = failure.retry_after(after);
@@ -163,8 +162,16 @@ impl Reconciler<Lease> for Recorded {
 
 // === impl Call ===
 
-impl Call<'_> {
-    fn end(&mut self, outcome: Ended) {
+impl<'a> Call<'a> {
+    pub(crate) fn new(stage: &'a Stage) -> Self {
+        Self {
+            stage,
+            id: stage.next_call(),
+            ended: false,
+        }
+    }
+
+    pub(crate) fn end(&mut self, outcome: Ended) {
         self.ended = true;
         let call = self.id;
         self.stage.log(Entry::Ended { call, outcome });

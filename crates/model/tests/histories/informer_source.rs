@@ -170,6 +170,7 @@ impl InformerSource {
             (end, objects)
         });
         self.place = end;
+        self.stage.log(Entry::Listed(InformerId(self.id)));
         self.send(SourceChange::ListStarted);
         let listed: Vec<_> = objects
             .into_values()
@@ -289,8 +290,9 @@ impl InformerSource {
 // === impl RelistCounter ===
 
 impl Source<Lease> for RelistCounter {
+    /// The resource in the paths of requests, by which a controller knows its own writes.
     fn resource(&self) -> String {
-        self.source.resource()
+        "leases.coordination.k8s.io".to_owned()
     }
 
     async fn run(&mut self, changes: Changes<Lease>) -> Result<(), WatchError> {

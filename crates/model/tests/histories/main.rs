@@ -1,4 +1,5 @@
-//! Random histories of an `InformerController`, checked against the reference model.
+//! Random histories of an `InformerController` and of a `Controller`, checked against the reference
+//! model.
 //!
 //! They run in two environments: with scripted sources, where the script says how far each informer
 //! lags, and with the embedded API server, which also tests lists and watches.
@@ -19,6 +20,9 @@ mod play;
 mod server;
 mod stage;
 mod watchdog;
+
+// Histories of a level-triggered controller.
+mod level;
 
 mod defects;
 mod replay;

@@ -66,7 +66,7 @@ pub(crate) struct Detected(pub(crate) bool);
 /// A map of objects, and the history of its changes.
 #[derive(Default)]
 pub(crate) struct Server {
-    version: u64,
+    pub(crate) version: u64,
     uids: u64,
     pub(crate) restores: u64,
     no_generation: bool,
@@ -136,7 +136,7 @@ impl Stage {
     }
 
     /// Stores `lease`, or removes it if it is marked for deletion and has no finalizers.
-    fn write(&self, by: Writer, lease: Lease) -> Lease {
+    pub(crate) fn write(&self, by: Writer, lease: Lease) -> Lease {
         let (entry, lease) = self.with(|state| state.server.write(by, lease));
         self.log(entry);
         self.written.notify_one();
@@ -208,12 +208,7 @@ impl Stage {
 
     /// Changes a field that does not change the generation.
     pub(crate) async fn touch(&self, name: char) {
-        self.change(name, |lease| {
-            let notes = lease.metadata.annotations.get_or_insert_default();
-            let note = notes.entry("note".to_owned()).or_default();
-            note.push('.');
-        })
-        .await;
+        self.change(name, add_note).await;
     }
 
     pub(crate) async fn label(&self, name: char, label: char) {
@@ -399,6 +394,13 @@ impl Server {
         });
         (entry, lease)
     }
+}
+
+/// Changes an annotation.
+pub(crate) fn add_note(lease: &mut Lease) {
+    let notes = lease.metadata.annotations.get_or_insert_default();
+    let note = notes.entry("note".to_owned()).or_default();
+    note.push('.');
 }
 
 fn bump(lease: &mut Lease) {

@@ -24,7 +24,10 @@ fn main() {
     _ = reconcile;
 }
 ",
-        says: &["`ConfigMap` is not a desired `Secret`", "`owns`"],
+        says: &[
+            "`ConfigMap` is not a desired `Secret`",
+            "which `builder.owns(Watch::<Kind>::all())` returns",
+        ],
     },
     Wrong {
         name: "mapper_of_another_kind",
@@ -42,8 +45,8 @@ fn main() {
 }
 "#,
         says: &[
-            "is not a mapper of `Secret`",
-            "|changed: &Secret| -> Option<ObjectKey>",
+            "expected closure signature `for<'a> fn(&'a Secret) -> _`",
+            "to implement `windlass::Mapper<Secret>`",
         ],
     },
     Wrong {
@@ -62,8 +65,8 @@ fn main() {
 }
 ",
         says: &[
-            "does not reconcile objects of kind `ConfigMap`",
-            "|cx: Context<ConfigMap>| async move { Ok::<_, Failure>(Outcome::done()) }",
+            "expected closure signature `fn(windlass::Context<ConfigMap>) -> _`",
+            "to implement `ObjectReconciler<ConfigMap>`",
         ],
     },
     Wrong {

@@ -261,6 +261,50 @@ on_both_servers! {
         assert_eq!(writer.done(Desired::json(fewer)).await, none);
     }
 
+    /// An unchanged apply was reported to store a new version each second (kubernetes#95460). It does
+    /// not for these objects on the tested servers, and an unchanged child is not applied anyway.
+    async fn an_unchanged_apply_stores_no_new_version(cluster: Cluster) {
+        let namespace = cluster.namespace();
+        let template = json!({
+            "metadata": { "labels": { "app": "web" }, "creationTimestamp": null },
+            "spec": { "containers": [{
+                "name": "app", "image": "a", "ports": [{ "containerPort": 80 }, { "containerPort": 80, "protocol": "UDP" }],
+                "resources": { "limits": { "cpu": "1000m", "memory": "1024Mi" } }, "env": [{ "name": "A" }],
+            }] },
+        });
+        let selector = json!({ "matchLabels": { "app": "web" } });
+        for (path, mut body) in [
+            ("/apis/apps/v1", json!({
+                "kind": "StatefulSet", "spec": {
+                    "serviceName": "web", "selector": selector, "template": template,
+                    "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": {
+                        "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1024Mi" } },
+                    } }],
+                },
+            })),
+            ("/apis/apps/v1", json!({ "kind": "Deployment", "spec": { "selector": selector, "template": template, "strategy": {} } })),
+            ("/api/v1", json!({ "kind": "Service", "spec": { "clusterIP": "None", "ports": [{ "port": 80 }], "selector": { "app": "web" } } })),
+            ("/api/v1", json!({ "kind": "ConfigMap", "data": { "a": "1" }, "binaryData": {} })),
+        ] {
+            let plural = format!("{}s", body["kind"].as_str().expect("a kind").to_lowercase());
+            body["apiVersion"] = path.trim_start_matches("/apis/").trim_start_matches("/api/").into();
+            body["metadata"] = json!({ "name": "unchanged", "creationTimestamp": null });
+            let url = format!("{path}/namespaces/{namespace}/{plural}/unchanged?fieldManager=tests&force=true");
+            let mut versions = Vec::new();
+            for _ in 0..3 {
+                let request = http::Request::patch(&url)
+                    .header("content-type", "application/apply-patch+yaml")
+                    .body(body.to_string().into_bytes());
+                let applied = cluster.aside().request::<Value>(request.expect("a request")).await;
+                versions.push(applied.expect("it is applied")["metadata"]["resourceVersion"].clone());
+                // The times of managed fields are seconds.
+                tokio::time::sleep(Duration::from_millis(1100)).await;
+            }
+            versions.dedup();
+            assert_eq!(versions.len(), 1, "{plural}: {versions:?}");
+        }
+    }
+
     /// Rows: BO-13
     async fn after_a_restart_each_child_is_applied_once(cluster: Cluster) {
         let mut writer = Writer::<ConfigMap>::new(&cluster).await;

@@ -46,16 +46,18 @@ struct Running {
 impl Running {
     /// Runs an operator with a server on a free port.
     async fn start(client: &Client, config: impl Fn(OperatorConfig) -> OperatorConfig) -> Self {
-        loop {
+        let mut failed = None;
+        for _ in 0..10 {
             let port = free_port();
             let started = Self::on_port(client, config(operator_config().server_port(port))).await;
             match started {
                 Ok(task) => return Self { port, _task: task },
-                // Another process has the port now.
-                Err(RunnerError::Operator(_)) => {}
+                // Another process may have the port now.
+                Err(error @ RunnerError::Operator(_)) => failed = Some(error),
                 Err(error) => panic!("{error}"),
             }
         }
+        panic!("ten attempts failed, the last one with {failed:?}");
     }
 
     /// Waits for the first call of the handler, which comes after the server has started.

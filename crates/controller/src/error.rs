@@ -344,12 +344,10 @@ impl Drop for HandlerError {
         };
         // A box of an empty type takes no memory.
         let source = mem::replace(source, Box::new(Dropped));
-        let text = ErrorChain::new(&*source).to_string();
         if call_user_code("drop of an error of a handler", || drop(source)).is_none() {
             log::error!(
                 component = "InformerController",
-                error = text,
-                "the `Drop` of this error panicked"
+                "the `Drop` of a handler's error panicked"
             );
         }
     }

@@ -18,7 +18,8 @@ use crate::{
 ///
 /// *Guaranteed.* It is run once, and its future is polled to the end.
 ///
-/// *Required.* After `stop` is cancelled it ends soon, together with all tasks that it started.
+/// *Required.* It runs until `stop` is cancelled: an earlier end, also without an error, ends the
+/// operator. After `stop` is cancelled it ends soon, together with all tasks that it started.
 ///
 /// # Example
 ///

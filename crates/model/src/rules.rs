@@ -75,8 +75,9 @@ pub(crate) const fn of(settings: &Settings) -> &'static [&'static [CheckedRule]]
 pub fn all() -> impl Iterator<Item = Rule> {
     EVENT_RULES
         .iter()
-        .chain(LEVEL_RULES.iter().skip(1))
-        .flat_map(|rules| rules.iter())
+        .copied()
+        .chain([level::RULES])
+        .flatten()
         .map(|it| it.rule)
 }
 

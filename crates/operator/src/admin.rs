@@ -216,7 +216,9 @@ impl AdminServer {
     /// Serves the port of the metrics, or the only port, over TLS, with the certificate chain and the
     /// private key in these PEM files. By default it is served without TLS.
     ///
-    /// All pages are on that port unless [`metrics_on`](Self::metrics_on) separates them. The files
+    /// All pages are on that port unless [`metrics_on`](Self::metrics_on),
+    /// [`metrics_only`](Self::metrics_only) or [`without_metrics`](Self::without_metrics) was called;
+    /// of these three, the last call counts. The files
     /// are reloaded at most once a minute, so that a renewed certificate is used without a restart.
     /// If they cannot be reloaded, the previous ones stay in use and a warning is logged. TLS 1.2
     /// and 1.3 are supported, client certificates are not.

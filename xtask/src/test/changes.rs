@@ -202,19 +202,24 @@ impl TestBinary {
 
     /// Whether the file is its first one, in a module of it, or another file in a folder of its own.
     fn has(&self, path: &str) -> bool {
-        let Some((folder, first)) = self.path.rsplit_once('/') else {
-            return false;
+        if path == self.path {
+            return true;
+        }
+        let folder = match self.path.rsplit_once('/') {
+            // The modules of `tests/model.rs` are in `tests/model`.
+            Some(("tests", _)) => self.path.trim_end_matches(".rs"),
+            Some((folder, _)) => folder,
+            None => return false,
         };
         let rest = path
             .strip_prefix(folder)
             .and_then(|it| it.strip_prefix('/'));
-        let Some(rest) = rest.filter(|_| folder != "tests") else {
-            return path == self.path;
+        let Some(rest) = rest else {
+            return false;
         };
         let name = rest.split(['/', '.']).next().unwrap_or_default();
-        rest == first
-            || self.modules.contains(name)
-            || Path::new(rest).extension().is_none_or(|it| it != "rs")
+        let is_module = Path::new(rest).extension().is_some_and(|it| it == "rs");
+        !is_module || self.modules.contains(name)
     }
 }
 
@@ -261,6 +266,9 @@ mod tests {
         assert_eq!(tests("tests/behaviour/keyed.rs"), names(&["behaviour"]));
         assert_eq!(tests("tests/behaviour/api/kinds.rs"), names(&["server"]));
         assert_eq!(tests("tests/behaviour/server.rs"), names(&["server"]));
+        let listmap = "crates/listmap/tests/model/table.rs";
+        assert_eq!(tests(listmap), names(&["model"]));
+        assert_eq!(tests("tests/examples/readme.rs"), names(&["examples"]));
         assert_eq!(
             tests("tests/behaviour/cluster.rs"),
             names(&["behaviour", "kube_rs", "server"])

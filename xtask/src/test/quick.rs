@@ -14,10 +14,11 @@ const FACADE: &str = "windlass";
 const TIDY: &str = "xtask";
 
 /// The packages that the behaviour tests run.
-const BEHAVIOUR: [&str; 7] = [
+const BEHAVIOUR: [&str; 8] = [
     FACADE,
     "windlass-informer",
     "windlass-controller",
+    "windlass-composite",
     "windlass-operator",
     "windlass-runtime",
     "windlass-protobuf",

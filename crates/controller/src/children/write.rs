@@ -145,7 +145,8 @@ impl ChildWrite<'_> {
     /// Moves the fields of earlier managers in `answer`, the response to an apply, to our applies, and
     /// applies again: that removes those that are not desired. Returns the response to that.
     ///
-    /// If the process ends between the two requests, its first apply after the start does the same.
+    /// Until the second request has succeeded, nothing is remembered of the child: the next call, or
+    /// the first one after a restart, applies it again.
     async fn migrate(&self, answer: &Bytes) -> Result<Option<Bytes>, ChildError> {
         let earlier = &self.desired.earlier_managers;
         if earlier.is_empty() {
@@ -163,6 +164,7 @@ impl ChildWrite<'_> {
         let body = json!({ "metadata": { "managedFields": entries } });
         let body = preconditions.added_to(&body, true);
         let refused = |error| self.requests.error("patch", error);
+        self.children.memory.lock().forget(&self.id);
         self.requests.merge(&body).await.map_err(refused)?;
         let body = preconditions.added_to(&self.body(), false);
         let again = self.requests.apply(&body, ApplyMode::Force).await;

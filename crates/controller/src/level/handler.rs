@@ -102,13 +102,17 @@ where
 
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         if request.action() == Action::Deleted {
+            let setup = &self.calls.setup;
             self.paces.forget(request.key());
-            self.calls.setup.memories.forget(&**request.object());
-            self.calls.setup.own.forget(request.key());
-            return match &self.held {
+            setup.own.forget(request.key());
+            let object = Arc::clone(request.object());
+            let ended = match &self.held {
                 Some(held) => self.with_finalizer(held, request).await,
                 None => Ok(Outcome::done()),
             };
+            // Last: a clean-up that applies or deletes children remembers them.
+            setup.memories.forget(&*object);
+            return ended;
         }
         let now = Instant::now();
         if let Some(wait) = self.paces.wait(request.key(), request.reasons(), now) {

@@ -46,7 +46,7 @@ pub struct Informers<K: Watchable> {
 struct Contents<K: Watchable> {
     types: K::DynamicType,
     informers: RwLock<Vec<Informer<K>>>,
-    /// The namespaces of the informers that show only one.
+    /// The namespaces of the informers that were built here and show only one.
     namespaces: RwLock<HashMap<InformerId, String>>,
     indexes: RwLock<Vec<Arc<dyn DeclaredIndex<K>>>>,
     /// Set when the controller is built.
@@ -165,10 +165,9 @@ impl<K: Watchable> Informers<K> {
             // Readable before its first event can be mapped.
             self.shared.informers.write().push(informer.clone());
             if let Err(error) = controller.add_informer(&added.kind, &informer) {
-                self.shared
-                    .informers
-                    .write()
-                    .retain(|it| it.id() != informer.id());
+                let id = informer.id();
+                self.shared.informers.write().retain(|it| it.id() != id);
+                self.shared.namespaces.write().remove(&id);
                 return Err(error.into());
             }
             ids.push(informer.id());
@@ -237,8 +236,8 @@ impl<K: Watchable> Informers<K> {
         Some(versions.max_by_key(|(version, _)| *version)?.1)
     }
 
-    /// What the informers show of the object with this key: the newest state, and the version that
-    /// the least advanced of the informers has passed that can show it.
+    /// What the informers show of the object with this key: the newest state, and the lowest version
+    /// that all informers which can show the object have passed.
     pub(super) fn shown(&self, key: Option<&ObjectKey>) -> Shown {
         let informers = self.shared.informers.read();
         let namespaces = self.shared.namespaces.read();

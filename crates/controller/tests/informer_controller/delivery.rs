@@ -33,7 +33,7 @@ async fn gated(
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_event_is_dispatched_unless_coalescing_is_always() {
+async fn every_event_is_dispatched_while_the_queue_is_not_full() {
     for (delivery, expected) in [
         (
             Coalescing::WhenFull,

@@ -18,10 +18,10 @@ pub enum InformerError {
         source: Arc<WatchError>,
     },
 
-    /// Code of the source, or a `Drop` or `Hash` of the user's types, panicked, and the informer
-    /// cannot continue.
+    /// Code of the source or of the user's types panicked, for example `Drop`, `Hash`, `Eq` or `Clone`
+    /// of an index value, and the informer cannot continue.
     #[error(
-        "the informer of {resource} failed: its source, or a `Drop` or `Hash` of its types, panicked: {message}; this is a defect of that code"
+        "the informer of {resource} failed: its source, or code of its types such as `Drop` or `Hash`, panicked: {message}; this is a defect of that code"
     )]
     Panicked {
         /// The kind, as `plural.group`.

@@ -192,7 +192,7 @@ impl Work {
             if *action == Action::Created {
                 self.creations += usize::from(cause.event);
                 if self.wrapped {
-                    // Its present life begins with this call.
+                    // What succeeded for an earlier object of this name does not count.
                     self.succeeded = None;
                 }
             }

@@ -116,7 +116,7 @@ fn no_event_is_coalesced_into_a_delete() {
 }
 
 #[test]
-fn every_event_is_dispatched_separately() {
+fn every_event_is_dispatched_separately_while_the_queue_is_not_full() {
     for (older, newer) in [
         ("add a", "update a b"),
         ("update a b", "update b c"),

@@ -56,7 +56,8 @@ where
         };
         state.note_shown(&shown);
         if state.progress(&object) == Some(Progress::Gone) {
-            // A call that was kept has an older state.
+            // A call that was kept has an older state. Nothing is left to call, so that it does not
+            // stay pending, as it would after `declined`.
             return Ok(Outcome::done());
         }
         if let Some(carried) = carried.as_ref().filter(|_| !observed.terminating) {

@@ -197,12 +197,13 @@ async fn a_new_object_of_a_name_does_not_inherit_the_priority_of_the_old_one() {
     );
 }
 
-/// As before, but another informer has the object, so that no handler is called with the delete.
+/// A resync of an object of two informers is requested, and one of them deletes the object while a call
+/// runs: no handler is called with the delete.
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_is_held_back_ends_the_requested_resync() {
     let mut slow = Slow::start().await;
     slow.add(&slow.kind, [config("site-1", 0)]).await;
-    // From now on, the object belongs to both informers.
+    // The object belongs to both informers.
     slow.send(vec![applied(config("site-1", 1))]).await;
     pass(100).await;
     assert_eq!(slow.log.take().await, "updated site-1");

@@ -2,7 +2,7 @@
 
 use std::{error::Error, mem, time::Duration};
 
-use windlass_informer::{ErrorChain, HistoryWentBack, InformerError, InvalidListWatch, log};
+use windlass_informer::{HistoryWentBack, InformerError, InvalidListWatch, log};
 
 use crate::{FinalizerError, InvalidFinalizer, work::call_user_code};
 

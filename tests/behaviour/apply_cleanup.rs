@@ -140,7 +140,8 @@ on_both_servers! {
         assert!(lines.iter().all(|it| !it.contains(" b ") || it.starts_with("error")), "{lines:?}");
         let lines = rig.until("success b").await;
         assert!(lines.iter().all(|it| !it.starts_with("error")), "{lines:?}");
-        assert_eq!(rival.attempts("b"), 9);
+        // The retry may begin before the watch shows what the rival has written: one attempt more.
+        assert!((9..=10).contains(&rival.attempts("b")), "{}", rival.attempts("b"));
         let foreign: Vec<_> = (1..=8).map(|number| format!("rival.dev/{number}")).collect();
         let mut expected = of(foreign.iter().map(String::as_str));
         expected.insert(FINALIZER.to_owned());
@@ -159,7 +160,8 @@ on_both_servers! {
             it.is_some_and(|it| it.finalizers() == ["other.dev/8", "other.dev/9"])
         };
         await_condition(configs.clone(), "c", is_released).await.expect("released");
-        assert_eq!(rival.attempts("c"), 1 + 9, "one for the add");
+        // One for the add, and perhaps one with an old object.
+        assert!((10..=11).contains(&rival.attempts("c")), "{}", rival.attempts("c"));
         assert_eq!(rig.stop().await, [""; 0], "and not cleaned up again");
     }
 

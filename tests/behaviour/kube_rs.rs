@@ -4,6 +4,17 @@
 //! on a fresh server in the process, and as `kube_apiserver::...` in a fresh namespace of
 //! the real one. Where there is no real one, the tests of the second half are ignored.
 
+#![allow(
+    clippy::default_trait_access,
+    clippy::disallowed_methods,
+    clippy::large_futures,
+    clippy::match_same_arms,
+    clippy::needless_pass_by_value,
+    clippy::arc_with_non_send_sync,
+    clippy::similar_names,
+    reason = "programs as users of kube-rs write them; their channels and futures are small"
+)]
+
 #[macro_use]
 #[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod cluster;
@@ -16,34 +27,8 @@ mod real;
 #[path = "../support/trial.rs"]
 mod trial;
 
-#[allow(
-    clippy::default_trait_access,
-    clippy::large_futures,
-    clippy::needless_pass_by_value,
-    reason = "programs as users write them"
-)]
 mod forms;
-#[allow(
-    clippy::default_trait_access,
-    clippy::disallowed_methods,
-    clippy::large_futures,
-    clippy::match_same_arms,
-    clippy::needless_pass_by_value,
-    clippy::arc_with_non_send_sync,
-    clippy::similar_names,
-    reason = "programs as users of kube-rs write them; their channels and futures are small"
-)]
 mod moved;
-#[allow(
-    clippy::default_trait_access,
-    clippy::disallowed_methods,
-    clippy::large_futures,
-    clippy::match_same_arms,
-    clippy::needless_pass_by_value,
-    clippy::arc_with_non_send_sync,
-    clippy::similar_names,
-    reason = "programs as users of kube-rs write them; their channels and futures are small"
-)]
 mod runtime;
 
 fn main() {

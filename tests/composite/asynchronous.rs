@@ -22,7 +22,7 @@ use windlass::{
 
 use crate::support::{Site, desired, site};
 
-/// Asks another system, without a thread.
+/// Asks another system, which takes five seconds of virtual time and no thread.
 struct Asks(Arc<AtomicU32>);
 
 impl AsyncCompositeHandler<Site> for Asks {

@@ -38,7 +38,8 @@ use self::{step::Step, totals::Totals};
 pub(crate) struct Test {
     /// Checks only what differs from main, or from the last commit on main: formatting, lints and
     /// unit tests of the changed packages and of those that depend on them, the behaviour suite on
-    /// the embedded server, the tidy tests and the quickstart.
+    /// the embedded server, the tidy tests and those of the
+    /// quickstart.
     #[arg(long, conflicts_with_all = ["without_kube_apiserver", "minor"])]
     quick: bool,
 

@@ -253,6 +253,7 @@ impl Running {
     }
 }
 
+/// Asks again every 10 ms, because the server has no event for each condition.
 pub(super) async fn until(what: &str, is: impl AsyncFn() -> bool) {
     for _ in 0..6_000 {
         if is().await {

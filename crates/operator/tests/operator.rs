@@ -14,7 +14,7 @@ use prometheus::{IntCounter, Registry, core::Collector};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{InformerController, Runnable};
@@ -187,7 +187,8 @@ async fn a_controller_that_ends_without_an_error_stops_the_others_and_is_named()
         ("long", Plan::Linger(SHORT)),
     ];
     let (operator, running) = operator(plans);
-    match operator.run_until(CancellationToken::new()).await {
+    let ended = timeout(LONG, operator.run_until(CancellationToken::new()));
+    match ended.await.expect("it ends") {
         Err(OperatorError::Ended { controller }) => assert_eq!(controller, "brief"),
         other => panic!("{other:?}"),
     }

@@ -186,7 +186,8 @@ async fn a_controller_that_ends_in_any_way_ends_the_operator_with_its_name() {
         let election = LeaderElection::new(server.client(), "default", "web").expect("names");
         let operator = Operator::builder().leader_election(election).build();
         operator.add_controller(Ends(end)).expect("not running");
-        let ended = operator.run_until(CancellationToken::new()).await;
+        let ended = timeout(LIMIT, operator.run_until(CancellationToken::new())).await;
+        let ended = ended.expect("it ends");
         let error = ended.expect_err("it failed");
         assert!(error.to_string().contains("\"websites\""), "{error}");
         assert!(

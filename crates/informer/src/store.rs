@@ -312,8 +312,10 @@ impl<K> Store<K> {
         objects.filter_map(|entry| wanted(&entry.key).then(|| entry.key.clone()))
     }
 
-    /// Returns all objects with their keys, in no particular order.
-    pub(crate) fn entries(&self) -> Vec<(ObjectKey, LazyObject<K>)> {
+    /// Returns all objects with their keys, in no particular order, without decoding them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn entries(&self) -> Vec<(ObjectKey, LazyObject<K>)> {
         let objects = &self.contents.objects;
         objects.filter_map(|entry| Some((entry.key.clone(), entry.lazy.clone())))
     }

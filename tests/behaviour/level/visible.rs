@@ -1,16 +1,54 @@
-//! Own writes that the watch shows late.
+//! Which state of its object a call gets, and own writes that the watch shows late.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use tokio::sync::mpsc;
-use windlass::{Context, Desired, Failure, Informer, Outcome, Watch, source::Scripted};
+use windlass::{
+    Context, Desired, Failure, Informer, ObjectKey, Outcome, Trigger, Watch, source::Scripted,
+};
 
-use super::rig::{Rig, builder, create, patch, say};
+use super::rig::{Rig, build, builder, create, patch, say};
 use crate::kinds::{config, value};
 
 on_both_servers! {
+    /// An object that is reconciled again is read from the cache of its informer.
+    async fn an_object_that_is_reconciled_again_is_not_decoded_again(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        create(&configs, config("web", "0")).await;
+        let (sender, receiver) = mpsc::channel(64);
+        let (handle, trigger) = Trigger::handle();
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        builder.trigger(trigger);
+        let last = Mutex::new(None);
+        let controller = build(builder, sender, move |cx| {
+            let object = Arc::clone(cx.object());
+            let mut last = last.lock().expect("no thread panics here");
+            let is_same = last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &object));
+            let line = format!("{} {}", value(&object), if is_same { "again" } else { "decoded" });
+            *last = Some(object);
+            line
+        });
+        let mut rig = Rig::start(controller, receiver);
+        while !rig.next().await.starts_with("0 ") {}
+        for round in 1..4 {
+            patch(&configs, "web", json!({ "data": { "value": round.to_string() } })).await;
+            assert_eq!(rig.next().await, format!("{round} decoded"));
+            // The first repetition may decode it.
+            handle.reconcile([ObjectKey::new("web").within(cluster.namespace())]);
+            rig.next().await;
+            for _ in 0..3 {
+                handle.reconcile([ObjectKey::new("web").within(cluster.namespace())]);
+                assert_eq!(rig.next().await, format!("{round} again"));
+            }
+        }
+        rig.stop().await;
+    }
+
     /// Rows: BO-06, BO-47
     async fn a_call_waits_until_the_write_of_an_earlier_one_is_visible_or_the_time_is_over(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());

@@ -57,8 +57,8 @@ pub(crate) trait Feed: Send + Sync {
     /// The object with this key in the store.
     fn stored(&self, key: &ObjectKey) -> Option<Arc<dyn ErasedObject>>;
 
-    /// The keys of all objects in the store.
-    fn keys(&self) -> Vec<ObjectKey>;
+    /// All objects in the store, with their keys.
+    fn all_stored(&self) -> Vec<(ObjectKey, Arc<dyn ErasedObject>)>;
 
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
     fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
@@ -159,8 +159,11 @@ impl<K: Stored> Feed for InformerFeed<K> {
         Some(self.informer.store().get_lazy(key)?.into_erased())
     }
 
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.informer.store().keys()
+    fn all_stored(&self) -> Vec<(ObjectKey, Arc<dyn ErasedObject>)> {
+        let stored = self.informer.store().entries().into_iter();
+        stored
+            .map(|(key, object)| (key, object.into_erased()))
+            .collect()
     }
 
     fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize {

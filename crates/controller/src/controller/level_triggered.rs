@@ -81,9 +81,7 @@ impl InformerController {
     #[doc(hidden)]
     #[expect(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn wake_all<S>(&self, kind: &Kind<S>, priority: Priority, reasons: Reasons) -> usize {
-        self.own(kind).map_or(0, |kind| {
-            let keys = self.shared.keys(kind);
-            self.shared.wake(kind, keys, priority, reasons)
-        })
+        let kind = self.own(kind);
+        kind.map_or(0, |kind| self.shared.wake_all(kind, priority, reasons))
     }
 }

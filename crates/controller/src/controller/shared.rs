@@ -160,6 +160,11 @@ impl Shared {
         }
     }
 
+    /// Whether calls need a permit of a fence.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.fence.get().is_some()
+    }
+
     /// Waits for a permit of the fence, if there is one.
     pub(super) async fn permit(&self) -> Option<FencePermit> {
         match self.fence.get() {

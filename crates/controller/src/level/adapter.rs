@@ -52,6 +52,10 @@ impl<K, R> LevelAdapter<K, R> {
         }
         let newest = self.stores.upgrade()?.newest(kind, key)?;
         let queued = event.object()?;
+        // Without reading the objects, which are rarely in the CPU cache.
+        if Arc::ptr_eq(&newest, queued) {
+            return Some(event);
+        }
         if newest.uid() != queued.uid() {
             // The events of the other object follow.
             return None;
@@ -87,6 +91,11 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<
             let Some(event) = self.current(kind, &key, event) else {
                 return Ok(Outcome::done());
             };
+            // What is processed again is likely to be processed once more.
+            if call.attempt.is_repeated || matches!(event, Event::Resynced(_)) {
+                let request = Call { key, event, ..call }.cached_request()?;
+                return (self.reconciler.reconcile(request).await).map_err(Into::into);
+            }
             let object = event.object().cloned();
             let request = Call { key, event, ..call }.request()?;
             let ended = self.reconciler.reconcile(request).await;

@@ -177,8 +177,7 @@ impl Target {
 
     pub(super) fn wake_all(&self) {
         if let Some(engine) = self.engine.upgrade() {
-            let keys = engine.keys(self.kind);
-            engine.wake(self.kind, keys, Priority::Resync, Reasons::TRIGGER);
+            engine.wake_all(self.kind, Priority::Resync, Reasons::TRIGGER);
         }
     }
 }

@@ -257,9 +257,24 @@ impl<K> Clone for OldObject<K> {
 // === impl Call ===
 
 impl Call {
-    /// Converts the call to a request for a `K`.
+    /// Converts the call to a request for a `K`, whose object stays decoded until its event is
+    /// released.
     pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
-        let (action, object, old) = match cast(self.event, &self.key)? {
+        self.converted(<dyn ErasedObject>::into_typed_for_handler)
+    }
+
+    /// Converts the call to a request for a `K` that is read through the cache of its informer, for
+    /// an object that is processed again.
+    pub(crate) fn cached_request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
+        self.converted(|object| object.typed())
+    }
+
+    fn converted<K: Send + Sync + 'static>(
+        self,
+        decode: impl Fn(Arc<dyn ErasedObject>) -> Result<Option<Arc<K>>, DecodeError>,
+    ) -> Result<Request<K>, Failure> {
+        let event = checked(converted(self.event, decode), &self.key)?;
+        let (action, object, old) = match event {
             Event::Updated { old, new } => (self.action, new, Some(OldObject::new(old))),
             // Also of an update: then the old state does not decode, and the handler has not
             // received it.
@@ -285,7 +300,14 @@ pub(crate) fn cast<K: Any + Send + Sync>(
     event: AnyEvent,
     key: &ObjectKey,
 ) -> Result<Event<K>, Failure> {
-    match of_kind(event) {
+    checked(of_kind(event), key)
+}
+
+fn checked<K>(
+    converted: Result<Option<Event<K>>, DecodeError>,
+    key: &ObjectKey,
+) -> Result<Event<K>, Failure> {
+    match converted {
         Ok(Some(event)) => Ok(event),
         Ok(None) => Err(cannot_cast::<K>(key.clone()).into()),
         Err(source) => {

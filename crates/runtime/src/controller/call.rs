@@ -36,6 +36,7 @@ pub(super) enum Request<K: Resource, Fut: TryFuture> {
 
 /// A request to call the reconciler.
 pub(super) struct Begin<K, Fut> {
+    pub(super) key: ObjectKey,
     pub(super) object: Arc<K>,
     pub(super) span: Span,
     /// The future of the call, or the message of its panic. Dropped if no call begins any more.
@@ -113,10 +114,11 @@ where
 
     /// Makes one call, and returns when the next one is. Without a stream that reads the requests
     /// nothing happens, and the call is over.
-    pub(super) async fn call(&self, object: Arc<K>) -> Result<Outcome, Failure> {
+    pub(super) async fn call(&self, key: ObjectKey, object: Arc<K>) -> Result<Outcome, Failure> {
         let span = Span::current();
         let (reply, begun) = oneshot::channel();
         _ = self.requests.send(Request::Begin(Begin {
+            key,
             object: Arc::clone(&object),
             span: span.clone(),
             reply,

@@ -14,7 +14,7 @@ use futures::{Stream, TryFuture};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedReceiver;
-use windlass_informer::{log, panic_message};
+use windlass_informer::{ObjectKey, log, panic_message};
 
 use super::{
     Action, Error, RunnerError,
@@ -170,7 +170,7 @@ where
         while self.items.len() < self.most_items
             && let Some(begin) = self.waiting.pop_front()
         {
-            let newest = |object| self.store.newest(object, &self.dyntype);
+            let newest = |key: &_, object| self.store.newest(key, object, &self.dyntype);
             begin_call(begin, newest, &mut self.closures);
         }
     }
@@ -210,12 +210,13 @@ where
 /// Calls the reconciler for the newest object. An object that was deleted since is not reconciled.
 fn begin_call<K, Fut, R, P, Ctx>(
     begin: Begin<K, Fut>,
-    newest: impl FnOnce(Arc<K>) -> Option<Arc<K>>,
+    newest: impl FnOnce(&ObjectKey, Arc<K>) -> Option<Arc<K>>,
     closures: &mut Closures<R, P, Ctx>,
 ) where
     R: FnMut(Arc<K>, Arc<Ctx>) -> Fut,
 {
     let Begin {
+        key,
         object,
         span,
         reply,
@@ -223,7 +224,7 @@ fn begin_call<K, Fut, R, P, Ctx>(
     if reply.is_closed() {
         return;
     }
-    let Some(object) = newest(object) else {
+    let Some(object) = newest(&key, object) else {
         return;
     };
     let Closures {

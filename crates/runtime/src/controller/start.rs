@@ -165,7 +165,10 @@ where
             }
             match calls.deferred(request.state()) {
                 Some(deferred) => Ok(deferred),
-                None => calls.call(Arc::clone(request.object())).await,
+                None => {
+                    let (key, object) = (request.key().clone(), Arc::clone(request.object()));
+                    calls.call(key, object).await
+                }
             }
         }
     })?;
@@ -200,7 +203,7 @@ where
                 queue.forget(request.key(), version.as_deref());
                 return Ok(Outcome::done());
             };
-            calls.call(object).await
+            calls.call(request.key().clone(), object).await
         }
     })?;
     Ok(())

@@ -204,11 +204,16 @@ where
         }
     }
 
-    /// The newest state of `object`. `None` if the store does not have it.
-    pub(crate) fn newest(&self, object: Arc<K>, dyntype: &K::DynamicType) -> Option<Arc<K>> {
+    /// The newest state of `object`, which has this key. `None` if the store does not have it.
+    pub(crate) fn newest(
+        &self,
+        key: &ObjectKey,
+        object: Arc<K>,
+        dyntype: &K::DynamicType,
+    ) -> Option<Arc<K>> {
         match &self.objects {
-            Objects::Informer(informer) => informer.newest(object),
-            Objects::Kube(_) => self.get_key(&key_of(&*object), dyntype),
+            Objects::Informer(informer) => informer.newest(key, object),
+            Objects::Kube(_) => self.get_key(key, dyntype),
         }
     }
 }

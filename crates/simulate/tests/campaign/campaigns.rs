@@ -148,8 +148,7 @@ fn owned_children() {
             "each_site_has_its_children",
             operators::each_site_has_its_children,
         );
-    // Its runs are slow: it has four kinds in two namespaces.
-    passes_random(with_models_oracles(simulation), 45);
+    passes_random(with_models_oracles(simulation), 100);
 }
 
 /// The secret is created later, changed, and recreated, and the site names another one.

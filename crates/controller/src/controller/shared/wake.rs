@@ -1,6 +1,6 @@
 //! Queues the newest states of objects, as the stores have them.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use windlass_informer::{Event, ObjectKey};
 
@@ -20,21 +20,28 @@ impl Shared {
     pub(crate) fn newest(&self, kind: KindId, key: &ObjectKey) -> Option<Arc<dyn ErasedObject>> {
         let feeds = self.feeds.read();
         let feeds = feeds.iter().filter(|entry| entry.kind == kind);
-        let stored = feeds.filter_map(|entry| entry.feed.stored(key));
-        stored.reduce(|known, other| {
-            if is_older(&*known, &*other) {
-                other
-            } else {
-                known
-            }
-        })
+        feeds
+            .filter_map(|entry| entry.feed.stored(key))
+            .reduce(newer)
     }
 
-    /// The keys of all objects in the stores of `kind`.
-    pub(crate) fn keys(&self, kind: KindId) -> HashSet<ObjectKey> {
+    /// The newest state of each object in the stores of `kind`.
+    fn all_newest(&self, kind: KindId) -> Vec<(ObjectKey, Arc<dyn ErasedObject>)> {
         let feeds = self.feeds.read();
         let feeds = feeds.iter().filter(|entry| entry.kind == kind);
-        feeds.flat_map(|entry| entry.feed.keys()).collect()
+        let mut stores: Vec<_> = feeds.map(|entry| entry.feed.all_stored()).collect();
+        if let [_] = &*stores {
+            return stores.remove(0);
+        }
+        let mut newest = HashMap::new();
+        for (key, object) in stores.into_iter().flatten() {
+            let object = match newest.remove(&key) {
+                Some(known) => newer(known, object),
+                None => object,
+            };
+            newest.insert(key, object);
+        }
+        newest.into_iter().collect()
     }
 
     /// Queues a resync of each object of `kind` that is in a store and whose key is in `keys`, with
@@ -46,11 +53,32 @@ impl Shared {
         priority: Priority,
         reasons: Reasons,
     ) -> usize {
+        let keys = keys.into_iter();
+        let objects = keys.filter_map(|key| {
+            let object = self.newest(kind, &key)?;
+            Some((key, object))
+        });
+        self.queue_resyncs(kind, objects, priority, reasons)
+    }
+
+    /// Queues a resync of each object in the stores of `kind`, with its newest state. Returns their
+    /// number.
+    pub(crate) fn wake_all(&self, kind: KindId, priority: Priority, reasons: Reasons) -> usize {
+        self.queue_resyncs(kind, self.all_newest(kind), priority, reasons)
+    }
+
+    fn queue_resyncs(
+        &self,
+        kind: KindId,
+        objects: impl IntoIterator<Item = (ObjectKey, Arc<dyn ErasedObject>)>,
+        priority: Priority,
+        reasons: Reasons,
+    ) -> usize {
         let received = self.engine.now();
-        let offers: Vec<_> = (keys.into_iter())
-            .filter_map(|object| {
+        let offers: Vec<_> = (objects.into_iter())
+            .map(|(key, object)| {
                 let event = QueuedEvent {
-                    event: Event::Resynced(self.newest(kind, &object)?),
+                    event: Event::Resynced(object),
                     resynced: false,
                     requested_by_mapper: true,
                     reasons,
@@ -65,7 +93,7 @@ impl Shared {
                     pendings_checked: false,
                     event,
                 };
-                Some((LaneKey { kind, object }, offer))
+                (LaneKey { kind, object: key }, offer)
             })
             .collect();
         let woken = offers.len();
@@ -74,6 +102,15 @@ impl Shared {
             (self.settings.coalescing).coalesce(older, newer, &mut dropped)
         });
         woken
+    }
+}
+
+/// The state with the higher version; the first one, if that is not known.
+fn newer(known: Arc<dyn ErasedObject>, other: Arc<dyn ErasedObject>) -> Arc<dyn ErasedObject> {
+    if is_older(&*known, &*other) {
+        other
+    } else {
+        known
     }
 }
 

@@ -207,6 +207,10 @@ impl Turn<'_> {
     /// stop too, but none waits for the fence.
     async fn permit(&self) -> Result<Option<FencePermit>, Stopped> {
         let drains = self.shared.settings.on_stop == OnStop::Drain;
+        if !self.shared.is_fenced() {
+            let is_stopped = self.stop.is_cancelled() && !drains;
+            return if is_stopped { Err(Stopped) } else { Ok(None) };
+        }
         tokio::select! {
             biased;
             () = self.stop.cancelled(), if !drains => Err(Stopped),

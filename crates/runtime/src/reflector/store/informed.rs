@@ -9,7 +9,7 @@ pub(super) trait Informed<K>: Send + Sync {
     fn get(&self, key: &ObjectKey) -> Option<Arc<K>>;
 
     /// The stored object, if it is another object or version than `object`, and `object` otherwise.
-    fn newest(&self, object: Arc<K>) -> Option<Arc<K>>;
+    fn newest(&self, key: &ObjectKey, object: Arc<K>) -> Option<Arc<K>>;
 
     fn list(&self) -> Vec<Arc<K>>;
 
@@ -27,13 +27,17 @@ impl<K: Stored> Informed<K> for windlass_informer::Store<K> {
         Self::get(self, key)
     }
 
-    fn newest(&self, object: Arc<K>) -> Option<Arc<K>> {
-        let key = object.key();
-        let stored = self.get_lazy(&key)?;
-        if (stored.uid(), stored.resource_version()) == (object.uid(), object.resource_version()) {
+    fn newest(&self, key: &ObjectKey, object: Arc<K>) -> Option<Arc<K>> {
+        let stored = self.get_lazy(key)?;
+        let is_same = match stored.resource_version() {
+            // Of two objects of one name, no version is equal.
+            Some(version) => Some(version) == object.resource_version(),
+            None => stored.uid() == object.uid(),
+        };
+        if is_same {
             return Some(object);
         }
-        Self::get(self, &key)
+        Self::get(self, key)
     }
 
     fn list(&self) -> Vec<Arc<K>> {

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::{
-    Context, Desired, Failure, Informer, ObjectKey, Outcome, Trigger, Watch, source::Scripted,
+    Context, Desired, Failure, Informer, ObjectKey, Outcome, Watch, level::Trigger,
+    source::Scripted,
 };
 
 use super::rig::{Rig, build, builder, create, patch, say};

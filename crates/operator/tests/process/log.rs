@@ -14,6 +14,7 @@ use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::Api;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::fmt::format::FmtSpan;
 use windlass_apiserver::ApiServer;
 use windlass_controller::{InformerController, Outcome, Request, Runnable};
 use windlass_informer::{
@@ -52,12 +53,29 @@ fn a_leader_whose_log_cannot_be_written_keeps_its_controllers() {
     if is_child() {
         return tokio::runtime::Runtime::new()
             .expect("a runtime")
-            .block_on(logs());
+            .block_on(logs(FmtSpan::NONE));
     }
+    leads_without_a_log(NAME);
+}
+
+/// Each span is a line of such a log too, when it begins, is entered and left, and ends.
+#[test]
+fn a_leader_whose_spans_cannot_be_written_keeps_its_controllers() {
+    const NAME: &str = "log::a_leader_whose_spans_cannot_be_written_keeps_its_controllers";
+
+    if is_child() {
+        return tokio::runtime::Runtime::new()
+            .expect("a runtime")
+            .block_on(logs(FmtSpan::FULL));
+    }
+    leads_without_a_log(NAME);
+}
+
+fn leads_without_a_log(name: &str) {
     // Each write fails with ENOSPC.
     let full = File::options().write(true).open("/dev/full");
     for stderr in [Stdio::piped(), full.expect("a device").into()] {
-        let mut child = Child::with_stderr(stderr, NAME);
+        let mut child = Child::with_stderr(stderr, name);
         assert_eq!(child.line(), "leads");
         // The reader of the log ends. A write then fails with EPIPE.
         drop(child.process.stderr.take());
@@ -68,8 +86,9 @@ fn a_leader_whose_log_cannot_be_written_keeps_its_controllers() {
 }
 
 /// An operator that logs to stderr, as `tracing_subscriber::fmt` does without other settings.
-async fn logs() {
+async fn logs(spans: FmtSpan) {
     tracing_subscriber::fmt()
+        .with_span_events(spans)
         .with_writer(io::stderr)
         .try_init()
         .expect("the only subscriber");

@@ -67,7 +67,14 @@ struct Outcome {
 }
 
 /// The test binaries whose tests run on both servers.
-const ON_BOTH_SERVERS: [&str; 5] = ["behaviour", "kube_rs", "server", "freeze", "soak"];
+const ON_BOTH_SERVERS: [&str; 6] = [
+    "behaviour",
+    "kube_rs",
+    "server",
+    "freeze",
+    "process",
+    "soak",
+];
 
 /// The version of the Kubernetes types for the documentation, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";

@@ -202,12 +202,13 @@ impl Runnable for Ends {
 
 /// However a controller ends, its lease is released, and the error has its name.
 fn a_controller_that_ends_in_any_way_ends_the_operator_with_its_name(kind: Kind) {
+    type End = fn() -> BoxFuture<'static, Result<(), Refused>>;
+
     if !is_child() {
         let mut child = Child::start(kind, ENDS);
         assert_eq!(child.line(), "each lease is released");
         return;
     }
-    type End = fn() -> BoxFuture<'static, Result<(), Refused>>;
     let ends: [End; 4] = [
         || async { Ok(()) }.boxed(),
         || async { Err(Refused { panics: true }) }.boxed(),

@@ -263,7 +263,7 @@ mod tests {
                     panic!("of the code");
                 };
                 let panic = catch_unwind(AssertUnwindSafe(|| span.in_scope(code)));
-                let panic = panic.map(|()| ()).expect_err("it panics");
+                let panic = panic.expect_err("it panics");
                 assert_eq!(panic.downcast_ref(), Some(&"of the code"));
             });
         }

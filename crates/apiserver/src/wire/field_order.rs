@@ -1,7 +1,7 @@
 //! The order in which Go's decoder reports the fields of a JSON text. *(pure)*
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 pub(crate) struct FieldOrder(Bytes);
 
 /// The reports, and when Go's decoder makes each.
-struct Ranks<'r> {
+struct Reports<'r> {
     /// The path of the current value.
     path: String,
     /// `None` until the decoder makes the report.
@@ -20,8 +20,8 @@ struct Ranks<'r> {
     made: usize,
 }
 
-/// Reads one value for the ranks.
-struct Walk<'w, 'r>(&'w mut Ranks<'r>);
+/// Reads one value, and notes the reports that it causes.
+struct Walk<'w, 'r>(&'w mut Reports<'r>);
 
 // === impl FieldOrder ===
 
@@ -36,28 +36,28 @@ impl FieldOrder {
 
     /// Sorts reports about unknown and duplicate fields. The decoder reports an unknown field when it
     /// reads its name, and a duplicate field when it reads its name again.
-    pub(crate) fn sort(&self, reports: &mut Vec<String>) {
+    pub(crate) fn sort(&self, reports: &mut [String]) {
         if self.0.is_empty() || reports.len() < 2 {
             return;
         }
-        let mut ranks = Ranks {
+        let mut made = Reports {
             path: String::new(),
             ranks: reports.iter().map(|it| (it.as_str(), None)).collect(),
             made: 0,
         };
         let mut deserializer = serde_json::Deserializer::from_slice(&self.0);
         // The body was decoded before.
-        _ = Walk(&mut ranks).deserialize(&mut deserializer);
-        let rank = |report: &String| ranks.ranks[report.as_str()].unwrap_or(usize::MAX);
-        let mut sorted: Vec<_> = reports.iter().map(|it| (rank(it), it.clone())).collect();
-        sorted.sort_by_key(|(rank, _)| *rank);
-        *reports = sorted.into_iter().map(|(_, report)| report).collect();
+        _ = Walk(&mut made).deserialize(&mut deserializer);
+        let ranks: HashMap<String, usize> = (made.ranks.into_iter())
+            .filter_map(|(report, rank)| Some((report.to_owned(), rank?)))
+            .collect();
+        reports.sort_by_key(|report| ranks.get(report).copied().unwrap_or(usize::MAX));
     }
 }
 
-// === impl Ranks ===
+// === impl Reports ===
 
-impl Ranks<'_> {
+impl Reports<'_> {
     /// Notes that the decoder may report the current path now.
     fn reach(&mut self, is_duplicate: bool) {
         let what = if is_duplicate { "duplicate" } else { "unknown" };
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let end = self.0.path.len();
         for index in 0.. {
-            self.0.path.push_str(&format!("[{index}]"));
+            _ = write!(self.0.path, "[{index}]");
             let item = items.next_element_seed(Walk(self.0))?;
             self.0.path.truncate(end);
             if item.is_none() {
@@ -164,7 +164,7 @@ mod tests {
             r#"unknown field "a""#,
             r#"duplicate field "data.a""#,
             r#"unknown field "data.b[0].y""#,
-            r#"not of the body"#,
+            "not of the body",
             r#"duplicate field "data.b[0].x""#,
             r#"unknown field "z""#,
         ];

@@ -53,9 +53,9 @@ pub mod informer {
     //! Informers: each has a source and a store, and publishes an event for each change.
 
     pub use windlass_informer::{
-        ErrorChain, Event, EventEnvelope, Health, HealthState, HistoryWentBack, Informer,
-        InformerBuilder, InformerError, InformerMetrics, ObjectKey, Problem, Subscription,
-        SyncError, Uid,
+        ErrorChain, Event, EventEnvelope, GuardedSpan, Health, HealthState, HistoryWentBack,
+        Informer, InformerBuilder, InformerError, InformerMetrics, ObjectKey, Problem,
+        Subscription, SyncError, Uid,
     };
 }
 

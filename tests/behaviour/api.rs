@@ -35,6 +35,7 @@ pub(crate) mod selectors;
 pub(crate) mod servers;
 pub(crate) mod sizes;
 pub(crate) mod statuses;
+pub(crate) mod strict;
 pub(crate) mod subresources;
 pub(crate) mod suites;
 pub(crate) mod versions;

@@ -1,8 +1,8 @@
 //! The controller manager and the scheduler of Kubernetes, unchanged, on both servers: Deployments and
 //! Jobs work. A test stands in for the kubelet.
 //!
-//! The program is `tests/kube-controllers`, which the nightly workflow builds; its path is in
-//! `WINDLASS_KUBE_CONTROLLERS`. `docs/apiserver.md` has the recipe for the released binaries.
+//! The program is `tests/kube-controllers`, which `cargo xtask test` builds where Go is installed; its
+//! path is in `WINDLASS_KUBE_CONTROLLERS`. `docs/apiserver.md` has the recipe for the released binaries.
 
 use std::{fs, path::PathBuf, process::Stdio};
 
@@ -44,9 +44,7 @@ impl Controlled {
     /// Ends the test as ignored where the program is missing.
     async fn start(cluster: &Cluster) -> Self {
         let Some(program) = std::env::var_os(VARIABLE) else {
-            ignore(format!(
-                "{VARIABLE} does not name the program of tests/kube-controllers: see its README"
-            ));
+            ignore("no controllers of Kubernetes: run `cargo xtask test` where Go is installed");
         };
         // A server of its own: the controllers act on all namespaces.
         let (kubeconfig, client, listening, real) = if cluster.is_embedded() {

@@ -62,6 +62,7 @@ fn main() {
         api::servers::trials(),
         api::sizes::trials(),
         api::statuses::trials(),
+        api::strict::trials(),
         api::subresources::trials(),
         api::suites::trials(),
         api::versions::trials(),

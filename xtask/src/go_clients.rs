@@ -14,7 +14,7 @@ pub(crate) struct GoClient {
     pub(crate) variable: &'static str,
 
     /// Where its sources are.
-    folder: &'static str,
+    pub(crate) folder: &'static str,
 
     /// The file in that folder that names its modules.
     mod_file: &'static str,
@@ -60,8 +60,18 @@ pub(crate) const OLDER_KUBECTL: GoClient = GoClient {
     binary: "kubectl/1.34/kubectl",
 };
 
-/// The module of kubectl. Its version is that of Kubernetes, with another first number.
-const KUBECTL_MODULE: &str = "k8s.io/kubectl ";
+/// The controller manager and the scheduler of Kubernetes.
+pub(crate) const CONTROLLERS: GoClient = GoClient {
+    name: "kube-controller-manager and kube-scheduler",
+    variable: "WINDLASS_KUBE_CONTROLLERS",
+    folder: "tests/kube-controllers",
+    mod_file: "go.mod",
+    binary: "kube-controllers/kube-controllers",
+};
+
+/// The modules whose version is that of Kubernetes, that of kubectl with another first number. The
+/// controllers use both, and name the version of the first one only.
+const MODULES: [&str; 2] = ["k8s.io/kubernetes ", "k8s.io/kubectl "];
 
 // === impl GoClient ===
 
@@ -76,7 +86,8 @@ impl GoClient {
             return Ok(Err(reason));
         }
         let mut flags = "-s -w".to_owned();
-        if let Ok(version) = program.value(KUBECTL_MODULE) {
+        let version = MODULES.iter().find_map(|it| program.value(it).ok());
+        if let Some(version) = version {
             // Without a comment, such as `// indirect`.
             let version = version.split_whitespace().next().unwrap_or_default();
             let version = version.replacen("v0.", "v1.", 1);

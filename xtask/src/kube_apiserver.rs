@@ -66,7 +66,7 @@ pub(crate) enum Found {
 }
 
 /// The folder of its sources.
-const FOLDER: &str = "tests/kube-apiserver";
+pub(crate) const FOLDER: &str = "tests/kube-apiserver";
 
 /// The environment variable with the folder of envtest's binaries, as in controller-runtime.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode},
 };
 
@@ -14,20 +14,23 @@ use crate::{
     duration::Stopwatch,
     features::is_published,
     fuzz,
-    go_clients::{HELM, KUBECTL, LIBRARIES, OLDER_KUBECTL},
     kube_apiserver::{self, Found, Minor},
     progress,
     repository::Repository,
-    script_clients::{JAVA, NODE, PYTHON},
     tools,
 };
 
 mod changes;
+mod clients;
 mod quick;
 mod step;
 mod totals;
 
-use self::{step::Step, totals::Totals};
+use self::{
+    clients::{Clients, Controllers},
+    step::Step,
+    totals::Totals,
+};
 
 /// Runs everything that CI checks, and prints one line of totals at the end.
 ///
@@ -64,7 +67,14 @@ struct Outcome {
 }
 
 /// The test binaries whose tests run on both servers.
-const ON_BOTH_SERVERS: [&str; 5] = ["behaviour", "kube_rs", "server", "freeze", "soak"];
+const ON_BOTH_SERVERS: [&str; 6] = [
+    "behaviour",
+    "kube_rs",
+    "server",
+    "freeze",
+    "process",
+    "soak",
+];
 
 /// The version of the Kubernetes types for the documentation, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";
@@ -86,24 +96,14 @@ impl Test {
         }
         let metadata = repository.metadata()?;
 
-        let mut clients = Vec::new();
-        for it in [LIBRARIES, KUBECTL, HELM, OLDER_KUBECTL] {
-            let found = it.find(&repository);
-            let path = client(it.name, found, &mut outcome, &mut not_run);
-            clients.push((it.variable, path));
-        }
-        let has_go = clients.iter().all(|(_, path)| path.is_some());
-        for it in [PYTHON, NODE, JAVA] {
-            let found = it.find(&repository);
-            let path = client(it.name, found, &mut outcome, &mut not_run);
-            clients.push((it.variable, path));
-        }
+        let mut clients = Clients::find(&repository, &mut outcome, &mut not_run);
+        let controllers = Controllers::start(&repository, self.minor);
         let all = [packages(&metadata), unit(&metadata), command(), docs()];
         for mut step in checks().into_iter().chain(all) {
-            step.tell(&clients);
+            clients.tell(&mut step);
             self.check(&repository, step, &mut outcome)?;
         }
-        if has_go {
+        if clients.has_go() {
             self.check(&repository, tables(), &mut outcome)?;
         }
         let deny = tools::cargo_deny(&repository)?;
@@ -118,10 +118,11 @@ impl Test {
             not_run.push(format!("promtool on the metrics: {why}"));
         }
         let found = self.server(&repository, &mut outcome);
+        controllers.add_to(&mut clients, &mut outcome, &mut not_run);
         for test in ON_BOTH_SERVERS {
             let mut step = on_both_servers(test, &found);
             step.command.env(kube_apiserver::MINOR, self.minor.number());
-            step.tell(&clients);
+            clients.tell(&mut step);
             self.check(&repository, step, &mut outcome)?;
         }
         for step in examples(&repository)? {
@@ -225,28 +226,6 @@ impl Outcome {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
-        }
-    }
-}
-
-/// The path of a client that some tests run; notes why it is not there.
-fn client(
-    name: &str,
-    found: Result<std::result::Result<PathBuf, String>>,
-    outcome: &mut Outcome,
-    not_run: &mut Vec<String>,
-) -> Option<PathBuf> {
-    let what = format!("tests with {name}");
-    match found {
-        Ok(Ok(program)) => Some(program),
-        Ok(Err(reason)) => {
-            not_run.push(format!("{what}: {reason}"));
-            None
-        }
-        Err(error) => {
-            println!("FAIL {what}\n{error}");
-            outcome.fail(what, true);
-            None
         }
     }
 }

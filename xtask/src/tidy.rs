@@ -29,6 +29,7 @@ mod publish;
 mod quotes;
 mod reliability;
 mod rows;
+mod versions;
 mod workflows;
 
 /// Fails if there are `findings`, and prints all of them.

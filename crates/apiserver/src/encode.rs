@@ -15,6 +15,7 @@ use crate::table::{IncludeObject, MetaVersion};
 use crate::wire::{Encoding, Format, Presentation};
 
 mod protobuf;
+mod sorted;
 
 pub(crate) use protobuf::has_protobuf;
 
@@ -218,6 +219,13 @@ fn write_object(
             body(resource, stored),
         )
     };
+    if resource.info.custom
+        && !matches!(presentation, Presentation::Metadata(_))
+        && let Some(object) = sorted::sorted(kind, &body)
+    {
+        out.extend_from_slice(&object);
+        return;
+    }
     out.reserve(kind.len() + body.len() + "{,}".len());
     out.push(b'{');
     out.extend_from_slice(kind.as_bytes());

@@ -6,10 +6,8 @@
 #[cfg(not(feature = "opentelemetry"))]
 mod untraced;
 
-use std::pin::Pin;
-
-use tracing::{Instrument as _, Span, field::Empty, info_span};
-use windlass_informer::{ObjectIdentity, ObjectKey, is_unseen, one_line};
+use tracing::{field::Empty, info_span};
+use windlass_informer::{GuardedSpan, ObjectIdentity, ObjectKey, is_unseen, one_line};
 
 #[cfg(not(feature = "opentelemetry"))]
 pub(crate) use self::untraced::TraceParent;
@@ -24,9 +22,9 @@ pub(crate) fn event(
     action: Action,
     event: &AnyEvent,
     from: &TraceParent,
-) -> Span {
+) -> GuardedSpan {
     if is_unseen() {
-        return Span::none();
+        return GuardedSpan::none();
     }
     let object = event.object();
     // Closures, because only an enabled span needs to read the object.
@@ -44,12 +42,12 @@ pub(crate) fn event(
             )
         };
     }
-    let span = match action {
+    let span = GuardedSpan::new(|| match action {
         Action::Created => span!("controller-event-add"),
         Action::Updated => span!("controller-event-update"),
         Action::Deleted => span!("controller-event-delete"),
         Action::Resynced => span!("controller-event-resync"),
-    };
+    });
     from.set_as_parent_of(&span);
     span
 }
@@ -61,24 +59,26 @@ pub(crate) fn retry(
     uid: Option<&str>,
     action: Action,
     attempt: u32,
-) -> Span {
+) -> GuardedSpan {
     if is_unseen() {
-        return Span::none();
+        return GuardedSpan::none();
     }
-    info_span!(
-        "controller-retry",
-        kind,
-        object = %key,
-        uid = uid.map(one_line).as_deref(),
-        action = action.as_str(),
-        attempt,
-    )
+    GuardedSpan::new(|| {
+        info_span!(
+            "controller-retry",
+            kind,
+            object = %key,
+            uid = uid.map(one_line).as_deref(),
+            action = action.as_str(),
+            attempt,
+        )
+    })
 }
 
 /// A call of one handler or mapper.
-pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -> Span {
+pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -> GuardedSpan {
     if is_unseen() {
-        return Span::none();
+        return GuardedSpan::none();
     }
     let action = action.as_str();
     // A macro, because the name of a span is a constant.
@@ -94,25 +94,15 @@ pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -
             )
         };
     }
-    match role {
+    GuardedSpan::new(|| match role {
         Role::Watcher => span!("watcher"),
         Role::Reconciler => span!("reconciler"),
         Role::Mapper => span!("mapper"),
-    }
-}
-
-/// Runs `future` in `span`. Without a span it runs directly, because entering and leaving a
-/// disabled span at each poll costs time.
-pub(crate) async fn within<F: Future>(span: &Span, future: Pin<&mut F>) -> F::Output {
-    if span.is_none() {
-        future.await
-    } else {
-        future.instrument(span.clone()).await
-    }
+    })
 }
 
 /// Records the outcome of a call.
-pub(crate) fn called(call: &Span, result: Result<&Outcome, &HandlerError>) {
+pub(crate) fn called(call: &GuardedSpan, result: Result<&Outcome, &HandlerError>) {
     if call.is_none() {
         return;
     }
@@ -129,7 +119,7 @@ pub(crate) fn called(call: &Span, result: Result<&Outcome, &HandlerError>) {
 }
 
 /// Records the outcome of a mapper.
-pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
+pub(crate) fn mapped(call: &GuardedSpan, failed: Option<&HandlerError>) {
     call.record("outcome", failed.map_or("done", HandlerError::reason));
     if failed.is_some() {
         call.record("otel.status_code", "ERROR");
@@ -137,6 +127,6 @@ pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
 }
 
 /// Records in the span of an informer's event that the event was coalesced into another one.
-pub(crate) fn coalesced(span: &Span) {
+pub(crate) fn coalesced(span: &GuardedSpan) {
     span.record("outcome", "coalesced");
 }

@@ -11,9 +11,10 @@ use opentelemetry::{
     trace::{SpanBuilder, SpanContext, TraceContextExt as _, Tracer},
 };
 use parking_lot::RwLock;
-use tracing::{Span, Subscriber};
+use tracing::Subscriber;
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;
+use windlass_informer::GuardedSpan;
 
 /// The configured tracer.
 static SET: RwLock<Option<Arc<BoxedTracer>>> = RwLock::new(None);
@@ -119,30 +120,29 @@ impl Tracer for PackageTracer {
 
 impl TraceParent {
     /// Creates a parent from `span`, which may have ended.
-    pub(crate) fn of(span: &Span) -> Self {
-        if span.is_disabled() {
+    pub(crate) fn of(span: &GuardedSpan) -> Self {
+        if span.as_span().is_disabled() {
             return Self::default();
         }
-        let context = span.context();
-        let context = context.span().span_context().clone();
+        let context = span.with(|span| span.context().span().span_context().clone());
         Self {
-            context: context.is_valid().then(|| Arc::new(context)),
+            context: context.filter(SpanContext::is_valid).map(Arc::new),
         }
     }
 
     /// Sets this as the parent of `span`, which was just created.
-    pub(crate) fn set_as_parent_of(&self, span: &Span) {
+    pub(crate) fn set_as_parent_of(&self, span: &GuardedSpan) {
         if let Some(context) = &self.context {
             let parent = Context::new().with_remote_span_context(SpanContext::clone(context));
             // Fails if no layer sees the span. Then there is no trace to continue.
-            _ = span.set_parent(parent);
+            span.with(|span| _ = span.set_parent(parent));
         }
     }
 
     /// Adds a link to this from `span`, which is in another trace.
-    pub(crate) fn link_from(&self, span: &Span) {
+    pub(crate) fn link_from(&self, span: &GuardedSpan) {
         if let Some(context) = &self.context {
-            span.add_link(SpanContext::clone(context));
+            span.with(|span| span.add_link(SpanContext::clone(context)));
         }
     }
 }

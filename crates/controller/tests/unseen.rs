@@ -159,7 +159,7 @@ fn run_once() -> Vec<Option<&'static str>> {
 
         let mut spans = Vec::new();
         while let Some(envelope) = events.next_envelope().await {
-            spans.push(envelope.span.metadata().map(Metadata::name));
+            spans.push(envelope.span.as_span().metadata().map(Metadata::name));
         }
         spans
     })

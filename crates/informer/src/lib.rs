@@ -60,6 +60,7 @@ mod informer;
 
 // 10. Observability.
 mod error_chain;
+mod guarded_span;
 mod health;
 mod message;
 mod metrics;
@@ -73,6 +74,7 @@ pub use crate::{
     decode::{DecodeError, Identity, Trim},
     error_chain::ErrorChain,
     event::Event,
+    guarded_span::GuardedSpan,
     health::{Health, HealthState},
     history::HistoryWentBack,
     informer::{Informer, InformerBuilder, InformerError, SyncError},

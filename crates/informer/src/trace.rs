@@ -2,21 +2,21 @@
 //!
 //! No field has content of an object or the text of an error. The name, the uid and the version of an
 //! object are chosen by a server, so each is cut to one line of bounded length. A span that no
-//! `tracing` subscriber enables is [`Span::none`]: it costs one check of the level, and its fields
+//! `tracing` subscriber enables is [`GuardedSpan::none`]: it costs one check of the level, and its fields
 //! are not computed.
 
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
-use crate::{Event, ObjectKey, Stored, message::one_line, watch::NextRequest};
+use crate::{Event, GuardedSpan, ObjectKey, Stored, message::one_line, watch::NextRequest};
 
 /// A run of an informer.
-pub(crate) fn informer(resource: &str) -> Span {
-    info_span!("informer", resource)
+pub(crate) fn informer(resource: &str) -> GuardedSpan {
+    GuardedSpan::new(|| info_span!("informer", resource))
 }
 
 /// One request, until its response is processed. A root span: an informer runs as long as its
 /// process, and a trace should not.
-pub(crate) fn request(resource: &str, request: &NextRequest) -> Span {
+pub(crate) fn request(resource: &str, request: &NextRequest) -> GuardedSpan {
     match request {
         NextRequest::List { token, .. } => list(resource, token.is_some()),
         NextRequest::Version => list(resource, false),
@@ -25,38 +25,42 @@ pub(crate) fn request(resource: &str, request: &NextRequest) -> Span {
     }
 }
 
-fn list(resource: &str, continued: bool) -> Span {
-    info_span!(
-        parent: None,
-        "informer-list",
-        resource,
-        verb = "list",
-        continued,
-        outcome = Empty,
-    )
+fn list(resource: &str, continued: bool) -> GuardedSpan {
+    GuardedSpan::new(|| {
+        info_span!(
+            parent: None,
+            "informer-list",
+            resource,
+            verb = "list",
+            continued,
+            outcome = Empty,
+        )
+    })
 }
 
-fn watch(resource: &str, streamed_list: bool, resource_version: Option<&str>) -> Span {
-    info_span!(
-        parent: None,
-        "informer-watch",
-        resource,
-        verb = "watch",
-        streamed_list,
-        resource_version,
-        outcome = Empty,
-    )
+fn watch(resource: &str, streamed_list: bool, resource_version: Option<&str>) -> GuardedSpan {
+    GuardedSpan::new(|| {
+        info_span!(
+            parent: None,
+            "informer-watch",
+            resource,
+            verb = "watch",
+            streamed_list,
+            resource_version,
+            outcome = Empty,
+        )
+    })
 }
 
 /// Records the outcome of a request.
-pub(crate) fn ended(request: &Span, outcome: &str) {
+pub(crate) fn ended(request: &GuardedSpan, outcome: &str) {
     request.record("outcome", outcome);
 }
 
 /// The delivery of one event to all subscribers: the root of the event's trace.
-pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
+pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> GuardedSpan {
     let Some(object) = event.object().filter(|_| !is_unseen()) else {
-        return Span::none();
+        return GuardedSpan::none();
     };
     // Closures, because only an enabled span needs to read the object.
     let uid = || object.uid().map(one_line);
@@ -75,13 +79,13 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             )
         };
     }
-    match event {
+    GuardedSpan::new(|| match event {
         Event::Added(_) => span!("informer-event-add"),
         Event::Updated { .. } => span!("informer-event-update"),
         Event::Deleted { .. } => span!("informer-event-delete"),
         Event::Resynced(_) => span!("informer-event-resync"),
         Event::Synced => Span::none(),
-    }
+    })
 }
 
 /// Whether no subscriber enables spans. `tracing` alone is not enough: if no subscriber is set and

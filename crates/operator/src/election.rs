@@ -234,7 +234,7 @@ impl LeaderElection {
         *self.lock_blocked() = blocked;
     }
 
-    fn blocked(&self) -> Option<Duration> {
+    pub(crate) fn blocked(&self) -> Option<Duration> {
         *self.lock_blocked()
     }
 

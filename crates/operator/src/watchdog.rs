@@ -64,6 +64,26 @@ const TICK: Duration = Duration::from_secs(1);
 /// The number of calls that a report names. The others are counted.
 const NAMED: usize = 5;
 
+// === impl BlockedTimeouts ===
+
+impl BlockedTimeouts {
+    /// No handler should block a thread for even a second, and a slow machine does not stop all threads
+    /// for this long.
+    const DEFAULT_REPORT: Duration = Duration::from_secs(30);
+
+    /// Some probes of the kubelet have failed by then.
+    const DEFAULT_RESIGN: Duration = Duration::from_secs(60);
+}
+
+impl Default for BlockedTimeouts {
+    fn default() -> Self {
+        Self {
+            report: Self::DEFAULT_REPORT,
+            resign: Self::DEFAULT_RESIGN,
+        }
+    }
+}
+
 // === impl Watchdog ===
 
 impl Watchdog {
@@ -226,5 +246,47 @@ impl Progress {
 impl Shared {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::time::timeout;
+    use windlass_apiserver::ApiServer;
+
+    use super::*;
+
+    /// Whether a runtime that runs no task is reported, and has lost its lease, after this time.
+    async fn after(timeouts: BlockedTimeouts, time: Duration) -> (bool, bool) {
+        let client = ApiServer::new().client();
+        let election = LeaderElection::new(client, "default", "web").expect("names");
+        let watched = Watched {
+            controllers: Vec::new(),
+            election: Some(election.clone()),
+            timeouts,
+            exit_after: None,
+        };
+        let shared = Shared::default();
+        let watch = pin!(watch(&watched, &shared));
+        timeout(time, watch).await.expect_err("it is endless");
+        let is_reported = shared.lock().is_some();
+        (is_reported, election.blocked().is_some())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn by_default_a_blocked_runtime_is_reported_after_30_s_and_its_lease_kept_for_60_s() {
+        let at = |seconds, millis| Duration::from_secs(seconds) + Duration::from_millis(millis);
+        let default = BlockedTimeouts::default();
+        assert_eq!(after(default, at(29, 999)).await, (false, false));
+        assert!(after(default, at(30, 1)).await.0);
+        // A report takes time, because it reads the calls in progress.
+        let unreported = BlockedTimeouts {
+            report: Duration::MAX,
+            ..default
+        };
+        assert_eq!(after(unreported, at(59, 999)).await, (false, false));
+        assert_eq!(after(unreported, at(60, 1)).await, (false, true));
     }
 }

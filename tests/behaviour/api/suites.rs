@@ -299,17 +299,6 @@ on_both_servers! {
         raw.delete(&format!("{classes}/{name}")).await.ok();
     }
 
-    /// docs/apiserver.md: row 82.
-    async fn strict_errors_name_unknown_fields_before_duplicate_ones(cluster: Cluster) {
-        let raw = Raw::new(&cluster).await;
-        let strict = format!("{}?fieldValidation=Strict", raw.maps());
-        let json = [("content-type", "application/json")];
-        let body = r#"{"metadata":{"name":"a"},"extra":1,"data":{"a":"1"},"data":{"a":"2"}}"#;
-        let message = raw.ask(Method::POST, &strict, &json, body).await.refused(400, "BadRequest");
-        let errors = "strict decoding error: unknown field \"extra\", duplicate field \"data\"";
-        assert!(message.ends_with(errors), "{message}");
-    }
-
     async fn the_metrics_of_the_server_are_text(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let metrics = raw.get("/metrics").await;
@@ -324,14 +313,20 @@ on_both_servers! {
     async fn members_of_json_have_the_order_of_go_and_a_newline_ends_it(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
-        let widgets = Widget::served(&raw, &json!({ "type": "object" })).await;
+        let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        let widgets = Widget::with_schema(&raw, &open).await;
         widgets.create("w", &json!({})).await;
+        let mut object = widgets.object("sorted", &json!({}));
+        object["zeta"] = json!({ "d": 1, "c": { "b": 2, "a": 3 } });
+        object["data"] = 1.into();
+        object["alpha"] = 2.into();
+        raw.post(&widgets.all(), &object).await.ok();
         let group = &widgets.group;
         for (path, begin) in [
             (format!("{}/a", raw.maps()), r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"#.to_owned()),
             (raw.maps(), r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"#.to_owned()),
             (widgets.one("w"), format!(r#"{{"apiVersion":"{group}/v1","kind":"Widget","metadata":{{"#)),
-            (widgets.all(), format!(r#"{{"apiVersion":"{group}/v1","items":[{{"apiVersion":"#)),
+            (widgets.all(), format!(r#"{{"apiVersion":"{group}/v1","items":[{{"alpha":"#)),
             ("/api/v1".to_owned(), r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"#.to_owned()),
             ("/apis/apps".to_owned(), concat!(
                 r#"{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","#,
@@ -349,6 +344,14 @@ on_both_servers! {
         assert!(resources.replace(":[{", ":[,{").contains(maps), "{resources}");
         let end = raw.get(&widgets.all()).await.text;
         assert!(end.contains(r#"],"kind":"WidgetList","metadata":{"#), "{end}");
+        let sorted = raw.get(&widgets.one("sorted")).await.text;
+        let begin = format!(r#"{{"alpha":2,"apiVersion":"{group}/v1","data":1,"kind":"Widget","metadata":{{"creationTimestamp":"#);
+        assert!(sorted.starts_with(&begin), "{sorted}");
+        assert!(sorted.ends_with("},\"zeta\":{\"c\":{\"a\":3,\"b\":2},\"d\":1}}\n"), "{sorted}");
+        assert!(end.contains(&begin[..begin.len() - 1]), "{end}");
+        let watch = format!("{}?watch=true&timeoutSeconds=1", widgets.all());
+        let events = raw.get(&watch).await.text;
+        assert!(events.contains(&format!(r#""object":{begin}"#)), "{events}");
         let missing = raw.get(&format!("{}/none", raw.maps())).await.text;
         assert_eq!(missing, concat!(
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,

@@ -25,6 +25,15 @@ impl<'a> Widget<'a> {
         widget
     }
 
+    /// Defines the kind, with this schema of the whole object, and waits until it is served.
+    pub(super) async fn with_schema(raw: &'a Raw, schema: &Value) -> Self {
+        let widget = Self::new(raw);
+        let mut definition = widget.definition(&json!({}));
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema.clone();
+        widget.define(&definition).await;
+        widget
+    }
+
     /// A definition with one version, and with a status of its own.
     pub(super) fn definition(&self, spec: &Value) -> Value {
         json!({

@@ -1,6 +1,6 @@
 //! One step of the test command: a program, and the name that is printed.
 
-use std::{path::PathBuf, process::Command};
+use std::process::Command;
 
 use crate::repository::cargo;
 
@@ -27,16 +27,6 @@ impl Step {
             name: name.into(),
             command,
             on_servers: false,
-        }
-    }
-
-    /// Passes the paths of the clients to its tests.
-    pub(super) fn tell(&mut self, clients: &[(&str, Option<PathBuf>)]) {
-        for (variable, path) in clients {
-            match path {
-                Some(path) => self.command.env(variable, path),
-                None => self.command.env_remove(variable),
-            };
         }
     }
 }

@@ -99,6 +99,8 @@ pub(super) fn decode(
         .map(|path| format!("unknown field {path:?}"));
     let mut strict: Vec<String> = duplicates;
     if resource.info.custom {
+        // The duplicates are found when the text is read, and the unknown fields by the schema.
+        options.field_order.sort(&mut strict);
         strict.extend(unknown);
     } else {
         // The duplicates of YAML are found before the fields of the type are known, and those of JSON
@@ -108,6 +110,7 @@ pub(super) fn decode(
             .take_while(|it| !it.starts_with("duplicate field "))
             .count();
         strict.splice(first..first, unknown);
+        options.field_order.sort(&mut strict);
     }
     let unknown = strict.into_iter();
     match unknown_fields {

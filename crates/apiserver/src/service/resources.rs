@@ -18,7 +18,7 @@ use crate::registry::{self, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{
-    DeleteOptions, Format, ListOptions, Query, ResourcePath, WriteKind, WriteOptions,
+    DeleteOptions, FieldOrder, Format, ListOptions, Query, ResourcePath, WriteKind, WriteOptions,
     check_include_object, read_version,
 };
 
@@ -372,10 +372,7 @@ impl ResourceRequest<'_> {
         let (object, warnings) = match verb {
             Verb::Update => {
                 let mut options = self.write_options(WriteKind::Update)?;
-                let expected = Expected::object_of(scale);
-                let body = body::read(self.content_type(), &self.call.body, &expected)?;
-                options.duplicates = body.duplicates;
-                let change = ScaleChange::Update(body.value);
+                let change = ScaleChange::Update(self.read_body(scale, &mut options)?);
                 let written = self.write(|cluster, resource, now| {
                     cluster.change_scale(resource, &key, change, &options, now)
                 })?;
@@ -576,9 +573,21 @@ impl ResourceRequest<'_> {
 
     /// Decodes the body of a create or update, and adds its duplicate fields to `options`.
     pub(super) fn body(&self, options: &mut WriteOptions) -> Result<Value, Status> {
-        let expected = Expected::object_of(&self.resource);
+        self.read_body(&self.resource, options)
+    }
+
+    /// Decodes the body as an object of `resource`, and adds its duplicate fields and their order to
+    /// `options`.
+    pub(super) fn read_body(
+        &self,
+        resource: &Resource,
+        options: &mut WriteOptions,
+    ) -> Result<Value, Status> {
+        let expected = Expected::object_of(resource);
+        let essence = body::supported(self.content_type(), &expected)?;
         let body = body::read(self.content_type(), &self.call.body, &expected)?;
         options.duplicates = body.duplicates;
+        options.field_order = FieldOrder::of(&essence, &self.call.body);
         Ok(body.value)
     }
 

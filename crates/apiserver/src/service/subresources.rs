@@ -28,9 +28,7 @@ impl ResourceRequest<'_> {
         let expected = Expected::object_of(sent);
         body::supported(self.content_type(), &expected)?;
         let mut options = self.write_options(WriteKind::Create)?;
-        let body = body::read(self.content_type(), &self.call.body, &expected)?;
-        options.duplicates = body.duplicates;
-        let mut body = body.value;
+        let mut body = self.read_body(sent, &mut options)?;
         if subresource == "eviction" && body["apiVersion"] == "policy/v1beta1" {
             // Both versions have the same fields.
             body["apiVersion"] = sent.api_version().into();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::Query;
+use super::{FieldOrder, Query};
 use crate::metadata::{self, MAX_MANAGER};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{FieldError, Status};
@@ -49,6 +49,8 @@ pub(crate) struct WriteOptions {
     pub(crate) unknown_fields: UnknownFields,
     /// The messages about duplicate fields of the body, which are handled like unknown fields.
     pub(crate) duplicates: Vec<String>,
+    /// The order of the messages about fields of the body.
+    pub(crate) field_order: FieldOrder,
     /// The field manager; empty if the request has none.
     pub(crate) manager: String,
     /// Whether the request is a server-side apply.
@@ -281,6 +283,7 @@ impl WriteOptions {
                 dry_run,
                 unknown_fields,
                 duplicates: Vec::new(),
+                field_order: FieldOrder::default(),
                 manager: if manager.is_empty() {
                     manager_of_agent(user_agent)
                 } else {

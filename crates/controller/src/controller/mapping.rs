@@ -10,7 +10,6 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tracing::Span;
 use windlass_informer::{ObjectKey, ResyncHandle};
 
 use super::Shared;
@@ -40,9 +39,7 @@ pub(super) fn map(
     (event, is_from_list): (&AnyEvent, bool),
     resource: &str,
     priority: Priority,
-    parent: &Span,
 ) {
-    let _entered = parent.enter();
     let mut named: HashMap<KindId, HashSet<ObjectKey>> = HashMap::new();
     for mapper in mappers {
         let keys = mapped_keys(shared, kind, mapper, event);

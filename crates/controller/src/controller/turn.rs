@@ -101,7 +101,7 @@ pub(crate) async fn run(
             (ongoing, span)
         }
     };
-    let done = trace::within(&span, pin!(turn.run(guard))).await.ok()?;
+    let done = span.within(pin!(turn.run(guard))).await.ok()?;
     ongoing.done(done - began);
     Some(done)
 }

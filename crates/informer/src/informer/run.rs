@@ -2,11 +2,15 @@
 
 mod publish;
 
-use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::{Pin, pin},
+    sync::Arc,
+};
 
 use futures::FutureExt as _;
 use tokio::{sync::mpsc, time::Instant};
-use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::ResyncSchedule, status::InformerStatus};
 use crate::{
@@ -85,7 +89,8 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         resync: None,
     };
     let span = trace::informer(&shared.resource);
-    let run = run.run_source(&mut **source).instrument(span);
+    let run = pin!(run.run_source(&mut **source));
+    let run = span.within(run);
     let resource = Arc::clone(&shared.resource);
     match AssertUnwindSafe(run).catch_unwind().await {
         Ok(source) => InformerError::Source {

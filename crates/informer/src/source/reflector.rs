@@ -7,14 +7,13 @@ mod repetition;
 mod reports;
 mod stream;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use kube::Resource;
 use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
-use tracing::Instrument as _;
 
 use self::{repetition::RepetitionCheck, reports::Reports};
 use super::{
@@ -161,16 +160,18 @@ where
         let mut opened = None;
         let request = self.session.next_request();
         let span = trace::request(&self.requests.resource, &request);
-        let outcome = async {
-            match &request {
-                NextRequest::List { .. } => self.list(&request).await,
-                NextRequest::Version => self.version(&request).await,
-                NextRequest::StreamedList | NextRequest::Watch { .. } => {
-                    self.watch(&request, &mut opened).await
+        let outcome = {
+            let step = pin!(async {
+                match &request {
+                    NextRequest::List { .. } => self.list(&request).await,
+                    NextRequest::Version => self.version(&request).await,
+                    NextRequest::StreamedList | NextRequest::Watch { .. } => {
+                        self.watch(&request, &mut opened).await
+                    }
                 }
-            }
+            });
+            span.within(step).await
         };
-        let outcome = outcome.instrument(span.clone()).await;
         trace::ended(
             &span,
             outcome.as_ref().err().map_or("ended", StepError::reason),

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use tracing::Span;
-
-use crate::{ErasedObject, Event, LazyObject, ObjectKey, Stored};
+use crate::{ErasedObject, Event, GuardedSpan, LazyObject, ObjectKey, Stored};
 
 /// An event with its key, its span, and where it comes from.
 ///
-/// The span ends when the last clone of the envelope is dropped. It is [`Span::none`] if no
+/// The span ends when the last clone of the envelope is dropped. It is [`GuardedSpan::none`] if no
 /// `tracing` subscriber enables it. `K` may be unsized, as in [`Event`].
 #[non_exhaustive]
 pub struct EventEnvelope<K: ?Sized> {
@@ -17,7 +15,7 @@ pub struct EventEnvelope<K: ?Sized> {
     /// The event.
     pub event: Event<K>,
     /// The span `informer-event-*`.
-    pub span: Span,
+    pub span: GuardedSpan,
     /// Whether this subscription requested the event through its
     /// [`ResyncHandle`](crate::ResyncHandle).
     #[doc(hidden)]
@@ -39,7 +37,7 @@ impl<K> EventEnvelope<K> {
         key: ObjectKey,
         event: Event<K>,
         lazy: Option<LazyObject<K>>,
-        span: Span,
+        span: GuardedSpan,
     ) -> Self {
         Self {
             key: Some(key),
@@ -56,7 +54,7 @@ impl<K> EventEnvelope<K> {
         Self {
             key: None,
             event: Event::Synced,
-            span: Span::none(),
+            span: GuardedSpan::none(),
             requested: false,
             from_list: false,
             lazy: None,

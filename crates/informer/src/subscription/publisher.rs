@@ -6,7 +6,6 @@ use tokio::{
     sync::mpsc::{self, error::TrySendError},
     time::timeout,
 };
-use tracing::Instrument as _;
 
 use super::{EventEnvelope, NewSubscribers, reader::Reader};
 use crate::{HistoryWentBack, ObjectKey};
@@ -175,8 +174,8 @@ impl<K> Publisher<K> {
             let mut keys = std::iter::from_fn(|| subscriber.reader.requested_keys.pop());
             if let Some(envelope) = keys.find_map(|key| current(&key)) {
                 let span = envelope.span.clone();
-                let delivered = subscriber.deliver(envelope, &self.new);
-                delivered.instrument(span).await;
+                let delivered = pin!(subscriber.deliver(envelope, &self.new));
+                span.within(delivered).await;
             }
             more |= !subscriber.reader.requested_keys.is_empty();
         }

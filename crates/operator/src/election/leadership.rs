@@ -5,6 +5,7 @@
 
 use std::{
     io,
+    pin::pin,
     sync::{Arc, OnceLock},
 };
 
@@ -14,7 +15,6 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 use windlass_informer::log;
 
 use super::{LeaderElection, LeadershipLost, LeaseClient, candidate::Candidate};
@@ -53,7 +53,7 @@ impl Leadership {
         let (on_elected, elected) = oneshot::channel();
         let campaign = campaign(election.clone(), on_elected, Arc::clone(&resignation));
         let span = trace::election(&election.lease(), election.identity());
-        let campaign = campaign.instrument(span);
+        let campaign = async move { span.within(pin!(campaign)).await };
         let task = match &election.settings.client {
             LeaseClient::Client(_) => Isolated::task(campaign),
             LeaseClient::Config(_) => Isolated::thread("windlass-lease", campaign)?,

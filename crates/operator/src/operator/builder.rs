@@ -39,23 +39,12 @@ impl OperatorBuilder {
     /// abort controllers and release the lease, and 1 s to stop the admin server.
     pub(crate) const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
-    /// The default of [`report_blocked_after`](Self::report_blocked_after): no handler should block a
-    /// thread for even a second, and a slow machine does not stop all threads for this long.
-    pub(crate) const DEFAULT_BLOCKED_REPORT: Duration = Duration::from_secs(30);
-
-    /// The default of [`resign_blocked_after`](Self::resign_blocked_after): some probes of the kubelet
-    /// have failed by then.
-    pub(crate) const DEFAULT_BLOCKED_RESIGN: Duration = Duration::from_secs(60);
-
     pub(super) fn new() -> Self {
         Self {
             election: None,
             admin: None,
             drain: Self::DEFAULT_DRAIN_TIMEOUT,
-            blocked: BlockedTimeouts {
-                report: Self::DEFAULT_BLOCKED_REPORT,
-                resign: Self::DEFAULT_BLOCKED_RESIGN,
-            },
+            blocked: BlockedTimeouts::default(),
         }
     }
 

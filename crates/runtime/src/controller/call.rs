@@ -14,9 +14,8 @@ use tokio::{
     },
     time::Instant,
 };
-use tracing::Span;
 use windlass_controller::{Failure, Outcome, State};
-use windlass_informer::ObjectKey;
+use windlass_informer::{GuardedSpan, ObjectKey};
 
 use super::{Action, action::Next, debounce::Debounced};
 use crate::reflector::{ObjectRef, Store};
@@ -38,7 +37,7 @@ pub(super) enum Request<K: Resource, Fut: TryFuture> {
 pub(super) struct Begin<K, Fut> {
     pub(super) key: ObjectKey,
     pub(super) object: Arc<K>,
-    pub(super) span: Span,
+    pub(super) span: GuardedSpan,
     /// The future of the call, or the message of its panic. Dropped if no call begins any more.
     pub(super) reply: oneshot::Sender<Result<Fut, String>>,
 }
@@ -47,7 +46,7 @@ pub(super) struct Begin<K, Fut> {
 pub(super) struct Failed<K, E> {
     pub(super) object: Arc<K>,
     pub(super) error: E,
-    pub(super) span: Span,
+    pub(super) span: GuardedSpan,
     pub(super) reply: oneshot::Sender<Action>,
 }
 
@@ -115,7 +114,7 @@ where
     /// Makes one call, and returns when the next one is. Without a stream that reads the requests
     /// nothing happens, and the call is over.
     pub(super) async fn call(&self, key: ObjectKey, object: Arc<K>) -> Result<Outcome, Failure> {
-        let span = Span::current();
+        let span = GuardedSpan::current();
         let (reply, begun) = oneshot::channel();
         _ = self.requests.send(Request::Begin(Begin {
             key,

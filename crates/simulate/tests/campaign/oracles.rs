@@ -13,8 +13,9 @@ use std::{
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as RecordedEvent};
 use kube::{
-    Api,
+    Api, Resource as _,
     api::{Patch, PatchParams, PostParams, WatchParams},
+    runtime::events::{Event as NewEvent, EventType, Recorder, Reporter},
 };
 use serde_json::json;
 use tokio::time::sleep;
@@ -221,7 +222,8 @@ fn a_secret_in_a_log_line_or_a_span_is_reported() {
     }
 }
 
-/// Creates an event at each start, and a page that has the uid of its site in its name, text and keys.
+/// Creates events at each start, one of them with the recorder of kube, and a page that has the uid of
+/// its site in its name, text and keys.
 async fn records_events(process: Process) -> Ended {
     let client = process.client();
     let sites = Api::<Site>::namespaced(client.clone(), NAMESPACE);
@@ -231,6 +233,15 @@ async fn records_events(process: Process) -> Ended {
             Err(_) => sleep(Duration::from_secs(1)).await,
         }
     };
+    let recorder = Recorder::new(client.clone(), Reporter::from("sites"));
+    let started = NewEvent {
+        type_: EventType::Normal,
+        reason: "Started".to_owned(),
+        note: None,
+        action: "Start".to_owned(),
+        secondary: None,
+    };
+    _ = recorder.publish(&started, &site.object_ref(&())).await;
     let uid = site.metadata.uid.unwrap_or_default();
     let event = json!({
         "metadata": { "generateName": "started-", "namespace": NAMESPACE },

@@ -3,8 +3,7 @@
 use std::{hint::black_box, sync::atomic::Ordering};
 
 use parking_lot::Mutex;
-use tracing::Span;
-use windlass_informer::{Event, EventEnvelope, InformerId, ObjectKey, Stored, log};
+use windlass_informer::{Event, EventEnvelope, GuardedSpan, InformerId, ObjectKey, Stored, log};
 
 use super::InformerFeed;
 use crate::{
@@ -43,7 +42,7 @@ pub(super) struct Enqueuer<'a, K: Stored> {
 pub(super) struct Enqueued {
     key: LaneKey,
     offer: Offer<QueuedEvent>,
-    span: Span,
+    span: GuardedSpan,
 }
 
 // === impl Enqueuer ===
@@ -111,15 +110,17 @@ impl<K: Stored> Enqueuer<'_, K> {
             into.synced.notify_one();
         }
         for (event, from_list, priority, span, waits_long) in to_map {
-            mapping::map(
-                into,
-                &self.mappers,
-                self.kind,
-                (&event, from_list),
-                feed.informer.resource(),
-                priority,
-                &span,
-            );
+            let map = || {
+                mapping::map(
+                    into,
+                    &self.mappers,
+                    self.kind,
+                    (&event, from_list),
+                    feed.informer.resource(),
+                    priority,
+                );
+            };
+            span.in_scope(map);
             if waits_long {
                 release_decoded(&event);
             }
@@ -194,7 +195,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             from_list: true,
             event,
         };
-        Some(self.enqueued(key, Priority::Live, event, Span::none()))
+        Some(self.enqueued(key, Priority::Live, event, GuardedSpan::none()))
     }
 
     fn enqueued(
@@ -202,7 +203,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         object: ObjectKey,
         priority: Priority,
         event: QueuedEvent,
-        span: Span,
+        span: GuardedSpan,
     ) -> Enqueued {
         let kind = self.kind;
         Enqueued {

@@ -142,7 +142,7 @@ impl Turn<'_> {
             };
             Ok((ended, observed))
         });
-        let (ended, mut observed) = trace::within(&span, called).await?;
+        let (ended, mut observed) = span.within(called).await?;
         drop(running);
         let result = ended.as_ref().map_err(|failed| &failed.error);
         trace::called(&span, result);

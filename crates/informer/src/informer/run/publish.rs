@@ -1,7 +1,8 @@
 //! Publishes the events of a running informer: changes, replays and resyncs.
 
+use std::pin::pin;
+
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use super::Run;
 use crate::{
@@ -78,7 +79,7 @@ impl<K: Stored> Run<'_, K> {
 
     pub(super) async fn publish(&mut self, envelope: EventEnvelope<K>) {
         let span = envelope.span.clone();
-        self.publisher.publish(envelope).instrument(span).await;
+        span.within(pin!(self.publisher.publish(envelope))).await;
     }
 
     /// Delivers one requested object to each subscriber with requests. Between two changes, all

@@ -10,29 +10,38 @@ use std::{
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
+use libtest_mimic::Trial;
 use tokio::runtime::Builder;
 use windlass_controller::{Failure, InformerController, Outcome, Request};
 use windlass_informer::Informer;
 use windlass_operator::{AdminServer, Operator};
 
 use crate::{
-    child::{Child, is_child, say},
+    child::{Child, Kind, is_child, on_both_servers, say},
     cluster::{Cluster, get},
 };
 
-#[test]
-fn a_blocked_runtime_is_reported_loses_its_lease_and_ends_at_sigterm() {
-    const NAME: &str = "blocked::a_blocked_runtime_is_reported_loses_its_lease_and_ends_at_sigterm";
+const BLOCKED: &str = "blocked::a_blocked_runtime_is_reported_loses_its_lease_and_ends_at_sigterm";
 
+pub(crate) fn trials() -> Vec<Trial> {
+    on_both_servers(
+        BLOCKED,
+        a_blocked_runtime_is_reported_loses_its_lease_and_ends_at_sigterm,
+    )
+}
+
+fn a_blocked_runtime_is_reported_loses_its_lease_and_ends_at_sigterm(kind: Kind) {
     if is_child() {
-        return blocks();
+        return blocks(kind);
     }
-    let mut child = Child::start(NAME);
+    let mut child = Child::start(kind, BLOCKED);
+    let namespace = child.line();
     let address: SocketAddr = child.line().parse().expect("an address");
     assert_eq!(child.line(), "called");
     let live = wait_for_page(address, "/live", "503");
     assert!(live.contains("[-] runtime: runs no task since"), "{live}");
-    for part in ["reconciler 0 (", "of configs default/web on CREATE for"] {
+    let call = format!("of configs {namespace}/web on CREATE");
+    for part in ["reconciler 0 (", &call] {
         assert!(live.contains(part), "{part} in {live}");
     }
     wait_for_page(address, "/ready", "503");
@@ -49,7 +58,7 @@ fn a_blocked_runtime_is_reported_loses_its_lease_and_ends_at_sigterm() {
     ] {
         assert_eq!(log.matches(line).count(), 1, "{line} in {log}");
     }
-    assert!(log.contains("of configs default/web on CREATE"), "{log}");
+    assert!(log.contains(&call), "{log}");
 }
 
 /// Requests `path` until the status of the response is `status`.
@@ -66,12 +75,14 @@ fn wait_for_page(address: SocketAddr, path: &str, status: &str) -> String {
 }
 
 /// An operator whose only handler blocks its thread, on a runtime with one thread.
-fn blocks() {
+fn blocks(kind: Kind) {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
-    let cluster = Cluster::start();
+    let cluster = Cluster::start(kind);
+    let namespace = cluster.namespace().to_owned();
+    say(&namespace);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     say(&listener.local_addr().expect("an address").to_string());
     let config = cluster.config();
@@ -83,7 +94,8 @@ fn blocks() {
             .build()
             .expect("a runtime");
         let operator = async move {
-            let configs: Api<ConfigMap> = Api::all(Client::try_from(config).expect("a client"));
+            let configs: Api<ConfigMap> =
+                Api::namespaced(Client::try_from(config).expect("a client"), &namespace);
             let controller = InformerController::builder()
                 .concurrency(NonZeroUsize::MIN)
                 .build()

@@ -8,12 +8,18 @@ use std::{
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, api::PostParams};
+use libtest_mimic::Trial;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::instrument::WithSubscriber as _;
 use windlass_informer::{Event, Informer};
 
-use crate::{child::LIMIT, cluster::Cluster};
+use crate::{
+    child::{Child, Kind, LIMIT, is_child, on_both_servers, say},
+    cluster::Cluster,
+};
+
+const QUIET: &str = "read_timeout::a_client_with_a_short_read_timeout_misses_and_delays_no_event";
 
 /// What is logged.
 #[derive(Clone, Default)]
@@ -30,17 +36,33 @@ impl io::Write for Log {
     }
 }
 
-#[test]
-fn a_client_with_a_short_read_timeout_misses_and_delays_no_event() {
-    let cluster = Cluster::start();
+pub(crate) fn trials() -> Vec<Trial> {
+    on_both_servers(
+        QUIET,
+        a_client_with_a_short_read_timeout_misses_and_delays_no_event,
+    )
+}
+
+fn a_client_with_a_short_read_timeout_misses_and_delays_no_event(kind: Kind) {
+    if is_child() {
+        return watches(kind);
+    }
+    let mut child = Child::start(kind, QUIET);
+    assert_eq!(child.line(), "no event was missed or late");
+}
+
+/// An informer whose client has a short read timeout.
+fn watches(kind: Kind) {
+    let cluster = Cluster::start(kind);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let mut config = cluster.config();
+    let aside = config.clone();
     config.read_timeout = Some(Duration::from_secs(2));
-    let server = cluster.server.clone();
+    let namespace = cluster.namespace().to_owned();
     runtime.block_on(async move {
         let client = Client::try_from(config).expect("a client");
         let problems = Arc::new(Mutex::new(Vec::new()));
-        let informer = Informer::builder(Api::<ConfigMap>::all(client))
+        let informer = Informer::builder(Api::<ConfigMap>::namespaced(client, &namespace))
             .on_error({
                 let problems = Arc::clone(&problems);
                 move |problem| problems.lock().expect("no panic").push(problem.to_string())
@@ -63,7 +85,8 @@ fn a_client_with_a_short_read_timeout_misses_and_delays_no_event() {
         sleep(Duration::from_secs(9)).await;
         let mut config = ConfigMap::default();
         config.metadata.name = Some("late".to_owned());
-        let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+        let aside = Client::try_from(aside).expect("a client");
+        let configs: Api<ConfigMap> = Api::namespaced(aside, &namespace);
         let began = Instant::now();
         configs
             .create(&PostParams::default(), &config)
@@ -83,4 +106,5 @@ fn a_client_with_a_short_read_timeout_misses_and_delays_no_event() {
         let warning = "the client ended a quiet watch; set `read_timeout`";
         assert_eq!(log.matches(warning).count(), 1, "{log}");
     });
+    say("no event was missed or late");
 }

@@ -8,24 +8,39 @@ use std::{
     time::Duration,
 };
 
+use libtest_mimic::Trial;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::InformerController;
 use windlass_operator::{AdminServer, Operator};
 
 use crate::{
-    child::{Child, is_child, say},
+    child::{Child, Kind, is_child, on_both_servers, say},
     cluster::{Cluster, LEASE},
 };
 
-#[test]
-fn clients_of_the_admin_server_cost_the_leader_no_lease() {
-    const NAME: &str = "descriptors::clients_of_the_admin_server_cost_the_leader_no_lease";
+const CLIENTS: &str = "descriptors::clients_of_the_admin_server_cost_the_leader_no_lease";
 
+const EXHAUSTED: &str =
+    "descriptors::a_leader_without_free_descriptors_renews_its_lease_and_logs_once";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = on_both_servers(
+        CLIENTS,
+        clients_of_the_admin_server_cost_the_leader_no_lease,
+    );
+    trials.extend(on_both_servers(
+        EXHAUSTED,
+        a_leader_without_free_descriptors_renews_its_lease_and_logs_once,
+    ));
+    trials
+}
+
+fn clients_of_the_admin_server_cost_the_leader_no_lease(kind: Kind) {
     if is_child() {
-        return leads(false);
+        return leads(kind, false);
     }
-    let mut child = Child::with_descriptors(64, NAME);
+    let mut child = Child::with_descriptors(64, kind, CLIENTS);
     let address: SocketAddr = child.line().parse().expect("an address");
     assert_eq!(child.line(), "leads");
     let connections: Vec<_> = (0..200)
@@ -36,15 +51,11 @@ fn clients_of_the_admin_server_cost_the_leader_no_lease() {
     drop(connections);
 }
 
-#[test]
-fn a_leader_without_free_descriptors_renews_its_lease_and_logs_once() {
-    const NAME: &str =
-        "descriptors::a_leader_without_free_descriptors_renews_its_lease_and_logs_once";
-
+fn a_leader_without_free_descriptors_renews_its_lease_and_logs_once(kind: Kind) {
     if is_child() {
-        return leads(true);
+        return leads(kind, true);
     }
-    let mut child = Child::with_descriptors(64, NAME);
+    let mut child = Child::with_descriptors(64, kind, EXHAUSTED);
     let address: SocketAddr = child.line().parse().expect("an address");
     assert_eq!(child.line(), "leads");
     assert_eq!(child.line(), "no descriptor is free");
@@ -63,12 +74,12 @@ fn a_leader_without_free_descriptors_renews_its_lease_and_logs_once() {
 }
 
 /// A leader with an admin server. Opens all file descriptors that are left, if `exhausts`.
-fn leads(exhausts: bool) {
+fn leads(kind: Kind, exhausts: bool) {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
-    let cluster = Cluster::start();
+    let cluster = Cluster::start(kind);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     say(&listener.local_addr().expect("an address").to_string());
     let election = cluster.election().build().expect("valid settings");

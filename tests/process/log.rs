@@ -10,18 +10,21 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
-use kube::Api;
+use k8s_openapi::api::core::v1::ConfigMap;
+use libtest_mimic::Trial;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
-use windlass_apiserver::ApiServer;
+use tracing_subscriber::fmt::format::FmtSpan;
 use windlass_controller::{InformerController, Outcome, Request, Runnable};
 use windlass_informer::{
     Change, DecodeError, Identity, Informer, ObjectKey, Scripted, Verb, WatchError, WatchErrorCause,
 };
 use windlass_operator::{LeaderElection, Operator, OperatorError};
 
-use crate::child::{Child, LIMIT, is_child, say};
+use crate::{
+    child::{Child, Kind, LIMIT, is_child, on_both_servers, say},
+    cluster::Cluster,
+};
 
 /// A handler's error whose text may panic.
 #[derive(Debug)]
@@ -45,19 +48,45 @@ fn config(name: &str) -> ConfigMap {
     config
 }
 
-#[test]
-fn a_leader_whose_log_cannot_be_written_keeps_its_controllers() {
-    const NAME: &str = "log::a_leader_whose_log_cannot_be_written_keeps_its_controllers";
+const EVENTS: &str = "log::a_leader_whose_log_cannot_be_written_keeps_its_controllers";
 
+const SPANS: &str = "log::a_leader_whose_spans_cannot_be_written_keeps_its_controllers";
+
+const ENDS: &str = "log::a_controller_that_ends_in_any_way_ends_the_operator_with_its_name";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = on_both_servers(
+        EVENTS,
+        a_leader_whose_log_cannot_be_written_keeps_its_controllers,
+    );
+    trials.extend(on_both_servers(
+        SPANS,
+        a_leader_whose_spans_cannot_be_written_keeps_its_controllers,
+    ));
+    trials.extend(on_both_servers(
+        ENDS,
+        a_controller_that_ends_in_any_way_ends_the_operator_with_its_name,
+    ));
+    trials
+}
+
+fn a_leader_whose_log_cannot_be_written_keeps_its_controllers(kind: Kind) {
+    leads_without_a_log(kind, EVENTS, FmtSpan::NONE);
+}
+
+/// Each span is a line of such a log too, when it begins, is entered and left, and ends.
+fn a_leader_whose_spans_cannot_be_written_keeps_its_controllers(kind: Kind) {
+    leads_without_a_log(kind, SPANS, FmtSpan::FULL);
+}
+
+fn leads_without_a_log(kind: Kind, name: &str, spans: FmtSpan) {
     if is_child() {
-        return tokio::runtime::Runtime::new()
-            .expect("a runtime")
-            .block_on(logs());
+        return logs(&Cluster::start(kind), spans);
     }
     // Each write fails with ENOSPC.
     let full = File::options().write(true).open("/dev/full");
     for stderr in [Stdio::piped(), full.expect("a device").into()] {
-        let mut child = Child::with_stderr(stderr, NAME);
+        let mut child = Child::with_stderr(stderr, kind, name);
         assert_eq!(child.line(), "leads");
         // The reader of the log ends. A write then fails with EPIPE.
         drop(child.process.stderr.take());
@@ -68,13 +97,20 @@ fn a_leader_whose_log_cannot_be_written_keeps_its_controllers() {
 }
 
 /// An operator that logs to stderr, as `tracing_subscriber::fmt` does without other settings.
-async fn logs() {
+fn logs(cluster: &Cluster, spans: FmtSpan) {
     tracing_subscriber::fmt()
+        .with_span_events(spans)
         .with_writer(io::stderr)
         .try_init()
         .expect("the only subscriber");
-    let server = ApiServer::new();
-    let election = LeaderElection::new(server.client(), "default", "web").expect("names");
+    let election = cluster.election().build().expect("valid settings");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let ended = runtime.block_on(leads(election));
+    say(&format!("ended {ended:?}, held by {:?}", cluster.holder()));
+}
+
+/// A leader whose reports fail, until it is stopped.
+async fn leads(election: LeaderElection) -> Result<(), OperatorError> {
     let controller = InformerController::builder().build().expect("settings");
     let (script, source) = Scripted::<ConfigMap>::new();
     let configs = controller.kind("configs").expect("a new kind");
@@ -146,14 +182,7 @@ async fn logs() {
     }
     say("called after 30 failed reports");
     stop.cancel();
-    let ended = run.await.expect("no panic");
-    let leases: Api<Lease> = Api::namespaced(server.client(), "default");
-    let lease = leases.get("web").await.expect("a lease");
-    let holder = lease.spec.and_then(|spec| spec.holder_identity);
-    say(&format!(
-        "ended {ended:?}, held by {:?}",
-        holder.filter(|it| !it.is_empty())
-    ));
+    run.await.expect("no panic")
 }
 
 /// A controller that ends in this way.
@@ -172,21 +201,28 @@ impl Runnable for Ends {
 }
 
 /// However a controller ends, its lease is released, and the error has its name.
-#[tokio::test(start_paused = true)]
-async fn a_controller_that_ends_in_any_way_ends_the_operator_with_its_name() {
+fn a_controller_that_ends_in_any_way_ends_the_operator_with_its_name(kind: Kind) {
     type End = fn() -> BoxFuture<'static, Result<(), Refused>>;
+
+    if !is_child() {
+        let mut child = Child::start(kind, ENDS);
+        assert_eq!(child.line(), "each lease is released");
+        return;
+    }
     let ends: [End; 4] = [
         || async { Ok(()) }.boxed(),
         || async { Err(Refused { panics: true }) }.boxed(),
         || async { panic!("broken") }.boxed(),
         || async { std::panic::panic_any(DropPanics) }.boxed(),
     ];
+    let cluster = Cluster::start(kind);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for end in ends {
-        let server = ApiServer::new();
-        let election = LeaderElection::new(server.client(), "default", "web").expect("names");
+        let election = cluster.election().build().expect("valid settings");
         let operator = Operator::builder().leader_election(election).build();
         operator.add_controller(Ends(end)).expect("not running");
-        let ended = timeout(LIMIT, operator.run_until(CancellationToken::new())).await;
+        let ended = runtime
+            .block_on(async { timeout(LIMIT, operator.run_until(CancellationToken::new())).await });
         let ended = ended.expect("it ends");
         let error = ended.expect_err("it failed");
         assert!(error.to_string().contains("\"websites\""), "{error}");
@@ -199,11 +235,9 @@ async fn a_controller_that_ends_in_any_way_ends_the_operator_with_its_name() {
             ),
             "{error}"
         );
-        let leases: Api<Lease> = Api::namespaced(server.client(), "default");
-        let lease = leases.get("web").await.expect("a lease");
-        let holder = lease.spec.and_then(|spec| spec.holder_identity);
-        assert_eq!(holder.unwrap_or_default(), "", "the lease is released");
+        assert_eq!(cluster.holder(), None, "the lease is released");
     }
+    say("each lease is released");
 }
 
 /// The payload of a panic that panics again when it is dropped.

@@ -205,9 +205,9 @@ impl Turn<'_> {
                 number: attempt,
                 is_last: self.is_last(attempt),
                 is_repeated: false,
-                is_stale: false,
                 reasons: reasons | deferred,
                 state,
+                ..Attempt::default()
             };
             let invocation = Invocation {
                 handler,
@@ -255,7 +255,6 @@ impl Turn<'_> {
             number: pending.call.attempt,
             is_last: self.is_last(pending.call.attempt),
             is_repeated: true,
-            is_stale: false,
             reasons: match pending.reason {
                 _ if pending.call.reasons != Reasons::default() => {
                     pending.call.reasons | Reasons::REQUEUE
@@ -264,6 +263,7 @@ impl Turn<'_> {
                 Reason::Requeued => Reasons::REQUEUE,
             },
             state: pending.call.state.as_deref().cloned(),
+            ..Attempt::default()
         };
         let invocation = Invocation {
             handler,

@@ -9,11 +9,13 @@
 //!
 //! A pure core (`next_step`) computes the next step from what is observed: the object and its event,
 //! what this process remembers of the object (`memory`), and what an earlier call has left
-//! (`inner_call`). The wrapper takes the step. `finalizer_state` writes finalizers and remembers,
-//! `received` decides which events are processed, and `clean_up` ends the work for an object.
+//! (`inner_call`). `deleted_step` does that for an object that the informer reported as deleted. The
+//! wrapper takes the step. `finalizer_state` writes finalizers and remembers, `received` decides
+//! which events are processed, and `clean_up` ends the work for an object.
 
 mod change;
 mod clean_up;
+mod deleted_step;
 mod finalizer_state;
 mod inner_call;
 mod memory;

@@ -1,4 +1,4 @@
-//! Computes the next step of a wrapper for one object. *(pure)*
+//! Computes the next step of a wrapper for an object that exists. *(pure)*
 
 use super::memory::{Progress, is_to_be_added};
 use crate::{Action, DeleteOrder, FinalizerTiming, finalizer::FinalizerPresence};
@@ -102,17 +102,6 @@ pub(super) enum NextStep {
     CleanUp,
     /// Remove the finalizer.
     Release,
-}
-
-/// The step for a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DeletedStep {
-    /// Forget the object, except that it is gone: it was cleaned up or released.
-    Retire,
-    /// Forget the object.
-    Forget,
-    /// Call the inner handler for the clean-up, if the server does not show that this is wrong.
-    CleanUp,
 }
 
 /// Computes the next step for an object that exists.
@@ -240,25 +229,6 @@ const fn resume_step(settings: Settings) -> NextStep {
         NextStep::Call(Action::Resynced)
     } else {
         NextStep::Decline
-    }
-}
-
-/// Computes the step for a deleted object, whose last state shows `presence`.
-pub(super) fn deleted_step(
-    settings: Settings,
-    presence: FinalizerPresence,
-    progress: Option<Progress>,
-) -> DeletedStep {
-    let free = presence == FinalizerPresence::Absent;
-    match progress {
-        Some(Progress::Released | Progress::Gone) if settings.order == DeleteOrder::WhileHeld => {
-            DeletedStep::Retire
-        }
-        Some(Progress::Ignored) if free && settings.unheld != UnheldDeletes::Pass => {
-            DeletedStep::Forget
-        }
-        None if free && settings.unheld == UnheldDeletes::Skip => DeletedStep::Forget,
-        _ => DeletedStep::CleanUp,
     }
 }
 

@@ -285,41 +285,6 @@ fn an_object_that_the_server_shows_as_added_is_not_added_again() {
     }
 }
 
-#[test]
-fn a_deleted_object_is_cleaned_up_unless_that_was_done_or_it_was_never_ours() {
-    use UnheldDeletes::{Pass, PassIfSeenBefore, Skip};
-    let check = |unheld, shown: &str, progress, expected| {
-        let observed = observed(Added, shown, progress);
-        let settings = Settings {
-            unheld,
-            ..observed.settings
-        };
-        let step = deleted_step(settings, observed.presence, progress);
-        assert_eq!(step, expected, "{unheld:?} {shown} {progress:?}");
-    };
-    for unheld in [Pass, PassIfSeenBefore, Skip] {
-        for progress in [Progress::Released, Progress::Gone] {
-            check(unheld, "free", Some(progress), DeletedStep::Retire);
-            // The finalizer was removed before the call.
-            let last = "free after-removal";
-            check(unheld, last, Some(progress), DeletedStep::CleanUp);
-        }
-        for progress in [HELD, ADDED, BEGUN, Some(Progress::CleaningUp)] {
-            check(unheld, "free", progress, DeletedStep::CleanUp);
-        }
-        for progress in [None, Some(Progress::Ignored)] {
-            check(unheld, "held", progress, DeletedStep::CleanUp);
-        }
-    }
-    let ignored = Some(Progress::Ignored);
-    check(Pass, "free", None, DeletedStep::CleanUp);
-    check(Pass, "free", ignored, DeletedStep::CleanUp);
-    check(PassIfSeenBefore, "free", None, DeletedStep::CleanUp);
-    check(PassIfSeenBefore, "free", ignored, DeletedStep::Forget);
-    check(Skip, "free", None, DeletedStep::Forget);
-    check(Skip, "free", ignored, DeletedStep::Forget);
-}
-
 #[track_caller]
 fn check(cause: Cause, shown: &str, progress: Option<Progress>, expected: NextStep) {
     let step = next_step(&observed(cause, shown, progress));

@@ -8,12 +8,10 @@ use windlass_informer::{Event, LazyObject};
 
 use super::{
     super::{
+        deleted_step::{DeletedStep, deleted_step},
         inner_call::InnerCall,
         memory::{Progress, is_to_be_added},
-        next_step::{
-            Cause, Change, DeletedStep, NextStep, Unfinished, deleted_step, next_step,
-            step_if_added_before,
-        },
+        next_step::{Cause, Change, NextStep, Unfinished, next_step, step_if_added_before},
     },
     FinalizerTiming, OpinionatedReconciler,
     wrapper_call::WrapperCall,
@@ -72,7 +70,7 @@ where
         match deleted_step(self.settings, presence, state.progress(&last)) {
             DeletedStep::Retire => state.retire(&last),
             DeletedStep::Forget => state.forget(&last),
-            DeletedStep::CleanUp => {
+            DeletedStep::Exit => {
                 let earlier = self.earlier(&request, &last);
                 let clean_up = |object| self.clean_up(request, object, earlier);
                 return state.process_deleted(last, clean_up).await;

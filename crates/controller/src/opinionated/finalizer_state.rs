@@ -211,8 +211,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     }
 
     /// Writes the finalizers of `object`, and remembers the version of a patch. An object from
-    /// before our last patch is read from the server first, because it is outdated. So is one whose
-    /// clean-up had begun before the server was restored: versions do not show which came first.
+    /// before our last patch is read from the server first, because it is outdated. So are one whose
+    /// clean-up had begun before the server was restored, because versions do not show which came
+    /// first, and one that another process had begun to add.
     async fn write_finalizers(
         &self,
         goal: FinalizerGoal,
@@ -224,6 +225,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             Some(Progress::CleanUpBegun) => true,
             // The response to the release may be lost.
             Some(Progress::CleanedUp) => goal != FinalizerGoal::Release,
+            // Another process has written it, and the informer may show an old state.
+            None => {
+                let presence = self.finalizers.presence(&object);
+                goal == FinalizerGoal::InProgress && presence == FinalizerPresence::InProgress
+            }
             _ => false,
         };
         if is_uncertain || self.is_stale(&object) {

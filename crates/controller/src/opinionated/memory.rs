@@ -31,7 +31,7 @@ pub(super) struct Memories<K> {
 pub(super) struct Memory<K> {
     pub(super) progress: Option<Progress>,
 
-    /// The version after our last patch, until the informer has shown it.
+    /// The version after our last patch, until the informer has shown it and no add is unfinished.
     pub(super) patched: Option<String>,
 
     /// The last state with which the inner handler was called, until the informer has shown it and

@@ -70,7 +70,6 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             if is_older(version, memory.patched.as_deref()) {
                 return;
             }
-            memory.patched = None;
             let is_shown = |given: &Arc<K>| !is_older_state(object, given);
             // A repeated call that writes the finalizer compares with it.
             let is_written = memory.progress != Some(Progress::Added);
@@ -81,6 +80,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             let is_shown = [Progress::Held, Progress::Begun { held: false }];
             if has_finalizer && memory.progress.is_some_and(|it| is_shown.contains(&it)) {
                 memory.progress = None;
+            }
+            // A failed add may be repeated with a state from before it, which may have a finalizer of an
+            // earlier life.
+            if memory.progress != Some(Progress::Begun { held: false }) {
+                memory.patched = None;
             }
         });
     }

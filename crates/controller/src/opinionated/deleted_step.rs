@@ -14,7 +14,7 @@ use crate::{DeleteOrder, finalizer::FinalizerPresence};
 /// The step for an object that the informer reported as deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeletedStep {
-    /// Forget the object, except that it is gone: it was cleaned up or released.
+    /// Forget the object, except that it was cleaned up or released.
     Retire,
     /// Forget the object.
     Forget,

@@ -5,6 +5,7 @@ use crate::{Action, DeleteOrder, FinalizerTiming, finalizer::FinalizerPresence};
 
 /// Everything that decides about the next step for an object that exists.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(super) struct Observed {
     pub(super) settings: Settings,
     pub(super) cause: Cause,
@@ -139,8 +140,8 @@ pub(super) fn next_step(observed: &Observed) -> NextStep {
     }
     let has_finalizer = matches!(presence, FinalizerPresence::Held { .. });
     let is_known = progress == Some(Progress::Held);
-    // The event is not older than our patch.
-    if !has_finalizer && !(is_known && stale) {
+    let is_before_our_patch = is_known && stale;
+    if !has_finalizer && !is_before_our_patch {
         let free = presence == FinalizerPresence::Absent;
         let was_added = free && observed.was_held && progress.is_none() && !add_failed;
         let is_unwritten = observed.unfinished == Some(Unfinished::Finalizer);

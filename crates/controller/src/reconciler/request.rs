@@ -30,6 +30,7 @@ pub struct Request<K> {
 
 /// Which attempt of a call this is, and what the earlier ones left.
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) is_last: bool,

@@ -189,7 +189,7 @@ fn an_object_that_terminates_on_the_server_waits_for_that_event() {
 }
 
 #[test]
-fn nothing_is_done_for_an_object_that_is_gone() {
+fn nothing_is_done_after_the_end_of_an_object() {
     for cause in CAUSES {
         for shown in ["free", "held", "terminating held", "terminating free"] {
             for call in ["", "repeated add", "repeated updated", "watcher updated"] {

@@ -68,8 +68,8 @@ where
         let (given, old) = (state.given(&object), request.old());
         let change = self.change(cause, &object, given.as_ref(), old);
         let terminating = is_terminating(&*object);
+        let is_stale = state.is_stale(&object);
         let was_held = state.was_held(old.map(|old| &**old), terminating);
-        let stale = state.is_stale(&object);
         let given = given.filter(|given| is_older_state(given, &object));
         let old = given.or_else(|| old.cloned());
         // What is observed above refers to the time before this event.
@@ -94,7 +94,7 @@ where
             presence: state.finalizers.presence(&object),
             terminating,
             was_held,
-            stale,
+            stale: is_stale,
         };
         WrapperCall {
             request,

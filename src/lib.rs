@@ -154,10 +154,10 @@ pub mod finalizer {
     //! Finalizers, and handlers that keep each object until its clean-up has succeeded.
 
     pub use windlass_controller::{
-        DefaultFinalizerSupplier, DeleteOrder, FinalizerChange, FinalizerError, FinalizerName,
-        FinalizerPatch, FinalizerRegistry, FinalizerSupplier, FinalizerTiming, Finalizers,
-        InvalidFinalizer, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher, PatchClient,
-        UnwatchedObject,
+        DefaultFinalizerSupplier, DeleteOrder, FinalizerChange, FinalizerError, FinalizerHook,
+        FinalizerName, FinalizerPatch, FinalizerRegistry, FinalizerSupplier, FinalizerTiming,
+        Finalizers, Interest, InvalidFinalizer, OnSelectorExit, OpinionatedReconciler,
+        OpinionatedWatcher, PatchClient, UnwatchedObject,
     };
 }
 

@@ -14,6 +14,7 @@ use crate::fence;
 mod answer;
 mod client;
 mod error;
+mod hook;
 mod identity;
 mod name;
 mod plan;
@@ -24,6 +25,8 @@ mod unwatched;
 pub(crate) use self::{
     answer::trimmed,
     client::kube_error,
+    hook::{OnEvent, is_called_for},
+    identity::FinalizerIdentity,
     plan::{FinalizerGoal, FinalizerPresence},
     registry::{ClaimantId, FinalizerClaim, Scope},
 };
@@ -31,7 +34,7 @@ use self::{client::ErasedClient, plan::PatchPlan};
 pub use self::{
     client::PatchClient,
     error::{FinalizerChange, FinalizerError},
-    identity::FinalizerIdentity,
+    hook::{FinalizerHook, Interest},
     name::{FinalizerName, InvalidFinalizer},
     plan::FinalizerPatch,
     registry::FinalizerRegistry,

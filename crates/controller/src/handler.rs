@@ -11,7 +11,9 @@ use std::{
 use futures::future::BoxFuture;
 use windlass_informer::{DecodeError, ObjectKey};
 
-use crate::{ErasedObject, Failure, FinalizerIdentity, Outcome, event::AnyEvent, reconciler::Call};
+use crate::{
+    ErasedObject, Failure, Outcome, event::AnyEvent, finalizer::FinalizerIdentity, reconciler::Call,
+};
 
 /// The id of a watcher, reconciler or mapper of a controller,
 /// as [`Registration::id`](crate::Registration::id) returns it.

@@ -111,7 +111,6 @@ pub use crate::{
     call_observer::{CallObserver, observe_calls},
     erased_runnable::ErasedRunnable,
     fence::{Fenced, is_time_simulated},
-    finalizer::FinalizerIdentity,
     schedule::Priority,
 };
 
@@ -128,9 +127,9 @@ pub use crate::{
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{
-        DefaultFinalizerSupplier, FinalizerChange, FinalizerError, FinalizerName, FinalizerPatch,
-        FinalizerRegistry, FinalizerSupplier, Finalizers, InvalidFinalizer, PatchClient,
-        UnwatchedObject,
+        DefaultFinalizerSupplier, FinalizerChange, FinalizerError, FinalizerHook, FinalizerName,
+        FinalizerPatch, FinalizerRegistry, FinalizerSupplier, Finalizers, Interest,
+        InvalidFinalizer, PatchClient, UnwatchedObject,
     },
     handler::{HandlerId, Role},
     keyed::{

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::{Filtered, FinalizerIdentity, Predicate};
+use crate::{Filtered, FinalizerHook, Predicate};
 
 mod failure;
 mod outcome;
@@ -10,7 +10,7 @@ mod request;
 mod state;
 mod typed;
 
-pub(crate) use self::request::{Attempt, Call, cast, of_kind, of_kind_uncached};
+pub(crate) use self::request::{Attempt, Call, of_kind, of_kind_uncached};
 pub use self::{
     failure::{Failure, Retry},
     outcome::Outcome,
@@ -83,26 +83,13 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         vec![]
     }
 
-    /// The finalizer of a wrapper with a finalizer.
-    #[doc(hidden)]
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+    /// The finalizer of this reconciler, if it is a wrapper with a finalizer or contains one. By default
+    /// none.
+    ///
+    /// A reconciler around a wrapper returns the finalizer of the wrapper ([`FinalizerHook`]). If it does
+    /// not, each call of the wrapper fails.
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
         None
-    }
-
-    /// Whether `event` passes the predicates.
-    #[doc(hidden)]
-    fn receives(&self, event: &windlass_informer::Event<K>) -> bool
-    where
-        K: 'static,
-    {
-        self.predicates().iter().all(|it| it.passes(event))
-    }
-
-    /// Whether a wrapper needs `event` for its finalizer, even if a predicate around it rejects the
-    /// event: the object has to be cleaned up, or its finalizer has changed.
-    #[doc(hidden)]
-    fn needs(&self, _event: &windlass_informer::Event<K>) -> bool {
-        false
     }
 
     /// Calls this reconciler only for events that pass `predicate`.

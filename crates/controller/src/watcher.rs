@@ -2,10 +2,12 @@
 
 use std::{future::Future, sync::Arc};
 
-use crate::{Failure, Filtered, FinalizerIdentity, Predicate};
+use crate::{Failure, Filtered, FinalizerHook, Predicate};
 
+mod call;
 mod simple;
 
+pub(crate) use self::call::{call_method, current_attempt, decline_current};
 pub use self::simple::SimpleWatcher;
 
 /// Receives the changes of the objects of a kind, with one method for each action.
@@ -106,23 +108,13 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         vec![]
     }
 
-    /// The finalizer of a wrapper with a finalizer.
-    #[doc(hidden)]
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+    /// The finalizer of this watcher, if it is a wrapper with a finalizer or contains one. By default
+    /// none.
+    ///
+    /// A watcher around a wrapper returns the finalizer of the wrapper ([`FinalizerHook`]). If it does
+    /// not, each call of the wrapper fails.
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
         None
-    }
-
-    /// Whether `event` passes the predicates.
-    #[doc(hidden)]
-    fn receives(&self, event: &windlass_informer::Event<K>) -> bool {
-        self.predicates().iter().all(|it| it.passes(event))
-    }
-
-    /// Whether a wrapper needs `event` for its finalizer, even if a predicate around it rejects the
-    /// event: the object has to be cleaned up, or its finalizer has changed.
-    #[doc(hidden)]
-    fn needs(&self, _event: &windlass_informer::Event<K>) -> bool {
-        false
     }
 
     /// Calls this watcher only for events that pass `predicate`.

@@ -14,11 +14,13 @@ use futures::{FutureExt, future::BoxFuture};
 use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, log, panic_message};
 
 use crate::{
-    ErasedObject, Failure, FinalizerIdentity, HandlerError, Mapper, Outcome, Predicate, Reconciler,
-    State, Watcher,
+    Action, ErasedObject, Failure, FinalizerHook, HandlerError, Mapper, Outcome, Predicate,
+    Reconciler, State, Watcher,
     event::AnyEvent,
+    finalizer::{FinalizerIdentity, is_called_for},
     handler::{ErasedHandler, ErasedMapper, Handler},
-    reconciler::{Call, Retry, cast, of_kind, of_kind_uncached},
+    reconciler::{Call, Retry, of_kind, of_kind_uncached},
+    watcher::call_method,
 };
 
 /// A watcher as an [`ErasedHandler`].
@@ -189,32 +191,21 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> ErasedHandler for WatcherAdapter<K
         std::any::type_name::<W>()
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
+    fn call(&self, mut call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
         async move {
-            let Call { key, event, .. } = call;
-            let called = match cast(event, &key)? {
-                Event::Added(object) => self.0.add(object).await,
-                Event::Updated { old, new } => match old.get() {
-                    Ok(old) => self.0.update(old, new).await,
-                    // No handler has received it.
-                    Err(_) => self.0.add(new).await,
-                },
-                Event::Deleted { last, .. } => self.0.delete(last).await,
-                Event::Resynced(object) => self.0.resync(object).await,
-                _ => Ok(()),
-            };
-            called.map(|()| Outcome::done()).map_err(Into::into)
+            call.attempt.hides_finalizer = self.0.finalizer().is_none();
+            call.action = Action::of(&call.event).unwrap_or(call.action);
+            call_method(&self.0, call.request()?).await
         }
         .boxed()
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        // Without predicates the object is not decoded.
-        self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
+        is_wanted(&self.0.predicates(), self.0.finalizer(), event)
     }
 
     fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        self.0.finalizer()
+        self.0.finalizer().map(|it| it.identity())
     }
 }
 
@@ -231,8 +222,9 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for ReconcilerAda
         std::any::type_name::<R>()
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
+    fn call(&self, mut call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
         async move {
+            call.attempt.hides_finalizer = self.0.finalizer().is_none();
             let request = call.request()?;
             self.0.reconcile(request).await.map_err(Into::into)
         }
@@ -240,12 +232,11 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for ReconcilerAda
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        // Without predicates the object is not decoded.
-        self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
+        is_wanted(&self.0.predicates(), self.0.finalizer(), event)
     }
 
     fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        self.0.finalizer()
+        self.0.finalizer().map(|it| it.identity())
     }
 }
 
@@ -285,6 +276,19 @@ fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &An
     let all = |event| predicates.iter().all(|it| it.passes(&event));
     let event = || of_kind_uncached(event.clone()).ok().flatten();
     predicates.is_empty() || event().is_none_or(all)
+}
+
+/// Whether a handler with these `predicates` and this `finalizer` is called for `event`. Without
+/// them the object is not decoded.
+fn is_wanted<K: Send + Sync + 'static>(
+    predicates: &[&dyn Predicate<K>],
+    finalizer: Option<FinalizerHook<'_, K>>,
+    event: &AnyEvent,
+) -> bool {
+    if predicates.is_empty() && finalizer.is_none() {
+        return true;
+    }
+    typed(event).is_none_or(|event| is_called_for(predicates, finalizer, &event))
 }
 
 /// Converts the event for predicates. `None` if it does not decode; then it is accepted, so that

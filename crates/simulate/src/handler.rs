@@ -11,10 +11,9 @@ use futures::TryFutureExt as _;
 use kube::Resource;
 use tokio::time::sleep;
 use windlass_controller::{
-    Action, Context, Failure, FinalizerIdentity, HandlerError, ObjectReconciler, Outcome,
-    Predicate, Reconciler, Request, Retry, Watchable, Watcher,
+    Action, Context, Failure, FinalizerHook, HandlerError, ObjectReconciler, Outcome, Predicate,
+    Reconciler, Request, Retry, Watchable, Watcher,
 };
-use windlass_informer::Event;
 
 mod composite;
 mod models;
@@ -172,16 +171,8 @@ where
         self.handler.predicates()
     }
 
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
         self.handler.finalizer()
-    }
-
-    fn receives(&self, event: &Event<K>) -> bool {
-        self.handler.receives(event)
-    }
-
-    fn needs(&self, event: &Event<K>) -> bool {
-        self.handler.needs(event)
     }
 }
 
@@ -203,16 +194,8 @@ where
         self.handler.predicates()
     }
 
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
         self.handler.finalizer()
-    }
-
-    fn receives(&self, event: &Event<K>) -> bool {
-        self.handler.receives(event)
-    }
-
-    fn needs(&self, event: &Event<K>) -> bool {
-        self.handler.needs(event)
     }
 }
 

@@ -8,11 +8,11 @@ use std::{
 
 use kube::Client;
 use parking_lot::Mutex;
-use windlass_informer::{Event, Uid};
+use windlass_informer::Uid;
 
 use super::{ApplyCleanup, ApplyCleanupError};
 use crate::{
-    Action, Failure, Fence, FenceClosed, FinalizerError, FinalizerIdentity, Outcome, Predicate,
+    Action, Failure, Fence, FenceClosed, FinalizerError, FinalizerHook, Outcome, Predicate,
     Reconciler, Request,
 };
 
@@ -176,12 +176,8 @@ where
         self.reconciler.predicates()
     }
 
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
+    fn finalizer(&self) -> Option<FinalizerHook<'_, C::Resource>> {
         self.reconciler.finalizer()
-    }
-
-    fn needs(&self, event: &Event<C::Resource>) -> bool {
-        self.reconciler.needs(event)
     }
 }
 

@@ -7,8 +7,8 @@ use windlass_informer::Trim;
 
 use super::Shared;
 use crate::{
-    AddError, FinalizerIdentity, FinalizerRegistry,
-    finalizer::{ClaimantId, FinalizerClaim, Scope},
+    AddError, FinalizerRegistry,
+    finalizer::{ClaimantId, FinalizerClaim, FinalizerIdentity, Scope},
     route::KindId,
 };
 

@@ -205,9 +205,9 @@ impl Turn<'_> {
                 number: attempt,
                 is_last: self.is_last(attempt),
                 is_repeated: false,
-                is_stale: false,
                 reasons: reasons | deferred,
                 state,
+                ..Attempt::default()
             };
             let invocation = Invocation {
                 handler,
@@ -259,7 +259,6 @@ impl Turn<'_> {
             number: pending.call.attempt,
             is_last: self.is_last(pending.call.attempt),
             is_repeated: true,
-            is_stale: false,
             reasons: match pending.reason {
                 _ if pending.call.reasons != Reasons::default() => {
                     pending.call.reasons | Reasons::REQUEUE
@@ -268,6 +267,7 @@ impl Turn<'_> {
                 Reason::Requeued => Reasons::REQUEUE,
             },
             state: pending.call.state.as_deref().cloned(),
+            ..Attempt::default()
         };
         let invocation = Invocation {
             handler,

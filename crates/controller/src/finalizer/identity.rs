@@ -6,9 +6,8 @@ use super::{FinalizerName, plan::Names};
 
 /// The names of a finalizer on the objects of one resource: its name, its in-progress form, and its
 /// legacy names.
-#[doc(hidden)]
 #[derive(Clone, Debug)]
-pub struct FinalizerIdentity {
+pub(crate) struct FinalizerIdentity {
     pub(crate) names: Names,
     /// The kind, as `plural.group`.
     pub(crate) resource: Arc<str>,
@@ -18,8 +17,7 @@ pub struct FinalizerIdentity {
 
 impl FinalizerIdentity {
     /// The finalizer called `name` on the objects of `resource`, which is `plural.group`.
-    #[must_use]
-    pub fn new(resource: impl Into<Arc<str>>, name: FinalizerName) -> Self {
+    pub(crate) fn new(resource: impl Into<Arc<str>>, name: FinalizerName) -> Self {
         Self {
             names: Names::new(name),
             resource: resource.into(),
@@ -27,8 +25,7 @@ impl FinalizerIdentity {
     }
 
     /// The name of the finalizer.
-    #[must_use]
-    pub const fn name(&self) -> &FinalizerName {
+    pub(crate) const fn name(&self) -> &FinalizerName {
         &self.names.own
     }
 

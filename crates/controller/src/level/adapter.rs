@@ -9,8 +9,8 @@ use futures::{FutureExt as _, future::BoxFuture};
 use windlass_informer::{ErasedObject, Event, ObjectKey};
 
 use crate::{
-    Failure, FinalizerIdentity, Outcome, Reconciler, controller::Shared, event::AnyEvent,
-    handler::ErasedHandler, reconciler::Call, route::KindId,
+    Failure, Outcome, Reconciler, controller::Shared, event::AnyEvent,
+    finalizer::FinalizerIdentity, handler::ErasedHandler, reconciler::Call, route::KindId,
 };
 
 /// A level-triggered reconciler as an [`ErasedHandler`].
@@ -112,6 +112,6 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<
     }
 
     fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        self.reconciler.finalizer()
+        self.reconciler.finalizer().map(|it| it.identity())
     }
 }

@@ -16,7 +16,7 @@ use super::{
     setup::Setup,
 };
 use crate::{
-    Action, Failure, FinalizerIdentity, FinalizerTiming, Finalizers, HandlerError,
+    Action, Failure, FinalizerHook, FinalizerTiming, Finalizers, HandlerError,
     OpinionatedReconciler, Outcome, Reconciler, Request, Retry,
     finalizer::{FinalizerGoal, FinalizerPresence},
 };
@@ -135,9 +135,8 @@ where
         }
     }
 
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        let held = self.held.as_ref()?;
-        Some(held.finalizers.identity())
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
+        self.held.as_ref()?.wrapper.finalizer()
     }
 }
 

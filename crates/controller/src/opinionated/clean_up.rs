@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use windlass_informer::{ObjectKey, Uid, log};
 
 use super::{
+    deleted_step::{ExitStep, Live, exit_step},
     finalizer_state::FinalizerState,
     memory::Progress,
-    selector_exit::OnSelectorExit,
     versions::{is_older, is_terminating},
 };
 use crate::{
@@ -19,19 +19,6 @@ use crate::{
 
 /// How long a clean-up may request requeues before that is logged, and the time between two logs.
 const LONG_CLEAN_UP: Duration = Duration::from_secs(3600);
-
-/// The next step for an object that the informer reported as deleted.
-enum DeleteStep<K> {
-    Nothing,
-    /// Compute the step again: the object was marked for deletion meanwhile, or was restored.
-    Again,
-    /// Clean up after this last state: the object does not exist.
-    CleanUpGone,
-    /// Clean up after this object, which has no finalizer of ours.
-    CleanUp(Arc<K>),
-    /// Clean up after this object, then remove its finalizer.
-    CleanUpAndRelease(Arc<K>),
-}
 
 // === impl FinalizerState ===
 
@@ -161,94 +148,65 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     where
         F: Future<Output = Result<Outcome, Failure>> + Send,
     {
-        let step = self.final_delete_step(&last).await?;
-        let last = match &step {
-            DeleteStep::Nothing | DeleteStep::Again => return Ok(Outcome::done()),
-            DeleteStep::CleanUpGone => last,
-            DeleteStep::CleanUp(live) | DeleteStep::CleanUpAndRelease(live) => Arc::clone(live),
-        };
-        self.set_cleaning_up_outside(&last);
-        let outcome = clean_up(Arc::clone(&last)).await?;
-        if outcome.delay().is_some() {
-            return Ok(outcome);
-        }
-        match step {
-            DeleteStep::CleanUpGone => self.set_progress(&last, Progress::Gone),
-            // If the patch fails, the clean-up is not repeated.
-            _ => self.set_progress(&last, Progress::CleanedUp),
-        }
-        if let DeleteStep::CleanUpAndRelease(_) = step {
-            if !self.release_outside(&last).await? {
-                self.final_delete_step(&last).await?;
-            }
-        } else {
-            self.end_life(&last);
-        }
-        Ok(outcome)
-    }
-
-    /// Computes the step for a deleted object until the object does not change meanwhile: it is
-    /// marked for deletion once.
-    async fn final_delete_step(&self, last: &Arc<K>) -> Result<DeleteStep<K>, FinalizerError> {
+        let (mut outcome, mut clean_up) = (Outcome::done(), Some(clean_up));
+        let mut live = self.read_live(&last).await?;
         loop {
-            match self.delete_step(last).await? {
-                DeleteStep::Again => {}
-                step => return Ok(step),
+            let progress = self.progress(&last);
+            let shown = self.live(live.as_deref());
+            let step = exit_step(self.on_selector_exit, progress, shown);
+            let object = live.as_ref().unwrap_or(&last);
+            match step {
+                ExitStep::CleanUp => {
+                    self.set_cleaning_up_outside(object);
+                    let Some(clean_up) = clean_up.take() else {
+                        return Ok(outcome);
+                    };
+                    outcome = clean_up(Arc::clone(object)).await?;
+                    if outcome.delay().is_some() {
+                        return Ok(outcome);
+                    }
+                    // If the patch fails, the clean-up is not repeated.
+                    self.set_progress(&last, Progress::CleanedUp);
+                }
+                ExitStep::Release => {
+                    if progress != Some(Progress::CleanedUp) {
+                        // If the response is lost, the object may be released.
+                        self.set_cleaning_up_outside(object);
+                    }
+                    if self.release_outside(object).await? {
+                        return Ok(outcome);
+                    }
+                    live = self.read_live(&last).await?;
+                }
+                ExitStep::Report => {
+                    self.report_outside(object);
+                    self.forget(&last);
+                    return Ok(outcome);
+                }
+                ExitStep::End => {
+                    if live.is_none() {
+                        self.set_progress(&last, Progress::Gone);
+                    }
+                    self.end_life(object);
+                    return Ok(outcome);
+                }
             }
         }
     }
 
-    /// Reads the actual state of an object that the informer reported as deleted with the last
-    /// state `last`, and does what needs no call of the inner handler. Returns what remains to do.
-    async fn delete_step(&self, last: &Arc<K>) -> Result<DeleteStep<K>, FinalizerError> {
-        let progress = self.progress(last);
-        let live = match progress {
-            Some(Progress::Released | Progress::Gone) => None,
-            _ => self.finalizers.find(FinalizerChange::Remove, last).await?,
-        };
-        let is_free = |live: &K| self.finalizers.presence(live) == FinalizerPresence::Absent;
-        if progress == Some(Progress::CleanedUp) {
-            match live {
-                Some(live) if is_free(&live) => self.end_life(&live),
-                Some(live) => {
-                    if !self.release_outside(&live).await? {
-                        return Ok(DeleteStep::Again);
-                    }
-                }
-                None => {
-                    self.set_progress(last, Progress::Gone);
-                    self.end_life(last);
-                }
-            }
-            return Ok(DeleteStep::Nothing);
+    /// Reads an object that the informer reported as deleted. `None` if it does not exist, or our
+    /// finalizer was removed from it before.
+    async fn read_live(&self, last: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        match self.progress(last) {
+            Some(Progress::Released | Progress::Gone) => Ok(None),
+            _ => self.finalizers.find(FinalizerChange::Remove, last).await,
         }
-        let Some(live) = live else {
-            return Ok(DeleteStep::CleanUpGone);
-        };
-        let terminating = is_terminating(&*live);
-        let exit = self.on_selector_exit;
-        if is_free(&live) {
-            if terminating || exit == OnSelectorExit::CleanUp {
-                return Ok(DeleteStep::CleanUp(live));
-            }
-            self.end_life(&live);
-            return Ok(DeleteStep::Nothing);
-        }
-        match exit {
-            _ if terminating => return Ok(DeleteStep::CleanUpAndRelease(live)),
-            OnSelectorExit::CleanUp => return Ok(DeleteStep::CleanUpAndRelease(live)),
-            OnSelectorExit::Release => {
-                // If the response is lost, the object may be released.
-                self.set_cleaning_up_outside(&live);
-                if !self.release_outside(&live).await? {
-                    return Ok(DeleteStep::Again);
-                }
-            }
-            OnSelectorExit::Report => {
-                self.report_outside(&live);
-                self.forget(last);
-            }
-        }
-        Ok(DeleteStep::Nothing)
+    }
+
+    fn live(&self, live: Option<&K>) -> Live {
+        live.map_or(Live::Gone, |live| Live::Exists {
+            terminating: is_terminating(live),
+            held: self.finalizers.presence(live) != FinalizerPresence::Absent,
+        })
     }
 }

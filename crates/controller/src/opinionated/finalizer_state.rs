@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use windlass_informer::Uid;
 
 use super::{
-    memory::{Memories, Memory, Progress, UnfinishedCall, is_to_be_added},
-    next_step::Observed,
+    inner_call::InnerCall,
+    memory::{Memories, Memory, Progress, is_to_be_added},
     selector_exit::OnSelectorExit,
     versions::{is_older, is_older_state, is_terminating},
 };
@@ -17,7 +17,7 @@ use crate::{
     finalizer::{FinalizerGoal, FinalizerPresence, GoalOutcome},
 };
 
-/// The state that both wrappers have.
+/// The finalizer of a wrapper, and what it remembers of the objects.
 pub(super) struct FinalizerState<K> {
     pub(super) finalizers: Finalizers<K>,
     pub(super) on_selector_exit: OnSelectorExit,
@@ -35,21 +35,15 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         }
     }
 
-    /// Returns what `object` shows. `old` is its previous state.
-    pub(super) fn observe(&self, object: &K, old: Option<&K>) -> Observed {
-        let terminating = is_terminating(object);
-        let was_held = match old.map(|old| self.finalizers.presence(old)) {
+    /// Whether `old`, the previous state, shows that the object was added, or for an object that is
+    /// `terminating` that its add may have begun.
+    pub(super) fn was_held(&self, old: Option<&K>, terminating: bool) -> bool {
+        match old.map(|old| self.finalizers.presence(old)) {
             None | Some(FinalizerPresence::Absent) => false,
             // The add may have begun, so that a clean-up is due, and may have failed, so that an
             // add is due.
             Some(FinalizerPresence::InProgress) => terminating,
             Some(FinalizerPresence::Held { .. }) => true,
-        };
-        Observed {
-            presence: self.finalizers.presence(object),
-            terminating,
-            was_held,
-            stale: self.is_stale(object),
         }
     }
 
@@ -93,28 +87,15 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         }
     }
 
-    pub(super) fn unfinished(&self, object: &K) -> Option<UnfinishedCall<K>> {
+    /// The call of the inner watcher for `object` that has not succeeded.
+    pub(super) fn unfinished(&self, object: &K) -> Option<InnerCall<K>> {
         self.with(object, |memory| memory.unfinished.clone())
             .flatten()
     }
 
-    /// Notes that a call begins which must succeed, whatever events follow.
-    pub(super) fn begin(&self, object: &K, call: UnfinishedCall<K>) {
+    /// Notes that a call of the inner watcher begins which must succeed, whatever events follow.
+    pub(super) fn begin(&self, object: &K, call: InnerCall<K>) {
         self.change(object, |memory| memory.unfinished = Some(call));
-    }
-
-    /// Notes that an update since `old` may be due, unless a call is due already.
-    pub(super) fn begin_undecided(&self, object: &K, old: &Arc<K>) {
-        self.change(object, |memory| {
-            let since = || UnfinishedCall::Undecided(Arc::clone(old));
-            memory.unfinished.get_or_insert_with(since);
-        });
-    }
-
-    /// Whether a call has begun that must succeed. Predicates are not asked about it again.
-    pub(super) fn is_due(&self, object: &K) -> bool {
-        let unfinished = self.unfinished(object);
-        unfinished.is_some_and(|call| !matches!(call, UnfinishedCall::Undecided(_)))
     }
 
     /// Notes that the call has succeeded.
@@ -131,13 +112,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             .unwrap_or_else(|| Arc::clone(object))
     }
 
-    /// Returns the last state that the inner handler received, if the informer has not shown it yet
-    /// and it is older than `object`.
-    pub(super) fn given_before(&self, object: &Arc<K>) -> Option<Arc<K>> {
-        let given = self.given(object);
-        given.filter(|given| is_older_state(given, object))
-    }
-
+    /// The last state that the inner handler received, if the informer has not shown it yet.
     pub(super) fn given(&self, object: &K) -> Option<Arc<K>> {
         self.with(object, |memory| memory.given.clone()).flatten()
     }
@@ -236,8 +211,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     }
 
     /// Writes the finalizers of `object`, and remembers the version of a patch. An object from
-    /// before our last patch is read from the server first, because it is outdated. So is one whose
-    /// clean-up had begun before the server was restored: versions do not show which came first.
+    /// before our last patch is read from the server first, because it is outdated. So are one whose
+    /// clean-up had begun before the server was restored, because versions do not show which came
+    /// first, and one that another process had begun to add.
     async fn write_finalizers(
         &self,
         goal: FinalizerGoal,
@@ -249,6 +225,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             Some(Progress::CleanUpBegun) => true,
             // The response to the release may be lost.
             Some(Progress::CleanedUp) => goal != FinalizerGoal::Release,
+            // Another process has written it, and the informer may show an old state.
+            None => {
+                let presence = self.finalizers.presence(&object);
+                goal == FinalizerGoal::InProgress && presence == FinalizerPresence::InProgress
+            }
             _ => false,
         };
         if is_uncertain || self.is_stale(&object) {
@@ -302,7 +283,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     pub(super) fn change(&self, object: &K, change: impl FnOnce(&mut Memory<K>)) {
         // Dropped without the lock: this may drop the last reference to an object.
         let before = self.memories.lock().change(Uid::of(object), |memory| {
-            let before = memory.given.clone();
+            let before = (memory.given.clone(), memory.unfinished.clone());
             change(memory);
             before
         });

@@ -14,6 +14,8 @@ use std::{
 use tokio::time::Instant;
 use windlass_informer::Uid;
 
+use super::inner_call::InnerCall;
+
 /// The memories, by uid.
 #[derive(Debug)]
 pub(super) struct Memories<K> {
@@ -29,15 +31,15 @@ pub(super) struct Memories<K> {
 pub(super) struct Memory<K> {
     pub(super) progress: Option<Progress>,
 
-    /// The version after our last patch, until the informer has shown it.
+    /// The version after our last patch, until the informer has shown it and no add is unfinished.
     pub(super) patched: Option<String>,
 
     /// The last state with which the inner handler was called, until the informer has shown it and
     /// the finalizer is written.
     pub(super) given: Option<Arc<K>>,
 
-    /// A call of the inner handler that has not succeeded.
-    pub(super) unfinished: Option<UnfinishedCall<K>>,
+    /// A call of an inner watcher that has not succeeded. Requests of reconcilers carry theirs.
+    pub(super) unfinished: Option<InnerCall<K>>,
 
     /// When its clean-up first requested a requeue, or that was last logged. Only beside a progress.
     pub(super) cleaning_up_since: Option<Instant>,
@@ -71,20 +73,6 @@ pub(super) enum Progress {
     /// Its clean-up has begun, and unlike with `CleaningUp`, it is added again if it still exists:
     /// the server was restored from a backup, or the object has left the selector.
     CleanUpBegun,
-}
-
-/// A call of the inner handler that has begun and not succeeded. A newer event may replace it, and
-/// that event alone may not require a call.
-#[derive(Debug)]
-pub(super) enum UnfinishedCall<K> {
-    /// An add.
-    Add,
-    /// An update, with this old state.
-    Update(Arc<K>),
-    /// An update with this old state, about which the predicates have not decided.
-    Undecided(Arc<K>),
-    /// A resume.
-    Resume,
 }
 
 /// Whether the inner handler has to add the object although it has the finalizer: the finalizer is
@@ -180,17 +168,6 @@ impl<K> Default for Memory<K> {
             given: None,
             unfinished: None,
             cleaning_up_since: None,
-        }
-    }
-}
-
-impl<K> Clone for UnfinishedCall<K> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Add => Self::Add,
-            Self::Update(old) => Self::Update(Arc::clone(old)),
-            Self::Undecided(old) => Self::Undecided(Arc::clone(old)),
-            Self::Resume => Self::Resume,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::Resource;
 use serde::Serialize;
-use windlass_informer::Event;
+use windlass_informer::{Event, LazyObject};
 
 use super::{
     change,
@@ -12,59 +12,33 @@ use super::{
     memory::Progress,
     versions::{is_not_newer, is_older, is_older_state, is_terminating},
 };
-use crate::{Predicate, finalizer::FinalizerPresence};
+use crate::{
+    Interest,
+    finalizer::{FinalizerPresence, OnEvent},
+};
 
 // === impl FinalizerState ===
 
 impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
-    /// Whether `new` only shows a patch of ours, compared with `old`.
-    pub(super) fn is_echo(&self, old: &K, new: &K) -> bool {
-        change::is_echo(&self.finalizers, old, new)
-    }
-
-    /// Whether the inner handler has to receive the change from `old` to `new`. Not if it
-    /// has received `new` or a newer state.
-    pub(super) fn matters(&self, old: &Arc<K>, new: &Arc<K>) -> bool {
+    /// Whether the inner handler has received `new`, the new state of an update: it is not newer than
+    /// the last received state, or only shows a patch of ours.
+    fn is_received(&self, old: &LazyObject<K>, new: &Arc<K>) -> bool {
         match self.given(new) {
-            Some(given) if is_older_state(&given, new) => {
-                change::matters(&self.finalizers, &given, new)
+            Some(given) if is_not_newer(new, &given) => true,
+            Some(given) => change::is_echo(&self.finalizers, &given, new),
+            None => {
+                // Decoding the old state is expensive. Our patches change the finalizers.
+                let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
+                let changed = own && old.metadata().finalizers != new.meta().finalizers;
+                let old = if changed { old.get().ok() } else { None };
+                old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
             }
-            Some(_) => false,
-            None => change::matters(&self.finalizers, old, new),
         }
-    }
-
-    /// Whether the inner handler has received what `event` shows: it is not newer than the last
-    /// received state, or only shows a patch of ours. If so, notes what the informer has shown; for
-    /// other events the wrapper notes it.
-    fn is_known(&self, event: &Event<K>) -> bool {
-        let (Event::Added(new) | Event::Updated { new, .. } | Event::Resynced(new)) = event else {
-            return false;
-        };
-        let given = self.given(new);
-        let known = match event {
-            Event::Updated { old, .. } => match given {
-                Some(given) if is_not_newer(new, &given) => true,
-                Some(given) => change::is_echo(&self.finalizers, &given, new),
-                None => {
-                    // Decoding the old state is expensive. Our patches change the finalizers.
-                    let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
-                    let changed = own && old.metadata().finalizers != new.meta().finalizers;
-                    let old = if changed { old.get().ok() } else { None };
-                    old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
-                }
-            },
-            _ => false,
-        };
-        if known {
-            self.note_shown(new);
-        }
-        known
     }
 
     /// Whether the wrapper needs `event` for its finalizer: the object has to be cleaned up, or the
     /// finalizer has changed.
-    pub(super) fn needs(&self, event: &Event<K>) -> bool {
+    fn needs(&self, event: &Event<K>) -> bool {
         let Some(object) = event.object() else {
             return false;
         };
@@ -96,7 +70,6 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             if is_older(version, memory.patched.as_deref()) {
                 return;
             }
-            memory.patched = None;
             let is_shown = |given: &Arc<K>| !is_older_state(object, given);
             // A repeated call that writes the finalizer compares with it.
             let is_written = memory.progress != Some(Progress::Added);
@@ -108,13 +81,28 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             if has_finalizer && memory.progress.is_some_and(|it| is_shown.contains(&it)) {
                 memory.progress = None;
             }
+            // A failed add may be repeated with a state from before it, which may have a finalizer of an
+            // earlier life.
+            if memory.progress != Some(Progress::Begun { held: false }) {
+                memory.patched = None;
+            }
         });
     }
 }
 
-/// Rejects what the inner handler has received.
-impl<K: Resource + Serialize + Send + Sync + 'static> Predicate<K> for FinalizerState<K> {
-    fn passes(&self, event: &Event<K>) -> bool {
-        !self.is_known(event)
+impl<K: Resource + Serialize + Send + Sync + 'static> OnEvent<K> for FinalizerState<K> {
+    fn on_event(&self, event: &Event<K>) -> Interest {
+        if let Event::Updated { old, new } = event
+            && self.is_received(old, new)
+        {
+            // For other events the wrapper notes it, after it has compared the states.
+            self.note_shown(new);
+            return Interest::No;
+        }
+        if self.needs(event) {
+            Interest::Needed
+        } else {
+            Interest::Yes
+        }
     }
 }

@@ -1,19 +1,20 @@
 //! `OpinionatedReconciler`: wraps a reconciler with a finalizer, so that it misses no deletion.
 
 mod calls;
+mod wrapper_call;
 
 use std::fmt;
 
 use kube::Resource;
 use serde::Serialize;
-use windlass_informer::Event;
 
 use super::{
-    carried::WrappedState, finalizer_state::FinalizerState, selector_exit::OnSelectorExit,
+    finalizer_state::FinalizerState,
+    next_step::{Settings, UnheldDeletes},
+    selector_exit::OnSelectorExit,
 };
 use crate::{
-    Action, Failure, Filtered, FinalizerIdentity, Finalizers, Outcome, Predicate, Reconciler,
-    Request, State,
+    Action, Failure, Filtered, FinalizerHook, Finalizers, Outcome, Predicate, Reconciler, Request,
 };
 
 /// Wraps a reconciler, and keeps each object with a finalizer until the reconciler has cleaned up
@@ -73,12 +74,9 @@ use crate::{
 /// Source: grafana-app-sdk, `operator.OpinionatedReconciler`.
 #[must_use = "a reconciler does nothing until it is added to a controller"]
 pub struct OpinionatedReconciler<K, R> {
-    state: FinalizerState<K>,
-    reconciler: R,
-    order: DeleteOrder,
-    timing: FinalizerTiming,
-    /// Whether objects that were deleted without ever having the finalizer get no call.
-    only_held: bool,
+    pub(super) state: FinalizerState<K>,
+    pub(super) reconciler: R,
+    pub(super) settings: Settings,
 }
 
 /// When a wrapper writes the finalizer of a new object: after its first call, or before it.
@@ -131,18 +129,20 @@ where
         Self {
             state: FinalizerState::new(finalizers),
             reconciler,
-            order: DeleteOrder::default(),
-            timing: FinalizerTiming::default(),
-            only_held: false,
+            settings: Settings {
+                order: DeleteOrder::default(),
+                timing: FinalizerTiming::default(),
+                for_watcher: false,
+                resumes: true,
+                unheld: UnheldDeletes::Pass,
+            },
         }
     }
 
     /// Passes no `Deleted` of an object that was never known with the finalizer.
-    pub(crate) fn only_held(self) -> Self {
-        Self {
-            only_held: true,
-            ..self
-        }
+    pub(crate) fn only_held(mut self) -> Self {
+        self.settings.unheld = UnheldDeletes::Skip;
+        self
     }
 
     /// Sets when the finalizer of a new object is written. By default after its first call.
@@ -170,13 +170,15 @@ where
     /// # Ok(())
     /// # }
     /// ```
-    pub fn finalizer_timing(self, timing: FinalizerTiming) -> Self {
-        Self { timing, ..self }
+    pub fn finalizer_timing(mut self, timing: FinalizerTiming) -> Self {
+        self.settings.timing = timing;
+        self
     }
 
     /// Sets when the reconciler receives `Deleted`. By default while the object has the finalizer.
-    pub fn delete_order(self, order: DeleteOrder) -> Self {
-        Self { order, ..self }
+    pub fn delete_order(mut self, order: DeleteOrder) -> Self {
+        self.settings.order = order;
+        self
     }
 
     /// Calls the reconciler only for events that pass `predicate`. The finalizer is written and
@@ -185,9 +187,7 @@ where
         OpinionatedReconciler {
             state: self.state,
             reconciler: self.reconciler.filter(predicate),
-            order: self.order,
-            timing: self.timing,
-            only_held: self.only_held,
+            settings: self.settings,
         }
     }
 
@@ -196,6 +196,20 @@ where
     pub fn on_selector_exit(mut self, exit: OnSelectorExit) -> Self {
         self.state.on_selector_exit = exit;
         self
+    }
+
+    /// Fails the call if the handler around this wrapper does not return its finalizer: the controller
+    /// then shows no event to the wrapper, and does not compare its finalizer with others.
+    fn check_announced(&self, request: &Request<K>) -> Result<(), Failure> {
+        if !request.hides_finalizer() {
+            return Ok(());
+        }
+        let finalizer = self.state.finalizers.name();
+        let hidden = format!(
+            "the handler around the wrapper with the finalizer {finalizer} hides it: return the \
+             `finalizer` of the inner handler from `Reconciler::finalizer` or `Watcher::finalizer`"
+        );
+        Err(Failure::new(hidden).permanent())
     }
 }
 
@@ -207,27 +221,17 @@ where
     type Error = Failure;
 
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
-        let carried = request
-            .state()
-            .and_then(State::get::<WrappedState>)
-            .cloned();
+        self.check_announced(&request)?;
         if request.action() == Action::Deleted {
-            self.process_deleted(request, carried).await
+            self.process_deleted(request).await
         } else {
-            self.process(request, carried).await
+            self.process(request).await
         }
     }
 
-    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        vec![&self.state]
-    }
-
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        Some(self.state.finalizers.identity())
-    }
-
-    fn needs(&self, event: &Event<K>) -> bool {
-        self.state.needs(event)
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
+        let identity = self.state.finalizers.identity();
+        Some(FinalizerHook::new(identity, &self.state))
     }
 }
 
@@ -235,8 +239,8 @@ impl<K, R> fmt::Debug for OpinionatedReconciler<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpinionatedReconciler")
             .field("state", &self.state)
-            .field("order", &self.order)
-            .field("timing", &self.timing)
+            .field("order", &self.settings.order)
+            .field("timing", &self.settings.timing)
             .finish_non_exhaustive()
     }
 }

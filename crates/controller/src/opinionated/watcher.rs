@@ -1,22 +1,20 @@
 //! `OpinionatedWatcher`: wraps a watcher with a finalizer, so that it misses no deletion.
+//!
+//! It is an [`OpinionatedReconciler`] around an adapter from actions to the methods of the watcher.
 
 use std::{fmt, future::Future, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
 use kube::Resource;
 use serde::Serialize;
-use windlass_informer::{Event, LazyObject};
 
 use super::{
-    change,
-    finalizer_state::FinalizerState,
-    memory::{Progress, UnfinishedCall, is_to_be_added},
-    next_step::{Cause, NextStep, next_step},
-    selector_exit::OnSelectorExit,
+    next_step::UnheldDeletes, reconciler::OpinionatedReconciler, selector_exit::OnSelectorExit,
 };
 use crate::{
-    Failure, Filtered, FinalizerIdentity, Finalizers, Outcome, Predicate, Watcher, fence,
-    finalizer::FinalizerPresence,
+    Action, Failure, Filtered, FinalizerHook, Finalizers, Outcome, Predicate, Reconciler, Request,
+    Watcher,
+    watcher::{call_method, current_attempt, decline_current},
 };
 
 /// Wraps a watcher, and keeps each object with a finalizer until the watcher has cleaned up after
@@ -35,7 +33,8 @@ use crate::{
 ///   succeeded is repeated.
 /// - An update is passed if the generation has changed (for kinds without one: anything except the
 ///   status), or if finalizers of other writers have changed. A failed update is repeated with its
-///   old state, whatever events follow.
+///   old state, whatever events follow. If a dequeue policy keeps a failed add while another call
+///   adds the object, its repetition passes what has changed since to `update`, or to `resync`.
 /// - If another writer removes the finalizer, it is added again. If an object disappears before its
 ///   clean-up has succeeded, the clean-up runs with its last state.
 /// - Events of our own patches are not passed. A concurrent change by another writer is. Versions
@@ -71,7 +70,11 @@ use crate::{
 /// the add; here an in-progress finalizer precedes it.
 #[must_use = "a watcher does nothing until it is added to a controller"]
 pub struct OpinionatedWatcher<K, W> {
-    state: FinalizerState<K>,
+    reconciler: OpinionatedReconciler<K, WatcherCalls<K, W>>,
+}
+
+/// A watcher as the reconciler in a wrapper.
+struct WatcherCalls<K, W> {
     watcher: W,
     sync: OnSync<K>,
 }
@@ -97,11 +100,13 @@ where
 {
     /// Wraps `watcher`.
     pub fn new(finalizers: Finalizers<K>, watcher: W) -> Self {
-        Self {
-            state: FinalizerState::new(finalizers),
-            watcher,
-            sync: OnSync::Unset,
-        }
+        let sync = OnSync::Unset;
+        let mut reconciler = OpinionatedReconciler::new(finalizers, WatcherCalls { watcher, sync });
+        let settings = &mut reconciler.settings;
+        settings.for_watcher = true;
+        settings.resumes = false;
+        settings.unheld = UnheldDeletes::PassIfSeenBefore;
+        Self { reconciler }
     }
 
     /// Calls `f` for an object that an earlier process has added, and for a periodic resync. By
@@ -114,199 +119,58 @@ where
         E: Into<Failure>,
     {
         let call = move |object| f(object).map(|done| done.map_err(Into::into)).boxed();
-        Self {
-            sync: OnSync::Call(Box::new(call)),
-            ..self
-        }
+        self.on_sync(OnSync::Call(Box::new(call)))
     }
 
     /// Calls the watcher's [`add`](Watcher::add) for an object that an earlier process has added, and
     /// for a periodic resync.
     pub fn sync_to_add(self) -> Self {
-        Self {
-            sync: OnSync::Add,
-            ..self
-        }
+        self.on_sync(OnSync::Add)
+    }
+
+    fn on_sync(mut self, sync: OnSync<K>) -> Self {
+        self.reconciler.settings.resumes = true;
+        self.reconciler.reconciler.sync = sync;
+        self
     }
 
     /// Calls the watcher only for events that pass `predicate`. The finalizer is written and
     /// removed as without it.
     pub fn filter<P: Predicate<K>>(self, predicate: P) -> OpinionatedWatcher<K, Filtered<W, P>> {
+        let OpinionatedReconciler {
+            state,
+            reconciler: WatcherCalls { watcher, sync },
+            settings,
+        } = self.reconciler;
+        let watcher = watcher.filter(predicate);
         OpinionatedWatcher {
-            state: self.state,
-            watcher: self.watcher.filter(predicate),
-            sync: self.sync,
+            reconciler: OpinionatedReconciler {
+                state,
+                reconciler: WatcherCalls { watcher, sync },
+                settings,
+            },
         }
     }
 
     /// Sets what happens when an object leaves the selector of the informer. By default the
     /// finalizer is removed.
     pub fn on_selector_exit(mut self, exit: OnSelectorExit) -> Self {
-        self.state.on_selector_exit = exit;
+        self.reconciler = self.reconciler.on_selector_exit(exit);
         self
     }
 
-    /// Processes an object that exists.
-    async fn process(
+    async fn call(
         &self,
-        cause: Cause,
+        action: Action,
+        object: Arc<K>,
         old: Option<Arc<K>>,
-        object: &Arc<K>,
     ) -> Result<(), Failure> {
-        let (state, shown) = (&self.state, object);
-        let mut object = state.newest(shown);
-        let mut observed = state.observe(&object, old.as_deref());
-        let (mut cause, mut old) = (cause, state.given_before(&object).or(old));
-        state.note_shown(shown);
-        match (state.unfinished(&object), cause) {
-            // Even if the object is the same again: half of the call may have been done.
-            (Some(UnfinishedCall::Update(since) | UnfinishedCall::Undecided(since)), _) => {
-                cause = Cause::Updated { matters: true };
-                old = Some(since);
-            }
-            (Some(UnfinishedCall::Resume), Cause::Updated { matters: false }) => {
-                cause = Cause::Resynced;
-            }
-            _ => {}
-        }
-        loop {
-            let progress = state.progress(&object);
-            match next_step(cause, observed, progress) {
-                NextStep::Nothing => return Ok(()),
-                NextStep::Ignore => {
-                    state.set_progress(&object, Progress::Ignored);
-                    return Ok(());
-                }
-                NextStep::Hold => {
-                    if let (Cause::Updated { matters: true }, Some(old)) = (cause, &old) {
-                        // If the patch fails, the next event has a newer old state.
-                        state.begin_undecided(&object, old);
-                    }
-                    let Some(updated) = state.hold(&object).await? else {
-                        return Ok(());
-                    };
-                    object = updated;
-                    observed.presence = FinalizerPresence::Held { tidy: true };
-                    if progress == Some(Progress::Added) && cause == Cause::Added {
-                        // A repeated add whose finalizer alone was not written. Later changes are
-                        // passed.
-                        let matters = (old.as_ref())
-                            .is_some_and(|old| change::matters(&state.finalizers, old, &object));
-                        cause = Cause::Updated { matters };
-                    }
-                }
-                NextStep::Add => {
-                    let Some(marked) = state.mark_in_progress(&object).await? else {
-                        return Ok(());
-                    };
-                    object = marked;
-                    observed.presence = state.finalizers.presence(&object);
-                    if let FinalizerPresence::Held { .. } = observed.presence
-                        && !is_to_be_added(progress)
-                    {
-                        // The event is old: the object was already added.
-                        state.set_progress(&object, Progress::Held);
-                        return self.resume(Cause::Added, object).await;
-                    }
-                    return self.add_in_progress(object).await;
-                }
-                NextStep::Resume => return self.resume(cause, object).await,
-                NextStep::Update => {
-                    let old = old.unwrap_or_else(|| Arc::clone(&object));
-                    if state.is_due(&object)
-                        || self.is_wanted(|| Event::Updated {
-                            old: LazyObject::from(Arc::clone(&old)),
-                            new: Arc::clone(&object),
-                        })
-                    {
-                        state.begin(&object, UnfinishedCall::Update(Arc::clone(&old)));
-                        fence::check()?;
-                        state.set_given(&object);
-                        let updated = self.watcher.update(old, Arc::clone(&object)).await;
-                        updated.map_err(Into::into)?;
-                    }
-                    state.finish(&object);
-                    return Ok(());
-                }
-                NextStep::CleanUp => {
-                    let clean_up = |object| self.clean_up(object);
-                    return state.clean_up_and_release(object, clean_up).await.map(drop);
-                }
-                NextStep::Release => return Ok(state.release(&object).await?),
-            }
-        }
-    }
-
-    /// Adds an object that has the in-progress finalizer.
-    async fn add_in_progress(&self, object: Arc<K>) -> Result<(), Failure> {
-        if self.state.is_due(&object) || self.is_wanted(|| Event::Added(Arc::clone(&object))) {
-            self.state.begin(&object, UnfinishedCall::Add);
-            fence::check()?;
-            self.state.set_given(&object);
-            let added = self.watcher.add(Arc::clone(&object)).await;
-            added.map_err(Into::into)?;
-            self.state.finish(&object);
-        }
-        self.state.set_added(&object);
-        self.state.hold(&object).await?;
-        Ok(())
-    }
-
-    /// Syncs an object that was added before.
-    async fn resume(&self, cause: Cause, object: Arc<K>) -> Result<(), Failure> {
-        if self.state.is_due(&object) || self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
-            self.state.begin(&object, UnfinishedCall::Resume);
-            fence::check()?;
-            self.state.set_given(&object);
-            let again = Arc::clone(&object);
-            match &self.sync {
-                OnSync::Unset if cause == Cause::Resynced => {
-                    self.watcher.resync(again).await.map_err(Into::into)?;
-                }
-                OnSync::Unset => {}
-                OnSync::Add => self.watcher.add(again).await.map_err(Into::into)?,
-                OnSync::Call(call) => call(again).await?,
-            }
-        }
-        self.state.finish(&object);
-        Ok(())
-    }
-
-    async fn clean_up(&self, object: Arc<K>) -> Result<Outcome, Failure> {
-        if self.is_wanted(|| Event::Deleted {
-            last: Arc::clone(&object),
-            missed: false,
-        }) {
-            fence::check()?;
-            let deleted = self.watcher.delete(object).await;
-            deleted.map_err(Into::into)?;
-        }
-        Ok(Outcome::done())
-    }
-
-    /// Processes an object that the informer reported as deleted.
-    async fn process_deleted(&self, last: &Arc<K>) -> Result<(), Failure> {
-        let state = &self.state;
-        let last = state.newest(last);
-        match state.progress(&last) {
-            Some(Progress::Released | Progress::Gone) => state.retire(&last),
-            Some(Progress::Ignored) => state.forget(&last),
-            _ => {
-                let clean_up = |object| self.clean_up(object);
-                return state.process_deleted(last, clean_up).await.map(drop);
-            }
+        let request = Request::new(action, object).attempted(old, current_attempt());
+        let outcome = self.reconciler.reconcile(request).await?;
+        if outcome.is_declined() {
+            decline_current();
         }
         Ok(())
-    }
-
-    /// Whether the predicates of the inner watcher accept `event`.
-    fn is_wanted(&self, event: impl FnOnce() -> Event<K>) -> bool {
-        let predicates = self.watcher.predicates();
-        if predicates.is_empty() {
-            return true;
-        }
-        let event = event();
-        predicates.iter().all(|predicate| predicate.passes(&event))
     }
 }
 
@@ -318,41 +182,64 @@ where
     type Error = Failure;
 
     async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
-        self.process(Cause::Added, None, &object).await
+        self.call(Action::Created, object, None).await
     }
 
     async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
-        let matters = self.state.matters(&old, &new);
-        self.process(Cause::Updated { matters }, Some(old), &new)
-            .await
+        self.call(Action::Updated, new, Some(old)).await
     }
 
     async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
-        self.process_deleted(&last).await
+        self.call(Action::Deleted, last, None).await
     }
 
     async fn resync(&self, object: Arc<K>) -> Result<(), Failure> {
-        self.process(Cause::Resynced, None, &object).await
+        self.call(Action::Resynced, object, None).await
     }
 
-    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
-        vec![&self.state]
-    }
-
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        Some(self.state.finalizers.identity())
-    }
-
-    fn needs(&self, event: &Event<K>) -> bool {
-        self.state.needs(event)
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
+        self.reconciler.finalizer()
     }
 }
 
 impl<K, W: fmt::Debug> fmt::Debug for OpinionatedWatcher<K, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpinionatedWatcher")
-            .field("state", &self.state)
-            .field("watcher", &self.watcher)
+            .field("state", &self.reconciler.state)
+            .field("watcher", &self.reconciler.reconciler.watcher)
             .finish_non_exhaustive()
+    }
+}
+
+// === impl WatcherCalls ===
+
+impl<K, W> Reconciler<K> for WatcherCalls<K, W>
+where
+    K: Resource + Send + Sync + 'static,
+    W: Watcher<K>,
+{
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
+        let object = Arc::clone(request.object());
+        let request = match (request.action(), &self.sync) {
+            (Action::Resynced, OnSync::Call(call)) => {
+                return call(object).await.map(|()| Outcome::done());
+            }
+            (Action::Resynced, OnSync::Add) => {
+                let state = request.state().cloned();
+                request.passed_on(Action::Created, object, None, state)
+            }
+            _ => request,
+        };
+        call_method(&self.watcher, request).await
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        self.watcher.predicates()
+    }
+
+    fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
+        self.watcher.finalizer()
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{future::Future, sync::Arc};
 
-use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
+use windlass_informer::{DecodeError, LazyObject, ObjectKey};
 
 use super::Predicate;
-use crate::{FinalizerIdentity, Mapper, Outcome, Reconciler, Request, Watcher};
+use crate::{FinalizerHook, Mapper, Outcome, Reconciler, Request, Watcher};
 
 /// A watcher, a reconciler or a mapper that only receives events that pass a predicate. The method
 /// `filter` of these traits creates it.
@@ -72,20 +72,8 @@ macro_rules! filtered_hooks {
             self.all(self.handler.predicates())
         }
 
-        fn finalizer(&self) -> Option<&FinalizerIdentity> {
+        fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
             self.handler.finalizer()
-        }
-
-        fn receives(&self, event: &Event<K>) -> bool
-        where
-            K: 'static,
-        {
-            (self.predicate.passes(event) || self.handler.needs(event))
-                && self.handler.receives(event)
-        }
-
-        fn needs(&self, event: &Event<K>) -> bool {
-            self.handler.needs(event)
         }
     };
 }

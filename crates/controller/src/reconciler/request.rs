@@ -30,6 +30,7 @@ pub struct Request<K> {
 
 /// Which attempt of a call this is, and what the earlier ones left.
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) is_last: bool,
@@ -39,6 +40,9 @@ pub(crate) struct Attempt {
     /// Whether the stores did not show own writes in time.
     pub(crate) is_stale: bool,
     pub(crate) state: Option<State>,
+    /// Whether the handler that the controller calls has no finalizer. Then a wrapper in it is
+    /// hidden.
+    pub(crate) hides_finalizer: bool,
 }
 
 /// The old state of an object, which is decoded once, at the first read.
@@ -124,15 +128,25 @@ impl<K> Request<K> {
         }
     }
 
-    /// Replaces the old state.
-    pub(crate) fn with_old(self, old: Arc<K>) -> Self
+    /// Replaces the old state and the attempt.
+    pub(crate) fn attempted(self, old: Option<Arc<K>>, attempt: Attempt) -> Self
     where
         K: windlass_informer::Stored,
     {
         Self {
-            old: Some(OldObject::new(LazyObject::from(old))),
+            old: old.map(|old| OldObject::new(LazyObject::from(old))),
+            attempt,
             ..self
         }
+    }
+
+    pub(crate) fn into_attempt(self) -> Attempt {
+        self.attempt
+    }
+
+    /// Whether the handler that the controller calls has no finalizer.
+    pub(crate) const fn hides_finalizer(&self) -> bool {
+        self.attempt.hides_finalizer
     }
 
     /// Whether this repeats an earlier call instead of being for a new event.
@@ -293,16 +307,9 @@ impl Call {
     }
 }
 
-/// Converts the event for a call. An object that does not decode is a permanent error of the call.
+/// The converted event of a call. An object that does not decode is a permanent error of the call.
 ///
 /// Kinds are typed, so the object is a `K`. If it were not, this call would fail, without a panic.
-pub(crate) fn cast<K: Any + Send + Sync>(
-    event: AnyEvent,
-    key: &ObjectKey,
-) -> Result<Event<K>, Failure> {
-    checked(of_kind(event), key)
-}
-
 fn checked<K>(
     converted: Result<Option<Event<K>>, DecodeError>,
     key: &ObjectKey,

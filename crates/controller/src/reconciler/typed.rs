@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use windlass_informer::{Event, LazyObject};
 
 use super::{Failure, Outcome, Reconciler, Request};
-use crate::{FinalizerIdentity, Predicate};
+use crate::{FinalizerHook, Interest, Predicate, finalizer::OnEvent};
 
 /// Adapts a reconciler of `K`s to dynamic objects.
 ///
@@ -92,12 +92,9 @@ where
         }
     }
 
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        self.reconciler.finalizer()
-    }
-
-    fn needs(&self, event: &Event<DynamicObject>) -> bool {
-        typed(event).is_some_and(|event| self.reconciler.needs(&event))
+    fn finalizer(&self) -> Option<FinalizerHook<'_, DynamicObject>> {
+        let finalizer = self.reconciler.finalizer()?;
+        Some(FinalizerHook::new(finalizer.identity(), self))
     }
 
     async fn reconcile(&self, request: Request<DynamicObject>) -> Result<Outcome, Failure> {
@@ -117,7 +114,22 @@ where
     R: Reconciler<K>,
 {
     fn passes(&self, event: &Event<DynamicObject>) -> bool {
-        typed(event).is_none_or(|event| self.reconciler.receives(&event))
+        let predicates = self.reconciler.predicates();
+        typed(event).is_none_or(|event| predicates.iter().all(|it| it.passes(&event)))
+    }
+}
+
+/// Shows the events to the finalizer of the typed reconciler.
+impl<K, R> OnEvent<DynamicObject> for TypedReconciler<K, R>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    R: Reconciler<K>,
+{
+    fn on_event(&self, event: &Event<DynamicObject>) -> Interest {
+        let shown = self.reconciler.finalizer().zip(typed(event));
+        shown.map_or(Interest::Yes, |(finalizer, event)| {
+            finalizer.on_event(&event)
+        })
     }
 }
 

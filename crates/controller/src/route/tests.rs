@@ -3,7 +3,9 @@
 use futures::{FutureExt, future::BoxFuture};
 
 use super::*;
-use crate::{ErasedObject, Failure, FinalizerIdentity, Outcome, event::AnyEvent, reconciler::Call};
+use crate::{
+    ErasedObject, Failure, Outcome, event::AnyEvent, finalizer::FinalizerIdentity, reconciler::Call,
+};
 
 #[test]
 fn watchers_come_before_reconcilers_each_in_add_order() {

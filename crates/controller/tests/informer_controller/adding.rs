@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass_controller::{
-    AddError, FinalizerIdentity, FinalizerName, InformerController, Outcome, Reconciler,
-    Registration, Request, Role, SameName, SimpleWatcher,
+    AddError, InformerController, Outcome, Registration, Request, Role, SameName, SimpleWatcher,
 };
 use windlass_informer::{HealthState, Informer, Scripted};
 
-use crate::support::{KIND, Log, Refused, Rig, config, pass, settle};
+use crate::{
+    support::{KIND, Log, Refused, Rig, config, pass, settle},
+    wrapping::wrapped_reconciler,
+};
 
 /// Rows: GA-05
 #[test]
@@ -308,28 +310,6 @@ async fn a_failed_call_is_not_repeated_for_an_object_that_no_informer_has() {
     running.stop().await.expect("it stops");
 }
 
-/// A reconciler that says that it writes a finalizer.
-struct Finalizing(FinalizerIdentity);
-
-impl Finalizing {
-    fn new() -> Self {
-        let name = FinalizerName::new("example.io/own").expect("a name");
-        Self(FinalizerIdentity::new("configmaps", name))
-    }
-}
-
-impl Reconciler<ConfigMap> for Finalizing {
-    type Error = Refused;
-
-    async fn reconcile(&self, _: Request<ConfigMap>) -> Result<Outcome, Refused> {
-        Ok(Outcome::done())
-    }
-
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        Some(&self.0)
-    }
-}
-
 #[test]
 fn a_rejected_registration_adds_nothing() {
     let controller = InformerController::new();
@@ -340,9 +320,9 @@ fn a_rejected_registration_adds_nothing() {
         controller.add_informer(kind, &informer).expect("added");
     }
     controller
-        .add_reconciler(&configs, Finalizing::new())
+        .add_reconciler(&configs, wrapped_reconciler())
         .expect("added");
-    let refused = controller.add_reconciler(&others, Finalizing::new());
+    let refused = controller.add_reconciler(&others, wrapped_reconciler());
     let refused = refused.expect_err("the finalizer is taken");
     assert!(
         matches!(refused, AddError::FinalizerTaken { .. }),

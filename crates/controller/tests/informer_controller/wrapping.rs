@@ -5,94 +5,90 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DynamicObject;
 use windlass_controller::{
-    Failure, FinalizerIdentity, FinalizerName, Outcome, Predicate, Reconciler, Request,
-    SimpleWatcher, TypedReconciler, Watcher,
+    Failure, FinalizerName, FinalizerPatch, Finalizers, Interest, OpinionatedReconciler,
+    OpinionatedWatcher, Outcome, PatchClient, Predicate, Reconciler, Request, SimpleWatcher,
+    TypedReconciler, Watcher,
 };
-use windlass_informer::{Event, LazyObject};
+use windlass_informer::{Event, LazyObject, ObjectKey};
 
 use crate::support::config;
 
 const OWN: &str = "example.io/own";
 
-/// A handler with a finalizer, which needs deletes.
-#[derive(Clone, Debug)]
-struct Finalizing(FinalizerIdentity);
+/// A client of an API server that does not answer.
+struct NoServer;
 
-impl Finalizing {
-    fn new() -> Self {
-        let name = FinalizerName::new(OWN).expect("a name");
-        Self(FinalizerIdentity::new("configmaps", name))
+impl PatchClient<ConfigMap> for NoServer {
+    async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<ConfigMap, kube::Error> {
+        Err(kube::Error::LinesCodecMaxLineLengthExceeded)
     }
 }
 
-impl Reconciler<ConfigMap> for Finalizing {
-    type Error = Failure;
-
-    async fn reconcile(&self, _: Request<ConfigMap>) -> Result<Outcome, Failure> {
-        Ok(Outcome::done())
-    }
-
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        Some(&self.0)
-    }
-
-    fn needs(&self, event: &Event<ConfigMap>) -> bool {
-        matches!(event, Event::Deleted { .. })
-    }
+fn finalizers() -> Finalizers<ConfigMap> {
+    let name = FinalizerName::new(OWN).expect("a name");
+    Finalizers::new(NoServer, name).expect("a finalizer")
 }
 
-impl Watcher<ConfigMap> for Finalizing {
-    type Error = Failure;
+/// A reconciler with a finalizer.
+pub(crate) fn wrapped_reconciler() -> impl Reconciler<ConfigMap> {
+    let nothing = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+    OpinionatedReconciler::new(finalizers(), nothing)
+}
 
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        Some(&self.0)
-    }
-
-    fn needs(&self, event: &Event<ConfigMap>) -> bool {
-        matches!(event, Event::Deleted { .. })
-    }
+fn wrapped_watcher() -> OpinionatedWatcher<ConfigMap, SimpleWatcher<ConfigMap>> {
+    OpinionatedWatcher::new(finalizers(), SimpleWatcher::new())
 }
 
 #[test]
-fn wrappers_have_the_finalizer_and_the_needs_of_their_handler() {
+fn handlers_around_a_wrapper_return_its_finalizer() {
     fn nothing<K>(_: &Event<K>) -> bool {
         false
     }
-    let reconciler = Reconciler::filter(Finalizing::new(), nothing::<ConfigMap>);
-    let watcher = Watcher::filter(Finalizing::new(), nothing::<ConfigMap>);
-    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing::new());
-    let finalizers = [
-        Reconciler::finalizer(&reconciler),
-        Watcher::finalizer(&watcher),
-        Reconciler::finalizer(&typed),
-    ];
-    let names = finalizers.map(|it| it.map(|it| it.name().as_str()));
-    assert_eq!(names, [Some(OWN); 3]);
-    for event in events(|value| Arc::new(config("web", value))) {
-        let is_needed = matches!(event, Event::Deleted { .. });
-        assert_eq!(Reconciler::needs(&reconciler, &event), is_needed);
-        assert_eq!(Watcher::needs(&watcher, &event), is_needed);
-        // This does not depend on the predicate.
-        assert_eq!(Reconciler::receives(&reconciler, &event), is_needed);
-        assert_eq!(Watcher::receives(&watcher, &event), is_needed);
+    let reconciler = Reconciler::filter(wrapped_reconciler(), nothing::<ConfigMap>);
+    let watcher = Watcher::filter(wrapped_watcher(), nothing::<ConfigMap>);
+    let typed = TypedReconciler::<ConfigMap, _>::new(wrapped_reconciler());
+    let reconciler = Reconciler::finalizer(&reconciler).expect("it is in it");
+    let watcher = Watcher::finalizer(&watcher).expect("it is in it");
+    let typed = Reconciler::finalizer(&typed).expect("it is in it");
+    for name in [reconciler.name(), watcher.name(), typed.name()] {
+        assert_eq!(name.as_str(), OWN);
     }
-    for event in events(dynamic) {
-        let is_needed = matches!(event, Event::Deleted { .. });
-        assert_eq!(Reconciler::needs(&typed, &event), is_needed);
+    let shown = format!("{watcher:?}");
+    assert!(
+        shown.starts_with("FinalizerHook") && shown.contains(OWN),
+        "{shown}"
+    );
+    let held = |value| {
+        let mut object = config("web", value);
+        object.metadata.finalizers = Some(vec![OWN.to_owned()]);
+        object
+    };
+    for event in events(|value| Arc::new(held(value))) {
+        let expected = interest(&event);
+        assert_eq!(reconciler.on_event(&event), expected);
+        assert_eq!(watcher.on_event(&event), expected);
+    }
+    for event in events(|value| dynamic(&held(value))) {
+        assert_eq!(typed.on_event(&event), interest(&event));
     }
 }
 
-/// A handler without a finalizer needs no event that its predicates refuse.
+/// The interest in events of an object with the finalizer.
+fn interest<K>(event: &Event<K>) -> Interest {
+    match event {
+        Event::Deleted { .. } => Interest::Needed,
+        _ => Interest::Yes,
+    }
+}
+
 #[test]
-fn most_handlers_need_no_event() {
+fn most_handlers_have_no_finalizer() {
     let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
     let watcher = SimpleWatcher::<ConfigMap>::new();
-    for event in events(|value| Arc::new(config("web", value))) {
-        assert!(!Reconciler::needs(&handler, &event));
-        assert!(!Watcher::needs(&watcher, &event));
-    }
     assert!(Reconciler::finalizer(&handler).is_none());
     assert!(Watcher::<ConfigMap>::finalizer(&watcher).is_none());
+    let typed = TypedReconciler::<ConfigMap, _>::new(handler);
+    assert!(Reconciler::finalizer(&typed).is_none());
 }
 
 #[test]
@@ -101,7 +97,7 @@ fn a_typed_reconciler_has_the_predicates_of_its_handler() {
         let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
         let filtered = handler.filter(move |event: &Event<ConfigMap>| event.action() == wanted);
         let typed = TypedReconciler::<ConfigMap, _>::new(filtered);
-        for event in events(dynamic) {
+        for event in events(|value| dynamic(&config("web", value))) {
             let action = event.action();
             assert_eq!(typed.passes(&event), action == wanted, "{action}, {wanted}");
         }
@@ -110,11 +106,16 @@ fn a_typed_reconciler_has_the_predicates_of_its_handler() {
 
 #[test]
 fn debug_output_names_what_is_wrapped() {
-    let typed = TypedReconciler::<ConfigMap, _>::new(Finalizing::new());
+    let nothing = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+    let wrapped = OpinionatedReconciler::new(finalizers(), nothing);
+    let typed = TypedReconciler::<ConfigMap, _>::new(wrapped);
     let watcher = SimpleWatcher::<ConfigMap>::new()
         .on_delete(|_: Arc<ConfigMap>| std::future::ready(Ok::<_, Failure>(())));
     for (shown, expected) in [
-        (format!("{typed:?}"), "TypedReconciler(Finalizing("),
+        (
+            format!("{typed:?}"),
+            "TypedReconciler(OpinionatedReconciler {",
+        ),
         (
             format!("{watcher:?}"),
             "SimpleWatcher { add: false, update: false, delete: true }",
@@ -143,7 +144,7 @@ where
     ]
 }
 
-fn dynamic(value: u32) -> Arc<DynamicObject> {
-    let object = serde_json::to_value(config("web", value)).expect("plain JSON");
+fn dynamic(object: &ConfigMap) -> Arc<DynamicObject> {
+    let object = serde_json::to_value(object).expect("plain JSON");
     Arc::new(serde_json::from_value(object).expect("an object"))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use windlass_controller::{
-    Action, DeleteOrder, Failure, FinalizerIdentity, OnSelectorExit, OpinionatedReconciler,
+    Action, DeleteOrder, Failure, FinalizerHook, Interest, OnSelectorExit, OpinionatedReconciler,
     OpinionatedWatcher, Outcome, Reconciler, Request, SimpleWatcher, Watcher,
 };
 use windlass_informer::{Event, LazyObject};
@@ -65,26 +65,16 @@ impl<R: Reconciler<Lease>> Wrapped<R> {
         }
     }
 
-    fn passes(&self, event: &Event<Lease>) -> bool {
-        let predicates = match self {
-            Self::Watcher(watcher) => watcher.predicates(),
-            Self::Reconciler(reconciler) => reconciler.predicates(),
-        };
-        predicates.iter().all(|predicate| predicate.passes(event))
+    fn interest(&self, event: &Event<Lease>) -> Interest {
+        self.finalizer().on_event(event)
     }
 
-    fn needs(&self, event: &Event<Lease>) -> bool {
-        match self {
-            Self::Watcher(watcher) => watcher.needs(event),
-            Self::Reconciler(reconciler) => reconciler.needs(event),
-        }
-    }
-
-    fn finalizer(&self) -> Option<&FinalizerIdentity> {
-        match self {
+    fn finalizer(&self) -> FinalizerHook<'_, Lease> {
+        let finalizer = match self {
             Self::Watcher(watcher) => watcher.finalizer(),
             Self::Reconciler(reconciler) => reconciler.finalizer(),
-        }
+        };
+        finalizer.expect("it has one")
     }
 
     /// The number of objects that the wrapper remembers.
@@ -137,8 +127,7 @@ async fn added<R: Reconciler<Lease>>(rig: &Rig, wrapped: &Wrapped<R>) -> [Arc<Le
 #[tokio::test(start_paused = true)]
 async fn a_wrapper_names_its_finalizer() {
     for (_rig, wrapped) in each(OnSelectorExit::default()) {
-        let finalizer = wrapped.finalizer().expect("it has one");
-        assert_eq!(finalizer.name().as_str(), OWN);
+        assert_eq!(wrapped.finalizer().name().as_str(), OWN);
     }
 }
 
@@ -345,9 +334,9 @@ async fn an_update_that_only_shows_our_finalizer_is_rejected() {
             old: LazyObject::from(Arc::clone(old)),
             new: Arc::clone(new),
         };
-        assert!(!wrapped.passes(&update(&free, &held)));
-        assert!(wrapped.passes(&update(&held, &free)));
-        assert!(wrapped.passes(&update(&held, &labelled)));
+        assert_eq!(wrapped.interest(&update(&free, &held)), Interest::No);
+        assert_eq!(wrapped.interest(&update(&held, &free)), Interest::Needed);
+        assert_eq!(wrapped.interest(&update(&held, &labelled)), Interest::Yes);
     }
 }
 
@@ -362,8 +351,8 @@ async fn a_delete_of_an_object_with_our_finalizer_is_needed() {
             last: Arc::clone(last),
             missed: false,
         };
-        assert!(wrapped.needs(&deleted(&held)));
-        assert!(!wrapped.needs(&deleted(&free)));
+        assert_eq!(wrapped.interest(&deleted(&held)), Interest::Needed);
+        assert_eq!(wrapped.interest(&deleted(&free)), Interest::Yes);
     }
 }
 

@@ -14,6 +14,7 @@ mod disorder;
 mod fenced;
 mod filtered;
 mod finalizers;
+mod hidden;
 mod inner_predicate;
 mod lives;
 mod model;

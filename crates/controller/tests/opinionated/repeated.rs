@@ -12,7 +12,8 @@ use std::{
 use k8s_openapi::api::coordination::v1::Lease;
 use parking_lot::Mutex;
 use windlass_controller::{
-    NeverDequeue, OnSelectorExit, OpinionatedReconciler, Outcome, Request, RetryObject,
+    NeverDequeue, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher, Outcome, Request,
+    RetryObject,
 };
 use windlass_informer::ObjectKey;
 
@@ -20,6 +21,8 @@ use crate::{
     support::{Refused, Rig, Running, builder, pass, show, word},
     world::{Fault, OWN},
 };
+
+const THEIRS: &str = "test.windlass.dev/theirs";
 
 /// The first call has failed. Another process adds the object, and another writer removes its
 /// finalizer: it was never created here.
@@ -178,6 +181,70 @@ async fn a_kept_create_passes_a_change_after_another_call_has_added_the_object()
     pass(60).await;
     assert_eq!(rig.logged().await, "updated web=2");
     running.stop(&rig).await;
+}
+
+/// A failed add is kept while another call adds the object. Its repetition takes over the event of
+/// another writer's finalizer, and there is no function for a sync.
+#[tokio::test(start_paused = true)]
+async fn a_kept_add_passes_a_change_after_another_call_has_added_the_object() {
+    for is_shown in [true, false] {
+        let rig = Rig::new();
+        let controller = builder().retry_dequeue_policy(NeverDequeue).build();
+        let controller = controller.expect("good settings");
+        let watcher = OpinionatedWatcher::new(rig.finalizers(), rig.log.watcher());
+        let leases = controller.kind("leases").expect("a new kind");
+        controller.add_watcher(&leases, watcher).expect("added");
+        let running = rig.start(controller, &leases, None).await;
+        rig.log.fail("add");
+        rig.world.create("web", 1).await;
+        assert_eq!(rig.logged().await, "web [wip], add web=1");
+        let script = if is_shown {
+            rig.world.update("web", 2).await;
+            assert_eq!(rig.logged().await, "add web=2, web [own]");
+            rig.world.set_finalizers("web", &[OWN, THEIRS]).await;
+            None
+        } else {
+            // The informer does not show the finalizer alone.
+            let script = rig.world.pause().await;
+            rig.world.update("web", 2).await;
+            let shown = rig.world.object("web").await;
+            script.apply((*shown).clone()).await.expect("it runs");
+            assert_eq!(rig.logged().await, "add web=2, web [own]");
+            rig.world.set_finalizers("web", &[OWN, THEIRS]).await;
+            Some(script)
+        };
+        if let Some(script) = script {
+            rig.world.tell(script).await;
+        }
+        assert_eq!(rig.logged().await, "", "in backoff");
+        pass(60).await;
+        assert_eq!(rig.logged().await, "update web=2 web=2", "{is_shown}");
+        running.stop(&rig).await;
+    }
+}
+
+/// Nothing has changed since.
+#[tokio::test(start_paused = true)]
+async fn a_kept_add_is_not_repeated_after_another_call_has_added_the_object() {
+    let rig = Rig::new();
+    let controller = builder().retry_dequeue_policy(NeverDequeue).build();
+    let controller = controller.expect("good settings");
+    let leases = controller.kind("leases").expect("a new kind");
+    controller
+        .add_watcher(&leases, rig.watcher())
+        .expect("added");
+    let running = rig.start(controller, &leases, None).await;
+    rig.log.fail("add");
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.logged().await, "web [wip], add web=1");
+    let script = rig.world.pause().await;
+    rig.world.update("web", 2).await;
+    let shown = rig.world.object("web").await;
+    script.apply((*shown).clone()).await.expect("it runs");
+    assert_eq!(rig.logged().await, "add web=2, web [own]");
+    pass(60).await;
+    assert_eq!(rig.logged().await, "");
+    running.crash(&rig).await;
 }
 
 /// Starts an operator whose first patch after a call fails with `fault`, and creates an object.

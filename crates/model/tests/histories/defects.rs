@@ -82,6 +82,25 @@ fn an_object_can_return_after_it_left_the_selector() {
 }
 
 #[test]
+fn a_failed_add_that_is_repeated_with_a_state_of_an_earlier_life_writes_the_finalizer() {
+    holds(
+        "wrapped watcher, wrapped reconciler | label x | retry constant, as received | \
+         create a x; list 0; wait 0; show 0 1; touch a; update a; label a y; show 0 5; wait 0; \
+         next 1 fails; label a x; show 0 5; wait 0",
+    );
+}
+
+#[test]
+fn an_object_that_an_old_list_shows_with_the_guard_of_an_earlier_process_gets_it_again() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        let left = "create a x; list 0; wait 0; label a y; show 0 5; wait 0";
+        holds(&format!(
+            "{kind} | label x | retry constant | {left}; restart; list old 0"
+        ));
+    }
+}
+
+#[test]
 fn a_delete_outside_of_the_selector_may_be_missed_if_the_exit_is_only_reported() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let left = "create a x; list 0; wait 1; label a y; show 0 9; wait 1; strip a; delete a";

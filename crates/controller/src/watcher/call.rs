@@ -1,0 +1,70 @@
+//! Calls the method of a watcher for a request.
+//!
+//! The methods of a watcher receive objects and return nothing. A watcher with a finalizer also needs
+//! to know whether its call is repeated, and says whether it did nothing for its event. A value of
+//! the task has both, so that they pass through the watchers around it.
+
+use std::{cell::Cell, sync::Arc};
+
+use tokio::task_local;
+
+use super::Watcher;
+use crate::{Action, Failure, Outcome, Request, reconciler::Attempt};
+
+task_local! {
+    /// The innermost call of a watcher in this task.
+    static CALL: WatcherCall;
+}
+
+/// The parts of a request and of an outcome that the methods of a watcher do not have.
+struct WatcherCall {
+    attempt: Attempt,
+    is_declined: Cell<bool>,
+}
+
+/// Calls the method of `watcher` for the action of `request`.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the future of the method.
+pub(crate) async fn call_method<K, W>(watcher: &W, request: Request<K>) -> Result<Outcome, Failure>
+where
+    K: Send + Sync + 'static,
+    W: Watcher<K>,
+{
+    let (object, old) = (Arc::clone(request.object()), request.old().cloned());
+    let action = request.action();
+    let call = WatcherCall {
+        attempt: request.into_attempt(),
+        is_declined: Cell::new(false),
+    };
+    let called = async move {
+        let called = match (action, old) {
+            (Action::Updated, Some(old)) => watcher.update(old, object).await,
+            (Action::Deleted, _) => watcher.delete(object).await,
+            (Action::Resynced, _) => watcher.resync(object).await,
+            // Also if the old state does not decode: no handler has received it.
+            _ => watcher.add(object).await,
+        };
+        called.map_err(Into::into)?;
+        let is_declined = CALL.with(|call| call.is_declined.get());
+        Ok(if is_declined {
+            Outcome::declined()
+        } else {
+            Outcome::done()
+        })
+    };
+    CALL.scope(call, called).await
+}
+
+/// The attempt of the call in this task, if a controller makes it.
+pub(crate) fn current_attempt() -> Attempt {
+    let attempt = CALL.try_with(|call| call.attempt.clone());
+    attempt.unwrap_or_default()
+}
+
+/// Notes that the call in this task did nothing for its event.
+pub(crate) fn decline_current() {
+    // Without a controller there are no pending calls to keep.
+    _ = CALL.try_with(|call| call.is_declined.set(true));
+}

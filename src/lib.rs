@@ -65,7 +65,8 @@ pub mod controller {
     pub use windlass_controller::{
         AddError, BuildError, CallOutcome, CallReport, Coalescing, DeadLetter, ErrorReport,
         HandledAs, HandlerError, HandlerId, InformerController, InformerControllerBuilder,
-        InformerHealth, Kind, OnStop, Registration, Role, RunError, Runnable, RunningCall,
+        InformerHealth, Kind, ObjectMetrics, OnStop, Registration, Role, RunError, Runnable,
+        RunningCall,
     };
 }
 

@@ -143,6 +143,7 @@ pub use crate::{
         Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
     },
     mapper::{Mapper, Owners, SameName},
+    metrics::ObjectMetrics,
     opinionated::{
         DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
     },

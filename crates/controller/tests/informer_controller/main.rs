@@ -3,6 +3,7 @@
 mod support;
 
 mod adding;
+mod cardinality;
 mod dead_letters;
 mod debug;
 mod delivery;

@@ -19,6 +19,7 @@ mod metrics;
 mod one_history;
 mod order;
 mod predicates;
+mod reconcile_spans;
 mod requests;
 mod retries;
 mod shared;

@@ -65,7 +65,8 @@ pub mod controller {
     pub use windlass_controller::{
         AddError, BuildError, CallOutcome, CallReport, Coalescing, DeadLetter, ErrorReport,
         HandledAs, HandlerError, HandlerId, InformerController, InformerControllerBuilder,
-        InformerHealth, Kind, OnStop, Registration, Role, RunError, Runnable, RunningCall,
+        InformerHealth, Kind, ObjectMetrics, OnStop, Registration, Role, RunError, Runnable,
+        RunningCall,
     };
 }
 
@@ -89,9 +90,10 @@ pub mod level {
 
     pub use windlass_controller::{
         AddedTrigger, AddedWatch, ChildError, Context, Controller, ControllerBuildError,
-        ControllerBuilder, Deleted, Desired, Informers, IntoDesired, InvalidChild, MissingKind,
-        Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, Retry, Step, Trigger,
-        TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused,
+        ControllerBuilder, DelayedKeys, Deleted, Desired, DueKeys, Informers, IntoDesired,
+        InvalidChild, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred,
+        Related, Retry, Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable,
+        WritePaused, delayed_keys,
     };
 }
 

@@ -23,6 +23,7 @@ use crate::{
     watched::quick,
 };
 
+pub(crate) mod bulk;
 pub(crate) mod children;
 pub(crate) mod context;
 pub(crate) mod missing;
@@ -269,7 +270,7 @@ on_both_servers! {
         rig.quiet(&configs).await;
     }
 
-    /// Rows: KR-05, KR-18, BO-08, BO-09
+    /// Rows: KR-05, KR-18, BO-08, BO-09, BO-37
     async fn an_object_is_reconciled_when_what_it_refers_to_changes_or_when_it_refers_to_another(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
         let mut builder = builder::<ConfigMap>(&cluster).await;
@@ -295,8 +296,10 @@ on_both_servers! {
         patch(&configs, "a", json!({ "metadata": { "annotations": { NAMED: path("t") } } })).await;
         assert_eq!(rig.next().await, "a: ");
         secrets.delete("s", &DeleteParams::default()).await.expect("there");
-        create(&secrets, secret("t")).await;
+        let created = create(&secrets, secret("t")).await;
         assert_eq!(rig.several(2).await, ["a: t", "b: t"]);
+        let referred = secrets.get("t").await.expect("there");
+        assert_eq!(referred, created, "what is referred to is only read");
         rig.quiet(&configs).await;
     }
 

@@ -57,6 +57,7 @@ fn main() {
         kit::trials(),
         leader::trials(),
         level::trials(),
+        level::bulk::trials(),
         level::children::trials(),
         level::context::trials(),
         level::missing::trials(),

@@ -89,6 +89,7 @@ mod keyed;
 // Helpers of reconcilers.
 mod conditions;
 mod crds;
+mod delayed_keys;
 mod recorder;
 
 // Fences for leader election.
@@ -124,6 +125,7 @@ pub use crate::{
         InformerHealth, Kind, OnStop, Registration,
     },
     crds::{InstallError, install_crds},
+    delayed_keys::{DelayedKeys, DueKeys, delayed_keys},
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{
@@ -142,6 +144,7 @@ pub use crate::{
         Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
     },
     mapper::{Mapper, Owners, SameName},
+    metrics::ObjectMetrics,
     opinionated::{
         DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
     },

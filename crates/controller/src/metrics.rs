@@ -2,18 +2,20 @@
 //!
 //! A metric with the same meaning as one of grafana-app-sdk, controller-runtime or client-go has
 //! its name, so that existing dashboards work. No label has the name, namespace or uid of an object
-//! or the text of an error.
+//! or the text of an error, except those of [`ObjectMetrics`], which a user adds.
 
 use std::{collections::HashMap, time::Duration};
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    CounterVec, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, core::Collector,
 };
 
 mod kind;
+mod objects;
 mod refreshed;
 
+pub use self::objects::ObjectMetrics;
 pub(crate) use self::{kind::KindMetrics, refreshed::Refreshed};
 use crate::Action;
 
@@ -65,6 +67,13 @@ struct WorkqueueMetrics {
     retries: IntCounter,
     unfinished: Gauge,
     longest: Gauge,
+}
+
+/// Metrics of single objects.
+#[derive(Clone)]
+struct ObjectCollectors {
+    calls: IntCounterVec,
+    seconds: CounterVec,
 }
 
 /// The values of the label `result`, as in controller-runtime, and `conflict`.
@@ -324,6 +333,28 @@ impl WorkqueueMetrics {
                 "workqueue_longest_running_processor_seconds",
                 "Time of the longest call in progress.",
             ))?,
+        })
+    }
+}
+
+// === impl ObjectCollectors ===
+
+impl ObjectCollectors {
+    fn new(controller: &str) -> prometheus::Result<Self> {
+        let labels = constant_labels(controller);
+        let opts = |metric: &str, help: &str| Opts::new(metric, help).const_labels(labels.clone());
+        Ok(Self {
+            calls: IntCounterVec::new(
+                opts("object_calls_total", "Calls for one object, by result."),
+                &["kind", "namespace", "name", "result"],
+            )?,
+            seconds: CounterVec::new(
+                opts(
+                    "object_call_seconds_total",
+                    "Time of all calls for one object, together.",
+                ),
+                &["kind", "namespace", "name"],
+            )?,
         })
     }
 }

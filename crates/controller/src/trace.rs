@@ -17,6 +17,7 @@ use crate::{Action, HandlerError, HandlerId, Outcome, Role, event::AnyEvent};
 
 /// The dispatch of one event to all its handlers. Continues the trace of the informer's event.
 pub(crate) fn event(
+    controller: &str,
     kind: &str,
     key: &ObjectKey,
     action: Action,
@@ -35,6 +36,7 @@ pub(crate) fn event(
         ($name:literal) => {
             info_span!(
                 $name,
+                controller,
                 kind,
                 object = %key,
                 uid = uid().as_deref(),
@@ -54,6 +56,7 @@ pub(crate) fn event(
 
 /// A repeated call, a retry or a requeue.
 pub(crate) fn retry(
+    controller: &str,
     kind: &str,
     key: &ObjectKey,
     uid: Option<&str>,
@@ -66,6 +69,7 @@ pub(crate) fn retry(
     GuardedSpan::new(|| {
         info_span!(
             "controller-retry",
+            controller,
             kind,
             object = %key,
             uid = uid.map(one_line).as_deref(),

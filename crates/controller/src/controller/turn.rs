@@ -77,7 +77,14 @@ pub(crate) async fn run(
             };
             let ongoing = metrics.event(action, began - offer.event.received);
             let (key, queued) = (&guard.key().object, &offer.event);
-            let span = trace::event(&metrics.kind, key, action, &queued.event, &queued.origin);
+            let span = trace::event(
+                &shared.settings.name,
+                &metrics.kind,
+                key,
+                action,
+                &queued.event,
+                &queued.origin,
+            );
             turn.origin = TraceParent::of(&span);
             (ongoing, span)
         }
@@ -85,7 +92,14 @@ pub(crate) async fn run(
             let ongoing = metrics.retry(pending.action, began - pending.due);
             let (key, call) = (&guard.key().object, &pending.call);
             let (uid, action) = (call.uid(), pending.action);
-            let span = trace::retry(&metrics.kind, key, uid, action, call.attempt);
+            let span = trace::retry(
+                &shared.settings.name,
+                &metrics.kind,
+                key,
+                uid,
+                action,
+                call.attempt,
+            );
             turn.origin = match pending.reason {
                 // All retries of a call have the same parent span, that of their event.
                 Reason::Failed => {

@@ -3,6 +3,7 @@
 mod support;
 
 mod adding;
+mod cardinality;
 mod dead_letters;
 mod debug;
 mod delivery;
@@ -18,6 +19,7 @@ mod metrics;
 mod one_history;
 mod order;
 mod predicates;
+mod reconcile_spans;
 mod requests;
 mod retries;
 mod shared;

@@ -20,7 +20,7 @@ use windlass_controller::{
 use crate::support::{Refused, Rig, Running, ask, config, pass, secs, settle};
 
 /// A registry with the collectors of a controller.
-fn registry(controller: &InformerController) -> Registry {
+pub(crate) fn registry(controller: &InformerController) -> Registry {
     let registry = Registry::new();
     for collector in controller.prometheus_collectors() {
         registry.register(collector).expect("no name twice");
@@ -29,7 +29,7 @@ fn registry(controller: &InformerController) -> Registry {
 }
 
 /// All series of a registry, by name and labels.
-fn series(registry: &Registry) -> BTreeMap<String, String> {
+pub(crate) fn series(registry: &Registry) -> BTreeMap<String, String> {
     let mut text = Vec::new();
     TextEncoder::new()
         .encode(&registry.gather(), &mut text)

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod delayed;
 mod failures;
 mod filters;
 mod outcomes;

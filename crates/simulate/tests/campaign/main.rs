@@ -10,6 +10,7 @@ mod operators;
 
 // The tests.
 mod campaigns;
+mod crashes;
 mod determinism;
 mod effects;
 mod oracles;

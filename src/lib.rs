@@ -90,10 +90,9 @@ pub mod level {
 
     pub use windlass_controller::{
         AddedTrigger, AddedWatch, ChildError, Context, Controller, ControllerBuildError,
-        ControllerBuilder, DelayedKeys, Deleted, Desired, DueKeys, Informers, IntoDesired,
-        InvalidChild, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred,
-        Related, Retry, Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable,
-        WritePaused, delayed_keys,
+        ControllerBuilder, Deleted, Desired, Informers, IntoDesired, InvalidChild, MissingKind,
+        Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, Retry, Step, Trigger,
+        TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused,
     };
 }
 

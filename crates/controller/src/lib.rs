@@ -89,7 +89,6 @@ mod keyed;
 // Helpers of reconcilers.
 mod conditions;
 mod crds;
-mod delayed_keys;
 mod recorder;
 
 // Fences for leader election.
@@ -125,7 +124,6 @@ pub use crate::{
         InformerHealth, Kind, OnStop, Registration,
     },
     crds::{InstallError, install_crds},
-    delayed_keys::{DelayedKeys, DueKeys, delayed_keys},
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{

@@ -2,7 +2,6 @@
 
 mod support;
 
-mod delayed;
 mod failures;
 mod filters;
 mod outcomes;

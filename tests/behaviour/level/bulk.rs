@@ -12,12 +12,12 @@ use windlass::{Context, Desired, Failure, Outcome};
 use super::rig::{Rig, builder, create, patch, say, watch};
 use crate::kinds::{config, value};
 
-/// The children with an owner of this name, as `name color`.
-async fn shown(secrets: &Api<Secret>, owner: &str) -> Vec<String> {
+/// The children of the config map with this name, as `name color`.
+async fn shown(secrets: &Api<Secret>, parent: &str) -> Vec<String> {
     let list = secrets.list(&ListParams::default()).await.expect("a list");
     let owned = list.iter().filter(|it| {
         let mut owners = it.owner_references().iter();
-        owners.any(|it| it.kind == "ConfigMap" && it.name == owner)
+        owners.any(|it| it.kind == "ConfigMap" && it.name == parent)
     });
     let mut shown: Vec<_> = owned
         .map(|it| format!("{} {}", it.name_any(), it.annotations()["color"]))

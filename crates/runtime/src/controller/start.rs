@@ -163,13 +163,11 @@ where
             if request.action() == EngineAction::Deleted {
                 return Ok(Outcome::done());
             }
-            match calls.deferred(request.state()) {
-                Some(deferred) => Ok(deferred),
-                None => {
-                    let (key, object) = (request.key().clone(), Arc::clone(request.object()));
-                    calls.call(key, object).await
-                }
+            if let Some(deferred) = calls.deferred(request.state()) {
+                return Ok(deferred);
             }
+            let (key, object) = (request.key().clone(), Arc::clone(request.object()));
+            calls.call(key, object).await
         }
     })?;
     Ok(())

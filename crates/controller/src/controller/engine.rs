@@ -51,7 +51,7 @@ pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
     /// `None` after it was returned.
     taken: Option<TakenLane<E, P>>,
     /// The calls to add as pending when it is returned.
-    new_pendings: Vec<Pending<P>>,
+    later: Vec<Pending<P>>,
 }
 
 // === impl Engine ===
@@ -64,12 +64,21 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
         coalesce: impl FnMut(&mut E, E) -> Coalesced<E>,
     ) -> Vec<usize> {
-        self.change(|schedule| schedule.offer(offers, coalesce))
+        // Dropped without the lock: this may drop the last reference to an object.
+        let (coalesced, ready, _dropped) = {
+            let mut schedule = self.schedule.lock();
+            let coalesced = schedule.offer(offers, coalesce);
+            (coalesced, schedule.ready() > 0, schedule.take_dropped())
+        };
+        if ready {
+            self.ready.notify_one();
+        }
+        coalesced
     }
 
     /// Adds a pending call outside of a turn: the lane may be taken or not. Returns the calls that it
     /// replaced.
-    pub(crate) fn add_pending(&self, key: &LaneKey, pending: Pending<P>) -> Vec<Pending<P>> {
+    pub(crate) fn add_pending(&self, key: LaneKey, pending: Pending<P>) -> Vec<Pending<P>> {
         self.change(|schedule| {
             schedule.add_pending(key, pending);
             schedule.take_discarded()
@@ -99,7 +108,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
             engine: Arc::clone(self),
             since,
             taken: Some(taken),
-            new_pendings: Vec::new(),
+            later: Vec::new(),
         })
     }
 
@@ -112,7 +121,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
                 continue;
             };
             if due <= self.now() {
-                self.change(|schedule| schedule.advance(self.now()));
+                let ready = {
+                    let mut schedule = self.schedule.lock();
+                    schedule.advance(self.now());
+                    schedule.ready() > 0
+                };
+                if ready {
+                    self.ready.notify_one();
+                }
                 continue;
             }
             tokio::select! {
@@ -130,12 +146,20 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
 
     /// Cancels the pending calls of `handler`. Returns their number.
     pub(crate) fn cancel(&self, handler: HandlerId) -> usize {
-        self.change(|schedule| schedule.cancel(handler))
+        let (cancelled, _discarded) = {
+            let mut schedule = self.schedule.lock();
+            (schedule.cancel(handler), schedule.take_discarded())
+        };
+        cancelled
     }
 
     /// Cancels all pending calls, and allows no further ones.
     pub(crate) fn cancel_all(&self) {
-        self.change(Schedule::cancel_all);
+        let _discarded = {
+            let mut schedule = self.schedule.lock();
+            schedule.cancel_all();
+            schedule.take_discarded()
+        };
     }
 
     /// Opens or closes the gate of `kind`, or of all kinds.
@@ -197,12 +221,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         let before = schedule.next_due().unwrap_or(Moment::NEVER);
         let changed = change(&mut schedule);
         let after = schedule.next_due().unwrap_or(Moment::NEVER);
-        let (sooner, ready) = (after < before, schedule.has_ready());
+        let (sooner, ready) = (after < before, schedule.ready() > 0);
         if schedule.has_evicted() {
             self.evicted.store(true, Ordering::Relaxed);
         }
         // Dropped without the lock: this may drop the last reference to an object.
-        let _removed = (schedule.take_dropped(), schedule.take_discarded());
+        let _discarded = schedule.take_discarded();
         drop(schedule);
         if sooner {
             self.sooner.notify_one();
@@ -248,34 +272,33 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
     pub(crate) fn parts(&mut self) -> (&LaneKey, &mut Work<E, P>, &mut Vec<Pending<P>>) {
         let taken = self.taken.as_mut();
         let taken = taken.expect("a lane is taken until it is returned");
-        (&taken.key, &mut taken.work, &mut self.new_pendings)
+        (&taken.key, &mut taken.work, &mut self.later)
     }
 
     /// Adds a pending call.
     pub(crate) fn add_pending(&mut self, pending: Pending<P>) {
-        self.new_pendings.push(pending);
+        self.later.push(pending);
     }
 
     /// Takes the calls of the event's object that became pending after the event was taken, and
     /// adds them to those that were pending before.
-    pub(crate) fn take_concurrent_pendings(&mut self) {
+    pub(crate) fn take_new_pendings(&mut self) {
         let since = self.since;
         if let Some(taken) = &mut self.taken
             && let Work::Event { offer, pendings } = &mut taken.work
         {
-            let take = |schedule: &mut Schedule<E, P>| {
-                schedule.take_pendings(&taken.key, &offer.event, since)
-            };
-            pendings.extend(self.engine.change(take));
+            self.engine.change(|schedule| {
+                schedule.take_pendings(taken.lane, &offer.event, since, pendings);
+            });
         }
     }
 
     /// Returns the lane after all its work is done. Its pending calls are added to the schedule.
     pub(crate) fn finish(mut self) {
         if let Some(taken) = self.taken.take() {
-            let new_pendings = std::mem::take(&mut self.new_pendings);
+            let later = std::mem::take(&mut self.later);
             self.engine
-                .change(|schedule| schedule.finish(&taken.key, new_pendings));
+                .change(|schedule| schedule.finish(taken.lane, later));
         }
     }
 
@@ -286,7 +309,7 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
             engine,
             since,
             taken,
-            new_pendings,
+            later,
         } = self;
         // The finished work is dropped without the lock.
         let Some(done) = taken.take() else {
@@ -294,7 +317,7 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
         };
         *since = now;
         engine.change(|schedule| {
-            schedule.finish(&done.key, new_pendings.drain(..));
+            schedule.finish(done.lane, later.drain(..));
             *taken = schedule.take(now);
         });
         taken.is_some()
@@ -309,9 +332,9 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
 impl<E: ScheduleItem, P: ScheduleItem> Drop for LaneGuard<E, P> {
     fn drop(&mut self) {
         if let Some(taken) = self.taken.take() {
-            let new_pendings = std::mem::take(&mut self.new_pendings);
+            let later = std::mem::take(&mut self.later);
             self.engine
-                .change(|schedule| schedule.return_unfinished(taken, new_pendings));
+                .change(|schedule| schedule.return_unfinished(taken, later));
         }
     }
 }

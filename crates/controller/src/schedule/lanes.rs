@@ -1,234 +1,167 @@
-//! The lanes of all objects, and the order in which workers take them. *(pure)*
-//!
-//! Ready lanes wait by priority. Within a priority the groups (a kind and a namespace) take turns.
-//! Within a group the lane that has waited longest is first.
-//!
-//! ```text
-//! Live ──▶ ( shop ▶ web ▶ infra )     a ring of groups
-//!              │
-//!              └▶ lane ▶ lane ▶ lane  first in, first out
-//! ```
-//!
-//! Priorities age: four of sixteen turns begin with a lower priority, so that every ready lane is
-//! taken, whatever the load of higher priorities.
-//!
-//! Guaranteed: changing and taking a lane take O(log groups), also if the lane leaves the middle of
-//! its queue (amortized). Opening or closing a kind reads no lane. Memory is bounded by the lanes.
+//! All lanes, by id and by key.
 
-use std::{hash::Hash, sync::Arc};
-
-use hashbrown::{
-    DefaultHashBuilder, HashMap,
-    hash_map::{Entry, OccupiedEntry},
+use std::{
+    hash::BuildHasher,
+    hint::black_box,
+    ops::{Index, IndexMut},
+    sync::Arc,
 };
 
+use hashbrown::DefaultHashBuilder;
+
 use super::{
-    lane::{Lane, LaneKey, Phase},
-    ready::{Priority, ReadyQueue},
-    rings::{GroupKey, Places, Rings},
+    groups::Groups,
+    index::LaneIndex,
+    lane::{Lane, LaneKey, ScheduleItem},
+    ready::{GroupId, LaneId},
+    slab::Slab,
 };
 use crate::route::KindId;
 
 /// The lanes of all objects.
 #[derive(Debug)]
-pub(super) struct Lanes<E, P> {
-    groups: HashMap<GroupKey, Group<E, P>>,
-    rings: Rings,
+pub(super) struct Lanes<E> {
+    slab: Slab<Lane<E>>,
+    /// The lanes by their key. Only the lane and its group store the key.
+    index: LaneIndex,
+    hasher: DefaultHashBuilder,
+    groups: Groups,
 }
 
-/// The lanes of one kind and namespace. It exists while it has lanes.
+/// The group and the name of a lane, and probably the lane.
 #[derive(Debug)]
-struct Group<E, P> {
-    /// By name. Boxed, because a hash table has up to two entries for each lane.
-    lanes: HashMap<Arc<str>, Box<Lane<E, P>>>,
-
-    /// The ready lanes of each priority.
-    ready: [ReadyQueue; Priority::ALL.len()],
-
-    places: Places,
+pub(super) struct LocatedLane {
+    name: Arc<str>,
+    group: GroupId,
+    hash: u32,
+    /// A lane with this hash: usually the wanted one, which is verified before use.
+    pub(super) likely: Option<LaneId>,
 }
 
 // === impl Lanes ===
 
-impl<E, P> Lanes<E, P> {
-    /// Changes a lane, which is created if necessary. Then updates its phase and its position, and
-    /// removes it if it is unused.
-    pub(super) fn change<T>(
-        &mut self,
-        key: &LaneKey,
-        change: impl FnOnce(&mut Lane<E, P>) -> T,
-    ) -> T {
-        let (namespace, name) = key.object.clone().into_parts();
-        let key = GroupKey {
-            kind: key.kind,
-            namespace,
+impl<E: ScheduleItem> Lanes<E> {
+    /// Finds the group of a lane, which exists until the next [`trim`](Self::trim).
+    pub(super) fn locate(&mut self, key: LaneKey) -> LocatedLane {
+        let (namespace, name) = key.object.into_parts();
+        let group = self.groups.of(key.kind, namespace);
+        LocatedLane {
+            hash: self.hash(group, &name),
+            name,
+            group,
+            likely: None,
+        }
+    }
+
+    /// Notes a lane with the hash of `located`, which may be another lane.
+    pub(super) fn note_likely(&self, located: &mut LocatedLane) {
+        located.likely = self.index.find(located.hash, |_| true);
+    }
+
+    /// Returns the lane of `located`, which is created if necessary.
+    pub(super) fn enter(&mut self, located: LocatedLane) -> LaneId {
+        let LocatedLane {
+            name,
+            group,
+            hash,
+            likely,
+        } = located;
+        let is_same = |id: LaneId| {
+            let lane = self.slab.get(id);
+            lane.is_some_and(|lane| lane.group == group && lane.name == name)
         };
-        let mut group = entry(&mut self.groups, key);
-        let mut lane = entry(&mut group.get_mut().lanes, name);
-        let before = lane.get().phase;
-        let changed = change(lane.get_mut());
-        lane.get_mut().update_phase();
-        let after = lane.get().phase;
-        let name = Arc::clone(lane.key());
-        if lane.get().is_unused() {
-            lane.remove();
-            group.get_mut().trim();
-        }
-        if let Phase::Ready(priority) = after
-            && after != before
-            && group.get_mut().push(priority, name) == 1
-        {
-            let key = group.key().clone();
-            self.rings.join(priority, key, &mut group.get_mut().places);
-        }
-        if let Phase::Ready(priority) = before
-            && after != before
-            && group.get_mut().leave(priority) == 0
-        {
-            self.rings.leave(priority, &mut group.get_mut().places);
-        }
-        if group.get().lanes.is_empty() {
-            group.remove();
-        }
-        changed
+        // An event of the same batch may have created or removed the lane.
+        let known = (likely.filter(|id| is_same(*id))).or_else(|| self.index.find(hash, is_same));
+        known.unwrap_or_else(|| {
+            self.groups.enter(group);
+            let id = self.slab.insert(Lane::new(name, hash, group));
+            self.index.insert(hash, id);
+            id
+        })
     }
 
-    /// Takes the next ready lane for a worker.
-    pub(super) fn take(&mut self) -> Option<(LaneKey, &mut Lane<E, P>)> {
-        let (priority, key) = self.rings.next()?;
-        let group = self.groups.get_mut(&key);
-        let group = group.expect("a group in a ring has lanes");
-        let name = group.pop(priority);
-        if group.ready[priority as usize].len() > 0 {
-            self.rings.join(priority, key.clone(), &mut group.places);
-        } else {
-            self.rings.leave(priority, &mut group.places);
-        }
-        let name = name.expect("a group in a ring has ready lanes");
-        let lane = group.lanes.get_mut(&name).expect("a ready lane exists");
-        lane.phase = Phase::Processing;
-        Some((key.lane(name), lane))
+    /// Removes an empty lane.
+    pub(super) fn remove(&mut self, id: LaneId) {
+        let lane = &self.slab[id];
+        self.index.remove(lane.hash, id);
+        self.groups.leave(lane.group);
+        self.slab.remove(id);
     }
 
-    /// Opens or closes `kind`, or all kinds without a closed gate of their own. Reads all groups, and
-    /// no lane.
-    pub(super) fn set_gate(&mut self, kind: Option<KindId>, open: bool) {
-        self.rings.set_gate(kind, open);
-        for (key, group) in &self.groups {
-            self.rings.reopen(key, &group.places);
-        }
+    /// Removes groups that have no lanes.
+    pub(super) fn trim(&mut self) {
+        self.groups.trim();
     }
 
-    /// Whether a lane can be taken.
-    pub(super) fn has_ready(&self) -> bool {
-        self.rings.has_ready()
+    pub(super) fn key(&self, id: LaneId) -> LaneKey {
+        let lane = &self.slab[id];
+        lane.key(&self.groups[lane.group])
     }
 
-    /// The number of lanes that can be taken. Reads all groups.
-    pub(super) fn ready(&self) -> usize {
-        let open = self
-            .groups
-            .iter()
-            .filter(|(key, _)| self.rings.is_open(key.kind));
-        let queues = open.flat_map(|(_, group)| &group.ready);
-        queues.map(ReadyQueue::len).sum()
+    pub(super) fn kind(&self, id: LaneId) -> KindId {
+        self.groups[self.slab[id].group].kind
     }
 
-    /// The keys of the lanes that are `wanted`. Reads all lanes.
-    pub(super) fn keys_where(&self, wanted: impl Fn(KindId, &Lane<E, P>) -> bool) -> Vec<LaneKey> {
-        let mut keys = Vec::new();
-        for (key, group) in &self.groups {
-            let wanted = (group.lanes.iter()).filter(|(_, lane)| wanted(key.kind, lane));
-            keys.extend(wanted.map(|(name, _)| key.lane(Arc::clone(name))));
-        }
-        keys
+    /// All groups, with the kind of each.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (GroupId, KindId)> {
+        self.groups.kinds()
     }
 
-    /// The phase of each lane.
+    /// The ids of the lanes that are `wanted`. Reads all lanes.
+    pub(super) fn ids_where(&self, wanted: impl Fn(&Lane<E>, KindId) -> bool) -> Vec<LaneId> {
+        (self.slab.iter())
+            .filter(|(_, lane)| wanted(lane, self.groups[lane.group].kind))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// Reads the entries of these lanes in the index, so that they are in the CPU cache.
+    pub(super) fn prefetch_index(&self, ids: impl Iterator<Item = LaneId>) {
+        let found = ids.map(|id| self.index.find(self.slab[id].hash, |it| it == id));
+        black_box(found.max());
+    }
+
+    /// The number of lanes, in the slab and in the index.
     #[cfg(test)]
-    pub(super) fn phases(&self) -> Vec<(LaneKey, Phase)> {
-        let groups = self.groups.iter().flat_map(|(key, group)| {
-            let lanes = group.lanes.iter();
-            lanes.map(|(name, lane)| (key.lane(Arc::clone(name)), lane.phase))
-        });
-        groups.collect()
+    pub(super) fn len(&self) -> (usize, usize) {
+        (self.slab.len(), self.index.len())
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LaneId, &Lane<E>)> {
+        self.slab.iter()
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "half of the bits of a hash are also a hash"
+    )]
+    fn hash(&self, group: GroupId, name: &str) -> u32 {
+        self.hasher.hash_one((group, name)) as u32
     }
 }
 
-// === impl Group ===
-
-impl<E, P> Group<E, P> {
-    /// Tables of lanes below this size are not shrunk.
-    const SMALL: usize = 64;
-
-    /// Adds a lane that became ready. Returns the number of lanes in its queue.
-    fn push(&mut self, priority: Priority, name: Arc<str>) -> usize {
-        let ready = &mut self.ready[priority as usize];
-        ready.push(name);
-        ready.len()
-    }
-
-    /// Counts a lane that left its queue. Returns the number of lanes that are left in it.
-    fn leave(&mut self, priority: Priority) -> usize {
-        let Self { lanes, ready, .. } = self;
-        let ready = &mut ready[priority as usize];
-        ready.leave(|name| is_ready(lanes, name, priority));
-        ready.len()
-    }
-
-    /// Takes the lane that has waited longest.
-    fn pop(&mut self, priority: Priority) -> Option<Arc<str>> {
-        let Self { lanes, ready, .. } = self;
-        ready[priority as usize].pop(|name| is_ready(lanes, name, priority))
-    }
-
-    /// Releases memory after most lanes were removed.
-    fn trim(&mut self) {
-        let lanes = &mut self.lanes;
-        if lanes.capacity() > Self::SMALL && lanes.len() < lanes.capacity() / 8 {
-            lanes.shrink_to(2 * lanes.len());
-        }
-    }
-}
-
-impl<E, P> Default for Lanes<E, P> {
+impl<E> Default for Lanes<E> {
     fn default() -> Self {
         Self {
-            groups: HashMap::default(),
-            rings: Rings::default(),
+            slab: Slab::default(),
+            index: LaneIndex::default(),
+            hasher: DefaultHashBuilder::default(),
+            groups: Groups::default(),
         }
     }
 }
 
-impl<E, P> Default for Group<E, P> {
-    fn default() -> Self {
-        Self {
-            lanes: HashMap::default(),
-            ready: Default::default(),
-            places: Places::default(),
-        }
+impl<E> Index<LaneId> for Lanes<E> {
+    type Output = Lane<E>;
+
+    fn index(&self, id: LaneId) -> &Lane<E> {
+        &self.slab[id]
     }
 }
 
-/// Whether the lane called `name` is ready with this priority.
-fn is_ready<E, P>(
-    lanes: &HashMap<Arc<str>, Box<Lane<E, P>>>,
-    name: &str,
-    priority: Priority,
-) -> bool {
-    (lanes.get(name)).is_some_and(|lane| lane.phase == Phase::Ready(priority))
-}
-
-/// The entry of `key`, which is created if necessary.
-fn entry<K: Eq + Hash, V: Default>(
-    map: &mut HashMap<K, V>,
-    key: K,
-) -> OccupiedEntry<'_, K, V, DefaultHashBuilder> {
-    match map.entry(key) {
-        Entry::Occupied(known) => known,
-        Entry::Vacant(new) => new.insert_entry(V::default()),
+impl<E> IndexMut<LaneId> for Lanes<E> {
+    fn index_mut(&mut self, id: LaneId) -> &mut Lane<E> {
+        &mut self.slab[id]
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -104,7 +104,7 @@ impl Shared {
                 ..call.call
             },
         };
-        let replaced = self.engine.add_pending(&call.lane, pending);
+        let replaced = self.engine.add_pending(call.lane, pending);
         drop(letters);
         // Without the lock: this may drop the last reference to an object.
         drop(replaced);

@@ -23,7 +23,6 @@ use crate::{
     watched::quick,
 };
 
-pub(crate) mod bulk;
 pub(crate) mod children;
 pub(crate) mod context;
 pub(crate) mod missing;

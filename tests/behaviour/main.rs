@@ -57,7 +57,6 @@ fn main() {
         kit::trials(),
         leader::trials(),
         level::trials(),
-        level::bulk::trials(),
         level::children::trials(),
         level::context::trials(),
         level::missing::trials(),

@@ -1,6 +1,7 @@
 //! `EventPublisher`: the task that sends the Events of a recorder.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,7 +15,10 @@ use k8s_openapi::{
 use kube::Client;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     ErrorChain,
@@ -83,6 +87,7 @@ impl EventPublisher {
     /// Sends events until `stop` is cancelled or all recorders are dropped, and then those that wait,
     /// for at most one second.
     pub async fn run(mut self, stop: CancellationToken) {
+        let mut end = None;
         loop {
             let next = tokio::select! {
                 biased;
@@ -92,17 +97,25 @@ impl EventPublisher {
             let Some(event) = next else {
                 break;
             };
-            tokio::select! {
+            let mut publishing = pin!(self.publish_queued(event));
+            let is_stopped = tokio::select! {
                 biased;
-                () = stop.cancelled() => {
-                    // It may have been sent.
-                    break;
+                () = stop.cancelled() => true,
+                () = &mut publishing => false,
+            };
+            if is_stopped {
+                let until = Instant::now() + FLUSH;
+                // Not dropped: the API server could process it after a later count.
+                if timeout_at(until, publishing).await.is_err() {
+                    return;
                 }
-                () = self.publish_queued(event) => {}
+                end = Some(until);
+                break;
             }
         }
         self.queue.close();
-        _ = tokio::time::timeout(FLUSH, self.flush()).await;
+        let end = end.unwrap_or_else(|| Instant::now() + FLUSH);
+        _ = timeout_at(end, self.flush()).await;
     }
 
     /// Sends all waiting events, and the counts that were not sent.

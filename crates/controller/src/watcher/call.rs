@@ -39,12 +39,14 @@ where
         is_declined: Cell::new(false),
     };
     let called = async move {
+        // Boxed, because the future of a method can be large: each function that it passes through
+        // would copy it, which takes more than the stack of a thread in a debug build.
         let called = match (action, old) {
-            (Action::Updated, Some(old)) => watcher.update(old, object).await,
-            (Action::Deleted, _) => watcher.delete(object).await,
-            (Action::Resynced, _) => watcher.resync(object).await,
+            (Action::Updated, Some(old)) => Box::pin(watcher.update(old, object)).await,
+            (Action::Deleted, _) => Box::pin(watcher.delete(object)).await,
+            (Action::Resynced, _) => Box::pin(watcher.resync(object)).await,
             // Also if the old state does not decode: no handler has received it.
-            _ => watcher.add(object).await,
+            _ => Box::pin(watcher.add(object)).await,
         };
         called.map_err(Into::into)?;
         let is_declined = CALL.with(|call| call.is_declined.get());

@@ -165,7 +165,9 @@ on_both_servers! {
         assert_eq!(raw.get(&query).await.code, 200, "the token is ignored");
 
         let ended = raw.get(&format!("{watch}&timeoutSeconds=-1")).await;
-        assert_eq!((ended.code, ended.text.as_str()), (200, ""));
+        // A busy real server may see the end of the time before the watch begins.
+        let is_timeout = ended.text.contains("context deadline exceeded");
+        assert!(ended.code == 200 && (ended.text.is_empty() || is_timeout), "{}", ended.text);
         let list = raw.get(&format!("{}?timeoutSeconds=-1", raw.maps())).await.ok();
         assert_eq!(list["items"][0]["metadata"]["name"], "a");
         let why = raw.get(&format!("{}?timeoutSeconds=99999999999999999999", raw.maps())).await;

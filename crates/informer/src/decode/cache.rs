@@ -7,7 +7,8 @@ use std::sync::{
 
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 
-/// The decoded form of objects that an informer keeps as JSON and that were read from its store.
+/// The decoded form of objects that an informer keeps as JSON and that were read from its store, or
+/// reconciled again by a level-triggered controller.
 ///
 /// Each state of each object has its own number as the key. The cache evicts the objects that are
 /// read least. A single read of many objects does not evict objects that are read repeatedly.

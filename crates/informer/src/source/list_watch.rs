@@ -365,8 +365,8 @@ impl<K: Resource, O> ListWatch<K, O> {
         self
     }
 
-    /// The maximum size in bytes of the decoded objects that stay decoded after a read of the store.
-    /// The default is 32 MiB; 0 keeps none.
+    /// The maximum size in bytes of the decoded objects that stay decoded after a read of the store,
+    /// or after a `Controller` has reconciled them again. The default is 32 MiB; 0 keeps none.
     ///
     /// The size of a decoded object is estimated as six times its JSON: about 33 KB for a Pod, as
     /// measured. A `ConfigMap` takes less than this estimate. If the metric

@@ -28,6 +28,7 @@ mod typed;
 
 // The stored objects and the operations on them.
 mod cluster;
+mod revisions;
 mod store;
 
 // Responses.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorize::{Attributes, Authorizer};
@@ -16,6 +15,7 @@ use crate::cluster::Cluster;
 use crate::containers::Hooks;
 use crate::managed;
 use crate::profile::Profile;
+use crate::revisions::{RevisionReader, Revisions};
 use crate::service::{ApiService, MutatingLimit};
 use crate::status::Status;
 use crate::store::Table;
@@ -76,7 +76,7 @@ pub struct ApiServer {
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// The version counter, for requests that wait for a future version.
-    revision: watch::Sender<u64>,
+    revision: Revisions,
     clock: Clock,
     pub(crate) profile: Profile,
     authorizer: Option<Authorizer>,
@@ -96,7 +96,7 @@ pub(crate) struct Shared {
 struct State {
     cluster: Cluster,
     /// The revision of the last write of each resource that is watched.
-    written: BTreeMap<Table, watch::Sender<u64>>,
+    written: BTreeMap<Table, Revisions>,
 }
 
 // === impl ApiServer ===
@@ -293,11 +293,10 @@ impl Shared {
         if after != before {
             let State { cluster, written } = &mut *state;
             written.retain(|table, written| {
-                let last = cluster.store.last_write(table);
-                written.send_if_modified(|sent| std::mem::replace(sent, last) != last);
-                written.receiver_count() > 0
+                written.set(cluster.store.last_write(table));
+                written.is_read()
             });
-            self.revision.send_replace(after);
+            self.revision.set(after);
         }
         outcome
     }
@@ -308,22 +307,22 @@ impl Shared {
         &self,
         table: &Table,
         read: impl FnOnce(&Cluster) -> T,
-    ) -> (T, watch::Receiver<u64>, CancellationToken) {
+    ) -> (T, RevisionReader, CancellationToken) {
         let mut state = self.state.lock();
         let result = read(&state.cluster);
         let last = state.cluster.store.last_write(table);
         let written = state
             .written
             .entry(table.clone())
-            .or_insert_with(|| watch::Sender::new(last));
-        (result, written.subscribe(), self.cut.lock().clone())
+            .or_insert_with(|| Revisions::new(last));
+        (result, written.reader(), self.cut.lock().clone())
     }
 
     /// Waits until the version counter has reached `revision`, for at most three seconds.
     pub(crate) async fn reach(&self, revision: u64) {
         /// The timeout of kube-apiserver.
         const TIMEOUT: Duration = Duration::from_secs(3);
-        let mut current = self.revision.subscribe();
-        _ = tokio::time::timeout(TIMEOUT, current.wait_for(|current| *current >= revision)).await;
+        let mut newest = self.revision.reader();
+        _ = tokio::time::timeout(TIMEOUT, newest.wait_for(|newest| newest >= revision)).await;
     }
 }

@@ -14,12 +14,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{Stream, stream};
 use jiff::Timestamp;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
+use crate::revisions::RevisionReader;
 use crate::selector::Selector;
 use crate::server::Shared;
 use crate::store::{Change, Event, Expired, Key, Stored};
@@ -65,7 +65,7 @@ pub(crate) struct DefinitionChanges {
     /// The generation at the start of the watch.
     pub(crate) generation: Option<u64>,
     /// Changes with each write to a definition.
-    pub(crate) written: watch::Receiver<u64>,
+    pub(crate) written: RevisionReader,
 }
 
 /// A running watch.
@@ -73,7 +73,7 @@ struct Watch {
     subscription: Subscription,
     shared: Arc<Shared>,
     /// Changes with each write to the resource. Closed when the resource is no longer served.
-    written: watch::Receiver<u64>,
+    written: RevisionReader,
     /// `None` for a built-in resource.
     definition: Option<DefinitionChanges>,
     /// Cancelled when all watches are closed.
@@ -101,7 +101,7 @@ struct Chunk {
 pub(crate) fn lines(
     subscription: Subscription,
     shared: Arc<Shared>,
-    written: watch::Receiver<u64>,
+    written: RevisionReader,
     definition: Option<DefinitionChanges>,
     cut: CancellationToken,
     stop: CancellationToken,
@@ -138,11 +138,7 @@ fn next_bookmark(deadline: Instant) -> Instant {
 /// Waits for a write to a definition; for `None` forever.
 async fn definition_written(definition: &mut Option<DefinitionChanges>) {
     match definition {
-        Some(definition) => {
-            if definition.written.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
+        Some(definition) => definition.written.changed_or_never().await,
         None => std::future::pending().await,
     }
 }
@@ -172,8 +168,7 @@ impl Watch {
                 return Some(chunk);
             }
             // Marks the writes as seen before the log is read, so that no write is missed.
-            let open = self.written.has_changed().is_ok();
-            self.written.borrow_and_update();
+            let open = self.written.read().is_ok();
             self.read()?;
             if !self.ready.is_empty() {
                 continue;

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use super::clock::{self, Clock};
 use super::{ApiServer, Shared, State};
@@ -15,6 +14,7 @@ use crate::authorize::{Attributes, Authorizer, Decision};
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
 use crate::profile::Profile;
+use crate::revisions::Revisions;
 use crate::service::MutatingLimit;
 use crate::store::HistoryLimits;
 
@@ -453,7 +453,7 @@ impl ApiServerBuilder {
         let wall = (self.wall_clock).and_then(|time| Timestamp::try_from(time).ok());
         let clock = Clock::start(wall.unwrap_or_else(Timestamp::now));
         let cluster = Cluster::new(self.seed, self.cluster, &clock::written(clock.now()));
-        let revision = watch::Sender::new(cluster.store.revision());
+        let revision = Revisions::new(cluster.store.revision());
         let state = State {
             cluster,
             written: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Memory of the children of one parent between calls. *(pure)*
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt,
     time::Duration,
 };
@@ -16,13 +16,13 @@ use super::{digest::Digest, status::RememberedStatus};
 /// Drop it after the parent was deleted. After a restart it is empty, and each child is applied once.
 #[derive(Default)]
 pub struct ChildMemory {
-    children: HashMap<ChildId, Remembered>,
+    children: BTreeMap<ChildId, Remembered>,
     /// The last status of the parent.
     pub(super) status: Option<RememberedStatus>,
 }
 
 /// A child of a parent: its kind as `plural.group`, namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ChildId {
     pub(super) resource: String,
     pub(super) key: ObjectKey,

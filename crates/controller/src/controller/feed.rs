@@ -7,7 +7,7 @@
 mod enqueuer;
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     pin::pin,
     sync::{
         Arc,
@@ -61,7 +61,7 @@ pub(crate) trait Feed: Send + Sync {
     fn all_stored(&self) -> Vec<(ObjectKey, Arc<dyn ErasedObject>)>;
 
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
-    fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
+    fn request_resyncs(&self, keys: &BTreeSet<ObjectKey>, priority: Priority) -> usize;
 
     /// Starts counting in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
@@ -166,7 +166,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
             .collect()
     }
 
-    fn request_resyncs(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize {
+    fn request_resyncs(&self, keys: &BTreeSet<ObjectKey>, priority: Priority) -> usize {
         let store = self.informer.store();
         (self.requested_resyncs).request(keys, priority, |key| store.contains(key))
     }

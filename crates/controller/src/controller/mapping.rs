@@ -5,7 +5,7 @@
 //! resyncs is bounded by the number of objects, however slow the handlers are.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, OnceLock},
 };
 
@@ -40,7 +40,7 @@ pub(super) fn map(
     resource: &str,
     priority: Priority,
 ) {
-    let mut named: HashMap<KindId, HashSet<ObjectKey>> = HashMap::new();
+    let mut named: BTreeMap<KindId, BTreeSet<ObjectKey>> = BTreeMap::new();
     for mapper in mappers {
         let keys = mapped_keys(shared, kind, mapper, event);
         named.entry(mapper.to).or_default().extend(keys);
@@ -116,7 +116,7 @@ impl RequestedResyncs {
     /// Requests resyncs of the `keys` that are in the store. Returns their number.
     pub(super) fn request(
         &self,
-        keys: &HashSet<ObjectKey>,
+        keys: &BTreeSet<ObjectKey>,
         priority: Priority,
         is_stored: impl Fn(&ObjectKey) -> bool,
     ) -> usize {

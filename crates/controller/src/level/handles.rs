@@ -64,8 +64,8 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
         }
     }
 
-    /// The children of the object of `cx`: those with an owner reference to it, by uid. In no
-    /// particular order.
+    /// The children of the object of `cx`: those with an owner reference to it, by uid. Sorted by
+    /// key, and after them those that this call has created.
     #[must_use]
     pub fn of(&self, cx: &Context<K>) -> Vec<Arc<C>> {
         let children = self.lazy(cx);

@@ -1,6 +1,6 @@
 //! One informer of a kind that has several, and how far it has followed the history. *(pure)*
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use windlass_informer::{InformerId, ObjectKey, Uid};
 
@@ -26,7 +26,7 @@ pub(super) struct MemberInformer {
 
     /// The objects that it shows and that may be deleted. They are in its store, or were shortly
     /// before.
-    pub(super) withheld: HashMap<Uid, ObjectKey>,
+    pub(super) withheld: BTreeMap<Uid, ObjectKey>,
 }
 
 // === impl MemberInformer ===
@@ -39,7 +39,7 @@ impl MemberInformer {
             last_version: Version::default(),
             catch_up_to: None,
             relisting: false,
-            withheld: HashMap::new(),
+            withheld: BTreeMap::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The newest responses to the writes of one call: reads of the same call see them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use kube::Resource;
@@ -14,7 +14,7 @@ use super::{WriteEffect, parse_version};
 /// of the store does not match.
 #[derive(Debug, Default)]
 pub(crate) struct CallAnswers {
-    newest: HashMap<(Arc<str>, ObjectKey), Answer>,
+    newest: BTreeMap<(Arc<str>, ObjectKey), Answer>,
 }
 
 #[derive(Debug)]

@@ -10,15 +10,17 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
+use foldhash::fast::FixedState;
+use hashbrown::{HashTable, hash_table};
 use parking_lot::RwLock;
 
-use crate::{IncomingObject, LazyObject, ObjectIdentity, ObjectKey, Stored};
+use crate::{IncomingObject, LazyObject, ObjectIdentity, ObjectKey, Stored, random_seed};
 
 /// All objects. A lookup borrows a namespace and a name, and builds no key.
 pub(super) struct ShardedMap<K> {
     shards: Box<[Shard<K>]>,
-    hasher: DefaultHashBuilder,
+    /// Has a random seed, which a simulation repeats: it decides the order of the objects.
+    hasher: FixedState,
     len: AtomicUsize,
 
     /// How many objects the current list has shown.
@@ -67,7 +69,7 @@ impl<K> ShardedMap<K> {
         let shard = || Shard(RwLock::new(HashTable::new()));
         Self {
             shards: std::iter::repeat_with(shard).take(Self::SHARDS).collect(),
-            hasher: DefaultHashBuilder::default(),
+            hasher: FixedState::with_seed(random_seed()),
             len: AtomicUsize::new(0),
             shown: AtomicUsize::new(0),
         }

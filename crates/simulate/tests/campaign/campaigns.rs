@@ -26,12 +26,32 @@ fn passes_random(simulation: Simulation, seeds: u64) {
 
 #[track_caller]
 fn passes_all(simulation: &Simulation) {
+    is_repeatable(simulation);
     match simulation.run() {
         Ok(summary) => {
             println!("{summary}");
             assert!(summary.masked.is_empty(), "{:?}", summary.masked);
         }
         Err(failure) => panic!("{failure}"),
+    }
+}
+
+/// The same plans have the same traces again. A trace contains each request, event and call.
+#[track_caller]
+fn is_repeatable(simulation: &Simulation) {
+    for plan in [
+        "1:",
+        "2: crash-after@12, gap@40",
+        "3: restart@20, lost-reply@30",
+    ] {
+        let plan = plan.parse().expect("a plan");
+        let traces = [simulation.trace(&plan), simulation.trace(&plan)].map(|it| it.to_string());
+        let [first, second] = &traces;
+        let mut lines = first.lines().zip(second.lines()).enumerate();
+        if let Some((at, (line, other))) = lines.find(|(_, (line, other))| line != other) {
+            panic!("line {at} of plan {plan} is {line:?}, and again {other:?}");
+        }
+        assert_eq!(first.len(), second.len(), "plan {plan}");
     }
 }
 
@@ -299,6 +319,7 @@ fn keyed_resource() {
         .pace(Duration::from_secs(1));
     // Its runs are slow: a resource that gave up waits for the next resync.
     let simulation = with_models_oracles(simulation).single_faults(12);
+    is_repeatable(&simulation);
     match simulation.fault_pairs(4).seeds(12).run() {
         Ok(summary) => println!("{summary}"),
         Err(failure) => panic!("{failure}"),
@@ -317,6 +338,7 @@ fn overloaded() {
         .without_faults([Fault::CrashBefore, Fault::CrashAfter, Fault::Restart]);
     // Its runs are slow: it has many objects.
     let simulation = with_models_oracles(simulation).single_faults(10);
+    is_repeatable(&simulation);
     match simulation.fault_pairs(0).seeds(10).run() {
         Ok(summary) => println!("{summary}"),
         Err(failure) => panic!("{failure}"),

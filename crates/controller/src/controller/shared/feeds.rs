@@ -1,7 +1,7 @@
 //! Adds and removes informers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -126,7 +126,7 @@ impl Shared {
 
     /// Requests a resync of each object from the informer with it.
     pub(super) fn resync(&self, objects: Vec<(InformerId, ObjectKey)>) {
-        let mut keys: HashMap<InformerId, HashSet<ObjectKey>> = HashMap::new();
+        let mut keys: HashMap<InformerId, BTreeSet<ObjectKey>> = HashMap::new();
         for (informer, key) in objects {
             keys.entry(informer).or_default().insert(key);
         }
@@ -141,7 +141,7 @@ impl Shared {
     pub(in crate::controller) fn request_resyncs(
         &self,
         kind: KindId,
-        keys: &HashSet<ObjectKey>,
+        keys: &BTreeSet<ObjectKey>,
         priority: Priority,
     ) -> usize {
         let feeds = self.feeds.read();

@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
 };
 
-use tracing::{Span, field, span::Entered};
+use tracing::{Span, field, level_filters::LevelFilter, span::Entered};
 
 use crate::panics::catch;
 
@@ -44,6 +44,9 @@ impl GuardedSpan {
     /// The span in which this is called.
     #[must_use]
     pub fn current() -> Self {
+        if LevelFilter::current() == LevelFilter::OFF {
+            return Self::none();
+        }
         Self::new(Span::current)
     }
 

@@ -219,7 +219,11 @@ impl Reference {
 
     /// Makes the first run again. Returns how the two differ.
     fn repeat(&self, simulation: &Simulation, plan: &Plan) -> Option<Violation> {
-        if self.oracles_left_out.iter().any(|it| it == oracle::REPEATABLE) {
+        if self
+            .oracles_left_out
+            .iter()
+            .any(|it| it == oracle::REPEATABLE)
+        {
             return None;
         }
         let again = run(simulation, plan).trace;

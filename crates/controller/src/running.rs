@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use slab::Slab;
 use windlass_informer::ObjectKey;
 
 use self::frequent::FrequentObjects;
@@ -39,14 +40,11 @@ pub(crate) struct RunningCalls(Mutex<Calls>);
 
 #[derive(Default)]
 struct Calls {
-    running: Vec<Entry>,
-    /// The number of calls so far, which identifies each.
-    begun: u64,
+    running: Slab<Entry>,
     frequent: FrequentObjects,
 }
 
 struct Entry {
-    number: u64,
     key: ObjectKey,
     handler: HandlerId,
     handler_type: &'static str,
@@ -61,7 +59,8 @@ struct Entry {
 #[must_use = "dropping this ends the call"]
 pub(crate) struct Running<'c> {
     calls: &'c RunningCalls,
-    number: u64,
+    /// Its key among the calls in progress.
+    entry: usize,
     is_frequent: bool,
 }
 
@@ -77,12 +76,9 @@ impl RunningCalls {
         began: Moment,
     ) -> Running<'_> {
         let mut calls = self.0.lock();
-        calls.begun = calls.begun.wrapping_add(1);
-        let number = calls.begun;
         // The first calls and the resyncs of an object do not follow from writes of its handlers.
         let is_frequent = action == Action::Updated && calls.frequent.count(key, began);
-        calls.running.push(Entry {
-            number,
+        let entry = calls.running.insert(Entry {
             key: key.clone(),
             handler: handler.id,
             handler_type: handler.code.type_name(),
@@ -93,7 +89,7 @@ impl RunningCalls {
         });
         Running {
             calls: self,
-            number,
+            entry,
             is_frequent,
         }
     }
@@ -106,21 +102,23 @@ impl RunningCalls {
     /// The times for which the calls have run until `now`.
     pub(crate) fn elapsed(&self, now: Moment) -> Vec<Duration> {
         let calls = self.0.lock();
-        let elapsed = calls.running.iter().map(|it| now - it.began);
+        let elapsed = calls.running.iter().map(|(_, it)| now - it.began);
         elapsed.collect()
     }
 
     /// The calls of `kind` that are in progress at `now`.
     pub(crate) fn all(&self, kind: &Arc<str>, now: Moment) -> Vec<RunningCall> {
         let calls = self.0.lock();
-        calls.running.iter().map(|it| it.at(kind, now)).collect()
+        let running = calls.running.iter();
+        running.map(|(_, it)| it.at(kind, now)).collect()
     }
 
     /// The calls of `kind` that have run for `limit` at `now`, each once.
     pub(crate) fn long(&self, kind: &Arc<str>, now: Moment, limit: Duration) -> Vec<RunningCall> {
         let mut calls = self.0.lock();
+        let running = calls.running.iter_mut().map(|(_, it)| it);
         let is_long = |it: &&mut Entry| !it.reported && now - it.began >= limit;
-        let long = calls.running.iter_mut().filter(is_long).map(|it| {
+        let long = running.filter(is_long).map(|it| {
             it.reported = true;
             it.at(kind, now)
         });
@@ -157,11 +155,8 @@ impl Running<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut calls = self.calls.0.lock();
-        let position = calls.running.iter().position(|it| it.number == self.number);
-        if let Some(position) = position {
-            calls.running.swap_remove(position);
-        }
+        // The entry is dropped without the lock.
+        let _entry = self.calls.0.lock().running.try_remove(self.entry);
     }
 }
 

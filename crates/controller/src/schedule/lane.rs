@@ -50,6 +50,12 @@ pub(crate) trait ScheduleItem {
         None
     }
 
+    /// The reference count of the object, which a worker changes first. Reading it brings it into the
+    /// CPU cache.
+    fn owners(&self) -> usize {
+        0
+    }
+
     /// Whether both have the same uid. Compares the addresses first, because they are usually
     /// equal, and reading the uid may access uncached memory.
     fn is_same_object(&self, other: &impl ScheduleItem) -> bool {
@@ -231,6 +237,12 @@ impl<E, P> Lane<E, P> {
 }
 
 impl<E: ScheduleItem, P> Lane<E, P> {
+    /// Reads what a worker needs first.
+    pub(super) fn owners(&self) -> (usize, Option<usize>) {
+        let first = self.first.as_ref().map(|offer| offer.event.owners());
+        (Arc::strong_count(&self.name), first)
+    }
+
     /// Adds an event, or coalesces it into the newest undispatched event of the same object, as
     /// `coalesce` decides. A merged event has the higher priority of the two. Moves obsolete events
     /// into `dropped`. Returns whether the event was coalesced.

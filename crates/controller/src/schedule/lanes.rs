@@ -16,14 +16,14 @@
 //! its queue (amortized). Opening or closing a kind reads no lane. Memory is bounded by the highest
 //! number of lanes since there was none.
 
-use std::{hash::BuildHasher as _, sync::Arc};
+use std::{hash::BuildHasher as _, hint::black_box, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use slab::Slab;
 use windlass_informer::ObjectKey;
 
 use super::{
-    lane::{GroupId, Lane, LaneId, LaneKey, Phase},
+    lane::{GroupId, Lane, LaneId, LaneKey, Phase, ScheduleItem},
     ready::{Priority, ReadyQueue, Ticket},
     rings::{Places, Rings},
 };
@@ -72,7 +72,7 @@ struct Group {
 
 // === impl Lanes ===
 
-impl<E, P> Lanes<E, P> {
+impl<E: ScheduleItem, P> Lanes<E, P> {
     /// The lane of `key`, which is created if necessary. [`change`](Self::change) it.
     pub(super) fn enter(&mut self, key: LaneKey) -> LaneId {
         let (namespace, name) = key.object.into_parts();
@@ -107,11 +107,7 @@ impl<E, P> Lanes<E, P> {
     }
 
     /// Changes a lane. Then updates its phase and its position, and removes it if it is unused.
-    pub(super) fn change<T>(
-        &mut self,
-        id: LaneId,
-        change: impl FnOnce(&mut Lane<E, P>) -> T,
-    ) -> T {
+    pub(super) fn change<T>(&mut self, id: LaneId, change: impl FnOnce(&mut Lane<E, P>) -> T) -> T {
         let lane = &mut self.lanes[id.index()];
         let before = lane.phase;
         let changed = change(lane);
@@ -144,6 +140,7 @@ impl<E, P> Lanes<E, P> {
         let group = &mut groups[id.index()];
         let queue = &mut group.ready[priority as usize];
         let lane = queue.pop(|ticket| is_valid(lanes, ticket, priority));
+        read_ahead(lanes, queue);
         if queue.len() > 0 {
             (self.rings).join(priority, id, group.key.kind, &mut group.places);
         } else {
@@ -294,6 +291,14 @@ impl<E, P> Default for Lanes<E, P> {
 fn is_valid<E, P>(lanes: &Slab<Lane<E, P>>, ticket: Ticket, priority: Priority) -> bool {
     let lane = lanes.get(ticket.lane.index());
     lane.is_some_and(|lane| lane.phase == Phase::Ready(priority) && lane.ticket == ticket.number)
+}
+
+/// Reads the lanes whose turns come soon, so that they are in the CPU cache then: with many lanes, a
+/// worker would wait for memory in each turn.
+fn read_ahead<E: ScheduleItem, P>(lanes: &Slab<Lane<E, P>>, queue: &ReadyQueue) {
+    let lane = |turns| lanes.get(queue.ticket(turns)?.lane.index());
+    black_box(lane(16).map(|lane| lane.ticket));
+    black_box(lane(8).map(Lane::owners));
 }
 
 /// Expands a hash to 64 bits with the hash in the lowest and the highest bits, which the table uses.

@@ -68,6 +68,11 @@ impl ReadyQueue {
         self.len
     }
 
+    /// The ticket that is popped after `turns` others.
+    pub(super) fn ticket(&self, turns: usize) -> Option<&Ticket> {
+        self.tickets.get(turns)
+    }
+
     /// Adds a lane that became ready.
     pub(super) fn push(&mut self, ticket: Ticket) {
         self.tickets.push_back(ticket);

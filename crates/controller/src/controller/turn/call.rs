@@ -125,12 +125,14 @@ impl Turn<'_> {
             // Checked at the time of the call: no call begins after a stop, or after the deadline
             // of the lease.
             let permit = self.permit().await?;
+            // Without a fence nothing was waited for.
+            let began = permit.as_ref().map_or(began, |_| self.shared.engine.now());
             // Dropped with the call, which is then reported as abandoned.
             let observed = ObservedCall {
                 turn: self,
                 invocation,
                 attempt,
-                began: Some(self.shared.engine.now()),
+                began: Some(began),
             };
             observed.begin();
             let called = work::call(handler, call, self.shared.settings.call_timeout);

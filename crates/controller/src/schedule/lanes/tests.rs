@@ -4,6 +4,12 @@ use windlass_informer::ObjectKey;
 
 use super::{super::lane::Offer, *};
 
+impl ScheduleItem for () {
+    fn uid(&self) -> Option<&str> {
+        None
+    }
+}
+
 #[test]
 fn a_group_is_a_fifo_queue() {
     check("live a1, live a2, live a3", "a1 a2 a3");

@@ -64,6 +64,11 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
     let quiet = Plan::quiet(plans::SEED);
     let reference = isolated(|| Reference::new(simulation, &quiet));
     let reference = reference.map_err(|broken| failure(simulation, broken.0, broken.1))?;
+    if let Some(violation) = isolated(|| reference.repeat(simulation, &quiet)) {
+        let mut run = reference.run;
+        run.violations.push(violation);
+        return Err(failure(simulation, quiet, run));
+    }
     let steps = reference.run.trace.active_steps();
 
     let seeds = variable(SEEDS).unwrap_or(settings.seeds);
@@ -210,6 +215,22 @@ impl Reference {
             writes,
             run: one,
         })
+    }
+
+    /// Makes the first run again. Returns how the two differ.
+    fn repeat(&self, simulation: &Simulation, plan: &Plan) -> Option<Violation> {
+        if self.oracles_left_out.iter().any(|it| it == oracle::REPEATABLE) {
+            return None;
+        }
+        let again = run(simulation, plan).trace;
+        let (number, line, other) = self.run.trace.difference(&again)?;
+        let text = format!(
+            "line {number} of the trace differs when the same plan runs again. The operator has an \
+             effect that its `Process` does not control: the order of a `HashMap`, a `select!` \
+             without `biased`, a thread, a socket, the clock of the system, or a random number.\n    \
+             first: {line}\n    again: {other}"
+        );
+        Some(Violation::new(oracle::REPEATABLE, text))
     }
 
     /// Compares a run with the runs without faults, and adds the violations to it.

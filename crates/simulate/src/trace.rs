@@ -57,6 +57,17 @@ impl Trace {
         hasher.finish()
     }
 
+    /// The first line that differs in `other`: its number, here and there.
+    pub(crate) fn difference(&self, other: &Self) -> Option<(usize, String, String)> {
+        (0..self.lines.len().max(other.lines.len())).find_map(|at| {
+            let [own, others] = [self, other].map(|trace| {
+                let line = trace.lines.get(at);
+                line.map_or_else(|| "the end".to_owned(), Line::to_string)
+            });
+            (own != others).then_some((at + 1, own, others))
+        })
+    }
+
     /// The number of steps until the last fault had ended.
     #[must_use]
     pub fn steps(&self) -> usize {
@@ -115,12 +126,20 @@ impl Trace {
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in &self.lines {
-            writeln!(f, "{:>10.3}s {}", line.at.as_secs_f64(), line.text)?;
+            writeln!(f, "{line}")?;
         }
         if self.dropped > 0 {
             writeln!(f, "            and {} more lines", self.dropped)?;
         }
         Ok(())
+    }
+}
+
+// === impl Line ===
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>10.3}s {}", self.at.as_secs_f64(), self.text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The oracles, faults and reports of simulations, tested with small operators.
 
 use std::{
+    collections::HashSet,
     future::pending,
     pin::pin,
     sync::{
@@ -75,6 +76,36 @@ async fn watches(process: Process) -> Ended {
 
 fn failure(simulation: &Simulation) -> Failure {
     *simulation.run().expect_err("an oracle is broken")
+}
+
+/// Creates a config map for each of ten names, in the order of a `HashSet`.
+async fn creates_in_random_order(process: Process) -> Ended {
+    let configs = Api::<ConfigMap>::namespaced(process.client(), NAMESPACE);
+    let names: HashSet<_> = (0..10).map(|number| format!("page-{number}")).collect();
+    for name in names {
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some(name);
+        configs.create(&PostParams::default(), &config).await?;
+    }
+    pending().await
+}
+
+#[test]
+fn an_operator_that_is_not_repeatable_is_reported_with_the_first_difference() {
+    let simulation = || {
+        Simulation::new("random order", creates_in_random_order)
+            .single_faults(0)
+            .fault_pairs(0)
+            .seeds(0)
+    };
+    let failure = failure(&simulation());
+    assert_eq!(failure.oracle(), "a_run_is_repeatable");
+    let report = failure.to_string();
+    for text in ["the order of a `HashMap`", "first: ", "again: ", "page-"] {
+        assert!(report.contains(text), "{report}");
+    }
+    let simulation = simulation().without_oracle("a_run_is_repeatable");
+    simulation.run().expect("no other oracle is broken");
 }
 
 #[test]

@@ -16,78 +16,45 @@
 
 use crate::{Action, HandlerId, retry::DeleteRetry, route::KindId};
 
-// Storage of events and pending calls.
+// Events and pending calls.
 mod lane;
-mod slab;
-mod small_list;
+mod moment;
+mod pending;
 
-// Lookup of lanes.
-mod groups;
-mod index;
+// The order of lanes.
 mod lanes;
-mod prefetch;
-
-// Order and timing.
-mod gates;
-mod pending_deletes;
 mod ready;
-mod repeat;
-mod timer_queue;
+mod rings;
 
 #[cfg(test)]
 mod script;
 
 pub use self::ready::Priority;
-use self::{
-    gates::Gates,
-    lane::{PendingCalls, Phase},
-    lanes::{Lanes, LocatedLane},
-    pending_deletes::PendingDeletes,
-    ready::ReadyQueue,
-};
 pub(crate) use self::{
-    lane::{Coalesced, LaneKey, Offer, Pending, Reason, ScheduleItem},
-    ready::LaneId,
-    timer_queue::Moment,
+    lane::{Coalesced, LaneId, LaneKey, Offer, ScheduleItem},
+    moment::Moment,
+    pending::{Pending, Reason},
+};
+use self::{
+    lane::{Lane, Phase},
+    lanes::Lanes,
+    pending::PendingCalls,
 };
 
 /// All lanes: events of type `E`, and pending calls of type `P`.
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
-    lanes: Lanes<E>,
-    ready: ReadyQueue,
-    /// The pending calls of all lanes.
-    later: PendingCalls<P>,
-
-    /// The handlers that may have pending calls, sorted.
-    handlers: Vec<HandlerId>,
-
-    /// The number of pending calls.
-    pending: usize,
-
-    /// The number of turns whose data has been prefetched.
-    prefetched: usize,
-
-    /// Cancelled calls, to be dropped without a lock.
-    discarded: Vec<Pending<P>>,
-
-    /// Coalesced events, to be dropped without a lock.
-    dropped: Vec<E>,
-
-    /// The gates of the kinds.
-    gates: Gates,
-
-    /// The pending deletes of each kind. They outlive their objects, so they have a bound.
-    deletes: PendingDeletes,
-
-    /// Pending deletes that were dropped because their kind had too many.
-    evicted: Vec<(LaneKey, Pending<P>)>,
+    lanes: Lanes<E, P>,
+    calls: PendingCalls<P>,
 
     /// What ends the retries of a failed delete.
     delete_retry: DeleteRetry,
 
-    /// The offers of the current call of `offer`. Empty between calls, to reuse the memory.
-    located: Vec<(LocatedLane, Offer<E>)>,
+    /// Coalesced events, to be dropped without a lock.
+    dropped: Vec<E>,
+
+    /// Pending deletes that were dropped because their kind had too many.
+    evicted: Vec<(LaneKey, Pending<P>)>,
 }
 
 /// A lane that a worker has taken, with its work.
@@ -113,33 +80,16 @@ pub(crate) enum Work<E, P> {
     Retry(Pending<P>),
 }
 
-/// The result of an offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OfferOutcome {
-    /// The event was queued.
-    Queued,
-    /// The event was coalesced into an undispatched one.
-    Coalesced,
-}
-
 // === impl Schedule ===
 
 impl<E, P> Default for Schedule<E, P> {
     fn default() -> Self {
         Self {
             lanes: Lanes::default(),
-            ready: ReadyQueue::default(),
-            later: PendingCalls::default(),
-            handlers: Vec::new(),
-            pending: 0,
-            prefetched: 0,
-            discarded: Vec::new(),
-            dropped: Vec::new(),
-            gates: Gates::default(),
-            deletes: PendingDeletes::default(),
-            evicted: Vec::new(),
+            calls: PendingCalls::default(),
             delete_retry: DeleteRetry::default(),
-            located: Vec::new(),
+            dropped: Vec::new(),
+            evicted: Vec::new(),
         }
     }
 }
@@ -155,40 +105,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
         mut coalesce: impl FnMut(&mut E, E) -> Coalesced<E>,
     ) -> Vec<usize> {
-        // Before the lookup: the groups that are found below must exist until their lanes are
-        // created.
-        self.lanes.trim();
-        let mut located = std::mem::take(&mut self.located);
-        located.extend((offers.into_iter()).map(|(key, offer)| (self.lanes.locate(key), offer)));
-        self.find_likely(&mut located);
         let mut coalesced = Vec::new();
-        for (at, (lane, offer)) in located.drain(..).enumerate() {
-            let id = self.lanes.enter(lane);
-            if self.put(id, offer, &mut coalesce) == OfferOutcome::Coalesced {
+        for (at, (key, offer)) in offers.into_iter().enumerate() {
+            let (lane, dropped) = (self.lanes.enter(key), &mut self.dropped);
+            if (self.lanes).change(lane, |lane| lane.offer(offer, &mut coalesce, dropped)) {
                 coalesced.push(at);
             }
         }
-        self.located = located;
         coalesced
-    }
-
-    /// Adds an offer to lane `id`.
-    fn put(
-        &mut self,
-        id: LaneId,
-        offer: Offer<E>,
-        coalesce: impl FnOnce(&mut E, E) -> Coalesced<E>,
-    ) -> OfferOutcome {
-        let lane = &mut self.lanes[id];
-        let offered = match lane.coalesce(offer, coalesce, &mut self.dropped) {
-            Some(offer) => {
-                lane.push(offer);
-                OfferOutcome::Queued
-            }
-            None => OfferOutcome::Coalesced,
-        };
-        self.update_phase(id);
-        offered
     }
 
     /// Takes the next ready lane and its work.
@@ -197,32 +121,27 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// went first, and was kept, precedes the next event.
     pub(crate) fn take(&mut self, now: Moment) -> Option<TakenLane<E, P>> {
         self.advance(now);
-        self.look_ahead();
-        let id = self.ready.pop()?;
-        let lane = &mut self.lanes[id];
-        lane.phase = Phase::Processing;
-
-        let work = if let Some(pending) = self.take_due(id, true) {
+        let id = self.lanes.take()?;
+        let lane = self.lanes.get_mut(id);
+        let calls = &mut self.calls;
+        let work = if let Some(pending) = lane.take_due(calls, true) {
             Work::Retry(pending)
-        } else if let Some(offer) = self.lanes[id].pop() {
+        } else if let Some(offer) = lane.pop() {
             let mut pendings = Vec::new();
             if !offer.pendings_checked {
-                self.take_pendings(id, &offer.event, now, &mut pendings);
+                pendings = lane.take_pendings_of(calls, &offer.event, now);
                 // An event does not affect calls of another uid with this name. Exception: for
                 // handlers that are keyed by name, a delete is obsolete once the next object
                 // exists.
                 if self.delete_retry == DeleteRetry::UntilSuccessor
                     && offer.event.action() == Some(Action::Created)
                 {
-                    let delete = |pending: &Pending<P>| pending.action == Action::Deleted;
-                    while let Some(pending) = self.take_pending(id, delete) {
-                        self.discarded.push(pending);
-                    }
+                    lane.cancel(calls, |pending| pending.action == Action::Deleted);
                 }
             }
             Work::Event { offer, pendings }
         } else {
-            let pending = self.take_due(id, false);
+            let pending = lane.take_due(calls, false);
             Work::Retry(pending.expect("a ready lane has an event or a due call"))
         };
         Some(TakenLane {
@@ -232,47 +151,105 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         })
     }
 
-    /// Returns a lane after its turn, and adds the pending calls in `later`.
-    pub(crate) fn finish(&mut self, lane: LaneId, later: impl IntoIterator<Item = Pending<P>>) {
-        for pending in later {
-            self.insert_pending(lane, pending);
-        }
-        self.release(lane);
+    /// Takes the pending calls for the object of `event` out of a lane that a worker has.
+    pub(crate) fn take_pendings(
+        &mut self,
+        lane: LaneId,
+        event: &E,
+        now: Moment,
+    ) -> Vec<Pending<P>> {
+        let calls = &mut self.calls;
+        let take = |lane: &mut Lane<E, P>| lane.take_pendings_of(calls, event, now);
+        self.lanes.change(lane, take)
     }
 
-    /// Returns a lane whose turn was interrupted: queues its work again, and adds the pending calls
-    /// in `later`.
+    /// Returns a lane after its turn, and adds the calls that the turn has made pending.
+    pub(crate) fn finish(
+        &mut self,
+        lane: LaneId,
+        new_pendings: impl IntoIterator<Item = Pending<P>>,
+    ) {
+        self.release(lane, None, new_pendings);
+    }
+
+    /// Returns a lane whose turn was interrupted: queues its work again, and adds the calls that the
+    /// turn has made pending.
     pub(crate) fn return_unfinished(
         &mut self,
         turn: TakenLane<E, P>,
-        later: impl IntoIterator<Item = Pending<P>>,
+        new_pendings: impl IntoIterator<Item = Pending<P>>,
     ) {
-        let lane = turn.lane;
-        match turn.work {
-            Work::Event { offer, pendings } => {
-                self.lanes[lane].push_front(offer);
-                for pending in pendings {
-                    self.insert_pending(lane, pending);
-                }
-            }
-            Work::Retry(pending) => self.insert_pending(lane, pending),
-        }
-        self.finish(lane, later);
+        let (offer, pendings) = match turn.work {
+            Work::Event { offer, pendings } => (Some(offer), pendings),
+            Work::Retry(pending) => (None, vec![pending]),
+        };
+        self.release(turn.lane, offer, pendings.into_iter().chain(new_pendings));
+    }
+
+    /// Adds a pending call outside of a turn.
+    pub(crate) fn add_pending(&mut self, key: LaneKey, pending: Pending<P>) {
+        let (lane, calls) = (self.lanes.enter(key), &mut self.calls);
+        self.lanes
+            .change(lane, |lane| lane.add_pending(calls, pending));
+        self.evict();
     }
 
     /// Makes the lanes of due calls ready.
     pub(crate) fn advance(&mut self, now: Moment) {
-        while let Some((timer, id)) = self.later.timers.take_due(now) {
-            self.lanes[id].come_due(&mut self.later, timer);
-            self.update_phase(id);
+        while let Some((lane, number)) = self.calls.expire(now) {
+            self.lanes.change(lane, |lane| lane.come_due(number));
         }
     }
 
     /// Allows `handler` to have pending calls.
     pub(crate) fn admit(&mut self, handler: HandlerId) {
-        if let Err(at) = self.handlers.binary_search(&handler) {
-            self.handlers.insert(at, handler);
+        self.calls.admit(handler);
+    }
+
+    /// Cancels all pending calls of `handler`, now and of active turns. Reads all lanes. Returns
+    /// the number of cancelled calls.
+    pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
+        self.calls.dismiss(handler);
+        let mut cancelled = 0;
+        for lane in self.lanes.ids_where(|lane| lane.has_pending(handler)) {
+            let calls = &mut self.calls;
+            cancelled += self.lanes.change(lane, |lane| {
+                lane.cancel(calls, |pending| pending.handler == handler)
+            });
         }
+        cancelled
+    }
+
+    /// Cancels all pending calls, and allows no further ones.
+    pub(crate) fn cancel_all(&mut self) {
+        while let Some(handler) = self.calls.handler() {
+            self.cancel(handler);
+        }
+    }
+
+    /// Removes the events of `kind` and returns them, and cancels its pending calls. Reads all
+    /// lanes.
+    pub(crate) fn purge(&mut self, kind: KindId) -> Vec<Offer<E>> {
+        let mut events = Vec::new();
+        for lane in self.lanes.ids_where(|lane| lane.kind == kind) {
+            let calls = &mut self.calls;
+            self.lanes.change(lane, |lane| {
+                events.extend(std::iter::from_fn(|| lane.pop()));
+                lane.cancel(calls, |_| true);
+            });
+        }
+        events
+    }
+
+    /// Opens or closes the gate of `kind`, or of all kinds without a closed gate of their own.
+    /// Reads all groups, and no lane.
+    pub(crate) fn set_gate(&mut self, kind: Option<KindId>, open: bool) {
+        self.lanes.set_gate(kind, open);
+    }
+
+    /// Sets what ends the retries of a failed delete.
+    pub(crate) fn set_delete_retry(&mut self, delete_retry: DeleteRetry) {
+        self.delete_retry = delete_retry;
     }
 
     /// Takes the coalesced events.
@@ -282,22 +259,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
 
     /// Takes the replaced and cancelled calls.
     pub(crate) fn take_discarded(&mut self) -> Vec<Pending<P>> {
-        std::mem::take(&mut self.discarded)
-    }
-
-    /// The due time of the next pending call.
-    pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.later.timers.next_due()
-    }
-
-    /// The number of ready lanes.
-    pub(crate) const fn ready(&self) -> usize {
-        self.ready.len()
-    }
-
-    /// The number of pending calls.
-    pub(crate) const fn pending(&self) -> usize {
-        self.pending
+        self.calls.take_discarded()
     }
 
     /// Whether pending deletes were dropped because their kind had too many.
@@ -305,65 +267,63 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         !self.evicted.is_empty()
     }
 
-    /// Opens or closes the gate of `kind`, or of all kinds without a closed gate of their own.
-    /// Reads all groups, and no lane.
-    pub(crate) fn set_gate(&mut self, kind: Option<KindId>, open: bool) {
-        if self.gates.set(kind, open) {
-            for (group, kind) in self.lanes.groups() {
-                self.ready.set_open(group, self.gates.is_open(kind));
-            }
-        }
+    /// Takes the deletes that were dropped because their kind had too many.
+    pub(crate) fn take_evicted(&mut self) -> Vec<(LaneKey, Pending<P>)> {
+        std::mem::take(&mut self.evicted)
     }
 
-    /// Removes the events of `kind` and returns them, and cancels its pending calls. Reads all
-    /// lanes.
-    pub(crate) fn purge(&mut self, kind: KindId) -> Vec<Offer<E>> {
-        let mut events = Vec::new();
-        for id in self.lanes.ids_where(|_, of| of == kind) {
-            let lane = &mut self.lanes[id];
-            events.extend(std::iter::from_fn(|| lane.pop()));
-            while let Some(pending) = lane.take_pending(&mut self.later, |_| true) {
-                self.pending -= 1;
-                self.discarded.push(pending);
-            }
-            self.update_phase(id);
-        }
-        self.deletes.forget(kind);
-        events
+    /// The due time of the next pending call.
+    pub(crate) fn next_due(&self) -> Option<Moment> {
+        self.calls.next_due()
     }
 
-    fn release(&mut self, id: LaneId) {
-        let lane = &mut self.lanes[id];
-        debug_assert_eq!(
-            lane.phase,
-            Phase::Processing,
-            "released a lane that no worker holds"
-        );
-        lane.phase = Phase::Idle;
-        self.update_phase(id);
+    /// Whether a lane can be taken.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.lanes.has_ready()
     }
 
-    /// Updates the phase of a lane after its work has changed, and removes it if it is empty.
-    fn update_phase(&mut self, id: LaneId) {
-        let lane = &self.lanes[id];
-        let phase = match (lane.phase, lane.current_priority()) {
-            (Phase::Processing, _) => Phase::Processing,
-            (_, Some(priority)) => Phase::Ready(priority),
-            (_, None) => Phase::Idle,
-        };
-        if phase != lane.phase {
-            if let Phase::Ready(priority) = lane.phase {
-                self.ready.remove(id, priority, lane.group);
+    /// The number of ready lanes. Reads all groups.
+    pub(crate) fn ready(&self) -> usize {
+        self.lanes.ready()
+    }
+
+    /// The number of pending calls.
+    pub(crate) const fn pending(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns a lane after a turn, with the event that was not dispatched, and pending calls.
+    fn release(
+        &mut self,
+        lane: LaneId,
+        offer: Option<Offer<E>>,
+        pendings: impl IntoIterator<Item = Pending<P>>,
+    ) {
+        let calls = &mut self.calls;
+        self.lanes.change(lane, |lane| {
+            debug_assert_eq!(
+                lane.phase,
+                Phase::Processing,
+                "released a lane that no worker holds"
+            );
+            lane.phase = Phase::Idle;
+            if let Some(offer) = offer {
+                lane.push_front(offer);
             }
-            if let Phase::Ready(priority) = phase {
-                let gates = &self.gates;
-                let open = gates.all_open() || gates.is_open(self.lanes.kind(id));
-                self.ready.push(id, priority, lane.group, open);
+            for pending in pendings {
+                lane.add_pending(calls, pending);
             }
-            self.lanes[id].phase = phase;
-        }
-        if phase == Phase::Idle && self.lanes[id].is_empty() {
-            self.lanes.remove(id);
+        });
+        self.evict();
+    }
+
+    /// Drops the oldest pending deletes of kinds that have too many.
+    fn evict(&mut self) {
+        for (lane, number) in self.calls.take_excess() {
+            let (key, calls) = (self.lanes.key(lane), &mut self.calls);
+            let take = |lane: &mut Lane<E, P>| lane.take_number(calls, number);
+            let pending = self.lanes.change(lane, take);
+            self.evicted.extend(pending.map(|pending| (key, pending)));
         }
     }
 }

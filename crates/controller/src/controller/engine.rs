@@ -51,7 +51,7 @@ pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
     /// `None` after it was returned.
     taken: Option<TakenLane<E, P>>,
     /// The calls to add as pending when it is returned.
-    later: Vec<Pending<P>>,
+    new_pendings: Vec<Pending<P>>,
 }
 
 // === impl Engine ===
@@ -64,16 +64,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
         coalesce: impl FnMut(&mut E, E) -> Coalesced<E>,
     ) -> Vec<usize> {
-        // Dropped without the lock: this may drop the last reference to an object.
-        let (coalesced, ready, _dropped) = {
-            let mut schedule = self.schedule.lock();
-            let coalesced = schedule.offer(offers, coalesce);
-            (coalesced, schedule.ready() > 0, schedule.take_dropped())
-        };
-        if ready {
-            self.ready.notify_one();
-        }
-        coalesced
+        self.change(|schedule| schedule.offer(offers, coalesce))
     }
 
     /// Adds a pending call outside of a turn: the lane may be taken or not. Returns the calls that it
@@ -108,7 +99,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
             engine: Arc::clone(self),
             since,
             taken: Some(taken),
-            later: Vec::new(),
+            new_pendings: Vec::new(),
         })
     }
 
@@ -121,14 +112,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
                 continue;
             };
             if due <= self.now() {
-                let ready = {
-                    let mut schedule = self.schedule.lock();
-                    schedule.advance(self.now());
-                    schedule.ready() > 0
-                };
-                if ready {
-                    self.ready.notify_one();
-                }
+                self.change(|schedule| schedule.advance(self.now()));
                 continue;
             }
             tokio::select! {
@@ -146,20 +130,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
 
     /// Cancels the pending calls of `handler`. Returns their number.
     pub(crate) fn cancel(&self, handler: HandlerId) -> usize {
-        let (cancelled, _discarded) = {
-            let mut schedule = self.schedule.lock();
-            (schedule.cancel(handler), schedule.take_discarded())
-        };
-        cancelled
+        self.change(|schedule| schedule.cancel(handler))
     }
 
     /// Cancels all pending calls, and allows no further ones.
     pub(crate) fn cancel_all(&self) {
-        let _discarded = {
-            let mut schedule = self.schedule.lock();
-            schedule.cancel_all();
-            schedule.take_discarded()
-        };
+        self.change(Schedule::cancel_all);
     }
 
     /// Opens or closes the gate of `kind`, or of all kinds.
@@ -221,12 +197,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         let before = schedule.next_due().unwrap_or(Moment::NEVER);
         let changed = change(&mut schedule);
         let after = schedule.next_due().unwrap_or(Moment::NEVER);
-        let (sooner, ready) = (after < before, schedule.ready() > 0);
+        let (sooner, ready) = (after < before, schedule.has_ready());
         if schedule.has_evicted() {
             self.evicted.store(true, Ordering::Relaxed);
         }
         // Dropped without the lock: this may drop the last reference to an object.
-        let _discarded = schedule.take_discarded();
+        let _removed = (schedule.take_dropped(), schedule.take_discarded());
         drop(schedule);
         if sooner {
             self.sooner.notify_one();
@@ -272,33 +248,34 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
     pub(crate) fn parts(&mut self) -> (&LaneKey, &mut Work<E, P>, &mut Vec<Pending<P>>) {
         let taken = self.taken.as_mut();
         let taken = taken.expect("a lane is taken until it is returned");
-        (&taken.key, &mut taken.work, &mut self.later)
+        (&taken.key, &mut taken.work, &mut self.new_pendings)
     }
 
     /// Adds a pending call.
     pub(crate) fn add_pending(&mut self, pending: Pending<P>) {
-        self.later.push(pending);
+        self.new_pendings.push(pending);
     }
 
     /// Takes the calls of the event's object that became pending after the event was taken, and
     /// adds them to those that were pending before.
-    pub(crate) fn take_new_pendings(&mut self) {
+    pub(crate) fn take_concurrent_pendings(&mut self) {
         let since = self.since;
         if let Some(taken) = &mut self.taken
             && let Work::Event { offer, pendings } = &mut taken.work
         {
-            self.engine.change(|schedule| {
-                schedule.take_pendings(taken.lane, &offer.event, since, pendings);
-            });
+            let take = |schedule: &mut Schedule<E, P>| {
+                schedule.take_pendings(taken.lane, &offer.event, since)
+            };
+            pendings.extend(self.engine.change(take));
         }
     }
 
     /// Returns the lane after all its work is done. Its pending calls are added to the schedule.
     pub(crate) fn finish(mut self) {
         if let Some(taken) = self.taken.take() {
-            let later = std::mem::take(&mut self.later);
+            let new_pendings = std::mem::take(&mut self.new_pendings);
             self.engine
-                .change(|schedule| schedule.finish(taken.lane, later));
+                .change(|schedule| schedule.finish(taken.lane, new_pendings));
         }
     }
 
@@ -309,7 +286,7 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
             engine,
             since,
             taken,
-            later,
+            new_pendings,
         } = self;
         // The finished work is dropped without the lock.
         let Some(done) = taken.take() else {
@@ -317,7 +294,7 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
         };
         *since = now;
         engine.change(|schedule| {
-            schedule.finish(done.lane, later.drain(..));
+            schedule.finish(done.lane, new_pendings.drain(..));
             *taken = schedule.take(now);
         });
         taken.is_some()
@@ -332,9 +309,9 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
 impl<E: ScheduleItem, P: ScheduleItem> Drop for LaneGuard<E, P> {
     fn drop(&mut self) {
         if let Some(taken) = self.taken.take() {
-            let later = std::mem::take(&mut self.later);
+            let new_pendings = std::mem::take(&mut self.new_pendings);
             self.engine
-                .change(|schedule| schedule.return_unfinished(taken, later));
+                .change(|schedule| schedule.return_unfinished(taken, new_pendings));
         }
     }
 }

@@ -190,10 +190,6 @@ impl ScheduleItem for QueuedEvent {
     fn address(&self) -> Option<usize> {
         address(&self.event)
     }
-
-    fn owners(&self) -> usize {
-        self.event.object().map_or(0, Arc::strong_count)
-    }
 }
 
 // === impl Backoff ===

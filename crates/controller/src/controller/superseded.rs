@@ -56,95 +56,147 @@ enum Decision {
     Replace,
 }
 
-/// Decides about each pending call of the object of an event, before the event is dispatched.
+/// An event that is about to be dispatched, and what decides about the pending calls of its object.
+struct Superseding<'a> {
+    turn: &'a Turn<'a>,
+    recipients: &'a Recipients<'a>,
+    key: &'a ObjectKey,
+    event: &'a AnyEvent,
+    now: Moment,
+    /// Whether it causes early calls.
+    is_wake: bool,
+    /// Whether pending calls get the newest object.
+    latest: bool,
+}
+
+/// Decides about each pending call of the object of an event, before the event is dispatched. Those
+/// that stay pending are added to the schedule when `guard` is returned.
 pub(super) fn supersede(
     turn: &Turn<'_>,
     guard: &mut LaneGuard<QueuedEvent, RepeatableCall>,
     recipients: &Recipients<'_>,
 ) -> CarryOver {
     let now = guard.since();
-    let (lane, work, later) = guard.parts();
+    let (lane, work, new_pendings) = guard.parts();
+    let mut carried = CarryOver::default();
     let Work::Event { offer, pendings } = work else {
-        return CarryOver::default();
+        return carried;
     };
     offer.pendings_checked = true;
     if pendings.is_empty() {
-        return CarryOver::default();
+        return carried;
     }
-    let event = &offer.event.event;
-    let latest = turn.shared.settings.retry_object == RetryObject::Latest;
-    let is_dequeued = |pending: &_, event: &_| is_dequeued(turn, &lane.object, pending, event);
-
-    // A level-triggered handler is called for any change of its object as for a resync.
-    let is_wake = offer.event.requested_by_mapper || turn.shared.settings.level_triggered;
-    let mut carried = CarryOver::default();
+    let settings = &turn.shared.settings;
+    let superseding = Superseding {
+        turn,
+        recipients,
+        key: &lane.object,
+        event: &offer.event.event,
+        now,
+        // A level-triggered handler is called for any change of its object as for a resync.
+        is_wake: offer.event.requested_by_mapper || settings.level_triggered,
+        latest: settings.retry_object == RetryObject::Latest,
+    };
     let decisions: Vec<_> = (pendings.iter())
-        .map(|pending| {
-            if matches!(event, Event::Deleted { .. }) {
-                return Decision::Cancel;
-            }
-            let Some(event) = recipients.event_of(pending.handler, event) else {
-                return Decision::Keep;
-            };
-            if pending.action == Action::Deleted {
-                // The handler receives that the object exists again.
-                return Decision::Cancel;
-            }
-            let dequeued = is_dequeued(pending, event);
-            let is_early = is_wake && pending.call.backoff().early_from() <= now;
-            let waits = !is_early
-                && is_in_backoff(pending, now, event)
-                && !turn.is_finalizer_removed(pending, event);
-            let decision = match (waits, dequeued) {
-                (true, _) if latest => Decision::TakeOver,
-                (true, true) => Decision::Replace,
-                (false, true) => Decision::Cancel,
-                (_, false) => Decision::Keep,
-            };
-            if matches!(decision, Decision::TakeOver | Decision::Replace) {
-                carried.waiting.push(pending.handler);
-            }
-            decision
-        })
+        .map(|pending| superseding.decide(pending))
         .collect();
-    for (mut pending, decision) in pendings.drain(..).zip(decisions) {
-        let waits = carried.waits(pending.handler);
-        let backoff = next_backoff(&pending, now, event, is_wake);
-        if decision == Decision::Cancel && !waits {
-            let has_finalizer = turn.finalizer(pending.handler).is_some();
-            carried.add(&pending, event, backoff, has_finalizer);
-            if has_finalizer && !matches!(event, Event::Deleted { .. }) {
-                carried.cancelled.push(pending);
-            }
-            continue;
+    let waiting = pendings.iter().zip(&decisions);
+    let waiting = waiting.filter(|(_, decision)| decision.waits());
+    carried.waiting = waiting.map(|(pending, _)| pending.handler).collect();
+    for (pending, decision) in pendings.drain(..).zip(decisions) {
+        new_pendings.extend(superseding.apply(decision, pending, &mut carried));
+    }
+    carried
+}
+
+// === impl Decision ===
+
+impl Decision {
+    /// Whether the call replaces the call of its handler for the event.
+    const fn waits(self) -> bool {
+        matches!(self, Self::TakeOver | Self::Replace)
+    }
+}
+
+// === impl Superseding ===
+
+impl Superseding<'_> {
+    /// Decides about `pending`, as the table says.
+    fn decide(&self, pending: &Pending<RepeatableCall>) -> Decision {
+        if matches!(self.event, Event::Deleted { .. }) {
+            return Decision::Cancel;
         }
-        if decision == Decision::Keep && !waits {
-            carried.add_count(&pending, event, backoff);
-            // The handler receives the event in a separate call.
-            if let Some(failed) = &mut pending.call.failed {
-                failed.object = event.object().cloned();
+        let Some(event) = self.recipients.event_of(pending.handler, self.event) else {
+            return Decision::Keep;
+        };
+        if pending.action == Action::Deleted {
+            // The handler receives that the object exists again.
+            return Decision::Cancel;
+        }
+        let dequeued = is_dequeued(self.turn, self.key, pending, event);
+        let is_early = self.is_wake && pending.call.backoff().early_from() <= self.now;
+        let waits = !is_early
+            && is_in_backoff(pending, self.now, event)
+            && !self.turn.is_finalizer_removed(pending, event);
+        match (waits, dequeued) {
+            (true, _) if self.latest => Decision::TakeOver,
+            (true, true) => Decision::Replace,
+            (false, true) => Decision::Cancel,
+            (_, false) => Decision::Keep,
+        }
+    }
+
+    /// Applies the decision. Returns the call if it stays pending.
+    fn apply(
+        &self,
+        decision: Decision,
+        mut pending: Pending<RepeatableCall>,
+        carried: &mut CarryOver,
+    ) -> Option<Pending<RepeatableCall>> {
+        // Its handler is not called for the event, so nothing passes to that call.
+        let waits = carried.waits(pending.handler);
+        let backoff = next_backoff(&pending, self.now, self.event, self.is_wake);
+        match decision {
+            Decision::Cancel if !waits => {
+                let has_finalizer = self.turn.finalizer(pending.handler).is_some();
+                carried.add(&pending, self.event, backoff, has_finalizer);
+                if has_finalizer && !matches!(self.event, Event::Deleted { .. }) {
+                    carried.cancelled.push(pending);
+                }
+                return None;
             }
+            Decision::Keep if !waits => {
+                carried.add_count(&pending, self.event, backoff);
+                // The handler receives the event in a separate call.
+                if let Some(failed) = &mut pending.call.failed {
+                    failed.object = self.event.object().cloned();
+                }
+            }
+            _ => {}
         }
         if decision == Decision::Replace {
-            let object = pending.call.event.object().cloned();
-            if let Some(failed) = &mut pending.call.failed {
-                failed.object = failed.object.take().or(object);
-            }
-            // From the last state that the handler received.
-            let failed = pending.call.failed.as_ref();
-            let old = failed.and_then(|failed| failed.object.clone());
-            let from = old.and_then(|old| updated_from(old, event));
-            pending.call.event = from.unwrap_or_else(|| event.clone());
-        } else if latest {
-            pending.call.refresh(event);
+            replace(&mut pending.call, self.event);
+        } else if self.latest {
+            pending.call.refresh(self.event);
         }
-        if matches!(decision, Decision::TakeOver | Decision::Replace) && is_wake {
+        if decision.waits() && self.is_wake {
             hasten(&mut pending);
         }
         adopt_action(&mut pending);
-        later.push(pending);
+        Some(pending)
     }
-    carried
+}
+
+/// Makes of `call` a call for `event`: from the last state that its handler received.
+fn replace(call: &mut RepeatableCall, event: &AnyEvent) {
+    let object = call.event.object().cloned();
+    let mut old = None;
+    if let Some(failed) = &mut call.failed {
+        failed.object = failed.object.take().or(object);
+        old.clone_from(&failed.object);
+    }
+    let from = old.and_then(|old| updated_from(old, event));
+    call.event = from.unwrap_or_else(|| event.clone());
 }
 
 /// Gives `pending` the action of its event, which may have replaced an earlier one.

@@ -135,7 +135,7 @@ impl Turn<'_> {
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
         let forgotten = (self.shared).forget_dead_letters(guard.key(), &offer.event, called);
         if forgotten.is_some() {
-            guard.take_new_pendings();
+            guard.take_concurrent_pendings();
         }
         let mut carried = supersede(self, guard, &recipients);
         if let Work::Event { offer, .. } = guard.work() {
@@ -184,7 +184,7 @@ impl Turn<'_> {
         mut carried: CarryOver,
         mut now: Moment,
     ) -> Result<Moment, Stopped> {
-        let (lane, work, later) = guard.parts();
+        let (lane, work, new_pendings) = guard.parts();
         let Work::Event { offer, .. } = work else {
             return Ok(now);
         };
@@ -233,10 +233,14 @@ impl Turn<'_> {
             // No `await` from here to the end: the call and its results are noted together.
             match called {
                 Called::Done => {}
-                Called::Pending(pending) => later.push(*pending),
+                Called::Pending(pending) => new_pendings.push(*pending),
                 Called::Declined => {
                     let latest = self.shared.settings.retry_object == RetryObject::Latest;
-                    later.extend(carried.take_cancelled(handler.id, invocation.event, latest));
+                    new_pendings.extend(carried.take_cancelled(
+                        handler.id,
+                        invocation.event,
+                        latest,
+                    ));
                 }
             }
             *last_called = Some(position);

@@ -1,4 +1,4 @@
-//! The lane of one object: its events and pending calls, in order.
+//! The lane of one object: its events and pending calls, in order. *(pure)*
 //!
 //! ```text
 //!            offer, due            take                finish
@@ -13,19 +13,11 @@
 //! So the delete of an object is always dispatched before an object that was created again with its
 //! name, and never concurrently.
 
-mod pending;
-
 use std::{collections::VecDeque, sync::Arc};
 
 use windlass_informer::ObjectKey;
 
-pub(super) use self::pending::PendingCalls;
-pub(crate) use self::pending::{Pending, Reason};
-use super::{
-    groups::Group,
-    ready::{GroupId, Priority},
-    small_list::SmallList,
-};
+use super::{pending::PendingSlot, ready::Priority};
 use crate::{Action, route::KindId};
 
 /// The key of a lane: the kind, and the key of the object.
@@ -34,6 +26,14 @@ pub(crate) struct LaneKey {
     pub(crate) kind: KindId,
     pub(crate) object: ObjectKey,
 }
+
+/// The id of a lane, as long as the lane exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LaneId(pub(super) u32);
+
+/// The id of a group: the lanes of one kind and namespace, which share turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GroupId(pub(super) u32);
 
 /// An event or call of one object. The schedule itself stores no uids.
 pub(crate) trait ScheduleItem {
@@ -55,11 +55,6 @@ pub(crate) trait ScheduleItem {
     fn is_same_object(&self, other: &impl ScheduleItem) -> bool {
         let (own, others) = (self.address(), other.address());
         (own.is_some() && own == others) || self.uid() == other.uid()
-    }
-
-    /// The reference count of the object, which a worker changes first. Reading it prefetches it.
-    fn owners(&self) -> usize {
-        0
     }
 }
 
@@ -87,38 +82,28 @@ pub(crate) enum Coalesced<E> {
 }
 
 /// The events and pending calls of one object.
-///
-/// There can be one lane for each object, and most lanes have one event or one pending call. So the
-/// first event is stored inline, further events are boxed, and pending calls are stored in one
-/// place for all lanes. The kind and the namespace are stored in the group.
 #[derive(Debug)]
-pub(super) struct Lane<E> {
-    pub(super) name: Arc<str>,
+pub(super) struct Lane<E, P> {
+    pub(super) id: LaneId,
+    pub(super) kind: KindId,
     pub(super) group: GroupId,
-    /// The hash of its name for the index.
-    pub(super) hash: u32,
+    pub(super) name: Arc<str>,
     pub(super) phase: Phase,
+    /// The number of its last ticket in a queue of ready lanes.
+    pub(super) ticket: u32,
 
-    /// The first undispatched event, with its priority and whether its pending calls were checked.
-    /// Further events are in `backlog`.
-    first: Option<E>,
-    priority: Priority,
-    pendings_checked: bool,
-    backlog: Option<Box<Backlog<E>>>,
+    /// The first undispatched event.
+    first: Option<Offer<E>>,
 
-    /// Its pending calls.
-    slots: SmallList,
-    /// Whether one of the pending calls is due. Stored here, because it is read often.
-    due: bool,
-}
+    /// The events after the first one.
+    #[expect(
+        clippy::box_collection,
+        reason = "there can be one lane for each object, and most have one event at most"
+    )]
+    rest: Option<Box<VecDeque<Offer<E>>>>,
 
-/// The events after the first one.
-#[derive(Debug)]
-struct Backlog<E> {
-    events: VecDeque<Offer<E>>,
-
-    /// The number of events of each priority. The lane has the highest one.
-    priorities: [u32; 4],
+    /// The pending calls.
+    pub(super) pendings: Vec<PendingSlot<P>>,
 }
 
 /// The phase of a lane.
@@ -132,6 +117,32 @@ pub(super) enum Phase {
     Processing,
 }
 
+// === impl LaneId ===
+
+impl LaneId {
+    /// The id of the entry at `index` of a slab.
+    pub(super) fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 2^32 objects have work"))
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+// === impl GroupId ===
+
+impl GroupId {
+    /// The id of the entry at `index` of a slab.
+    pub(super) fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 2^32 namespaces have work"))
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 // === impl Coalesced ===
 
 #[cfg(test)]
@@ -143,183 +154,105 @@ impl<E> Coalesced<E> {
 
 // === impl Lane ===
 
-impl<E: ScheduleItem> Lane<E> {
-    pub(super) fn new(name: Arc<str>, hash: u32, group: GroupId) -> Self {
+impl<E, P> Lane<E, P> {
+    pub(super) const fn new(id: LaneId, kind: KindId, group: GroupId, name: Arc<str>) -> Self {
         Self {
-            name,
+            id,
+            kind,
             group,
-            hash,
+            name,
             phase: Phase::Idle,
+            ticket: 0,
             first: None,
-            priority: Priority::Live,
-            pendings_checked: false,
-            backlog: None,
-            slots: SmallList::new(),
-            due: false,
+            rest: None,
+            pendings: Vec::new(),
         }
     }
 
-    /// The key, from the group and the name.
-    pub(super) fn key(&self, group: &Group) -> LaneKey {
-        let object = ObjectKey::new(Arc::clone(&self.name));
-        LaneKey {
-            kind: group.kind,
-            object: match &group.namespace {
-                Some(namespace) => object.within(Arc::clone(namespace)),
-                None => object,
-            },
+    /// Whether it has no events and no pending calls, and no worker has taken it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.phase == Phase::Idle && self.first.is_none() && self.pendings.is_empty()
+    }
+
+    /// Updates the phase after the work has changed.
+    pub(super) fn update_phase(&mut self) {
+        if self.phase != Phase::Processing {
+            self.phase = self.priority().map_or(Phase::Idle, Phase::Ready);
         }
     }
 
-    /// The list of its pending calls.
-    pub(super) const fn pendings(&self) -> &SmallList {
-        &self.slots
+    /// The highest priority of its work, if it has work now.
+    fn priority(&self) -> Option<Priority> {
+        let is_due = self.pendings.iter().any(PendingSlot::is_due);
+        let first = self.first.as_ref().map(|offer| offer.priority);
+        let rest = self.rest.as_deref();
+        Priority::ALL.into_iter().find(|priority| {
+            first == Some(*priority)
+                || (*priority == Priority::Retry && is_due)
+                || rest.is_some_and(|rest| rest.iter().any(|it| it.priority == *priority))
+        })
     }
 
-    /// The first undispatched event.
-    pub(super) const fn first(&self) -> Option<&E> {
-        self.first.as_ref()
-    }
-
-    /// The priority of the lane, if it has work now.
-    pub(super) fn current_priority(&self) -> Option<Priority> {
-        let event = self.first.as_ref().map(|_| match &self.backlog {
-            Some(backlog) => backlog
-                .highest_priority()
-                .map_or(self.priority, |it| it.min(self.priority)),
-            None => self.priority,
-        });
-        match event {
-            Some(Priority::Live) => event,
-            _ if self.due => Some(Priority::Retry),
-            _ => event,
-        }
-    }
-
-    /// Whether it has no events and no pending calls.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.first.is_none() && self.slots.is_empty()
-    }
-
+    /// Adds an event after the others.
     pub(super) fn push(&mut self, offer: Offer<E>) {
         if self.first.is_none() {
-            self.put_first(offer);
+            self.first = Some(offer);
         } else {
-            let backlog = self.backlog.get_or_insert_default();
-            backlog.priorities[offer.priority as usize] += 1;
-            backlog.events.push_back(offer);
+            self.rest.get_or_insert_default().push_back(offer);
         }
     }
 
     /// Returns an event that was taken and not dispatched.
     pub(super) fn push_front(&mut self, offer: Offer<E>) {
-        if let Some(second) = self.take_first() {
-            let backlog = self.backlog.get_or_insert_default();
-            backlog.priorities[second.priority as usize] += 1;
-            backlog.events.push_front(second);
+        if let Some(second) = self.first.replace(offer) {
+            self.rest.get_or_insert_default().push_front(second);
         }
-        self.put_first(offer);
-    }
-
-    /// Coalesces `offer` into the newest undispatched event of the same object, as `coalesce`
-    /// decides. The merged event has the higher priority of the two. Moves obsolete events into
-    /// `dropped`. Returns the offer if it has to be queued separately.
-    pub(super) fn coalesce(
-        &mut self,
-        offer: Offer<E>,
-        coalesce: impl FnOnce(&mut E, E) -> Coalesced<E>,
-        dropped: &mut Vec<E>,
-    ) -> Option<Offer<E>> {
-        let backlog = self.backlog.as_mut().and_then(|backlog| {
-            let last = backlog.events.back_mut()?;
-            Some((&mut last.event, &mut last.priority, &mut backlog.priorities))
-        });
-        let (last, last_priority, priorities) = match (backlog, &mut self.first) {
-            (Some((last, last_priority, priorities)), _) => (last, last_priority, Some(priorities)),
-            (None, Some(first)) => (first, &mut self.priority, None),
-            (None, None) => return Some(offer),
-        };
-        if !last.is_same_object(&offer.event) {
-            return Some(offer);
-        }
-        let priority = offer.priority;
-        match coalesce(last, offer.event) {
-            Coalesced::Separate(event) => return Some(Offer { event, ..offer }),
-            Coalesced::Merged => {
-                let highest = priority.min(*last_priority);
-                if let Some(priorities) = priorities {
-                    priorities[*last_priority as usize] -= 1;
-                    priorities[highest as usize] += 1;
-                }
-                *last_priority = highest;
-            }
-            Coalesced::Cancelled => dropped.extend(self.pop_newest()),
-        }
-        None
-    }
-
-    /// Removes the newest undispatched event.
-    fn pop_newest(&mut self) -> Option<E> {
-        let Some(backlog) = &mut self.backlog else {
-            return self.first.take();
-        };
-        let newest = backlog.events.pop_back();
-        if let Some(newest) = &newest {
-            backlog.priorities[newest.priority as usize] -= 1;
-        }
-        if backlog.events.is_empty() {
-            self.backlog = None;
-        }
-        newest.map(|offer| offer.event)
     }
 
     /// Removes the oldest undispatched event.
     pub(super) fn pop(&mut self) -> Option<Offer<E>> {
-        let offer = self.take_first()?;
-        if let Some(backlog) = &mut self.backlog {
-            let next = backlog.events.pop_front();
-            if backlog.events.is_empty() {
-                self.backlog = None;
-            } else if let Some(next) = &next {
-                backlog.priorities[next.priority as usize] -= 1;
-            }
-            if let Some(next) = next {
-                self.put_first(next);
-            }
-        }
-        Some(offer)
+        let next = self.rest.as_mut().and_then(|rest| rest.pop_front());
+        self.rest.take_if(|rest| rest.is_empty());
+        std::mem::replace(&mut self.first, next)
     }
 
-    fn put_first(&mut self, offer: Offer<E>) {
-        self.priority = offer.priority;
-        self.pendings_checked = offer.pendings_checked;
-        self.first = Some(offer.event);
+    /// Removes the newest undispatched event.
+    fn pop_newest(&mut self) -> Option<Offer<E>> {
+        let newest = self.rest.as_mut().and_then(|rest| rest.pop_back());
+        self.rest.take_if(|rest| rest.is_empty());
+        newest.or_else(|| self.first.take())
     }
 
-    fn take_first(&mut self) -> Option<Offer<E>> {
-        Some(Offer {
-            event: self.first.take()?,
-            priority: self.priority,
-            pendings_checked: self.pendings_checked,
-        })
+    /// The newest undispatched event.
+    fn newest(&mut self) -> Option<&mut Offer<E>> {
+        let newest = self.rest.as_mut().and_then(|rest| rest.back_mut());
+        newest.or(self.first.as_mut())
     }
 }
 
-// === impl Backlog ===
-
-impl<E> Backlog<E> {
-    fn highest_priority(&self) -> Option<Priority> {
-        let mut priorities = Priority::ALL.into_iter();
-        priorities.find(|priority| self.priorities[*priority as usize] > 0)
-    }
-}
-
-impl<E> Default for Backlog<E> {
-    fn default() -> Self {
-        Self {
-            // A second event needs one allocation.
-            events: VecDeque::with_capacity(1),
-            priorities: [0; 4],
+impl<E: ScheduleItem, P> Lane<E, P> {
+    /// Adds an event, or coalesces it into the newest undispatched event of the same object, as
+    /// `coalesce` decides. A merged event has the higher priority of the two. Moves obsolete events
+    /// into `dropped`. Returns whether the event was coalesced.
+    pub(super) fn offer(
+        &mut self,
+        offer: Offer<E>,
+        coalesce: impl FnOnce(&mut E, E) -> Coalesced<E>,
+        dropped: &mut Vec<E>,
+    ) -> bool {
+        let newest = self.newest();
+        let Some(newest) = newest.filter(|it| it.event.is_same_object(&offer.event)) else {
+            self.push(offer);
+            return false;
+        };
+        match coalesce(&mut newest.event, offer.event) {
+            Coalesced::Separate(event) => {
+                self.push(Offer { event, ..offer });
+                return false;
+            }
+            Coalesced::Merged => newest.priority = newest.priority.min(offer.priority),
+            Coalesced::Cancelled => dropped.extend(self.pop_newest().map(|it| it.event)),
         }
+        true
     }
 }

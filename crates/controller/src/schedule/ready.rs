@@ -1,30 +1,8 @@
-//! The queue of ready lanes, by priority and fair between groups.
-//!
-//! Ready lanes wait by priority. Within a priority the groups (a kind and a namespace) take turns.
-//! Within a group the lane that has waited longest is first.
-//!
-//! ```text
-//! Live ──▶ ( shop ▶ web ▶ infra )     a ring of groups
-//!              │
-//!              └▶ lane ▶ lane ▶ lane  first in, first out
-//! ```
-//!
-//! Priorities age: four of sixteen turns begin with a lower priority, so that every ready lane is
-//! taken, whatever the load of higher priorities.
-//!
-//! Guaranteed: adding, taking and removing a lane take constant time (amortized), also in the middle
-//! of a queue, and opening or closing a group reads no lane. A `VecDeque` for each group and priority
-//! would remove from the middle in linear time.
+//! Priorities, and the queue of the ready lanes of one group and priority. *(pure)*
 
-use std::iter::successors;
+use std::collections::VecDeque;
 
-use super::slab::SlabKey;
-
-/// The key of a lane, as long as the lane exists.
-pub(crate) type LaneId = SlabKey;
-
-/// The key of a group: a kind and a namespace.
-pub(crate) type GroupId = SlabKey;
+use super::lane::LaneId;
 
 /// The priority of an event or retry, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,51 +19,24 @@ pub enum Priority {
     Resync,
 }
 
-/// The queue of ready lanes.
+/// The ready lanes of one group and priority, first in, first out.
+///
+/// A lane also leaves when its priority changes or when it has no work any more. Then its ticket
+/// stays in the queue until [`pop`](Self::pop) skips it. Such tickets are removed when they are the
+/// majority, so leaving takes constant time (amortized), and memory is bounded by the ready lanes.
 #[derive(Debug, Default)]
-pub(crate) struct ReadyQueue {
-    rings: [Ring; Priority::ALL.len()],
-
-    /// The lanes of each group, by the key of the group.
-    groups: Vec<GroupQueues>,
-
-    /// The neighbours of each lane, by its key. So a lane whose priority rises is removed from the
-    /// middle of its queue in constant time.
-    links: Vec<Link>,
-
-    turn: usize,
+pub(super) struct ReadyQueue {
+    tickets: VecDeque<Ticket>,
+    /// The number of ready lanes.
     len: usize,
 }
 
-/// The groups of one priority with ready lanes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ring {
-    front: Option<GroupId>,
-    back: Option<GroupId>,
-}
-
-/// The ready lanes of one group.
-#[derive(Clone, Copy, Debug, Default)]
-struct GroupQueues {
-    queues: [LaneQueue; Priority::ALL.len()],
-    len: u32,
-    /// Closed groups are in no ring. Their lanes wait in order.
-    closed: bool,
-}
-
-/// The ready lanes of one group and priority, and the links of the group in its ring.
-#[derive(Clone, Copy, Debug, Default)]
-struct LaneQueue {
-    front: Option<LaneId>,
-    back: Option<LaneId>,
-    link: Link,
-}
-
-/// The neighbours in a doubly linked list.
-#[derive(Clone, Copy, Debug, Default)]
-struct Link {
-    previous: Option<SlabKey>,
-    next: Option<SlabKey>,
+/// The place of a lane in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub(super) lane: LaneId,
+    /// Differs from all other tickets in the queue, also from earlier ones of the lane.
+    pub(super) number: u32,
 }
 
 // === impl Priority ===
@@ -96,7 +47,7 @@ impl Priority {
     /// The priority with which the search of each turn begins. Three quarters of the turns begin
     /// with the highest. Due retries, the first list and resyncs get at least an eighth, a
     /// sixteenth and a sixteenth: enough never to starve, and little enough not to matter.
-    const FIRST: [Self; 16] = {
+    pub(super) const FIRST: [Self; 16] = {
         let mut first = [Self::Live; 16];
         first[3] = Self::Retry;
         first[7] = Self::FirstList;
@@ -109,162 +60,91 @@ impl Priority {
 // === impl ReadyQueue ===
 
 impl ReadyQueue {
-    /// Adds `lane` after all others of its priority and group. A group without lanes becomes `open`
-    /// or closed.
-    pub(crate) fn push(&mut self, lane: LaneId, priority: Priority, group: GroupId, open: bool) {
-        if self.links.len() <= lane.index() {
-            self.links.resize(lane.index() + 1, Link::default());
-        }
-        if self.groups.len() <= group.index() {
-            (self.groups).resize(group.index() + 1, GroupQueues::default());
-        }
-        let lanes = &mut self.groups[group.index()];
-        if lanes.len == 0 {
-            lanes.closed = !open;
-        }
-        lanes.len += 1;
-        let closed = lanes.closed;
-        let queue = &mut lanes.queues[priority as usize];
-        let previous = queue.back.replace(lane);
-        let link = Link {
-            previous,
-            next: None,
-        };
-        self.links[lane.index()] = link;
-        if let Some(previous) = previous {
-            self.links[previous.index()].next = Some(lane);
-        } else {
-            queue.front = Some(lane);
-            if !closed {
-                self.join_ring(group, priority);
-            }
-        }
-        if !closed {
-            self.len += 1;
-        }
-    }
+    /// Tickets below this number are not removed early.
+    const SMALL: usize = 64;
 
-    /// Removes `lane` from its queue.
-    pub(crate) fn remove(&mut self, lane: LaneId, priority: Priority, group: GroupId) {
-        let Link { previous, next } = std::mem::take(&mut self.links[lane.index()]);
-        let lanes = &mut self.groups[group.index()];
-        lanes.len -= 1;
-        let closed = lanes.closed;
-        let queue = &mut lanes.queues[priority as usize];
-        match previous {
-            Some(previous) => self.links[previous.index()].next = next,
-            None => queue.front = next,
-        }
-        match next {
-            Some(next) => self.links[next.index()].previous = previous,
-            None => queue.back = previous,
-        }
-        if closed {
-            return;
-        }
-        if queue.front.is_none() {
-            self.leave_ring(group, priority);
-        }
-        self.len -= 1;
-    }
-
-    /// Opens or closes `group`. Reads no lane.
-    pub(crate) fn set_open(&mut self, group: GroupId, open: bool) {
-        let Some(lanes) = self.groups.get_mut(group.index()) else {
-            return;
-        };
-        if lanes.closed != open {
-            return;
-        }
-        lanes.closed = !open;
-        let (queues, len) = (lanes.queues, lanes.len as usize);
-        for (priority, queue) in Priority::ALL.into_iter().zip(queues) {
-            match (queue.front, open) {
-                (Some(_), true) => self.join_ring(group, priority),
-                (Some(_), false) => self.leave_ring(group, priority),
-                (None, _) => {}
-            }
-        }
-        if open {
-            self.len += len;
-        } else {
-            self.len -= len;
-        }
-    }
-
-    /// Takes the next lane.
-    pub(crate) fn pop(&mut self) -> Option<LaneId> {
-        if self.len == 0 {
-            return None;
-        }
-        let first = Priority::FIRST[self.turn % Priority::FIRST.len()];
-        self.turn = self.turn.wrapping_add(1);
-        std::iter::once(first)
-            .chain(Priority::ALL)
-            .find_map(|priority| self.next(priority))
-    }
-
-    /// The lanes of about the next `turns` turns, in no particular order: exact if all groups have
-    /// equally many lanes, no higher priority arrives, and no lower one has its turn.
-    pub(crate) fn upcoming(&self, turns: usize) -> impl Iterator<Item = LaneId> {
-        let mut rings = Priority::ALL.into_iter().zip(&self.rings);
-        let ring = rings.find_map(|(priority, ring)| Some((priority, ring.front?)));
-        ring.into_iter().flat_map(move |(priority, front)| {
-            let queue = move |group: GroupId| &self.groups[group.index()].queues[priority as usize];
-            let groups = successors(Some(front), move |group| queue(*group).link.next);
-            let each = turns.div_ceil(groups.clone().take(turns).count());
-            groups.take(turns).flat_map(move |group| {
-                let next = |lane: &LaneId| self.links[lane.index()].next;
-                successors(queue(group).front, next).take(each)
-            })
-        })
-    }
-
-    /// The number of ready lanes in open groups.
-    pub(crate) const fn len(&self) -> usize {
+    /// The number of ready lanes.
+    pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Takes the oldest lane of the next group, and moves the group to the end of its ring.
-    fn next(&mut self, priority: Priority) -> Option<LaneId> {
-        let group = self.rings[priority as usize].front?;
-        let lane = self.queue(group, priority).front?;
-        self.remove(lane, priority, group);
-        if self.queue(group, priority).front.is_some() {
-            self.leave_ring(group, priority);
-            self.join_ring(group, priority);
-        }
-        Some(lane)
+    /// Adds a lane that became ready.
+    pub(super) fn push(&mut self, ticket: Ticket) {
+        self.tickets.push_back(ticket);
+        self.len += 1;
     }
 
-    /// Adds `group` to the end of the ring of this priority.
-    fn join_ring(&mut self, group: GroupId, priority: Priority) {
-        let previous = self.rings[priority as usize].back.replace(group);
-        match previous {
-            Some(previous) => self.queue(previous, priority).link.next = Some(group),
-            None => self.rings[priority as usize].front = Some(group),
-        }
-        let next = None;
-        self.queue(group, priority).link = Link { previous, next };
+    /// Takes the lane that has waited longest. `is_valid` says which tickets their lanes still have.
+    pub(super) fn pop(&mut self, is_valid: impl Fn(Ticket) -> bool) -> Option<LaneId> {
+        let ticket = loop {
+            let ticket = self.tickets.pop_front()?;
+            if is_valid(ticket) {
+                break ticket;
+            }
+        };
+        self.leave(is_valid);
+        Some(ticket.lane)
     }
 
-    /// Removes `group` from the ring of this priority.
-    fn leave_ring(&mut self, group: GroupId, priority: Priority) {
-        let Link { previous, next } = std::mem::take(&mut self.queue(group, priority).link);
-        match previous {
-            Some(previous) => self.queue(previous, priority).link.next = next,
-            None => self.rings[priority as usize].front = next,
+    /// Counts a lane that left. `is_valid` says which tickets their lanes still have.
+    pub(super) fn leave(&mut self, is_valid: impl Fn(Ticket) -> bool) {
+        self.len -= 1;
+        if self.len == 0 {
+            self.tickets.clear();
+            self.tickets.shrink_to(Self::SMALL);
+        } else if self.tickets.len() > 2 * self.len + Self::SMALL {
+            self.tickets.retain(|ticket| is_valid(*ticket));
+            self.tickets.shrink_to(2 * self.len);
         }
-        match next {
-            Some(next) => self.queue(next, priority).link.previous = previous,
-            None => self.rings[priority as usize].back = previous,
-        }
-    }
-
-    fn queue(&mut self, group: GroupId, priority: Priority) -> &mut LaneQueue {
-        &mut self.groups[group.index()].queues[priority as usize]
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn ticket(lane: u32, number: u32) -> Ticket {
+        Ticket {
+            lane: LaneId(lane),
+            number,
+        }
+    }
+
+    #[test]
+    fn tickets_of_lanes_that_left_are_bounded_by_the_ready_lanes() {
+        let mut queue = ReadyQueue::default();
+        let stays = ticket(0, 0);
+        queue.push(stays);
+        for round in 1..10_000 {
+            queue.push(ticket(1, round));
+            queue.leave(|it| it == stays);
+            let most = 2 * queue.len() + ReadyQueue::SMALL + 1;
+            assert!(queue.tickets.len() <= most, "round {round}");
+        }
+        assert_eq!(queue.pop(|it| it == stays), Some(stays.lane));
+        assert_eq!((queue.len(), queue.tickets.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_lane_that_left_and_came_back_has_its_last_place() {
+        let mut queue = ReadyQueue::default();
+        queue.push(ticket(0, 0));
+        queue.push(ticket(1, 1));
+        queue.leave(|it| it.number == 1);
+        queue.push(ticket(0, 2));
+        let is_valid = |it: Ticket| it.number > 0;
+        assert_eq!(queue.pop(is_valid), Some(LaneId(1)));
+        assert_eq!(queue.pop(is_valid), Some(LaneId(0)));
+        assert_eq!(queue.pop(is_valid), None);
+    }
+
+    #[test]
+    fn an_empty_queue_has_little_memory() {
+        let mut queue = ReadyQueue::default();
+        for number in 0..10_000 {
+            queue.push(ticket(number, number));
+        }
+        while queue.pop(|_| true).is_some() {}
+        assert!(queue.tickets.capacity() <= 2 * ReadyQueue::SMALL);
+    }
+}

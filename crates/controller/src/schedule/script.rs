@@ -4,7 +4,7 @@ mod random;
 mod runner;
 
 use self::runner::{ScriptCall, ScriptRunner, key};
-use super::{Moment, Pending, PendingDeletes, Reason};
+use super::{Moment, Pending, PendingCalls, Reason};
 use crate::{Action, HandlerId};
 
 #[test]
@@ -233,7 +233,7 @@ fn the_oldest_pending_delete_is_dropped_above_the_limit_of_its_kind() {
         (schedule.has_evicted(), schedule.take_evicted())
     };
     add(0, 0, Action::Updated);
-    for at in 0..PendingDeletes::LIMIT {
+    for at in 0..PendingCalls::<ScriptCall>::MAX_DELETES {
         let (has_evicted, evicted) = add(at, 0, Action::Deleted);
         assert!(!has_evicted && evicted.is_empty());
     }
@@ -245,7 +245,10 @@ fn the_oldest_pending_delete_is_dropped_above_the_limit_of_its_kind() {
         .collect();
     assert_eq!(evicted, [("1", HandlerId(0), Action::Deleted)]);
     assert!(!schedule.has_evicted());
-    assert_eq!(schedule.pending(), PendingDeletes::LIMIT + 1);
+    assert_eq!(
+        schedule.pending(),
+        PendingCalls::<ScriptCall>::MAX_DELETES + 1
+    );
 }
 
 #[test]
@@ -260,7 +263,7 @@ fn coalesced_events_are_dispatched_once() {
         play.run("update a, update a#2, take, done a, take"),
         "a1 a2"
     );
-    // In one batch: the lane of b has the memory of the first lane of a.
+    // In one batch, a has two lanes, one after the other.
     let mut play = ScriptRunner::coalescing(true);
     assert_eq!(
         play.run("create a, delete a create b update a, take, take, take"),
@@ -272,7 +275,7 @@ fn coalesced_events_are_dispatched_once() {
 fn an_object_without_pending_calls_has_no_lane() {
     let mut play = ScriptRunner::default();
     play.run("update a, update b, take, take, done a, fail b 0 5, wait 5, take, done b");
-    assert_eq!(play.schedule.lanes.len(), (0, 0));
+    assert!(play.schedule.lanes.phases().is_empty());
     assert_eq!(play.schedule.pending(), 0);
     assert_eq!(play.schedule.next_due(), None);
 }

@@ -1,6 +1,6 @@
 //! Queues a batch of events: merges them, offers them to the engine, and calls the mappers.
 
-use std::{hint::black_box, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use windlass_informer::{Event, EventEnvelope, GuardedSpan, InformerId, ObjectKey, Stored, log};
@@ -256,10 +256,6 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Queues the events in the engine, under one lock.
     fn offer(&self, enqueued: &mut Vec<Enqueued>) {
-        // With many objects, the names are not in the CPU cache any more. Reading one byte of each
-        // in a loop loads them concurrently, before the lock is taken.
-        let names = enqueued.iter().map(|it| it.key.object.name());
-        black_box(names.filter_map(|name| name.bytes().next()).max());
         if self.unhandled {
             let mut by_action = [0; Action::ALL.len()];
             for action in enqueued

@@ -5,3 +5,4 @@ mod support;
 mod asynchronous;
 mod delays;
 mod steady;
+mod warnings;

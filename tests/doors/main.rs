@@ -18,6 +18,8 @@ mod k8s_context;
 mod k8s_pod_counter;
 mod roperator_backoff;
 mod roperator_config;
+mod roperator_failable;
 mod roperator_greeter;
 mod roperator_namespaces;
 mod roperator_server;
+mod roperator_strategies;

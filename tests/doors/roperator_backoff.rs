@@ -1,6 +1,7 @@
 //! The delays of a failable handler, in virtual time.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -43,19 +44,20 @@ static PARENT_TYPE: &K8sType = &K8sType {
     plural_kind: "tasks",
 };
 
-/// The times of the calls for a task that fails, and for one that does not, within an hour: in seconds
-/// since the first one.
-fn calls(backoff: &BackoffConfig) -> (Vec<u64>, Vec<u64>) {
-    let times: Arc<Mutex<Vec<(bool, Instant)>>> = Arc::default();
+/// The times of the calls within an hour, by the name of the task, in seconds since its first one. The
+/// task `good` does not fail, and the others do. The task `late` is created 250 s after them.
+fn calls(backoff: &BackoffConfig) -> BTreeMap<String, Vec<u64>> {
+    let times: Arc<Mutex<BTreeMap<String, Vec<Instant>>>> = Arc::default();
     kit::run(async |kit: Kit| {
         kit.install(&Task::crd()).await;
         let (backoff, times) = (backoff.clone(), Arc::clone(&times));
         kit.start(move |client, stop| {
             let times = Arc::clone(&times);
             let children = move |request: &SyncRequest| -> Result<Vec<Value>, String> {
-                let fails = request.parent.pointer("/spec/fails") == Some(&json!(true));
-                times.lock().unwrap().push((fails, Instant::now()));
-                if fails {
+                let name = request.parent.name().to_owned();
+                let mut times = times.lock().unwrap();
+                times.entry(name).or_default().push(Instant::now());
+                if request.parent.pointer("/spec/fails") == Some(&json!(true)) {
                     return Err("the other system is down".to_owned());
                 }
                 Ok(Vec::new())
@@ -69,21 +71,18 @@ fn calls(backoff: &BackoffConfig) -> (Vec<u64>, Vec<u64>) {
                 controller.run(stop).await
             }
         });
-        for (name, fails) in [("good", false), ("bad", true)] {
+        for (name, fails, wait) in [("good", false, 0), ("bad", true, 250), ("late", true, 3350)] {
             kit.create(&Task::new(name, TaskSpec { fails })).await;
             kit.expect::<Task>(name)
                 .matches(json!({ "status": { "failed": fails } }))
                 .await;
+            kit.advance(Duration::from_secs(wait)).await;
         }
-        kit.advance(Duration::from_secs(3600)).await;
     });
-    let times = times.lock().unwrap();
-    let of = |fails: bool| {
-        let times: Vec<_> = times.iter().filter(|it| it.0 == fails).collect();
-        let since = |it: &&(bool, Instant)| (it.1 - times[0].1).as_secs();
-        times.iter().map(since).collect()
-    };
-    (of(true), of(false))
+    let times = std::mem::take(&mut *times.lock().unwrap());
+    let since = |times: Vec<Instant>| times.iter().map(|it| (*it - times[0]).as_secs()).collect();
+    let times = times.into_iter();
+    times.map(|(name, times)| (name, since(times))).collect()
 }
 
 /// Rows: RO-36
@@ -91,10 +90,11 @@ fn calls(backoff: &BackoffConfig) -> (Vec<u64>, Vec<u64>) {
 fn the_backoff_of_each_parent_is_fixed_grows_ends_or_never_begins() {
     let seconds = Duration::from_secs;
     let fixed = BackoffConfig::fixed_interval(seconds(600));
-    let (bad, good) = calls(&fixed);
-    assert_eq!(bad, [0, 600, 1200, 1800, 2400, 3000, 3600][..bad.len()]);
+    let all = calls(&fixed);
+    let bad = &all["bad"];
+    assert_eq!(*bad, [0, 600, 1200, 1800, 2400, 3000, 3600][..bad.len()]);
     assert!((6..=7).contains(&bad.len()), "{bad:?}");
-    assert_eq!(good, [0], "another parent is not repeated");
+    assert_eq!(all["good"], [0], "another parent is not repeated");
 
     let growing = BackoffConfig {
         initial_interval: seconds(100),
@@ -102,12 +102,20 @@ fn the_backoff_of_each_parent_is_fixed_grows_ends_or_never_begins() {
         multiplier: 2.0,
         ..BackoffConfig::default().disable_randomization()
     };
-    assert_eq!(calls(&growing).0, [0, 100, 300, 700, 1500, 2500, 3500]);
+    let all = calls(&growing);
+    assert_eq!(all["bad"], [0, 100, 300, 700, 1500, 2500, 3500]);
+    assert_eq!(
+        all["late"],
+        [0, 100, 300, 700, 1500, 2500],
+        "its own errors"
+    );
 
     let ending = BackoffConfig {
         give_up_after: Some(seconds(1000)),
         ..fixed
     };
-    assert_eq!(calls(&ending).0, [0, 600, 1200]);
-    assert_eq!(calls(&BackoffConfig::never_retry()).0, [0]);
+    let all = calls(&ending);
+    assert_eq!(all["bad"], [0, 600, 1200]);
+    assert_eq!(all["late"], [0, 600, 1200], "its own first error");
+    assert_eq!(calls(&BackoffConfig::never_retry())["bad"], [0]);
 }

@@ -57,8 +57,20 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
         let created = greeters.create(&PostParams::default(), &greeter).await;
         parents.push(created.expect("a new object"));
     }
-    // As roperator has written it: by POST, with its user agent as the field manager.
+    // An object of another namespace that would be a child, if the operator watched that namespace.
     let uid = parents[1].uid().expect("a uid");
+    let stray = json!({
+        "metadata": {
+            "name": "stray",
+            "labels": { "app.kubernetes.io/managed-by": OPERATOR_NAME },
+            "ownerReferences": [{
+                "apiVersion": "example.com/v1", "kind": "Greeter", "controller": true,
+                "name": "hello", "uid": uid,
+            }],
+        },
+    });
+    let stray: ConfigMap = cluster.create("default", stray).await;
+    // As roperator has written it: by POST, with its user agent as the field manager.
     let maps = cluster.api::<ConfigMap>("shop");
     let earlier = json!({
         "metadata": {
@@ -109,6 +121,8 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
         .get_opt("greeting")
         .await;
     assert!(elsewhere.expect("an answer").is_none(), "another namespace");
+    let left = cluster.api::<ConfigMap>("default").get("stray").await;
+    assert_eq!(left.expect("it is no child").uid(), stray.uid());
     stop.cancel();
     running.await.expect("no panic").expect("no error");
 }

@@ -1,6 +1,14 @@
 //! The server of an operator: `/health` and `/metrics`.
 
-use std::{net::TcpListener, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -11,6 +19,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     sync::Notify,
+    time::Instant,
 };
 use tokio_util::task::AbortOnDropHandle;
 use windlass::roperator::{
@@ -37,7 +46,7 @@ static PARENT_TYPE: &K8sType = &K8sType {
 const PARENT: &str = "unmistakable-parent";
 const CHILD: &str = "unmistakable-child";
 
-/// A running operator, whose handler was called for the parent.
+/// A running operator, whose handler was called for the parent. Its first call fails.
 struct Running {
     port: u16,
     _task: AbortOnDropHandle<Result<(), RunnerError>>,
@@ -67,9 +76,13 @@ impl Running {
     ) -> Result<AbortOnDropHandle<Result<(), RunnerError>>, RunnerError> {
         let called = Arc::new(Notify::new());
         let notify = Arc::clone(&called);
+        let has_failed = AtomicBool::new(false);
         let handler = move |request: &SyncRequest| {
             assert_eq!(request.parent.name(), PARENT);
             notify.notify_one();
+            if !has_failed.swap(true, Ordering::Relaxed) {
+                return Err(Error::from(format!("{PARENT} is not ready")));
+            }
             let child = json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": { "name": CHILD, "namespace": "shop" },
@@ -113,6 +126,44 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
+/// The ports on which this process listens. Only Linux shows them.
+fn listening() -> Option<BTreeSet<u16>> {
+    let sockets = std::fs::read_dir("/proc/self/fd").ok()?;
+    let sockets = sockets.filter_map(|it| std::fs::read_link(it.ok()?.path()).ok());
+    let sockets: BTreeSet<_> = sockets
+        .map(|it| it.to_string_lossy().into_owned())
+        .collect();
+    let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
+    let tables = tables.map(|it| std::fs::read_to_string(it).unwrap_or_default());
+    let port = |line: &str| {
+        // The number, both addresses, the state, five other columns, and the inode.
+        let columns: Vec<_> = line.split_whitespace().collect();
+        let is_listening = columns.get(3) == Some(&"0A");
+        let is_ours = sockets.contains(&format!("socket:[{}]", columns.get(9)?));
+        let (_, port) = columns.get(1)?.rsplit_once(':')?;
+        (is_listening && is_ours).then(|| u16::from_str_radix(port, 16).expect("a port"))
+    };
+    Some(
+        tables
+            .iter()
+            .flat_map(|it| it.lines())
+            .filter_map(port)
+            .collect(),
+    )
+}
+
+/// Fails unless this process listens on `expected` and on no other port. The sockets of an operator
+/// that was dropped are closed soon.
+async fn listens_only_on(expected: &[u16]) {
+    let expected: BTreeSet<_> = expected.iter().copied().collect();
+    let began = Instant::now();
+    while let Some(ports) = listening().filter(|it| *it != expected) {
+        let is_late = began.elapsed() > Duration::from_secs(10);
+        assert!(!is_late, "it listens on {ports:?}, not on {expected:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Rows: RO-34
 #[tokio::test]
 async fn health_and_metrics_are_served_without_names_and_each_can_be_turned_off() {
@@ -135,34 +186,41 @@ async fn health_and_metrics_are_served_without_names_and_each_can_be_turned_off(
         parent.data["status"]["children"] == 1
     })
     .await;
+    listens_only_on(&[both.port]).await;
     let (status, _) = both.get("/health").await;
     assert_eq!(status, 200);
     let (status, metrics) = both.get("/metrics").await;
     assert_eq!(status, 200);
     let reconciled = "controller_runtime_active_workers{controller=\"greeter-operator\"";
     assert!(metrics.contains(reconciled), "{metrics}");
+    let failed = "controller_runtime_reconcile_errors_total{controller=\"greeter-operator\"";
+    assert!(metrics.contains(failed), "{metrics}");
     for name in [PARENT, CHILD] {
         assert!(!metrics.contains(name), "{name} is in\n{metrics}");
     }
     drop(both);
 
     let health = Running::start(&cluster.client(), |it| it.expose_metrics(false)).await;
+    listens_only_on(&[health.port]).await;
     assert_eq!(health.get("/health").await.0, 200);
     assert_eq!(health.get("/metrics").await.0, 404);
     drop(health);
 
     let metrics = Running::start(&cluster.client(), |it| it.expose_health(false)).await;
+    listens_only_on(&[metrics.port]).await;
     assert_eq!(metrics.get("/metrics").await.0, 200);
     for page in ["/health", "/live", "/ready"] {
         assert_eq!(metrics.get(page).await.0, 404, "{page}");
     }
     drop(metrics);
 
-    // Nothing listens: the port is taken, and the operator runs.
+    // It does not listen: its port is taken, and it has no other one.
     let taken = TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let config = operator_config().server_port(port);
     let config = config.expose_health(false).expose_metrics(false);
     let started = Running::on_port(&cluster.client(), config).await;
-    drop(started.expect("it needs no port"));
+    let running = started.expect("it needs no port");
+    listens_only_on(&[port]).await;
+    drop(running);
 }

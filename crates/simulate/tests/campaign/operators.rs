@@ -29,7 +29,9 @@ mod watcher;
 
 pub(crate) use self::{
     apply_cleanup::{OTHER_NAMESPACE, apply_cleanup, two_namespaces},
-    composite::{composite_handler, published},
+    composite::{
+        composite_handler, composites_of_two_namespaces, published, slow_composite_handler,
+    },
     dynamic::dynamic_kinds,
     failing::{BROKEN, always_failing},
     keyed::{keyed_resource, overloaded},

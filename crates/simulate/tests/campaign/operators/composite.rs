@@ -1,19 +1,31 @@
 //! A composite handler: a config map, a service and a host name outside of the cluster for each site.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 use windlass_composite::{
-    AsyncCompositeHandler, ChildConfig, CompositeController, FinalizeResponse, SyncRequest,
-    SyncResponse,
+    AsyncCompositeHandler, ChildConfig, CompositeBuilder, CompositeController, FinalizeResponse,
+    SyncRequest, SyncResponse,
 };
 use windlass_controller::{Failure, Watch};
-use windlass_simulate::{External, Process};
+use windlass_operator::Operator;
+use windlass_simulate::{External, Process, SimulatedHandler};
 
-use super::Ended;
-use crate::site::Site;
+use super::{Ended, OTHER_NAMESPACE};
+use crate::site::{NAMESPACE, Site};
+
+/// The finalizer, in exactly this form.
+const FINALIZER: &str = "simulate.windlass.dev/composite";
 
 /// Publishes sites. A deleted site loses its service first, then its page, and then its host name.
-struct Sites(External);
+struct Sites {
+    external: External,
+    /// How long each call of `finalize` takes.
+    clean_up: Duration,
+}
 
 // === impl Sites ===
 
@@ -40,10 +52,24 @@ pub(crate) fn published(host: &str, children: &[&str]) -> String {
     format!("{host} with {}", children.join(" and "))
 }
 
+impl Sites {
+    /// Reports a call of `sync` that must not be made as an external resource, which an oracle finds.
+    async fn check(&self, site: &Site) {
+        let ours = site.finalizers().iter();
+        let ours: Vec<_> = ours.filter(|it| it.contains("/composite")).collect();
+        let is_marked = site.metadata.deletion_timestamp.is_some();
+        if ours != [FINALIZER] || is_marked {
+            let name = format!("violation: sync of {} with {ours:?}", site.name_any());
+            _ = self.external.put(&name, is_marked.to_string()).await;
+        }
+    }
+}
+
 impl AsyncCompositeHandler<Site> for Sites {
     async fn sync(&self, request: SyncRequest<Site>) -> Result<SyncResponse, Failure> {
         let site = request.parent();
-        self.0.put(&host(site), request.uid()).await?;
+        self.check(site).await;
+        self.external.put(&host(site), request.uid()).await?;
         let (name, children) = (request.name(), request.children());
         let existing = [
             children.of::<ConfigMap>().exists(name).then_some("a page"),
@@ -64,6 +90,7 @@ impl AsyncCompositeHandler<Site> for Sites {
     }
 
     async fn finalize(&self, request: SyncRequest<Site>) -> Result<FinalizeResponse, Failure> {
+        sleep(self.clean_up).await;
         let (name, children) = (request.name(), request.children());
         if children.of::<Service>().exists(name) {
             return Ok(FinalizeResponse::unfinished().children(vec![page(&request)]));
@@ -73,8 +100,8 @@ impl AsyncCompositeHandler<Site> for Sites {
         }
         // A site that was recreated can have published the same host name.
         let host = host(request.parent());
-        if self.0.get(&host).await.as_deref() == Some(request.uid()) {
-            self.0.remove(&host).await?;
+        if self.external.get(&host).await.as_deref() == Some(request.uid()) {
+            self.external.remove(&host).await?;
         }
         Ok(FinalizeResponse::finished())
     }
@@ -82,11 +109,42 @@ impl AsyncCompositeHandler<Site> for Sites {
 
 /// Publishes sites.
 pub(crate) async fn composite_handler(process: Process) -> Ended {
-    let sites = process.handler("sites", Sites(process.external()));
-    let controller = CompositeController::builder(process.client(), "sites", Watch::<Site>::all())
-        .finalizer("simulate.windlass.dev/composite")
+    publish(process, Duration::ZERO).await
+}
+
+/// Publishes sites, and removes them slowly: a site that disappears without its finalizer has a
+/// successor before `finalize` returns.
+pub(crate) async fn slow_composite_handler(process: Process) -> Ended {
+    publish(process, Duration::from_secs(2)).await
+}
+
+async fn publish(process: Process, clean_up: Duration) -> Ended {
+    let controller = controller(&process, "sites", Watch::<Site>::all());
+    let controller = controller.build_async(handler(&process, "sites", clean_up))?;
+    Ok(controller.run(process.stop()).await?)
+}
+
+/// Two controllers with one finalizer, each for one namespace.
+pub(crate) async fn composites_of_two_namespaces(process: Process) -> Ended {
+    let operator = Operator::new();
+    for namespace in [NAMESPACE, OTHER_NAMESPACE] {
+        let sites = Api::<Site>::namespaced(process.client(), namespace);
+        let controller = controller(&process, namespace, Watch::from(sites));
+        let controller = controller.children_in(namespace);
+        let handler = handler(&process, namespace, Duration::ZERO);
+        operator.add_controller(controller.build_async(handler)?)?;
+    }
+    Ok(operator.run_until(process.stop()).await?)
+}
+
+fn handler(process: &Process, name: &str, clean_up: Duration) -> SimulatedHandler<Sites> {
+    let external = process.external();
+    process.handler(name, Sites { external, clean_up })
+}
+
+fn controller(process: &Process, name: &str, sites: Watch<Site>) -> CompositeBuilder<Site> {
+    CompositeController::builder(process.client(), name, sites)
+        .finalizer(FINALIZER)
         .child::<ConfigMap>(ChildConfig::apply())
         .child::<Service>(ChildConfig::apply())
-        .build_async(sites)?;
-    Ok(controller.run(process.stop()).await?)
 }

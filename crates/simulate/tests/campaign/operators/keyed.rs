@@ -110,6 +110,10 @@ fn version(site: &Site) -> u64 {
     version.and_then(|it| it.parse().ok()).unwrap_or_default()
 }
 
+/// How long an upsert takes: about as long as the pause between two steps of the users, so that the
+/// queue has entries when the process is stopped.
+const UPSERT: Duration = Duration::from_millis(700);
+
 /// Notes for which versions calls began.
 struct Drained {
     names: SimulatedHandler<Names>,
@@ -125,6 +129,7 @@ impl KeyedResource for Drained {
 
     async fn upsert(&self, key: &ObjectKey, site: Arc<Site>) -> Result<(), Failure> {
         self.begun.lock().insert(key.to_string(), version(&site));
+        sleep(UPSERT).await;
         self.names.upsert(key, site).await
     }
 

@@ -23,6 +23,7 @@ use crate::{
     watched::quick,
 };
 
+pub(crate) mod bulk;
 pub(crate) mod children;
 pub(crate) mod context;
 pub(crate) mod missing;

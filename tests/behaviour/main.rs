@@ -59,6 +59,7 @@ fn main() {
         level::trials(),
         level::children::trials(),
         level::context::trials(),
+        level::bulk::trials(),
         level::missing::trials(),
         level::paused::trials(),
         level::visible::trials(),

@@ -5,6 +5,7 @@ mod builder;
 mod context;
 mod controller;
 mod error;
+mod memo;
 mod missing_kind;
 mod mode;
 mod reconciler;

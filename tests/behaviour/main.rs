@@ -22,6 +22,7 @@ mod children;
 mod composite;
 mod controller;
 mod database;
+mod diagnostics;
 mod finalizer;
 mod helpers;
 mod history;
@@ -50,6 +51,7 @@ fn main() {
         composite::status::trials(),
         controller::trials(),
         database::trials(),
+        diagnostics::trials(),
         finalizer::trials(),
         helpers::trials(),
         history::trials(),

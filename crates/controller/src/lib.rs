@@ -121,7 +121,7 @@ pub use crate::{
     conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,
-        InformerHealth, Kind, OnStop, Registration,
+        InformerDiagnostics, InformerHealth, Kind, OnStop, Registration,
     },
     crds::{InstallError, install_crds},
     error::{AddError, BuildError, HandlerError, RunError},

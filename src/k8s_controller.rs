@@ -30,7 +30,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     AddError, ApplyCleanup, ApplyCleanupController, ExponentialBackoff, Fence, FinalizerRegistry,
-    InformerControllerBuilder, InformerHealth, Outcome, RunError, Runnable,
+    InformerControllerBuilder, InformerDiagnostics, InformerHealth, Outcome, RunError, Runnable,
 };
 use windlass_informer::{ErrorChain, InvalidListWatch, ListWatch, log};
 
@@ -417,6 +417,10 @@ where
 
     fn health(&self) -> Vec<InformerHealth> {
         self.controller.health()
+    }
+
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        self.controller.diagnostics()
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

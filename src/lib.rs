@@ -53,9 +53,9 @@ pub mod informer {
     //! Informers: each has a source and a store, and publishes an event for each change.
 
     pub use windlass_informer::{
-        ErrorChain, Event, EventEnvelope, GuardedSpan, Health, HealthState, HistoryWentBack,
-        Informer, InformerBuilder, InformerError, InformerMetrics, ObjectKey, Problem,
-        Subscription, SyncError, Uid,
+        Diagnostics, ErrorChain, Event, EventEnvelope, GuardedSpan, Health, HealthState,
+        HistoryWentBack, Informer, InformerBuilder, InformerError, InformerMetrics, ObjectKey,
+        Problem, Subscription, SyncError, Uid,
     };
 }
 
@@ -65,8 +65,8 @@ pub mod controller {
     pub use windlass_controller::{
         AddError, BuildError, CallOutcome, CallReport, Coalescing, DeadLetter, ErrorReport,
         HandledAs, HandlerError, HandlerId, InformerController, InformerControllerBuilder,
-        InformerHealth, Kind, ObjectMetrics, OnStop, Registration, Role, RunError, Runnable,
-        RunningCall,
+        InformerDiagnostics, InformerHealth, Kind, ObjectMetrics, OnStop, Registration, Role,
+        RunError, Runnable, RunningCall,
     };
 }
 
@@ -91,8 +91,8 @@ pub mod level {
     pub use windlass_controller::{
         AddedTrigger, AddedWatch, ChildError, Context, Controller, ControllerBuildError,
         ControllerBuilder, Deleted, Desired, Informers, IntoDesired, InvalidChild, MissingKind,
-        Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, Retry, Step, Trigger,
-        TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused,
+        Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, RequeueHandle, Retry,
+        Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused,
     };
 }
 

@@ -23,8 +23,10 @@ use crate::{
     watched::quick,
 };
 
+pub(crate) mod bulk;
 pub(crate) mod children;
 pub(crate) mod context;
+pub(crate) mod memo;
 pub(crate) mod missing;
 pub(crate) mod paused;
 mod rig;

@@ -22,6 +22,7 @@ mod children;
 mod composite;
 mod controller;
 mod database;
+mod diagnostics;
 mod finalizer;
 mod helpers;
 mod history;
@@ -50,6 +51,7 @@ fn main() {
         composite::status::trials(),
         controller::trials(),
         database::trials(),
+        diagnostics::trials(),
         finalizer::trials(),
         helpers::trials(),
         history::trials(),
@@ -57,8 +59,10 @@ fn main() {
         kit::trials(),
         leader::trials(),
         level::trials(),
+        level::bulk::trials(),
         level::children::trials(),
         level::context::trials(),
+        level::memo::trials(),
         level::missing::trials(),
         level::paused::trials(),
         level::visible::trials(),

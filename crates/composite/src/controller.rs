@@ -7,8 +7,8 @@ use prometheus::core::Collector;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    AddError, Controller, Fence, FinalizerRegistry, InformerHealth, Informers, RunError, Runnable,
-    RunningCall, Watch, Watchable,
+    AddError, Controller, Fence, FinalizerRegistry, InformerDiagnostics, InformerHealth, Informers,
+    RunError, Runnable, RunningCall, Watch, Watchable,
 };
 
 use crate::{CompositeBuilder, threads::Threads};
@@ -135,6 +135,10 @@ impl<P: Watchable> Runnable for CompositeController<P> {
 
     fn health(&self) -> Vec<InformerHealth> {
         self.controller.health()
+    }
+
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        Runnable::diagnostics(&self.controller)
     }
 
     fn running_calls(&self) -> Vec<RunningCall> {

@@ -50,7 +50,7 @@ pub use self::{
     builder::InformerControllerBuilder,
     dead_letters::DeadLetter,
     drain::OnStop,
-    inspect::InformerHealth,
+    inspect::{InformerDiagnostics, InformerHealth},
     kind::{HandledAs, Kind},
     queued::Coalescing,
     registration::Registration,

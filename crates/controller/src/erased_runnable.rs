@@ -6,7 +6,9 @@ use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{AddError, Fence, FinalizerRegistry, InformerHealth, Runnable, RunningCall};
+use crate::{
+    AddError, Fence, FinalizerRegistry, InformerDiagnostics, InformerHealth, Runnable, RunningCall,
+};
 
 /// A [`Runnable`] with its type erased.
 pub trait ErasedRunnable: Send + Sync {
@@ -31,6 +33,9 @@ pub trait ErasedRunnable: Send + Sync {
 
     /// The health of its informers.
     fn health(&self) -> Vec<InformerHealth>;
+
+    /// What its informers have done so far.
+    fn diagnostics(&self) -> Vec<InformerDiagnostics>;
 
     /// The calls of its handlers that are in progress.
     fn running_calls(&self) -> Vec<RunningCall>;
@@ -63,6 +68,10 @@ impl<C: Runnable> ErasedRunnable for C {
 
     fn health(&self) -> Vec<InformerHealth> {
         Runnable::health(self)
+    }
+
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        Runnable::diagnostics(self)
     }
 
     fn running_calls(&self) -> Vec<RunningCall> {

@@ -5,6 +5,7 @@ mod builder;
 mod context;
 mod controller;
 mod error;
+mod memo;
 mod missing_kind;
 mod mode;
 mod reconciler;
@@ -20,6 +21,7 @@ mod references;
 // Causes of calls.
 mod filter;
 mod reasons;
+mod requeue;
 mod triggers;
 
 // Calls.
@@ -45,6 +47,7 @@ pub use self::{
     mode::{Mode, PAUSED, WritePaused},
     reasons::Reasons,
     reconciler::ObjectReconciler,
+    requeue::RequeueHandle,
     triggers::{Trigger, TriggerHandle},
     watch::{Watch, Watchable},
 };

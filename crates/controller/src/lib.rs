@@ -121,7 +121,7 @@ pub use crate::{
     conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,
-        InformerHealth, Kind, OnStop, Registration,
+        InformerDiagnostics, InformerHealth, Kind, OnStop, Registration,
     },
     crds::{InstallError, install_crds},
     error::{AddError, BuildError, HandlerError, RunError},
@@ -139,7 +139,7 @@ pub use crate::{
     level::{
         AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
         Informers, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related,
-        Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
+        RequeueHandle, Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
     },
     mapper::{Mapper, Owners, SameName},
     metrics::ObjectMetrics,

@@ -6,7 +6,8 @@ use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AddError, Fence, FinalizerRegistry, InformerController, InformerHealth, RunError, RunningCall,
+    AddError, Fence, FinalizerRegistry, InformerController, InformerDiagnostics, InformerHealth,
+    RunError, RunningCall,
 };
 
 /// A task of an operator, which runs until it is stopped.
@@ -86,6 +87,14 @@ pub trait Runnable: Send + Sync + 'static {
         vec![]
     }
 
+    /// What its informers have done so far, for the page `/debug/windlass` of the admin server. By
+    /// default none. A controller that wraps another one must pass it on.
+    ///
+    /// Called on another thread than the runtime's.
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        vec![]
+    }
+
     /// The calls of its handlers that are in progress, the longest first, for the log and the health
     /// pages of an operator whose runtime is blocked. By default none.
     ///
@@ -123,6 +132,10 @@ impl Runnable for InformerController {
 
     fn health(&self) -> Vec<InformerHealth> {
         self.health()
+    }
+
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        self.diagnostics()
     }
 
     fn running_calls(&self) -> Vec<RunningCall> {

@@ -1,6 +1,7 @@
 //! `Informer`: lists and watches the objects of a kind, and delivers their changes.
 
 mod builder;
+mod diagnostics;
 mod error;
 mod id;
 mod progress;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     builder::InformerBuilder,
+    diagnostics::Diagnostics,
     error::{InformerError, SyncError},
     id::InformerId,
 };

@@ -77,7 +77,7 @@ pub use crate::{
     guarded_span::GuardedSpan,
     health::{Health, HealthState},
     history::HistoryWentBack,
-    informer::{Informer, InformerBuilder, InformerError, SyncError},
+    informer::{Diagnostics, Informer, InformerBuilder, InformerError, SyncError},
     key::{ObjectIdentity, ObjectKey, Uid},
     lazy_object::LazyObject,
     metrics::InformerMetrics,

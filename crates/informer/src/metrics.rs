@@ -1,9 +1,16 @@
 //! Metrics of informers. All names are in this file.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::SystemTime,
+};
 
 use parking_lot::RwLock;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, core::Collector};
+
+use crate::wall_clock;
 
 /// The values of the label `reason`: a regular end, a requested list, and the reasons of
 /// `WatchError`.
@@ -76,7 +83,18 @@ pub(crate) struct Instruments {
 struct Counts {
     /// The number of objects in the store, according to the counted changes.
     objects: i64,
+    activity: Activity,
     counters: Vec<KindCounters>,
+}
+
+/// What an informer has done so far, also without metrics.
+#[derive(Clone, Default)]
+pub(crate) struct Activity {
+    pub(crate) lists: u64,
+    /// By reason.
+    pub(crate) restarts: BTreeMap<&'static str, u64>,
+    /// The last change of the store that was no resync.
+    pub(crate) last_event: Option<SystemTime>,
 }
 
 struct KindCounters {
@@ -264,13 +282,21 @@ impl Instruments {
             ChangeType::Deleted => -1,
         };
         counts.objects += added;
+        if change != ChangeType::Resynced {
+            counts.activity.last_event = Some(wall_clock());
+        }
         for set in &counts.counters {
             set.objects.add(added);
             set.changes[change as usize].inc();
         }
     }
 
+    pub(crate) fn activity(&self) -> Activity {
+        self.counts.read().activity.clone()
+    }
+
     pub(crate) fn listed(&self) {
+        self.counts.write().activity.lists += 1;
         self.each(|set| set.lists.inc());
     }
 
@@ -283,7 +309,10 @@ impl Instruments {
         self.each(|set| set.cache_reads[usize::from(is_hit)].inc());
     }
 
-    pub(crate) fn restarted(&self, reason: &str) {
+    pub(crate) fn restarted(&self, reason: &'static str) {
+        let mut counts = self.counts.write();
+        *counts.activity.restarts.entry(reason).or_default() += 1;
+        drop(counts);
         self.each(|set| {
             let labels = [set.kind.as_str(), reason];
             set.metrics

@@ -1,5 +1,6 @@
 //! The store: the last known state of each object of a kind, and indexes.
 
+mod checksum;
 mod index;
 mod sharded_map;
 mod writer;
@@ -304,6 +305,17 @@ impl<K> Store<K> {
     pub fn keys(&self) -> Vec<ObjectKey> {
         let objects = &self.contents.objects;
         objects.filter_map(|entry| Some(entry.key.clone()))
+    }
+
+    /// The number of objects, and a checksum of their uids and resource versions.
+    pub(crate) fn checksum(&self) -> (usize, u64) {
+        let objects = &self.contents.objects;
+        let digests = objects.filter_map(|entry| {
+            let (uid, version) = (entry.lazy.uid(), entry.lazy.resource_version());
+            let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
+            Some(checksum::digest(uid, version))
+        });
+        checksum::checksum(&digests)
     }
 
     /// Returns the keys that `wanted` accepts, in no particular order. Calls `wanted` under a lock.

@@ -13,6 +13,7 @@ use crate::{LeaderElection, watchdog::Progress};
 mod blocking;
 mod check;
 mod details;
+mod diagnostics;
 mod readiness;
 mod route;
 mod scrape;
@@ -52,6 +53,7 @@ pub use self::{
 /// | `/live`, `/livez`, `/healthz` | 200 while all [live checks](Self::live_check) succeed and the runtime of the operator is not [blocked](crate::OperatorBuilder::report_blocked_after) |
 /// | `/ready`, `/readyz` | 200 while every informer of every controller has completed its first list and is not down, and all [ready checks](Self::ready_check) succeed; 503 until the lease was read, and after the operator was stopped |
 /// | `/metrics` | the metrics of a registry in the text format of Prometheus, at most a second old |
+/// | `/debug/windlass` | the state of each informer and the holder of the lease, as JSON, with [`diagnostics`](Self::diagnostics) |
 /// | other paths | the responses of your [routes](Self::route) |
 ///
 /// A health page has one line for each check: `[+]` if it succeeds, or `[-]` and the reason if it
@@ -134,6 +136,7 @@ struct Pages {
     ready: Vec<Check>,
     check_timeout: Duration,
     routes: BTreeMap<String, Arc<dyn ErasedRoute>>,
+    has_diagnostics: bool,
 }
 
 /// The operator whose state an admin server shows.
@@ -168,6 +171,7 @@ impl AdminServer {
                 ready: Vec::new(),
                 check_timeout: Self::DEFAULT_CHECK_TIMEOUT,
                 routes: BTreeMap::new(),
+                has_diagnostics: false,
             },
         }
     }
@@ -238,9 +242,54 @@ impl AdminServer {
         }
     }
 
-    /// Sets which clients see the reasons on health pages. The default is clients on this machine.
+    /// Sets which clients see the reasons on health pages, and `/debug/windlass`. The default is clients on this machine.
     pub fn health_details(self, details: HealthDetails) -> Self {
         Self { details, ..self }
+    }
+
+    /// Serves `/debug/windlass`: what each informer has done so far, a checksum of its store, and the
+    /// holder of the lease, as JSON. `docs/observability.md` describes its fields.
+    ///
+    /// It is off by default, because it is for the search of a fault: a server without debugging pages
+    /// has less to protect.
+    ///
+    /// *Guaranteed.* Only clients that see the reasons on health pages see it, as
+    /// [`health_details`](Self::health_details) says; others get 403. It contains no name and no
+    /// content of an object, and no message of a server. It is read at most once a second for all
+    /// clients, and delays no probe.
+    ///
+    /// *Not guaranteed.* That two replicas agree while objects change: compare their checksums while
+    /// none does. A standby runs no informers.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::net::TcpListener;
+    ///
+    /// use windlass_operator::{AdminServer, Operator};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = listener.local_addr()?;
+    /// let server = AdminServer::new(listener).diagnostics();
+    /// let operator = Operator::builder().admin_server(server).build();
+    /// # let stop = tokio_util::sync::CancellationToken::new();
+    /// # let run = tokio::spawn({ let stop = stop.clone(); async move { operator.run_until(stop).await } });
+    /// # let mut stream = tokio::net::TcpStream::connect(address).await?;
+    /// # stream.write_all(b"GET /debug/windlass HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await?;
+    /// # let mut response = String::new();
+    /// # stream.read_to_string(&mut response).await?;
+    /// // curl http://localhost:PORT/debug/windlass
+    /// assert!(response.contains(r#""lease": null"#) && response.contains(r#""controllers": []"#));
+    /// # stop.cancel();
+    /// # run.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn diagnostics(mut self) -> Self {
+        self.pages.has_diagnostics = true;
+        self
     }
 
     /// Sets the limits of connections and requests.

@@ -20,8 +20,9 @@ use super::{
 };
 use crate::{
     AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerRegistry,
-    FinalizerTiming, Finalizers, InformerController, InformerControllerBuilder, InformerHealth,
-    Kind, Mapper, OpinionatedReconciler, Owners, RunError, Runnable,
+    FinalizerTiming, Finalizers, InformerController, InformerControllerBuilder,
+    InformerDiagnostics, InformerHealth, Kind, Mapper, OpinionatedReconciler, Owners, RunError,
+    Runnable,
 };
 
 /// Runs an [`ApplyCleanup`] over the objects of a source.
@@ -240,6 +241,11 @@ impl<C: ApplyCleanup> Runnable for ApplyCleanupController<C> {
     fn health(&self) -> Vec<InformerHealth> {
         self.controller()
             .map_or_else(|_| Vec::new(), |it| it.health())
+    }
+
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        self.controller()
+            .map_or_else(|_| Vec::new(), |it| it.diagnostics())
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -19,8 +19,8 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Health, HistoryWentBack, Informer, InformerError, InformerId, InformerMetrics, ObjectIdentity,
-    ObjectKey, Stored, Trim,
+    Diagnostics, Health, HistoryWentBack, Informer, InformerError, InformerId, InformerMetrics,
+    ObjectIdentity, ObjectKey, Stored, Trim,
 };
 
 use self::enqueuer::Enqueuer;
@@ -44,6 +44,9 @@ pub(crate) trait Feed: Send + Sync {
 
     /// The health of the informer.
     fn health(&self) -> Health;
+
+    /// What the informer has done so far, and a checksum of its store.
+    fn diagnostics(&self) -> Diagnostics;
 
     /// Whether its first list is queued.
     fn has_synced(&self) -> bool;
@@ -138,6 +141,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
 
     fn health(&self) -> Health {
         self.informer.health()
+    }
+
+    fn diagnostics(&self) -> Diagnostics {
+        self.informer.diagnostics()
     }
 
     fn has_synced(&self) -> bool {

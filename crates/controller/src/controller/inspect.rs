@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use prometheus::core::Collector;
-use windlass_informer::Health;
+use windlass_informer::{Diagnostics, Health};
 
-use super::{DeadLetter, InformerController, Shared};
+use super::{DeadLetter, InformerController, Shared, shared::FeedEntry};
 use crate::{RunningCall, metrics::Refreshed};
 
 /// The state of one informer of a controller.
@@ -21,6 +21,16 @@ pub struct InformerHealth {
     /// Whether its kind is [optional](InformerController::optional_kind): the resource may be
     /// missing.
     pub is_optional: bool,
+}
+
+/// What one informer of a controller has done so far.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InformerDiagnostics {
+    /// The name of the kind.
+    pub kind: Arc<str>,
+    /// What the informer has done, and a checksum of its store.
+    pub informer: Diagnostics,
 }
 
 // === impl InformerController ===
@@ -44,6 +54,39 @@ impl InformerController {
             is_optional: entry.optional,
         });
         health.collect()
+    }
+
+    /// What each informer has done so far, with a checksum of its store, in the order in which the
+    /// informers were added. Like [`Informer::diagnostics`](windlass_informer::Informer::diagnostics),
+    /// it reads the identities of all objects.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass_controller::InformerController;
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (_script, source) = Scripted::<Pod>::new();
+    /// let controller = InformerController::builder().build()?;
+    /// controller.add_informer(&controller.kind("pods")?, &Informer::new(source))?;
+    /// let diagnostics = controller.diagnostics();
+    /// assert_eq!(&*diagnostics[0].kind, "pods");
+    /// assert_eq!(diagnostics[0].informer.objects, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        let of_entry = |entry: &FeedEntry| (entry.kind, Arc::clone(&entry.feed));
+        let feeds: Vec<_> = self.shared.feeds.read().iter().map(of_entry).collect();
+        // Without the lock, because this takes time.
+        let diagnostics = feeds.into_iter().map(|(kind, feed)| InformerDiagnostics {
+            kind: self.shared.route.read().name(kind),
+            informer: feed.diagnostics(),
+        });
+        diagnostics.collect()
     }
 
     /// The calls of handlers that are in progress, the longest first.

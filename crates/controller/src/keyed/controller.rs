@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     AddError, Coalescing, DeleteRetry, ExponentialBackoff, Fence, FinalizerRegistry,
-    InformerController, InformerControllerBuilder, InformerHealth, OnStop, RetryPolicy as _,
-    RunError, Runnable, RunningCall, erased_runnable::ErasedRunnable,
+    InformerController, InformerControllerBuilder, InformerDiagnostics, InformerHealth, OnStop,
+    RetryPolicy as _, RunError, Runnable, RunningCall, erased_runnable::ErasedRunnable,
 };
 
 /// Runs a [`KeyedResource`]: its informer, its calls, its background task and nested controllers.
@@ -351,6 +351,14 @@ impl<R: KeyedResource> Runnable for ResourceController<R> {
         let mut health = controller.map_or_else(|_| Vec::new(), |it| it.health());
         health.extend(self.nested.iter().flat_map(|nested| nested.health()));
         health
+    }
+
+    /// Those of this controller and of the nested ones.
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        let controller = self.current_controller(&mut self.runs.current.lock());
+        let mut all = controller.map_or_else(|_| Vec::new(), |it| it.diagnostics());
+        all.extend(self.nested.iter().flat_map(|nested| nested.diagnostics()));
+        all
     }
 
     /// Those of this controller and of the nested ones.

@@ -14,8 +14,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{ControllerBuilder, Informers, Trigger, Watch, Watchable, triggers::Target};
 use crate::{
-    AddError, EventPublisher, Fence, FinalizerRegistry, InformerController, InformerHealth,
-    RunError, Runnable,
+    AddError, EventPublisher, Fence, FinalizerRegistry, InformerController, InformerDiagnostics,
+    InformerHealth, RunError, Runnable,
 };
 
 /// Reconciles the objects of kind `K`, whenever one of them or something that affects it has
@@ -201,6 +201,10 @@ impl<K: Watchable> Runnable for Controller<K> {
 
     fn health(&self) -> Vec<InformerHealth> {
         self.engine.health()
+    }
+
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        self.engine.diagnostics()
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -110,8 +110,9 @@ where
                 Some(held) => self.with_finalizer(held, request).await,
                 None => Ok(Outcome::done()),
             };
-            // Last: a clean-up that applies or deletes children remembers them.
+            // Last: a clean-up that applies or deletes children remembers them, and it can use memos.
             setup.memories.forget(&*object);
+            setup.memos.forget(&*object);
             return ended;
         }
         let now = Instant::now();

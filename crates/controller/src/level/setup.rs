@@ -6,7 +6,7 @@ use kube::Client;
 
 use windlass_informer::ObjectKey;
 
-use super::{Informers, Reasons, Watchable, children::Memories, own::OwnWriteTracker};
+use super::{Informers, Reasons, Watchable, children::Memories, memo::Memos, own::OwnWriteTracker};
 use crate::{EventRecorder, Fence, controller::Shared, route::KindId, schedule::Priority};
 
 /// The shared parts of a controller: its client, its primary objects and its names.
@@ -16,6 +16,7 @@ pub(super) struct Setup<K: Watchable> {
     pub(super) engine: Weak<Shared>,
     pub(super) fence: Arc<OnceLock<Fence>>,
     pub(super) memories: Memories,
+    pub(super) memos: Memos,
     pub(super) events: EventRecorder,
     pub(super) own: Arc<OwnWriteTracker>,
     pub(super) kind: OnceLock<KindId>,
@@ -42,6 +43,7 @@ impl<K: Watchable> Setup<K> {
             engine,
             fence,
             memories: Memories::default(),
+            memos: Memos::default(),
             events,
             own,
             kind: OnceLock::new(),

@@ -23,6 +23,7 @@ use crate::{controller::Shared, route::KindId, schedule::Priority};
 /// | [`Trigger::all`] | all objects for each item of a stream, with the lowest priority |
 /// | [`Trigger::every`] | all objects once in each interval, with the lowest priority |
 /// | [`Trigger::handle`] | what a [`TriggerHandle`] names, for example from a webhook |
+/// | [`Trigger::requeue`] | the objects that a [`RequeueHandle`](super::RequeueHandle) names, each at its time |
 ///
 /// Keys without an object are ignored. Streams are polled while the controller runs. A stream that
 /// ends or panics is dropped, and the controller continues.

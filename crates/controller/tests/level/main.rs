@@ -6,5 +6,6 @@ mod failures;
 mod filters;
 mod outcomes;
 mod pace;
+mod requeue;
 mod triggers;
 mod watching;

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-/// Which clients see the lines of a health page: the names of checks and the reasons of failures.
+/// Which clients see the lines of a health page, with the names of checks and the reasons of failures,
+/// and the page `/debug/windlass`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HealthDetails {

@@ -15,6 +15,7 @@ use super::responder::Served;
 pub(super) enum Page {
     Live,
     Ready,
+    Diagnostics,
     Metrics,
 }
 
@@ -36,6 +37,7 @@ impl Page {
         match path {
             "/live" | "/livez" | "/health" | "/healthz" => Some(Self::Live),
             "/ready" | "/readyz" => Some(Self::Ready),
+            "/debug/windlass" => Some(Self::Diagnostics),
             "/metrics" => Some(Self::Metrics),
             _ => None,
         }
@@ -82,6 +84,21 @@ pub(super) fn metrics(rendered: Result<Bytes, String>) -> Answer {
         Ok(page) => answer(StatusCode::OK, TextEncoder::new().format_type(), page),
         Err(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{reason}\n")),
     }
+}
+
+/// The page of diagnostics.
+pub(super) fn diagnostics(rendered: Result<Bytes, String>) -> Answer {
+    match rendered {
+        Ok(page) => answer(StatusCode::OK, "application/json", page),
+        Err(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{reason}\n")),
+    }
+}
+
+/// The response to a client that does not see the page of diagnostics.
+pub(super) fn no_details() -> Answer {
+    let reason = "only for clients on this machine, such as kubectl port-forward, \
+                  unless AdminServer::health_details allows others\n";
+    text(StatusCode::FORBIDDEN, reason.to_owned())
 }
 
 /// The response to an unknown path. It lists the paths of a port that serves `served`.

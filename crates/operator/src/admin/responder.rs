@@ -14,6 +14,7 @@ use windlass_informer::panic_message;
 use super::{
     AdminLimits, Pages,
     check::ask,
+    diagnostics::DiagnosticsPage,
     page::{self, Answer, Page},
     readiness::Readiness,
     route::ErasedRoute,
@@ -43,6 +44,7 @@ pub(super) enum Served {
 /// Answers requests with pages. All connections share it.
 pub(super) struct Responder {
     pub(super) pages: Pages,
+    pub(super) diagnostics: Option<DiagnosticsPage>,
     pub(super) readiness: Readiness,
     pub(super) metrics: MetricsPage,
     pub(super) limits: AdminLimits,
@@ -82,6 +84,7 @@ impl Responder {
             ready,
             check_timeout,
             routes,
+            ..
         } = &self.pages;
         let page = Page::at(path);
         if !served.has(page) {
@@ -107,6 +110,11 @@ impl Responder {
                     lines.extend(checks);
                     page::health(&lines, has_details)
                 }
+                Page::Diagnostics => match &self.diagnostics {
+                    Some(diagnostics) if has_details => page::diagnostics(diagnostics.get().await),
+                    Some(_) => page::no_details(),
+                    None => page::not_found(served, routes.keys()),
+                },
                 Page::Metrics => self.metrics.answer(request.headers(), address).await,
             };
         }

@@ -34,6 +34,7 @@ use windlass_informer::log;
 use super::{
     AdminError, AdminLimits, HealthDetails, Listen, Pages, Subject,
     connections::ConnectionTable,
+    diagnostics::DiagnosticsPage,
     readiness::Readiness,
     responder::{ClientAccess, Responder, Served},
     scrape::MetricsPage,
@@ -100,8 +101,10 @@ impl Serving {
                 details,
             });
         }
+        let diagnostics = (pages.has_diagnostics).then(|| DiagnosticsPage::new(&subject));
         let responder = Arc::new(Responder {
             pages,
+            diagnostics,
             readiness: Readiness::new(subject),
             metrics,
             limits,

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     AddError, ApplyCleanup, ApplyCleanupController, ExponentialBackoff, Fence, FinalizerRegistry,
     InformerControllerBuilder, InformerDiagnostics, InformerHealth, Outcome, RunError, Runnable,
+    RunningCall,
 };
 use windlass_informer::{ErrorChain, InvalidListWatch, ListWatch, log};
 
@@ -421,6 +422,10 @@ where
 
     fn diagnostics(&self) -> Vec<InformerDiagnostics> {
         self.controller.diagnostics()
+    }
+
+    fn running_calls(&self) -> Vec<RunningCall> {
+        self.controller.running_calls()
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -237,10 +237,14 @@ on_both_servers! {
 
     /// Rows: BO-50
     async fn the_page_is_off_by_default_and_only_for_clients_that_see_reasons(cluster: Cluster) {
-        let off = |server| server;
-        let hidden = |server: AdminServer| server.diagnostics().health_details(HealthDetails::None);
-        let pages: [(u16, fn(AdminServer) -> AdminServer); 2] = [(404, off), (403, hidden)];
-        for (status, pages) in pages {
+        for (status, is_on) in [(404, false), (403, true)] {
+            let pages = |server: AdminServer| {
+                if is_on {
+                    server.diagnostics().health_details(HealthDetails::None)
+                } else {
+                    server
+                }
+            };
             let replica = Replica::start(&cluster, cluster.aside(), None, pages);
             let (head, body) = replica.text().await;
             assert!(head.starts_with(&format!("http/1.1 {status}")), "{head}");

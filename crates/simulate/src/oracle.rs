@@ -6,7 +6,7 @@ use crate::{run::Run, state};
 
 /// Without faults, the server accepts the initial objects and the steps of the users.
 pub(crate) const STEPS: &str = "every_step_succeeds";
-/// A run without faults that is made again is the same.
+/// A run without faults that is repeated is the same.
 pub(crate) const REPEATABLE: &str = "a_run_is_repeatable";
 /// The end state of the run equals the end state of a run without faults.
 pub(crate) const END_STATE: &str = "the_end_state_is_that_of_a_run_without_faults";

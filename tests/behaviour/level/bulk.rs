@@ -109,7 +109,10 @@ impl World {
         let all: BTreeSet<_> = foreign.into_iter().chain(names.iter().copied()).collect();
         loop {
             let (good, stored) = (self.children(), self.seen.informer.store().keys());
-            let stored: BTreeSet<_> = stored.iter().map(|key| key.name()).collect();
+            let stored: BTreeSet<_> = stored
+                .iter()
+                .map(windlass::informer::ObjectKey::name)
+                .collect();
             if good.keys().map(String::as_str).eq(names.iter().copied()) && stored == all {
                 return good;
             }

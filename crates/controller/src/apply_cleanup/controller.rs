@@ -22,7 +22,7 @@ use crate::{
     AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerRegistry,
     FinalizerTiming, Finalizers, InformerController, InformerControllerBuilder,
     InformerDiagnostics, InformerHealth, Kind, Mapper, OpinionatedReconciler, Owners, RunError,
-    Runnable,
+    Runnable, RunningCall,
 };
 
 /// Runs an [`ApplyCleanup`] over the objects of a source.
@@ -246,6 +246,11 @@ impl<C: ApplyCleanup> Runnable for ApplyCleanupController<C> {
     fn diagnostics(&self) -> Vec<InformerDiagnostics> {
         self.controller()
             .map_or_else(|_| Vec::new(), |it| it.diagnostics())
+    }
+
+    fn running_calls(&self) -> Vec<RunningCall> {
+        self.controller()
+            .map_or_else(|_| Vec::new(), |it| it.running_calls())
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

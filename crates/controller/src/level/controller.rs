@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{ControllerBuilder, Informers, Trigger, Watch, Watchable, triggers::Target};
 use crate::{
     AddError, EventPublisher, Fence, FinalizerRegistry, InformerController, InformerDiagnostics,
-    InformerHealth, RunError, Runnable,
+    InformerHealth, RunError, Runnable, RunningCall,
 };
 
 /// Reconciles the objects of kind `K`, whenever one of them or something that affects it has
@@ -205,6 +205,10 @@ impl<K: Watchable> Runnable for Controller<K> {
 
     fn diagnostics(&self) -> Vec<InformerDiagnostics> {
         self.engine.diagnostics()
+    }
+
+    fn running_calls(&self) -> Vec<RunningCall> {
+        self.engine.running_calls()
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

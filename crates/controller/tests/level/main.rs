@@ -7,5 +7,6 @@ mod filters;
 mod outcomes;
 mod pace;
 mod requeue;
+mod running;
 mod triggers;
 mod watching;

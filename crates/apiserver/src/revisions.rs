@@ -117,6 +117,8 @@ impl RevisionReader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use futures::{FutureExt as _, StreamExt as _, stream::FuturesOrdered};
 
     use super::*;
@@ -150,17 +152,22 @@ mod tests {
     #[tokio::test]
     async fn readers_are_woken_in_the_order_in_which_they_wait() {
         let revisions = Revisions::new(1);
+        let waiting = Arc::new(AtomicUsize::new(0));
         let woken = Arc::new(Mutex::new(Vec::new()));
         let tasks: FuturesOrdered<_> = (0..100)
             .map(|number| {
-                let (mut reader, woken) = (revisions.reader(), woken.clone());
+                let (waiting, woken) = (waiting.clone(), woken.clone());
+                let mut reader = revisions.reader();
                 tokio::spawn(async move {
+                    waiting.fetch_add(1, Ordering::Relaxed);
                     reader.changed().await.expect("a revision");
                     woken.lock().push(number);
                 })
             })
             .collect();
-        tokio::task::yield_now().await;
+        while waiting.load(Ordering::Relaxed) < 100 {
+            tokio::task::yield_now().await;
+        }
         revisions.set(2);
         tasks
             .for_each(|ended| async { ended.expect("a task") })

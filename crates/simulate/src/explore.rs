@@ -227,9 +227,9 @@ impl Reference {
             return None;
         }
         let again = run(simulation, plan).trace;
-        let (number, line, other) = self.run.trace.difference(&again)?;
+        let (line, other) = self.run.trace.difference(&again)?;
         let text = format!(
-            "line {number} of the trace differs when the same plan runs again. The operator has an \
+            "the trace differs when the same plan runs again. The operator has an \
              effect that its `Process` does not control: the order of a `HashMap`, a `select!` \
              without `biased`, a thread, a socket, the clock of the system, or a random number.\n    \
              first: {line}\n    again: {other}"

@@ -57,14 +57,18 @@ impl Trace {
         hasher.finish()
     }
 
-    /// The first line that differs in `other`: its number, here and there.
-    pub(crate) fn difference(&self, other: &Self) -> Option<(usize, String, String)> {
-        (0..self.lines.len().max(other.lines.len())).find_map(|at| {
-            let [own, others] = [self, other].map(|trace| {
-                let line = trace.lines.get(at);
-                line.map_or_else(|| "the end".to_owned(), Line::to_string)
-            });
-            (own != others).then_some((at + 1, own, others))
+    /// The first line that differs in `other`, here and there. Kubernetes Events are left out: kube's
+    /// recorder puts the time of the system into them.
+    pub(crate) fn difference(&self, other: &Self) -> Option<(String, String)> {
+        let lines = |trace: &Self| -> Vec<_> {
+            let lines = trace.lines.iter().filter(|line| !line.is_about_events());
+            lines.map(Line::to_string).collect()
+        };
+        let (own, others) = (lines(self), lines(other));
+        (0..own.len().max(others.len())).find_map(|at| {
+            let end = || "the end".to_owned();
+            let [own, others] = [&own, &others].map(|it| it.get(at).cloned().unwrap_or_else(end));
+            (own != others).then_some((own, others))
         })
     }
 
@@ -136,6 +140,13 @@ impl fmt::Display for Trace {
 }
 
 // === impl Line ===
+
+impl Line {
+    /// Whether it is a request for, or a watch event about, Kubernetes Events.
+    fn is_about_events(&self) -> bool {
+        self.text.contains(" events ") || self.text.contains("/events/")
+    }
+}
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,6 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
     client::Body,
-    runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -25,7 +24,7 @@ use windlass::{
 };
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, await_condition},
     kinds::{config, labelled, value},
     watched::quick,
 };

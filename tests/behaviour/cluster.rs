@@ -1,20 +1,24 @@
 //! A cluster for one test: a fresh embedded server, or a fresh namespace of the real one.
 
-use std::{future::Future, time::Duration};
+use std::{fmt::Debug, future::Future, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::Namespace,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, Config, ResourceExt as _,
+    Api, Client, Config, Resource, ResourceExt as _,
     api::{ObjectMeta, PostParams},
     client::ClientBuilder,
     core::NamespaceResourceScope,
-    runtime::wait::{await_condition, conditions},
+    runtime::{
+        wait::{self, Condition, conditions},
+        watcher,
+    },
 };
 use libtest_mimic::Trial;
 use rand::Rng as _;
+use serde::de::DeserializeOwned;
 use tokio::{sync::RwLock, time::timeout};
 use tower::Layer as _;
 use windlass_apiserver::{ApiServer, Listening, Profile};
@@ -374,4 +378,23 @@ async fn with_token(real: &RealServer, token: &str) -> Client {
         ..Default::default()
     };
     Client::try_from(config).expect("a client")
+}
+
+/// Waits like kube's function, and begins anew if another test has compacted the shared history.
+pub(crate) async fn await_condition<K>(
+    api: Api<K>,
+    name: &str,
+    condition: impl Condition<K>,
+) -> Result<Option<K>, wait::Error>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    loop {
+        let matches = |object: Option<&K>| condition.matches_object(object);
+        match wait::await_condition(api.clone(), name, matches).await {
+            Err(wait::Error::ProbeFailed(watcher::Error::WatchError(status)))
+                if status.code == 410 => {}
+            ended => return ended,
+        }
+    }
 }

@@ -17,7 +17,6 @@ use k8s_openapi::{
 use kube::{
     Api, CustomResource, CustomResourceExt as _, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    runtime::wait::await_condition,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,7 +30,10 @@ use windlass::{
     recorder::ObjectEvent,
 };
 
-use crate::{cluster::Cluster, watched::quick};
+use crate::{
+    cluster::{Cluster, await_condition},
+    watched::quick,
+};
 
 /// A database.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]

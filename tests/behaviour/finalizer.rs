@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Resource as _, ResourceExt as _,
     api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions},
-    runtime::wait::await_condition,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -17,7 +16,7 @@ use windlass::{
 };
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, await_condition},
     kinds::config,
     running::Running,
     watched::{Watched, quick},

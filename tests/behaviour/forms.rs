@@ -17,13 +17,12 @@ use kube::{
     Api, CustomResourceExt as _, Resource, ResourceExt as _,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, NamespaceResourceScope},
-    runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::database::{Database, DatabaseSpec, Dns};
-use crate::cluster::{Cluster, create_namespace};
+use crate::cluster::{Cluster, await_condition, create_namespace};
 
 /// The objects at several times.
 type States = Vec<BTreeMap<String, Value>>;

@@ -14,14 +14,13 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
-    runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use windlass_apiserver::{ApiServer, Listening};
 
 use crate::{
-    cluster::{Cluster, create_namespace, profile},
+    cluster::{Cluster, await_condition, create_namespace, profile},
     real::RealServer,
     trial::ignore,
 };

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, CustomResourceExt as _, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject},
-    runtime::wait::await_condition,
 };
 use serde_json::json;
 use tokio::sync::{Mutex, Semaphore, mpsc};
@@ -19,6 +18,7 @@ use self::rig::{
     NAMED, Rig, annotated, build, builder, children_of, create, owned_by, patch, say, secret, watch,
 };
 use crate::{
+    cluster::await_condition,
     kinds::{Gadget, GadgetSpec, GadgetStatus, config, labelled},
     watched::quick,
 };

@@ -14,7 +14,6 @@ use kube::{
     Api, Client, CustomResourceExt as _, ResourceExt as _,
     api::{ListParams, Patch, PatchParams},
     client::Body,
-    runtime::wait::await_condition,
 };
 use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
@@ -24,7 +23,10 @@ use windlass::{
 };
 
 use super::rig::{Rig, builder, create, patch, say, watch};
-use crate::kinds::{Gadget, GadgetSpec, GadgetStatus, config, value};
+use crate::{
+    cluster::await_condition,
+    kinds::{Gadget, GadgetSpec, GadgetStatus, config, value},
+};
 
 on_both_servers! {
     /// Rows: BO-29

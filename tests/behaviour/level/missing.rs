@@ -9,7 +9,6 @@ use k8s_openapi::{
 use kube::{
     Api, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject},
-    runtime::wait::await_condition,
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -20,7 +19,11 @@ use windlass::{
 };
 
 use super::rig::{Rig, build, builder, create};
-use crate::{cluster::Cluster, kinds::config, watched::quick};
+use crate::{
+    cluster::{Cluster, await_condition},
+    kinds::config,
+    watched::quick,
+};
 
 /// A kind that only the test of this cluster has.
 fn later(cluster: &Cluster) -> ApiResource {

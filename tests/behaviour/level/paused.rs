@@ -15,7 +15,6 @@ use k8s_openapi::{
 use kube::{
     Api, CustomResource, CustomResourceExt as _, ResourceExt as _,
     api::{DeleteParams, PostParams},
-    runtime::wait::await_condition,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +27,10 @@ use windlass::{
 };
 
 use super::rig::{Rig, builder, create, patch, say, secret, watch};
-use crate::kinds::{Gadget, GadgetSpec, GadgetStatus};
+use crate::{
+    cluster::await_condition,
+    kinds::{Gadget, GadgetSpec, GadgetStatus},
+};
 
 /// A kind whose status has conditions.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]

@@ -4,9 +4,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
-    runtime::wait::await_condition,
 };
 use serde_json::Value;
+
+use crate::cluster::await_condition;
 
 pub(super) const OWN: &str = "test.windlass.dev/own";
 pub(super) const GUARD: &str = "test.windlass.dev/own.in-progress";

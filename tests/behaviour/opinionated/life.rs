@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, CustomResourceExt as _, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
-    runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -20,6 +19,7 @@ use super::{
     operator::{Log, Running, source},
 };
 use crate::{
+    cluster::await_condition,
     kinds::{Gadget, GadgetSpec, config},
     watched::quick,
 };

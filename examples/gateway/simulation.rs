@@ -145,8 +145,8 @@ fn the_controller_survives_every_fault() {
         .steps(creates(&objects[3..]))
         .oracle("the_gateway_is_programmed", is_programmed)
         .oracle("a_service_goes_with_its_gateway", has_its_services)
-        .single_faults(15)
-        .seeds(5);
+        .single_faults(8)
+        .seeds(3);
     match simulation.run() {
         Ok(summary) => println!("{summary}"),
         Err(failure) => panic!("{failure}"),

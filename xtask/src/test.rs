@@ -98,7 +98,13 @@ impl Test {
 
         let mut clients = Clients::find(&repository, &mut outcome, &mut not_run);
         let controllers = Controllers::start(&repository, self.minor);
-        let all = [packages(&metadata), unit(&metadata), command(), docs()];
+        let all = [
+            packages(&metadata),
+            built_examples(),
+            unit(&metadata),
+            command(),
+            docs(),
+        ];
         for mut step in checks().into_iter().chain(all) {
             clients.tell(&mut step);
             self.check(&repository, step, &mut outcome)?;
@@ -296,6 +302,14 @@ fn licences(deny: &Path) -> Step {
 fn has_promtool() -> bool {
     let output = Command::new("promtool").arg("--version").output();
     output.is_ok_and(|output| output.status.success())
+}
+
+/// Builds the examples together: the tests that run them build one by one.
+fn built_examples() -> Step {
+    Step::new(
+        "build of the examples",
+        ["build", "--workspace", "--examples"],
+    )
 }
 
 /// Runs all tests except doc tests and the tests on both servers, which are counted separately.

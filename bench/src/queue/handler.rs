@@ -85,7 +85,11 @@ impl Handler {
             }
         }
         let again = self.again(object);
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // A periodic resync may add calls.
+        let left = (self.left).fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+            left.checked_sub(1)
+        });
+        if left == Ok(1) {
             self.all.notify_one();
         }
         again

@@ -51,7 +51,8 @@ pub(crate) trait ErasedHandler: Send + Sync {
     /// The type of the user code, as Rust names it.
     fn type_name(&self) -> &'static str;
 
-    /// Whether its predicates accept `event`.
+    /// Whether its predicates accept `event`. Also shows the event to a finalizer wrapper in the
+    /// handler, which notes it. Called once for each event, and once more for a coalesced resync.
     fn wants(&self, event: &AnyEvent) -> bool;
 
     /// The finalizer of the handler, if it has one.

@@ -20,7 +20,6 @@ mod references;
 
 // Causes of calls.
 mod filter;
-mod reasons;
 mod requeue;
 mod triggers;
 
@@ -45,9 +44,9 @@ pub use self::{
     informers::{AddedWatch, Informers},
     missing_kind::MissingKind,
     mode::{Mode, PAUSED, WritePaused},
-    reasons::Reasons,
     reconciler::ObjectReconciler,
     requeue::RequeueHandle,
     triggers::{Trigger, TriggerHandle},
     watch::{Watch, Watchable},
 };
+use crate::Reasons;

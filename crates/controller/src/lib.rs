@@ -55,6 +55,7 @@ mod route;
 mod schedule;
 
 // 8. Calls of handlers.
+mod reasons;
 mod reconciler;
 mod running;
 mod watcher;
@@ -138,7 +139,7 @@ pub use crate::{
     },
     level::{
         AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
-        Informers, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related,
+        Informers, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Referred, Related,
         RequeueHandle, Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
     },
     mapper::{Mapper, Owners, SameName},
@@ -150,6 +151,7 @@ pub use crate::{
         AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Predicate,
         ResourceVersionChanged,
     },
+    reasons::Reasons,
     reconciler::{
         CannotCastError, Failure, Outcome, Reconciler, Request, Retry, State, TypedReconciler,
     },

@@ -23,12 +23,9 @@
 //!
 //! Source: java-operator-sdk, `ResourceOperations`, for the condition of rule 6; KEP-5647 for rule 4.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use hashbrown::HashMap;
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 

@@ -39,6 +39,9 @@ use crate::{
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
 pub struct LazyObject<K: ?Sized> {
+    /// One of four: an `Arc<K>`; an `Arc<DecodedObject<K>>`, which is decoded too; an
+    /// `Arc<RawObject<K>>`, which is JSON, the default; or, if `K` is itself a `RawObject`, that object,
+    /// which [`read`](Self::read) does not decode.
     object: Arc<dyn ErasedObject>,
     of: PhantomData<fn() -> Arc<K>>,
 }

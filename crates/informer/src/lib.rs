@@ -13,7 +13,7 @@
 //! |--|--|--|
 //! | `Arc<K>` | a decoded object, for example an `Arc<Pod>` | in events, in [`Store::get`] and [`Store::list`] |
 //! | [`LazyObject<K>`](LazyObject) | an object of a store, decoded at the first read | as the old state in [`Event::Updated`], in [`Store::get_lazy`] |
-//! | [`RawObject<K>`](RawObject) | JSON that may not decode, with the identity of its object | only after [`ListWatch::raw`]: then it is the `K` of the informer |
+//! | [`RawObject<K>`](RawObject) | JSON that may not decode, with the identity of its object | after [`ListWatch::raw`]: then it is the `K` of the informer |
 //! | [`dyn ErasedObject`](ErasedObject) | an object of any kind | in retry and dequeue policies |
 //! | [`ObjectIdentity`] | the trait of everything that has a name, namespace, uid and version | in bounds |
 //! | [`Stored`] | the trait of everything that a store can keep: each `K` and each [`RawObject`] | in bounds |

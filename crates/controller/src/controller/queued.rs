@@ -21,14 +21,14 @@ use crate::{
 /// | `Updated { a, b }` | `Updated { b, c }` | `Updated { a, c }` |
 /// | `Resynced(a)` | `Updated { a, b }` | `Updated { a, b }` |
 /// | `Resynced(a)` | `Added(b)` | `Added(b)` |
-/// | `Added` from a list, `Updated`, `Resynced` | `Deleted` | `Deleted` |
-/// | `Added` from the watch | `Deleted` | nothing |
+/// | `Added` of an object that a handler may know, `Updated`, `Resynced` | `Deleted` | `Deleted` |
+/// | `Added` of another object | `Deleted` | nothing |
 /// | anything | of another uid | both |
 ///
 /// An event for which a handler was called is never coalesced. A `Resynced` is always coalesced into
 /// an undispatched event of its object. A handler whose [`Predicate`](crate::Predicate) rejects that
-/// event gets the resync instead. An object from a list keeps its `Deleted` even if its `Added` was
-/// not dispatched: an earlier process may have processed it.
+/// event gets the resync instead. An object keeps its `Deleted`, even if its `Added` was not dispatched,
+/// if a handler may know it: if it comes from a list, an earlier process may have processed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Coalescing {
@@ -58,8 +58,12 @@ pub(crate) struct QueuedEvent {
     /// Why it was queued, and the events that were coalesced into it.
     pub(crate) reasons: Reasons,
 
-    /// Whether its object comes from a list, so that an earlier process may have processed it.
+    /// Whether the informer's event comes from a list.
     pub(crate) from_list: bool,
+
+    /// Whether a handler may know its object: an earlier process has processed it, or a handler was
+    /// called for it before its `Added`. Then its `Deleted` is dispatched in any case.
+    pub(crate) may_be_known: bool,
 
     /// The span of the informer's event.
     pub(crate) origin: TraceParent,
@@ -107,12 +111,12 @@ pub(crate) struct FailedCall {
     /// [`RepeatableCall::refresh`].
     pub(crate) object: Option<Arc<dyn ErasedObject>>,
 
-    pub(crate) backoff: Backoff,
+    pub(crate) backoff: RetrySchedule,
 }
 
 /// The retry schedule of a handler for one uid, while its calls fail.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Backoff {
+pub(crate) struct RetrySchedule {
     /// When the last early call failed.
     pub(crate) early: Option<Moment>,
 
@@ -151,7 +155,7 @@ impl Coalescing {
                 Event::Added(object) | Event::Updated { new: object, .. },
                 Event::Updated { new, .. },
             ) if all => std::mem::swap(object, new),
-            (Event::Added(_), Event::Deleted { .. }) if all && !older.from_list => {
+            (Event::Added(_), Event::Deleted { .. }) if all && !older.may_be_known => {
                 dropped.push(newer);
                 return Coalesced::Cancelled;
             }
@@ -169,6 +173,7 @@ impl Coalescing {
         // A deleted object has no state to resync.
         older.requested_by_mapper |= newer.requested_by_mapper;
         older.reasons |= newer.reasons;
+        older.may_be_known |= newer.may_be_known;
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
         dropped.push(newer);
@@ -192,9 +197,9 @@ impl ScheduleItem for QueuedEvent {
     }
 }
 
-// === impl Backoff ===
+// === impl RetrySchedule ===
 
-impl Backoff {
+impl RetrySchedule {
     /// The time from which the next early call is allowed.
     pub(crate) fn early_from(&self) -> Moment {
         self.early
@@ -226,9 +231,9 @@ impl Backoff {
 
 impl RepeatableCall {
     /// The retry schedule, if the last call failed.
-    pub(crate) fn backoff(&self) -> Backoff {
+    pub(crate) fn backoff(&self) -> RetrySchedule {
         let failed = self.failed.as_ref();
-        failed.map_or_else(Backoff::default, |failed| failed.backoff)
+        failed.map_or_else(RetrySchedule::default, |failed| failed.backoff)
     }
 
     /// Replaces the object by that of `newer`, an event of the same uid, so that a later call gets

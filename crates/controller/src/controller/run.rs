@@ -314,13 +314,13 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken, end: CancellationT
     Ok(())
 }
 
-/// Waits for a lane. `None` after `stop` is cancelled; if the controller drains its queue, not before
+/// Waits for a lane. `None` after `end` is cancelled; if the controller drains its queue, not before
 /// no lane is ready. If the routes change meanwhile, the snapshot is dropped, and with it the code of
 /// removed handlers.
 async fn take(
     shared: &Shared,
     routes: &mut RouteSnapshot,
-    stop: &CancellationToken,
+    end: &CancellationToken,
 ) -> Option<LaneGuard<QueuedEvent, RepeatableCall>> {
     let drains = shared.settings.on_stop == OnStop::Drain;
     loop {
@@ -328,9 +328,9 @@ async fn take(
         routes.drop_outdated(shared);
         tokio::select! {
             biased;
-            () = stop.cancelled(), if !drains => return None,
+            () = end.cancelled(), if !drains => return None,
             guard = shared.engine.take() => return Some(guard),
-            () = stop.cancelled(), if drains => return None,
+            () = end.cancelled(), if drains => return None,
             () = rerouted => {}
         }
     }

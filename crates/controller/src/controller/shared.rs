@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     BuildError, Fence, FenceClosed, FencePermit, HandlerError, RunningCall,
+    event::AnyEvent,
     level::OwnWriteTracker,
     metrics::{Metrics, constant_labels},
     route::{KindId, Route},
@@ -202,11 +203,19 @@ impl Shared {
         self.rerouted.notify_waiters();
     }
 
-    /// Whether `queued` shows a write of a level-triggered controller to its own object, which causes no
-    /// call. Decided for each event, before events are coalesced.
-    pub(super) fn is_own_write(&self, kind: KindId, resource: &str, queued: &QueuedEvent) -> bool {
+    /// Whether `event` can show a write of a level-triggered controller to its own object. Calls the
+    /// filter of that kind, which can be code of the user.
+    pub(super) fn may_be_own_write(&self, kind: KindId, event: &AnyEvent) -> bool {
         let own = self.own_writes.get();
-        own.is_some_and(|own| own.takes(kind, resource, &queued.event, queued.from_list))
+        own.is_some_and(|own| own.may_take(kind, event))
+    }
+
+    /// Whether `queued`, which can show a write of a level-triggered controller to its own object,
+    /// shows nothing else, so that it causes no call. Decided for each event, before events are
+    /// coalesced.
+    pub(super) fn is_own_write(&self, resource: &str, queued: &QueuedEvent) -> bool {
+        let own = self.own_writes.get();
+        own.is_some_and(|own| own.takes(resource, &queued.event, queued.from_list))
     }
 
     /// Counts a call whose stores did not show own writes in time.

@@ -8,16 +8,21 @@
 //! | any | `Deleted` of its uid | cancelled, whatever the policy says |
 //! | of a handler whose predicate rejects the event | any | kept, with the newest object |
 //! | a `Deleted` | `Added` of its uid, which exists again | cancelled |
-//! | failed, not due | a resync that a mapper requested | an early call: cancelled or kept, as the policy says |
+//! | failed, not due | a resync that a mapper requested; in a level-triggered controller any event | an early call: cancelled or kept, as the policy says |
 //! | of a wrapper with a finalizer | the finalizer was removed | cancelled or kept, as the policy says |
 //! | failed, not due | of the same generation, not newly marked for deletion | kept with the newest object; the event is not dispatched to its handler |
 //! | any | any | cancelled or kept, as the policy says |
+//!
+//! With [`RetryObject::AsReceived`](crate::RetryObject) a failed call that is not due is replaced by a
+//! call for the event at the same due time if the policy drops it; otherwise it is kept, and the event
+//! is dispatched at once.
 //!
 //! A wrapper with a finalizer only knows after its requests whether its inner handler is called for
 //! an event. If it is not, because a predicate rejects the event, the calls that the event has
 //! cancelled stay pending. A `Deleted` cancels them anyway.
 //!
-//! A resync that a mapper requested causes an early call, because the cause of the failure may no
+//! An *early call* repeats a failed call before its retry is due. A resync that a mapper requested
+//! causes one, because the cause of the failure may no
 //! longer exist, but at most once in the first delay of the policy. An early call that fails keeps
 //! the due time of the retry and the number of failures. Calls of another uid with the same name are
 //! not affected.
@@ -34,7 +39,7 @@ use windlass_informer::{ErasedObject, Event, ObjectKey};
 pub(super) use self::carry_over::{CarryOver, PreviousCalls, PreviousFailure};
 use super::{
     engine::LaneGuard,
-    queued::{Backoff, QueuedEvent, RepeatableCall},
+    queued::{QueuedEvent, RepeatableCall, RetrySchedule},
     turn::{Recipients, Turn, updated_from},
 };
 use crate::{
@@ -155,7 +160,7 @@ impl Superseding<'_> {
     ) -> Option<Pending<RepeatableCall>> {
         // Its handler is not called for the event, so nothing passes to that call.
         let waits = carried.waits(pending.handler);
-        let backoff = next_backoff(&pending, self.now, self.event, self.is_wake);
+        let backoff = next_schedule(&pending, self.now, self.event, self.is_wake);
         match decision {
             Decision::Cancel if !waits => {
                 let has_finalizer = self.turn.finalizer(pending.handler).is_some();
@@ -253,19 +258,19 @@ fn is_in_backoff(pending: &Pending<RepeatableCall>, now: Moment, event: &AnyEven
 }
 
 /// The retry schedule of a call for `event` that replaces `pending`.
-fn next_backoff(
+fn next_schedule(
     pending: &Pending<RepeatableCall>,
     now: Moment,
     event: &AnyEvent,
-    requested_by_mapper: bool,
-) -> Backoff {
+    is_wake: bool,
+) -> RetrySchedule {
     let backoff = pending.call.backoff();
     let objects = pending.call.event.object().zip(event.object());
     let is_urgent = objects.is_none_or(|(old, new)| has_changed(&**old, &**new));
     let is_waiting = pending.reason == Reason::Failed && pending.due > now;
     let kept = backoff.kept_due.unwrap_or(pending.due);
-    Backoff {
-        kept_due: (requested_by_mapper && is_waiting && !is_urgent).then_some(kept),
+    RetrySchedule {
+        kept_due: (is_wake && is_waiting && !is_urgent).then_some(kept),
         ended: if is_waiting && is_urgent {
             backoff.ended.saturating_add(1)
         } else {

@@ -33,8 +33,9 @@ use crate::{
 /// One turn: its kind, handlers and span.
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
-    /// After it is cancelled, no call begins.
-    stop: &'a CancellationToken,
+    /// When calls end: the stop, or with `OnStop::Drain` the end of all feeds. Then no call begins; while
+    /// the queue is drained calls begin, but none waits for the fence.
+    end: &'a CancellationToken,
     kind: KindId,
     chain: &'a Chain,
     pub(super) metrics: &'a KindMetrics,
@@ -43,7 +44,7 @@ pub(super) struct Turn<'a> {
 }
 
 /// Processes the work of `guard`. Returns the time of its end; then return the lane with `finish` or
-/// `next`. Returns `None` if `stop` was cancelled before the last call; then drop the guard, so
+/// `next`. Returns `None` if `end` was cancelled before the last call; then drop the guard, so
 /// that the rest stays queued.
 ///
 /// # Cancel safety
@@ -54,7 +55,7 @@ pub(crate) async fn run(
     shared: &Shared,
     routes: &mut RouteSnapshot,
     guard: &mut LaneGuard<QueuedEvent, RepeatableCall>,
-    stop: &CancellationToken,
+    end: &CancellationToken,
 ) -> Option<Moment> {
     let kind = guard.key().kind;
     let began = guard.since();
@@ -64,7 +65,7 @@ pub(crate) async fn run(
     };
     let mut turn = Turn {
         shared,
-        stop,
+        end,
         kind,
         chain,
         metrics,
@@ -138,9 +139,9 @@ impl Turn<'_> {
             guard.take_concurrent_pendings();
         }
         let mut carried = supersede(self, guard, &recipients);
-        if let Work::Event { offer, .. } = guard.work() {
+        if let (Work::Event { offer, .. }, Some(forgotten)) = (guard.work(), forgotten) {
             let event = &offer.event;
-            for entry in forgotten.into_iter().flatten() {
+            for entry in forgotten {
                 let (handler, action) = (entry.letter.handler, entry.letter.action);
                 if let Some(state) = entry.call.state.as_deref()
                     && entry.call.is_same_object(event)

@@ -92,12 +92,14 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<
                 return Ok(Outcome::done());
             };
             // What is processed again is likely to be processed once more.
-            if call.attempt.is_repeated || matches!(event, Event::Resynced(_)) {
-                let request = Call { key, event, ..call }.cached_request()?;
-                return (self.reconciler.reconcile(request).await).map_err(Into::into);
-            }
-            let object = event.object().cloned();
-            let request = Call { key, event, ..call }.request()?;
+            let is_cached = call.attempt.is_repeated || matches!(event, Event::Resynced(_));
+            let object = event.object().filter(|_| !is_cached).cloned();
+            let call = Call { key, event, ..call };
+            let request = if is_cached {
+                call.cached_request()?
+            } else {
+                call.request()?
+            };
             let ended = self.reconciler.reconcile(request).await;
             if let Some(object) = object {
                 object.release_decoded();

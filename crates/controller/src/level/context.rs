@@ -105,7 +105,7 @@ impl<K: Watchable> Context<K> {
     /// [`WritePaused`](super::WritePaused), except those of a status and of Events.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.call.writer.client(|| self.call.setup.client())
+        self.call.writer.client(|| self.call.setup.client().clone())
     }
 
     /// The field manager of the controller, for server-side apply.

@@ -120,7 +120,11 @@ where
             return Ok(Outcome::deferred(wait));
         }
         let setup = &self.calls.setup;
-        let request = match setup.own.before_call(request.key(), &setup.client()).await {
+        let request = match setup
+            .own
+            .before_call(request.key(), setup.client(), now)
+            .await
+        {
             Begin::Now { is_stale } => {
                 if is_stale {
                     setup.count_stale();
@@ -294,14 +298,14 @@ where
     }
 
     fn context(&self, request: &Request<K>) -> Context<K> {
-        let setup = Arc::clone(&self.setup);
         let mode = match request.action() {
             // The last call for an object that does not exist any more, or a clean-up, which waits
             // until the pause has ended.
             Action::Deleted => Mode::Normal,
             _ => Mode::of(request.object().meta()),
         };
-        let writer = (self.setup.own).begin(request.key(), mode, move |key| setup.wake(key));
+        let writer =
+            (self.setup.own).begin(request.key(), mode, Arc::<Setup<K>>::clone(&self.setup));
         Context {
             call: Arc::new(CallContext {
                 setup: Arc::clone(&self.setup),

@@ -2,11 +2,11 @@
 //! the events of its own writes cause no further call.
 
 use std::{
-    collections::HashSet,
     sync::{Arc, OnceLock, Weak, atomic::Ordering},
     time::Duration,
 };
 
+use hashbrown::HashSet;
 use kube::{
     Api, Client, Resource,
     api::{ApiResource, DynamicObject, ListParams},
@@ -62,7 +62,13 @@ pub(super) struct CallWriter {
     recorder: CallRecorder,
     client: OnceLock<Client>,
     /// Called if the object is reconciled again because of an event during the call.
-    wake: Box<dyn Fn(&ObjectKey) + Send + Sync>,
+    waker: Arc<dyn Wake>,
+}
+
+/// Reconciles objects again.
+pub(super) trait Wake: Send + Sync {
+    /// Reconciles the object with `key` again.
+    fn wake(&self, key: &ObjectKey);
 }
 
 /// Whether a call can begin.
@@ -117,11 +123,15 @@ impl OwnWriteTracker {
 
     /// Whether a call for `lane` can begin. Asks the server for its version after a write with an
     /// unknown result.
-    pub(super) async fn before_call(&self, lane: &ObjectKey, client: &Client) -> Begin {
+    pub(super) async fn before_call(
+        &self,
+        lane: &ObjectKey,
+        client: &Client,
+        mut now: Instant,
+    ) -> Begin {
         loop {
-            let ready = (self.writes.lock()).before_call(lane, Instant::now(), |resource, key| {
-                self.shown(resource, key)
-            });
+            let shown = |resource: &str, key: Option<&ObjectKey>| self.shown(resource, key);
+            let ready = self.writes.lock().before_call(lane, now, shown);
             match ready {
                 Readiness::Ready => return Begin::Now { is_stale: false },
                 Readiness::Stale => return Begin::Now { is_stale: true },
@@ -131,6 +141,7 @@ impl OwnWriteTracker {
                         let version = self.version(&resource, client).await;
                         self.writes.lock().passes(lane, &resource, version);
                     }
+                    now = Instant::now();
                 }
             }
         }
@@ -154,12 +165,12 @@ impl OwnWriteTracker {
         parse_version(list.metadata.resource_version.as_deref()?)
     }
 
-    /// Begins a call. `wake` is called if its object has to be reconciled again.
+    /// Begins a call. `waker` is called if its object has to be reconciled again.
     pub(super) fn begin(
         self: &Arc<Self>,
         lane: &ObjectKey,
         mode: Mode,
-        wake: impl Fn(&ObjectKey) + Send + Sync + 'static,
+        waker: Arc<dyn Wake>,
     ) -> CallWriter {
         self.writes.lock().begin(lane, Instant::now());
         CallWriter {
@@ -171,7 +182,7 @@ impl OwnWriteTracker {
                 paused: (mode == Mode::Paused).then(Arc::default),
             },
             client: OnceLock::new(),
-            wake: Box::new(wake),
+            waker,
         }
     }
 
@@ -180,7 +191,7 @@ impl OwnWriteTracker {
         let mut failing = self.failing.lock();
         if is_failing {
             failing.insert(lane.clone());
-        } else {
+        } else if !failing.is_empty() {
             failing.remove(lane);
         }
     }
@@ -215,17 +226,10 @@ impl OwnWriteTracker {
         self.decide(lane, mark) == EventDecision::Wake
     }
 
-    /// Whether `event` of the informer of `kind` is an update of a primary object that the call of its
-    /// own lane wrote, or is decided when the call in progress ends. A new generation, a changed
-    /// content of a kind without generations, and a deletion mark are no echoes.
-    pub(crate) fn takes(
-        &self,
-        kind: KindId,
-        resource: &str,
-        event: &AnyEvent,
-        is_from_list: bool,
-    ) -> bool {
-        let (Some(primary), Event::Updated { old, new }) = (self.primary.get(), event) else {
+    /// Whether `event` of the informer of `kind` is an update of a primary object that its lane may
+    /// have written, and passes the filter: what that rejects causes no call in any case.
+    pub(crate) fn may_take(&self, kind: KindId, event: &AnyEvent) -> bool {
+        let (Some(primary), Event::Updated { new, .. }) = (self.primary.get(), event) else {
             return false;
         };
         if primary.kind != kind || !self.writes.lock().has(&new.key()) {
@@ -234,10 +238,17 @@ impl OwnWriteTracker {
         let Some(passes) = primary.passes.upgrade() else {
             return false;
         };
-        // The filter can be code of the user. What it rejects causes no call in any case.
-        if !call_user_code("filter", || passes(event)).unwrap_or(true) {
+        // The filter can be code of the user.
+        call_user_code("filter", || passes(event)).unwrap_or(true)
+    }
+
+    /// Whether `event` of a primary object is an update that the call of its own lane wrote, or is
+    /// decided when the call in progress ends. A new generation, a changed content of a kind without
+    /// generations, and a deletion mark are no echoes.
+    pub(crate) fn takes(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool {
+        let Event::Updated { old, new } = event else {
             return false;
-        }
+        };
         let old = &**old.as_erased();
         let is_marked = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
         let is_new_generation = match (old.generation(), new.generation()) {
@@ -330,7 +341,7 @@ impl Drop for RunningCall<'_> {
         let is_in_backoff = self.0.tracker.failing.lock().contains(lane);
         let is_woken = self.0.tracker.writes.lock().end(lane, is_in_backoff);
         if is_woken {
-            (self.0.wake)(lane);
+            self.0.waker.wake(lane);
         }
     }
 }

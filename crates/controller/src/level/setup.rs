@@ -6,7 +6,12 @@ use kube::Client;
 
 use windlass_informer::ObjectKey;
 
-use super::{Informers, Reasons, Watchable, children::Memories, memo::Memos, own::OwnWriteTracker};
+use super::{
+    Informers, Reasons, Watchable,
+    children::Memories,
+    memo::Memos,
+    own::{OwnWriteTracker, Wake},
+};
 use crate::{EventRecorder, Fence, controller::Shared, route::KindId, schedule::Priority};
 
 /// The shared parts of a controller: its client, its primary objects and its names.
@@ -58,21 +63,12 @@ impl<K: Watchable> Setup<K> {
     }
 
     /// The client of the calls.
-    pub(super) fn client(&self) -> Client {
-        let fenced = || match self.fence.get() {
+    pub(super) fn client(&self) -> &Client {
+        self.fenced.get_or_init(|| match self.fence.get() {
             Some(fence) => fence.client(self.client.clone()),
             None => self.client.clone(),
-        };
-        self.fenced.get_or_init(fenced).clone()
+        })
     }
-
-    /// Reconciles the object with `key` again.
-    pub(super) fn wake(&self, key: &ObjectKey) {
-        if let Some((engine, kind)) = self.engine.upgrade().zip(self.kind.get()) {
-            engine.wake(*kind, [key.clone()], Priority::Live, Reasons::RELATED);
-        }
-    }
-
     /// Counts a call whose stores did not show own writes in time.
     pub(super) fn count_stale(&self) {
         if let Some(engine) = self.engine.upgrade() {
@@ -83,5 +79,13 @@ impl<K: Watchable> Setup<K> {
     /// The histogram of the step called `name`, while the controller exists.
     pub(super) fn step(&self, name: &str) -> Option<prometheus::Histogram> {
         Some(self.engine.upgrade()?.step(name))
+    }
+}
+
+impl<K: Watchable> Wake for Setup<K> {
+    fn wake(&self, key: &ObjectKey) {
+        if let Some((engine, kind)) = self.engine.upgrade().zip(self.kind.get()) {
+            engine.wake(*kind, [key.clone()], Priority::Live, Reasons::RELATED);
+        }
     }
 }

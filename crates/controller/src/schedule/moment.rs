@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-/// A point in time, since the engine was created.
+/// A point in time, since the first use of the clock.
 ///
 /// The schedule never reads a clock: the time is an argument. Eight bytes instead of the sixteen of
 /// an `Instant`, because each queued event and each pending call has one.

@@ -282,6 +282,9 @@ impl<E, P: ScheduleItem> Lane<E, P> {
         calls: &mut PendingCalls<P>,
         wanted: impl Fn(&Pending<P>) -> bool,
     ) -> Vec<Pending<P>> {
+        if self.pendings.is_empty() {
+            return Vec::new();
+        }
         let kind = self.kind;
         let taken = self.pendings.extract_if(.., |it| wanted(&it.pending));
         taken.map(|slot| calls.remove(kind, slot)).collect()

@@ -156,8 +156,6 @@ impl<K: Stored> Run<'_, K> {
                         self.deliver_requested().await;
                     }
                 }
-                // Before the source, so that resyncs and changes alternate.
-                () = until(resync_due) => self.resync().await,
                 // Not while a requested list is incomplete, so that each requested list becomes
                 // complete.
                 () = shared.relist.notified(), if !self.is_relisting => return None,
@@ -168,7 +166,10 @@ impl<K: Stored> Run<'_, K> {
                         return Some(error);
                     }
                 }
-                // After the source: changes come first, and requests had a turn above.
+                // After the source, so that resyncs and changes alternate: it sends changes only while
+                // it is polled.
+                () = until(resync_due) => self.resync().await,
+                // Last: requests had a turn above.
                 () = self.publisher.requested() => self.deliver_requested().await,
             }
         }

@@ -63,11 +63,12 @@ impl<K> EventEnvelope<K> {
 }
 
 impl<K: Stored> EventEnvelope<K> {
-    /// Converts the object to its stored form, type-erased, for code that handles several kinds. A
-    /// decoded form stays until [`release_decoded`](ErasedObject) is called.
+    /// Converts the object to its stored form, type-erased, for code that handles several kinds, and
+    /// pins the decoded object in its entry of the store. Who does not pass the event on calls
+    /// [`release_decoded`](ErasedObject) on its object.
     #[doc(hidden)]
     #[must_use]
-    pub fn into_erased(self) -> EventEnvelope<dyn ErasedObject> {
+    pub fn into_erased_pinned(self) -> EventEnvelope<dyn ErasedObject> {
         let lazy = self.lazy;
         let event = self.event.map(|object| match lazy {
             Some(lazy) => {

@@ -176,7 +176,8 @@ impl Session {
         self
     }
 
-    /// The next request.
+    /// The next request. While a response is read, the request that it answers: a streamed list that
+    /// has ended counts as a watch.
     pub(crate) fn next_request(&self) -> NextRequest {
         match (&self.phase, self.streaming, &self.complete) {
             _ if self.polls() => NextRequest::List {

@@ -23,7 +23,7 @@ async fn receive(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<Stri
         let from = if envelope.from_list { "list" } else { "live" };
         let name = envelope.event.object().map(|object| object.name_any());
         let action = envelope.event.action();
-        let any = envelope.into_erased();
+        let any = envelope.into_erased_pinned();
         assert_eq!(any.from_list, from == "list");
         let name = name.map_or(String::new(), |name| format!(" {name}"));
         all.push(format!("{from} {action}{name}"));

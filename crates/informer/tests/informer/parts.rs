@@ -284,7 +284,7 @@ async fn debug_output_names_what_it_is_and_shows_no_content() {
             "EventEnvelope { event: CREATE web, from_list: true, ",
         ),
         (
-            format!("{:?}", envelope.into_erased()),
+            format!("{:?}", envelope.into_erased_pinned()),
             "EventEnvelope { event: CREATE web, from_list: true, ",
         ),
         (format!("{erased:?}"), "ErasedObject(web)"),

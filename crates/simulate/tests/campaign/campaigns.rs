@@ -15,7 +15,7 @@ mod composite;
 /// Runs a campaign, with the number of runs that `cargo xtask sim` sets, or else few.
 #[track_caller]
 fn passes(simulation: Simulation) {
-    passes_all(&simulation.single_faults(20).fault_pairs(10));
+    passes_all(&simulation.single_faults(12).fault_pairs(6));
 }
 
 /// Runs a campaign with a number of random combinations of faults, and with few single faults.
@@ -59,7 +59,7 @@ pub(crate) fn of_sites<Fut>(name: &str, operator: fn(Process) -> Fut) -> Simulat
 where
     Fut: Future<Output = Ended> + Send + 'static,
 {
-    site::with_steps(Simulation::new(name, operator)).seeds(25)
+    site::with_steps(Simulation::new(name, operator)).seeds(15)
 }
 
 /// A simulation with three replicas. Each reads the lease every few seconds, so shorter times keep
@@ -70,7 +70,7 @@ where
     Fut: Future<Output = Ended> + Send + 'static,
 {
     site::with_few_steps(Simulation::new(name, operator))
-        .seeds(25)
+        .seeds(15)
         .replicas(3)
         .pace(Duration::from_secs(15))
         // Recovery from a hanging call takes longer than this. Other campaigns inject this fault.
@@ -126,7 +126,7 @@ fn mapped() {
     };
     let page = |page: &str| json!({ "data": { "page": page } });
     let simulation = Simulation::new("mapped", operators::mapped)
-        .seeds(25)
+        .seeds(15)
         .object(&site::definition())
         .step(config("blog", "one"))
         .step(Step::create(&site::site("blog", "-")))

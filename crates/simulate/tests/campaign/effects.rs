@@ -20,9 +20,13 @@ fn campaign(fault: Fault) -> Simulation {
 #[test]
 fn every_fault_takes_effect_in_a_campaign() {
     for fault in Fault::ALL {
-        let simulation = campaign(*fault).faults([*fault]).single_faults(8).seeds(0);
-        let summary = simulation.run().unwrap_or_else(|it| panic!("{it}"));
-        let count = summary.faults[fault];
-        assert!(count > 0, "{fault} took effect in none of 8 runs");
+        let takes_effect = |runs| {
+            let simulation = campaign(*fault).faults([*fault]).single_faults(runs);
+            let summary = simulation.seeds(0).run();
+            summary.unwrap_or_else(|it| panic!("{it}")).faults[fault] > 0
+        };
+        // One run is sufficient for most faults.
+        let is_seen = takes_effect(1) || takes_effect(8);
+        assert!(is_seen, "{fault} took effect in none of 8 runs");
     }
 }

@@ -59,13 +59,19 @@ impl<K: Stored> Enqueuer<'_, K> {
         let has_mappers = !self.mappers.is_empty();
         let mut to_map = Vec::new();
         let mut synced = feed.synced.load(Ordering::Relaxed);
+        // Without the lock, because the filter of the primary kind can be code of the user.
+        let envelopes: Vec<_> = (envelopes.drain(..).map(EventEnvelope::into_erased_pinned))
+            .map(|it| (into.may_be_own_write(self.kind, &it.event), it))
+            .collect();
         {
             // Locked until the events are queued, so that they are queued in the order of the
             // merge.
             let mut merge = self.merge.lock();
-            let mut put = |it: Enqueued| {
+            let mut put = |it: Enqueued, may_be_own: bool| {
                 let queued = &it.offer.event;
-                let waits_long = self.unhandled || !self.dispatched_soon || queued.permit.is_none();
+                let is_own = may_be_own && into.is_own_write(feed.informer.resource(), queued);
+                let waits_long =
+                    is_own || self.unhandled || !self.dispatched_soon || queued.permit.is_none();
                 if has_mappers && !queued.requested_by_mapper {
                     let event = queued.event.clone();
                     to_map.push((
@@ -78,24 +84,28 @@ impl<K: Stored> Enqueuer<'_, K> {
                 } else if waits_long {
                     release_decoded(&queued.event);
                 }
-                if !into.is_own_write(self.kind, feed.informer.resource(), &it.offer.event) {
+                if !is_own {
                     enqueued.push(it);
                 }
             };
-            for envelope in envelopes.drain(..) {
-                let mut envelope = envelope.into_erased();
+            for (may_be_own, mut envelope) in envelopes {
                 synced |= matches!(envelope.event, Event::Synced);
                 let action = Action::of(&envelope.event);
                 if merge.is_idle() || self.merge(&mut merge, &mut envelope) {
-                    self.prepare(envelope, action, synced, budget).map(&mut put);
-                } else if let Some(key) = &envelope.key
-                    && (envelope.requested || action == Some(Action::Deleted))
-                {
-                    // Another informer has the object.
-                    feed.requested_resyncs.take(key);
+                    let prepared = self.prepare(envelope, action, synced, budget);
+                    prepared.map(|it| put(it, may_be_own));
+                } else {
+                    release_decoded(&envelope.event);
+                    if let Some(key) = &envelope.key
+                        && (envelope.requested || action == Some(Action::Deleted))
+                    {
+                        // Another informer has the object.
+                        feed.requested_resyncs.take(key);
+                    }
                 }
                 for released in merge.take_released() {
-                    self.release(released, budget).map(&mut put);
+                    let prepared = self.release(released, budget);
+                    prepared.map(|it| put(it, false));
                 }
             }
             self.offer(enqueued);
@@ -160,7 +170,8 @@ impl<K: Stored> Enqueuer<'_, K> {
             _ => Priority::Live,
         };
         // The merge makes another event of a resync after an informer was removed.
-        let is_mapped = requested && matches!(event, Event::Resynced(_));
+        let is_resync = matches!(event, Event::Resynced(_));
+        let is_mapped = requested && is_resync;
         let event = QueuedEvent {
             received: self.received,
             last_called: None,
@@ -175,6 +186,8 @@ impl<K: Stored> Enqueuer<'_, K> {
                 _ => Reasons::CHANGED,
             },
             from_list,
+            // A level-triggered handler can be woken for an object before its event.
+            may_be_known: from_list || is_resync || self.into.settings.level_triggered,
             event,
         };
         Some(self.enqueued(key, priority, event, span))
@@ -193,6 +206,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             requested_by_mapper: false,
             reasons: Reasons::CHANGED,
             from_list: true,
+            may_be_known: true,
             event,
         };
         Some(self.enqueued(key, Priority::Live, event, GuardedSpan::none()))

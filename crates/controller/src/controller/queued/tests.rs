@@ -26,7 +26,7 @@ fn a_delete_replaces_the_events_before_it() {
 #[test]
 fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vanishes() {
     let live = |text| QueuedEvent {
-        from_list: false,
+        may_be_known: false,
         ..notice(text)
     };
     for coalescing in [Coalescing::Always, Coalescing::WhenFull] {
@@ -36,6 +36,17 @@ fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vani
         assert!(matches!(deleted, Coalesced::Cancelled));
     }
     check(Coalescing::Always, "add a", "delete a", "delete a");
+    for (first, second) in [("resync a", "add a"), ("add a", "resync a")] {
+        for known in [0, 1] {
+            let mut events = [live(first), live(second)];
+            events[known].may_be_known = true;
+            let [mut queued, newer] = events;
+            _ = Coalescing::Always.coalesce(&mut queued, newer, &mut Vec::new());
+            assert!(show(&queued).starts_with("add a"));
+            _ = Coalescing::Always.coalesce(&mut queued, live("delete a"), &mut Vec::new());
+            assert_eq!(show(&queued), "delete a", "a handler knows it from {known}");
+        }
+    }
     let mut updated = live("update a b");
     let deleted = Coalescing::Always.coalesce(&mut updated, live("delete b"), &mut Vec::new());
     assert!(
@@ -235,6 +246,7 @@ fn notice(text: &str) -> QueuedEvent {
         received: Moment::default(),
         last_called: None,
         from_list: true,
+        may_be_known: true,
         permit: None,
     }
 }

@@ -83,6 +83,7 @@ impl Shared {
                     requested_by_mapper: true,
                     reasons,
                     from_list: false,
+                    may_be_known: true,
                     origin: TraceParent::default(),
                     received,
                     last_called: None,

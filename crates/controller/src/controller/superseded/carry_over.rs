@@ -7,7 +7,7 @@ use windlass_informer::{ErasedObject, Event};
 use super::{adopt_action, has_changed};
 use crate::{
     Action, HandlerError, HandlerId, Reasons, State,
-    controller::queued::{Backoff, FailedCall, RepeatableCall},
+    controller::queued::{FailedCall, RepeatableCall, RetrySchedule},
     event::AnyEvent,
     schedule::Pending,
 };
@@ -42,7 +42,7 @@ pub(in crate::controller) struct PreviousCalls {
 #[derive(Default)]
 pub(in crate::controller) struct PreviousFailure {
     error: Option<Arc<HandlerError>>,
-    pub(in crate::controller) backoff: Backoff,
+    pub(in crate::controller) backoff: RetrySchedule,
 }
 
 // === impl PreviousFailure ===
@@ -57,7 +57,7 @@ impl PreviousFailure {
     }
 
     /// The same failure with another schedule.
-    fn scheduled(self, backoff: Backoff) -> Self {
+    fn scheduled(self, backoff: RetrySchedule) -> Self {
         Self { backoff, ..self }
     }
 
@@ -91,7 +91,7 @@ impl CarryOver {
         &mut self,
         pending: &Pending<RepeatableCall>,
         event: &AnyEvent,
-        backoff: Backoff,
+        backoff: RetrySchedule,
     ) {
         let attempt = failures(pending, event);
         let failed = pending.call.failed.as_ref();
@@ -113,7 +113,7 @@ impl CarryOver {
         &mut self,
         pending: &Pending<RepeatableCall>,
         event: &AnyEvent,
-        backoff: Backoff,
+        backoff: RetrySchedule,
         has_finalizer: bool,
     ) {
         let attempt = failures(pending, event);

@@ -205,19 +205,19 @@ impl Turn<'_> {
         Some((delay, call))
     }
 
-    /// Waits for a permit of the fence, until the stop. With [`OnStop::Drain`] calls begin after the
-    /// stop too, but none waits for the fence.
+    /// Waits for a permit of the fence, until the end. With [`OnStop::Drain`] calls begin after the end
+    /// too, but none waits for the fence.
     async fn permit(&self) -> Result<Option<FencePermit>, Stopped> {
         let drains = self.shared.settings.on_stop == OnStop::Drain;
         if !self.shared.is_fenced() {
-            let is_stopped = self.stop.is_cancelled() && !drains;
+            let is_stopped = self.end.is_cancelled() && !drains;
             return if is_stopped { Err(Stopped) } else { Ok(None) };
         }
         tokio::select! {
             biased;
-            () = self.stop.cancelled(), if !drains => Err(Stopped),
+            () = self.end.cancelled(), if !drains => Err(Stopped),
             permit = self.shared.permit() => Ok(permit),
-            () = self.stop.cancelled(), if drains => Err(Stopped),
+            () = self.end.cancelled(), if drains => Err(Stopped),
         }
     }
 }

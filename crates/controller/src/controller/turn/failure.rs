@@ -10,7 +10,7 @@ use crate::{
     controller::{
         dead_letters::DeadLetterEntry,
         exhausted,
-        queued::{Backoff, FailedCall, RepeatableCall},
+        queued::{FailedCall, RepeatableCall, RetrySchedule},
     },
     reconciler::Retry,
     schedule::{LaneKey, Moment},
@@ -26,7 +26,7 @@ impl Turn<'_> {
         &self,
         invocation: &Invocation<'_>,
         (attempt, state): (u32, Option<State>),
-        backoff: Backoff,
+        backoff: RetrySchedule,
         is_fenced: bool,
         failed: CallFailure,
         now: &mut Moment,
@@ -206,7 +206,7 @@ impl Turn<'_> {
             let permit = tokio::select! {
                 biased;
                 permit = self.shared.permit() => permit,
-                () = self.stop.cancelled() => return,
+                () = self.end.cancelled() => return,
             };
             let called = exhausted::call(hook, letter, settings.call_timeout);
             match &permit {

@@ -82,7 +82,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         let through = Arc::clone(&setup);
         let publisher = Publisher {
             publisher,
-            client: Box::new(move || through.client()),
+            client: Box::new(move || through.client().clone()),
         };
         let calls = Calls {
             setup: Arc::clone(&setup),

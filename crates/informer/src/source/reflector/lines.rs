@@ -11,7 +11,6 @@ use crate::{
     decode::{Line, RawJson},
     message::one_line,
     source::{Change, Stopped},
-    watch::NextRequest,
 };
 
 #[derive(Deserialize)]
@@ -126,7 +125,7 @@ where
         if version.is_empty() {
             return Ok(false);
         }
-        let is_listing = !matches!(self.session.next_request(), NextRequest::Watch { .. });
+        let is_listing = !self.session.is_following();
         let ends = bookmark
             .metadata
             .annotations

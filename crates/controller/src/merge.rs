@@ -161,7 +161,7 @@ impl Merge {
         member.relisting = false;
         // A list without a known version was requested after the tombstones were dropped.
         let version = Version(up_to.or(member.catch_up_to.and_then(|it| it.0)));
-        let catches_up = !member.is_behind(version);
+        let catches_up = !member.must_still_pass(version);
         if version.0.is_some() {
             member.last_version = version;
         }
@@ -208,7 +208,7 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return false;
         };
-        let is_before = member.is_behind(version);
+        let is_before = member.must_still_pass(version);
         // An object that a preceding informer has shown already is not new.
         let is_new = !member.preceding
             || matches!(event, Event::Added(_))
@@ -252,7 +252,7 @@ impl Merge {
         }
         let merged = tracked.upsert(event, object, version, preceding, &self.members);
         // Another informer showed a newer state before the preceding one showed this.
-        self.released.extend(tracked.catch_up());
+        self.released.extend(tracked.dispatch_newer());
         merged
     }
 
@@ -363,7 +363,7 @@ impl Merge {
                 break;
             }
             for member in self.members.iter_mut().filter(|it| !is_passed(it)) {
-                if !member.is_behind(oldest) {
+                if !member.must_still_pass(oldest) {
                     member.catch_up_to = Some(oldest);
                 }
                 if !std::mem::replace(&mut member.relisting, true) {

@@ -94,7 +94,7 @@ pub(crate) struct RepeatableCall {
     pub(crate) state: Option<Box<State>>,
 
     /// The last call, if it failed. Calls that were deferred since do not count.
-    pub(crate) failed: Option<Box<FailedCall>>,
+    pub(crate) failed: Option<Box<LastFailure>>,
 
     /// Why a call that was deferred had been queued. Empty for other calls.
     pub(crate) reasons: Reasons,
@@ -104,7 +104,7 @@ pub(crate) struct RepeatableCall {
 }
 
 /// A call that failed.
-pub(crate) struct FailedCall {
+pub(crate) struct LastFailure {
     pub(crate) error: Arc<HandlerError>,
 
     /// The object of that call, if the pending call has got a newer one since: see

@@ -14,7 +14,7 @@ pub(super) struct MemberInformer {
     /// passed unmerged.
     pub(super) preceding: bool,
 
-    /// The newest version of its watch events.
+    /// The version up to which it has followed: of its newest watch event or list.
     pub(super) last_version: Version,
 
     /// The version that it has to pass, because a tombstone of that version was dropped. `None` if
@@ -43,8 +43,8 @@ impl MemberInformer {
         }
     }
 
-    /// Whether this version is older than the one that the informer has to pass.
-    pub(super) fn is_behind(&self, version: Version) -> bool {
+    /// Whether the informer, at this version, still has to pass the version of a tombstone.
+    pub(super) fn must_still_pass(&self, version: Version) -> bool {
         self.catch_up_to.is_some_and(|it| version.is_before(it))
     }
 }

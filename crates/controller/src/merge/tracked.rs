@@ -69,7 +69,7 @@ impl TrackedObject {
     }
 
     /// Dispatches the undispatched state, if it is newer than the dispatched one.
-    pub(super) fn catch_up(&mut self) -> Option<AnyEvent> {
+    pub(super) fn dispatch_newer(&mut self) -> Option<AnyEvent> {
         let dispatched = self.dispatched.as_mut()?;
         let new = self.undispatched.take()?;
         if !Version::of(dispatched).is_before(Version::of(&new)) {

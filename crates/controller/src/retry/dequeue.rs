@@ -18,7 +18,9 @@ use crate::{Action, ErasedObject, HandlerError, HandlerId};
 ///   the same uid: a failed call or a requeue. It is not called for a pending delete, and not for a
 ///   new delete, which cancels all other calls of its uid.
 /// - A failed call whose backoff runs stays pending if the event has the same generation, whatever
-///   the policy returns, and gets the newest object. Otherwise a handler that writes a status and
+///   the policy returns, and gets the newest object. (With [`RetryObject::AsReceived`](crate::RetryObject)
+///   the policy decides: if it drops the call, a call for the event replaces it at the same time; if not,
+///   the event is dispatched at once.) Otherwise a handler that writes a status and
 ///   then fails would be retried without backoff. A resync that a mapper requested causes an early call:
 ///   its failure changes neither the time of the retry nor the attempt.
 /// - A call of a handler whose [`Predicate`](crate::Predicate) rejects the event is kept without

@@ -91,6 +91,40 @@ async fn concurrency_is_limited_as_configured() {
     running.stop().await.expect("it stops");
 }
 
+/// A resync of an object waits, which its handler therefore knows. Its informer is removed and added
+/// again, so that it is shown as new, and it is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_delete_of_an_object_that_is_shown_again_while_its_resync_waits_is_dispatched() {
+    let (running, gate) = gated(Coalescing::Always, 100, 1).await;
+    let (script, source) = windlass_informer::Scripted::new();
+    let minute = Duration::from_secs(60);
+    let informer = windlass_informer::Informer::builder(source)
+        .resync(minute)
+        .build();
+    let (controller, kind) = (&running.rig.controller, &running.rig.kind);
+    controller.add_informer(kind, &informer).expect("added");
+    script.list([config("web", 1)]).await.expect("it runs");
+    gate.add_permits(1);
+    assert_eq!(running.logged().await, "created web=1");
+
+    // This call does not end before all is queued.
+    running.apply(config("busy", 1)).await;
+    assert_eq!(running.logged().await, "created busy=1");
+    tokio::time::sleep(2 * minute).await;
+    assert!(controller.remove_informer(&informer));
+    settle().await;
+    controller
+        .add_informer(kind, &informer)
+        .expect("added again");
+    script.list([config("web", 1)]).await.expect("it runs");
+    settle().await;
+    script.delete(config("web", 2)).await.expect("it runs");
+    settle().await;
+    gate.add_permits(100);
+    assert_eq!(running.logged().await, "deleted web=2");
+    running.stop().await.expect("it stops");
+}
+
 /// The periodic resyncs of many objects do not delay a change.
 #[tokio::test(start_paused = true)]
 async fn a_change_does_not_wait_for_resyncs() {

@@ -1,12 +1,13 @@
 //! Level-triggered reconcilers: each call gets the newest object of the stores.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use windlass_controller::{InformerController, Outcome, Priority, Reasons, Request};
 use windlass_informer::ObjectKey;
 
-use crate::support::{Refused, Rig, config, settle};
+use crate::support::{Refused, Rig, ask, config, settle};
 
 fn level(fails: usize) -> Rig {
     let rig = Rig::new(InformerController::builder().level_triggered());
@@ -68,4 +69,31 @@ async fn a_retry_reads_the_store() {
     settle().await;
     let logged = running.logged().await;
     assert!(logged.starts_with("shop/web@2 for "), "{logged}");
+}
+
+/// A handler can be woken for an object before the event of its creation.
+#[tokio::test(start_paused = true)]
+async fn a_delete_is_dispatched_even_if_the_creation_was_not() {
+    let builder = InformerController::builder().level_triggered();
+    let rig = Rig::new(builder.concurrency(NonZeroUsize::MIN));
+    let gate = Arc::new(Semaphore::new(0));
+    let (log, pass) = (rig.log.clone(), Arc::clone(&gate));
+    let reconcile = move |request: Request<_>| {
+        let (log, pass) = (log.clone(), Arc::clone(&pass));
+        async move {
+            log.say(ask(&request));
+            pass.acquire().await.expect("open").forget();
+            Ok::<_, Refused>(Outcome::done())
+        }
+    };
+    (rig.controller.add_level_reconciler(&rig.kind, reconcile)).expect("a reconciler");
+    let running = rig.start_empty().await;
+    running.apply(config("busy", 1)).await;
+    assert_eq!(running.logged().await, "created busy=1");
+    running.apply(config("web", 1)).await;
+    settle().await;
+    (running.rig.script.delete(config("web", 2)).await).expect("it runs");
+    settle().await;
+    gate.add_permits(2);
+    assert_eq!(running.logged().await, "deleted web=2");
 }

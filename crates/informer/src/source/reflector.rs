@@ -359,7 +359,7 @@ fn is_read_timeout(error: &WatchError) -> bool {
     false
 }
 
-/// Reads an object, and decodes it if the informer has subscribers.
+/// Reads an object, and keeps the decoded object if the informer has subscribers.
 pub(super) fn read<K, O: StoredForm<K>>(
     decoder: &Arc<Decoder<K>>,
     raw: RawJson<'_>,

@@ -80,7 +80,7 @@ impl<K: Stored> Writer<K> {
             &incoming,
             self.mark,
             |object| object.key().shared(&self.namespaces),
-            |old| is_known(&incoming.lazy, old),
+            |old| is_same_or_older(&incoming.lazy, old),
         );
         let (key, old) = match put {
             PutOutcome::Known => return deltas(None, None),
@@ -122,7 +122,7 @@ impl<K: Stored> Writer<K> {
         let mark = self.mark;
         let objects = &self.store.contents.objects;
         let known = objects.get_mut(NameRef::of(object), |entry| {
-            let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.lazy);
+            let is_late = entry.mark.epoch == mark.epoch && is_same_or_older(object, &entry.lazy);
             let stays = is_late || is_same_uid(&entry.lazy, object);
             if stays {
                 // The epoch of the stored state does not change.
@@ -227,7 +227,7 @@ fn deltas<K>(first: Option<Delta<K>>, second: Option<Delta<K>>) -> Deltas<K> {
 }
 
 /// Whether `new` is the same state as `old`, or an older one.
-fn is_known(new: &impl ObjectIdentity, old: &impl ObjectIdentity) -> bool {
+fn is_same_or_older(new: &impl ObjectIdentity, old: &impl ObjectIdentity) -> bool {
     let versions = new.resource_version().zip(old.resource_version());
     versions.is_some_and(|(new_version, old_version)| {
         (new_version == old_version && is_same_uid(new, old)) || is_older(new_version, old_version)

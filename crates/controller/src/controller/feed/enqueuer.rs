@@ -104,7 +104,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                     }
                 }
                 for released in merge.take_released() {
-                    let prepared = self.release(released, budget);
+                    let prepared = self.prepare_released(released, budget);
                     prepared.map(|it| put(it, false));
                 }
             }
@@ -195,7 +195,7 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Prepares an event of an object that was withheld: it comes from the store, like an event
     /// from a list.
-    fn release(&self, event: AnyEvent, budget: &EventBudget) -> Option<Enqueued> {
+    fn prepare_released(&self, event: AnyEvent, budget: &EventBudget) -> Option<Enqueued> {
         let key = event.object()?.key();
         let event = QueuedEvent {
             received: self.received,

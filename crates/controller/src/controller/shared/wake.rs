@@ -117,8 +117,6 @@ fn newer(known: Arc<dyn ErasedObject>, other: Arc<dyn ErasedObject>) -> Arc<dyn 
 
 /// Whether the version of `object` is lower than that of `other`.
 fn is_older(object: &dyn ErasedObject, other: &dyn ErasedObject) -> bool {
-    let number = |object: &dyn ErasedObject| object.resource_version()?.parse::<u64>().ok();
-    number(object)
-        .zip(number(other))
-        .is_some_and(|(own, others)| own < others)
+    let versions = object.resource_version().zip(other.resource_version());
+    versions.is_some_and(|(own, others)| windlass_informer::is_older(own, others))
 }

@@ -7,7 +7,7 @@ use windlass_informer::{ErasedObject, Event};
 use super::{adopt_action, has_changed};
 use crate::{
     Action, HandlerError, HandlerId, Reasons, State,
-    controller::queued::{FailedCall, RepeatableCall, RetrySchedule},
+    controller::queued::{LastFailure, RepeatableCall, RetrySchedule},
     event::AnyEvent,
     schedule::Pending,
 };
@@ -62,8 +62,8 @@ impl PreviousFailure {
     }
 
     /// The failure, for a call that was deferred after it.
-    pub(in crate::controller) fn error(self) -> Option<Box<FailedCall>> {
-        let failed = FailedCall {
+    pub(in crate::controller) fn error(self) -> Option<Box<LastFailure>> {
+        let failed = LastFailure {
             error: self.error?,
             object: None,
             backoff: self.backoff,

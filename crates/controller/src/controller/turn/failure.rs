@@ -10,7 +10,7 @@ use crate::{
     controller::{
         dead_letters::DeadLetterEntry,
         exhausted,
-        queued::{FailedCall, RepeatableCall, RetrySchedule},
+        queued::{LastFailure, RepeatableCall, RetrySchedule},
     },
     reconciler::Retry,
     schedule::{LaneKey, Moment},
@@ -46,7 +46,7 @@ impl Turn<'_> {
             event: invocation.event.clone(),
             attempt,
             state: failed.state.or(state).map(Box::new),
-            failed: Some(Box::new(FailedCall {
+            failed: Some(Box::new(LastFailure {
                 error: Arc::new(failed.error),
                 object: None,
                 backoff,

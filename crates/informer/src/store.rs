@@ -344,14 +344,6 @@ impl<K> Store<K> {
         self.len() == 0
     }
 
-    /// The number of changes that were made, modulo the size of a word: between two equal numbers
-    /// the store has not changed.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn changes(&self) -> usize {
-        self.contents.objects.changes()
-    }
-
     pub(crate) fn new(
         indexes: Vec<Box<dyn ErasedIndexTable<K>>>,
         instruments: Arc<Instruments>,

@@ -221,7 +221,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                 };
                 known
             };
-            let (mut envelopes, mut enqueued) = (Vec::new(), Vec::new());
+            let (mut envelopes, mut received, mut enqueued) = (Vec::new(), Vec::new(), Vec::new());
             let mut went_back = pin!(went_back);
             let enqueue_events = async {
                 loop {
@@ -258,7 +258,8 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         received: into.engine.now(),
                         dispatched_soon: dispatches && budget.taken() + taken <= MAX_DECODED,
                     };
-                    batch.enqueue(&mut envelopes, &mut enqueued, budget);
+                    batch.receive(&mut envelopes, &mut received);
+                    batch.enqueue(&mut received, &mut enqueued, budget);
                 }
             };
             let ended = stop.run_until_cancelled(enqueue_events).await;

@@ -27,8 +27,9 @@ use crate::{
 ///
 /// An event for which a handler was called is never coalesced. A `Resynced` is always coalesced into
 /// an undispatched event of its object. A handler whose [`Predicate`](crate::Predicate) rejects that
-/// event gets the resync instead. An object keeps its `Deleted`, even if its `Added` was not dispatched,
-/// if a handler may know it: if it comes from a list, an earlier process may have processed it.
+/// event gets the resync instead. The `Deleted` of an object is dispatched, even if its `Added` was not,
+/// if a handler may know the object: it came from a list, so that an earlier process may have processed
+/// it; a resync of it was queued before; or the controller is level-triggered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Coalescing {
@@ -46,6 +47,7 @@ pub enum Coalescing {
 }
 
 /// An event that waits for its dispatch.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
 
@@ -61,8 +63,8 @@ pub(crate) struct QueuedEvent {
     /// Whether the informer's event comes from a list.
     pub(crate) from_list: bool,
 
-    /// Whether a handler may know its object: an earlier process has processed it, or a handler was
-    /// called for it before its `Added`. Then its `Deleted` is dispatched in any case.
+    /// Whether a handler may know its object: an earlier process may have processed it, or a
+    /// handler was called for it before its `Added`. Then its `Deleted` is dispatched in any case.
     pub(crate) may_be_known: bool,
 
     /// The span of the informer's event.
@@ -173,7 +175,6 @@ impl Coalescing {
         // A deleted object has no state to resync.
         older.requested_by_mapper |= newer.requested_by_mapper;
         older.reasons |= newer.reasons;
-        older.may_be_known |= newer.may_be_known;
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
         dropped.push(newer);

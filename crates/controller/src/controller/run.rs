@@ -314,8 +314,8 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken, end: CancellationT
     Ok(())
 }
 
-/// Waits for a lane. `None` after `end` is cancelled; if the controller drains its queue, not before
-/// no lane is ready. If the routes change meanwhile, the snapshot is dropped, and with it the code of
+/// Waits for a lane. `None` after `end` is cancelled. A controller that drains its queue first takes
+/// all ready lanes. If the routes change meanwhile, the snapshot is dropped, and with it the code of
 /// removed handlers.
 async fn take(
     shared: &Shared,

@@ -13,19 +13,18 @@
 //! | failed, not due | of the same generation, not newly marked for deletion | kept with the newest object; the event is not dispatched to its handler |
 //! | any | any | cancelled or kept, as the policy says |
 //!
-//! With [`RetryObject::AsReceived`](crate::RetryObject) a failed call that is not due is replaced by a
-//! call for the event at the same due time if the policy drops it; otherwise it is kept, and the event
-//! is dispatched at once.
+//! For an event of the same generation, with [`RetryObject::AsReceived`](crate::RetryObject), a failed
+//! call that is not due is replaced by a call for the event at the same due time if the policy drops it;
+//! otherwise it is kept, and the event is dispatched at once.
 //!
 //! A wrapper with a finalizer only knows after its requests whether its inner handler is called for
 //! an event. If it is not, because a predicate rejects the event, the calls that the event has
 //! cancelled stay pending. A `Deleted` cancels them anyway.
 //!
-//! An *early call* repeats a failed call before its retry is due. A resync that a mapper requested
-//! causes one, because the cause of the failure may no
-//! longer exist, but at most once in the first delay of the policy. An early call that fails keeps
-//! the due time of the retry and the number of failures. Calls of another uid with the same name are
-//! not affected.
+//! An *early call* repeats a failed call before its retry is due. A resync that a mapper requested, in
+//! a level-triggered controller any event, causes one, because the cause of the failure may no longer
+//! exist, but at most once in the first delay of the policy. An early call that fails keeps the due time
+//! of the retry and the number of failures. Calls of another uid with the same name are not affected.
 //!
 //! The attempt number and the state of a cancelled call pass to the call that replaces it. They do
 //! not pass from another action to the first `Deleted`, nor from a `Deleted` to a call for an

@@ -33,8 +33,9 @@ use crate::{
 /// One turn: its kind, handlers and span.
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
-    /// When calls end: the stop, or with `OnStop::Drain` the end of all feeds. Then no call begins; while
-    /// the queue is drained calls begin, but none waits for the fence.
+    /// Cancelled when calls end: at the stop, or with `OnStop::Drain` when all feeds have ended. After
+    /// that no call begins; with `OnStop::Drain` the queued calls still begin, but none waits for the
+    /// fence.
     end: &'a CancellationToken,
     kind: KindId,
     chain: &'a Chain,

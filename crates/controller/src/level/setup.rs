@@ -69,6 +69,7 @@ impl<K: Watchable> Setup<K> {
             None => self.client.clone(),
         })
     }
+
     /// Counts a call whose stores did not show own writes in time.
     pub(super) fn count_stale(&self) {
         if let Some(engine) = self.engine.upgrade() {

@@ -169,7 +169,7 @@ impl<K: Stored> Run<'_, K> {
                 // After the source, so that resyncs and changes alternate: it sends changes only while
                 // it is polled.
                 () = until(resync_due) => self.resync().await,
-                // Last: requests had a turn above.
+                // Last: while changes arrive, requests had a turn above.
                 () = self.publisher.requested() => self.deliver_requested().await,
             }
         }

@@ -22,8 +22,6 @@ pub(super) struct ShardedMap<K> {
     /// Has a random seed, which a simulation repeats: it decides the order of the objects.
     hasher: FixedState,
     len: AtomicUsize,
-    /// The number of changes that were made.
-    changes: AtomicUsize,
 
     /// How many objects the current list has shown.
     shown: AtomicUsize,
@@ -73,19 +71,12 @@ impl<K> ShardedMap<K> {
             shards: std::iter::repeat_with(shard).take(Self::SHARDS).collect(),
             hasher: FixedState::with_seed(random_seed()),
             len: AtomicUsize::new(0),
-            changes: AtomicUsize::new(0),
             shown: AtomicUsize::new(0),
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
-    }
-
-    /// The number of changes that were made, modulo the size of a word. Between two equal numbers no
-    /// entry has changed.
-    pub(super) fn changes(&self) -> usize {
-        self.changes.load(Ordering::Acquire)
     }
 
     pub(super) fn shown(&self) -> usize {
@@ -147,7 +138,6 @@ impl<K> ShardedMap<K> {
                     mark,
                 });
                 self.len.fetch_add(1, Ordering::Relaxed);
-                self.changes.fetch_add(1, Ordering::Release);
                 self.shown.fetch_add(1, Ordering::Relaxed);
                 PutOutcome::New(key)
             }
@@ -160,7 +150,6 @@ impl<K> ShardedMap<K> {
                 entry.mark = mark;
                 let old = std::mem::replace(&mut entry.lazy, incoming.lazy.clone());
                 let key = entry.key.clone();
-                self.changes.fetch_add(1, Ordering::Release);
                 PutOutcome::Replaced { key, old }
             }
         }
@@ -173,7 +162,6 @@ impl<K> ShardedMap<K> {
         let mut shard = shard.write();
         let entry = shard.find_entry(hash, |entry| name.is(entry)).ok()?;
         self.len.fetch_sub(1, Ordering::Relaxed);
-        self.changes.fetch_add(1, Ordering::Release);
         Some(entry.remove().0)
     }
 

@@ -64,8 +64,8 @@ impl<K> EventEnvelope<K> {
 
 impl<K: Stored> EventEnvelope<K> {
     /// Converts the object to its stored form, type-erased, for code that handles several kinds, and
-    /// pins the decoded object in its entry of the store. Who does not pass the event on calls
-    /// [`release_decoded`](ErasedObject) on its object.
+    /// pins the decoded object in its entry of the store. A caller that does not pass the event
+    /// on must call [`release_decoded`](ErasedObject) on its object.
     #[doc(hidden)]
     #[must_use]
     pub fn into_erased_pinned(self) -> EventEnvelope<dyn ErasedObject> {

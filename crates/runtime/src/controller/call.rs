@@ -37,8 +37,6 @@ pub(super) enum Request<K: Resource, Fut: TryFuture> {
 pub(super) struct Begin<K, Fut> {
     pub(super) key: ObjectKey,
     pub(super) object: Arc<K>,
-    /// The changes of the store when it had this object, if it counts them.
-    pub(super) as_of: Option<usize>,
     pub(super) span: GuardedSpan,
     /// The future of the call, or the message of its panic. Dropped if no call begins any more.
     pub(super) reply: oneshot::Sender<Result<Fut, String>>,
@@ -114,19 +112,13 @@ where
     }
 
     /// Makes one call, and returns when the next one is. Without a stream that reads the requests
-    /// nothing happens, and the call is over. `as_of`: the changes of the store when it had `object`.
-    pub(super) async fn call(
-        &self,
-        key: ObjectKey,
-        object: Arc<K>,
-        as_of: Option<usize>,
-    ) -> Result<Outcome, Failure> {
+    /// nothing happens, and the call is over.
+    pub(super) async fn call(&self, key: ObjectKey, object: Arc<K>) -> Result<Outcome, Failure> {
         let span = GuardedSpan::current();
         let (reply, begun) = oneshot::channel();
         _ = self.requests.send(Request::Begin(Begin {
             key,
             object: Arc::clone(&object),
-            as_of,
             span: span.clone(),
             reply,
         }));

@@ -170,13 +170,7 @@ where
         while self.items.len() < self.most_items
             && let Some(begin) = self.waiting.pop_front()
         {
-            let as_of = begin.as_of;
-            let newest = |key: &_, object| {
-                if as_of.is_some() && as_of == self.store.changes() {
-                    return Some(object);
-                }
-                self.store.newest(key, object, &self.dyntype)
-            };
+            let newest = |key: &_, object| self.store.newest(key, object, &self.dyntype);
             begin_call(begin, newest, &mut self.closures);
         }
     }
@@ -226,7 +220,6 @@ fn begin_call<K, Fut, R, P, Ctx>(
         object,
         span,
         reply,
-        ..
     } = begin;
     if reply.is_closed() {
         return;

@@ -156,9 +156,9 @@ where
     Fut::Error: Send + 'static,
 {
     engine.add_informer(kind, informer)?;
-    let (calls, store) = (Arc::clone(calls), informer.store().clone());
+    let calls = Arc::clone(calls);
     engine.add_level_reconciler(kind, move |request: Request<K>| {
-        let (calls, as_of) = (Arc::clone(&calls), Some(store.changes()));
+        let calls = Arc::clone(&calls);
         async move {
             if request.action() == EngineAction::Deleted {
                 return Ok(Outcome::done());
@@ -167,7 +167,7 @@ where
                 return Ok(deferred);
             }
             let (key, object) = (request.key().clone(), Arc::clone(request.object()));
-            calls.call(key, object, as_of).await
+            calls.call(key, object).await
         }
     })?;
     Ok(())
@@ -201,7 +201,7 @@ where
                 queue.forget(request.key(), version.as_deref());
                 return Ok(Outcome::done());
             };
-            calls.call(request.key().clone(), object, None).await
+            calls.call(request.key().clone(), object).await
         }
     })?;
     Ok(())

@@ -204,15 +204,6 @@ where
         }
     }
 
-    /// The number of changes of the store, if it counts them: between two equal numbers it has not
-    /// changed.
-    pub(crate) fn changes(&self) -> Option<usize> {
-        match &self.objects {
-            Objects::Informer(informer) => Some(informer.changes()),
-            Objects::Kube(_) => None,
-        }
-    }
-
     /// The newest state of `object`, which has this key. `None` if the store does not have it.
     pub(crate) fn newest(
         &self,

@@ -1,6 +1,6 @@
 //! Queues a batch of events: merges them, offers them to the engine, and calls the mappers.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use parking_lot::Mutex;
 use windlass_informer::{Event, EventEnvelope, GuardedSpan, InformerId, ObjectKey, Stored, log};
@@ -38,6 +38,23 @@ pub(super) struct Enqueuer<'a, K: Stored> {
     pub(super) dispatched_soon: bool,
 }
 
+/// An event of the informer.
+pub(super) struct Received {
+    envelope: EventEnvelope<dyn ErasedObject>,
+    /// Whether it can show a write of a level-triggered controller to its own object.
+    may_be_own: bool,
+}
+
+/// An event for the mappers.
+struct ToMap {
+    event: AnyEvent,
+    from_list: bool,
+    priority: Priority,
+    span: GuardedSpan,
+    /// Whether the object does not stay decoded until the dispatch.
+    waits_long: bool,
+}
+
 /// An event with its lane and its span.
 pub(super) struct Enqueued {
     key: LaneKey,
@@ -48,10 +65,24 @@ pub(super) struct Enqueued {
 // === impl Enqueuer ===
 
 impl<K: Stored> Enqueuer<'_, K> {
-    /// Queues the events of `envelopes`.
-    pub(super) fn enqueue(
+    /// Prepares the events of `envelopes` for [`enqueue`](Self::enqueue). Without a lock, because the
+    /// filter of the primary kind can be code of the user.
+    pub(super) fn receive(
         &self,
         envelopes: &mut Vec<EventEnvelope<K>>,
+        received: &mut Vec<Received>,
+    ) {
+        let envelopes = envelopes.drain(..).map(EventEnvelope::into_erased_pinned);
+        received.extend(envelopes.map(|envelope| Received {
+            may_be_own: self.into.may_be_own_write(self.kind, &envelope.event),
+            envelope,
+        }));
+    }
+
+    /// Queues the events of `received`.
+    pub(super) fn enqueue(
+        &self,
+        received: &mut Vec<Received>,
         enqueued: &mut Vec<Enqueued>,
         budget: &EventBudget,
     ) {
@@ -59,10 +90,6 @@ impl<K: Stored> Enqueuer<'_, K> {
         let has_mappers = !self.mappers.is_empty();
         let mut to_map = Vec::new();
         let mut synced = feed.synced.load(Ordering::Relaxed);
-        // Without the lock, because the filter of the primary kind can be code of the user.
-        let envelopes: Vec<_> = (envelopes.drain(..).map(EventEnvelope::into_erased_pinned))
-            .map(|it| (into.may_be_own_write(self.kind, &it.event), it))
-            .collect();
         {
             // Locked until the events are queued, so that they are queued in the order of the
             // merge.
@@ -73,14 +100,13 @@ impl<K: Stored> Enqueuer<'_, K> {
                 let waits_long =
                     is_own || self.unhandled || !self.dispatched_soon || queued.permit.is_none();
                 if has_mappers && !queued.requested_by_mapper {
-                    let event = queued.event.clone();
-                    to_map.push((
-                        event,
-                        queued.from_list,
-                        it.offer.priority,
-                        it.span.clone(),
+                    to_map.push(ToMap {
+                        event: queued.event.clone(),
+                        from_list: queued.from_list,
+                        priority: it.offer.priority,
+                        span: it.span.clone(),
                         waits_long,
-                    ));
+                    });
                 } else if waits_long {
                     release_decoded(&queued.event);
                 }
@@ -88,12 +114,18 @@ impl<K: Stored> Enqueuer<'_, K> {
                     enqueued.push(it);
                 }
             };
-            for (may_be_own, mut envelope) in envelopes {
+            for Received {
+                mut envelope,
+                may_be_own,
+            } in received.drain(..)
+            {
                 synced |= matches!(envelope.event, Event::Synced);
                 let action = Action::of(&envelope.event);
                 if merge.is_idle() || self.merge(&mut merge, &mut envelope) {
                     let prepared = self.prepare(envelope, action, synced, budget);
-                    prepared.map(|it| put(it, may_be_own));
+                    if let Some(prepared) = prepared {
+                        put(prepared, may_be_own);
+                    }
                 } else {
                     release_decoded(&envelope.event);
                     if let Some(key) = &envelope.key
@@ -105,7 +137,9 @@ impl<K: Stored> Enqueuer<'_, K> {
                 }
                 for released in merge.take_released() {
                     let prepared = self.prepare_released(released, budget);
-                    prepared.map(|it| put(it, false));
+                    if let Some(prepared) = prepared {
+                        put(prepared, false);
+                    }
                 }
             }
             self.offer(enqueued);
@@ -119,20 +153,25 @@ impl<K: Stored> Enqueuer<'_, K> {
         if synced && !feed.synced.swap(true, Ordering::AcqRel) {
             into.synced.notify_one();
         }
-        for (event, from_list, priority, span, waits_long) in to_map {
+        self.map(to_map);
+    }
+
+    /// Calls the mappers.
+    fn map(&self, events: Vec<ToMap>) {
+        for it in events {
             let map = || {
                 mapping::map(
-                    into,
+                    self.into,
                     &self.mappers,
                     self.kind,
-                    (&event, from_list),
-                    feed.informer.resource(),
-                    priority,
+                    (&it.event, it.from_list),
+                    self.feed.informer.resource(),
+                    it.priority,
                 );
             };
-            span.in_scope(map);
-            if waits_long {
-                release_decoded(&event);
+            it.span.in_scope(map);
+            if it.waits_long {
+                release_decoded(&it.event);
             }
         }
     }
@@ -170,8 +209,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             _ => Priority::Live,
         };
         // The merge makes another event of a resync after an informer was removed.
-        let is_resync = matches!(event, Event::Resynced(_));
-        let is_mapped = requested && is_resync;
+        let is_mapped = requested && matches!(event, Event::Resynced(_));
         let event = QueuedEvent {
             received: self.received,
             last_called: None,
@@ -186,8 +224,11 @@ impl<K: Stored> Enqueuer<'_, K> {
                 _ => Reasons::CHANGED,
             },
             from_list,
-            // A level-triggered handler can be woken for an object before its event.
-            may_be_known: from_list || is_resync || self.into.settings.level_triggered,
+            // The merge can make an `Added` of another event, of an object that a handler knows. A
+            // level-triggered handler can be woken for an object before its event.
+            may_be_known: from_list
+                || action != Some(Action::Created)
+                || self.into.settings.level_triggered,
             event,
         };
         Some(self.enqueued(key, priority, event, span))
@@ -252,7 +293,11 @@ impl<K: Stored> Enqueuer<'_, K> {
         let Some(merged) = merge.apply(event, &lookup) else {
             return false;
         };
-        envelope.event = merged;
+        let shown = std::mem::replace(&mut envelope.event, merged);
+        let objects = shown.object().zip(envelope.event.object());
+        if !objects.is_some_and(|(shown, merged)| Arc::ptr_eq(shown, merged)) {
+            release_decoded(&shown);
+        }
         true
     }
 

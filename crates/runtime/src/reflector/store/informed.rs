@@ -18,8 +18,6 @@ pub(super) trait Informed<K>: Send + Sync {
     fn keys(&self) -> Vec<ObjectKey>;
 
     fn len(&self) -> usize;
-
-    fn changes(&self) -> usize;
 }
 
 // === impl Informed ===
@@ -57,9 +55,5 @@ impl<K: Stored> Informed<K> for windlass_informer::Store<K> {
 
     fn len(&self) -> usize {
         Self::len(self)
-    }
-
-    fn changes(&self) -> usize {
-        Self::changes(self)
     }
 }

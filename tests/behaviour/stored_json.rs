@@ -236,4 +236,44 @@ on_both_servers! {
         running.stop().await.expect("nothing went wrong for good");
         assert_eq!(decoded(mark), 0, "of objects that were handled");
     }
+
+    /// Two informers show the same objects, and a handler is called once for each.
+    ///
+    /// Rows: BO-45
+    async fn an_event_that_another_informer_has_shown_keeps_no_decoded_object(cluster: Cluster) {
+        const OBJECTS: usize = 5;
+        let others = cluster.api_aside::<ConfigMap>();
+        let mark = cluster.namespace();
+        for number in 0..OBJECTS {
+            let object = config(&format!("object-{number}"), mark);
+            others.create(&PostParams::default(), &object).await.expect("new");
+        }
+        let controller = InformerController::builder().build().expect("good settings");
+        let configs = controller.kind("configs").expect("a new kind");
+        let mut informers = Vec::new();
+        for _ in 0..2 {
+            let informer = Informer::new(quick(cluster.api::<Counted>().await));
+            controller.add_informer(&configs, &informer).expect("new");
+            informers.push(informer);
+        }
+        let (sender, mut receiver) = mpsc::channel(2 * OBJECTS);
+        controller
+            .add_reconciler(&configs, move |request: Request<Counted>| {
+                let (sender, name) = (sender.clone(), request.key().name().to_owned());
+                async move {
+                    sender.send(name).await.expect("the test receives");
+                    Ok::<_, Infallible>(Outcome::done())
+                }
+            })
+            .expect("a reconciler of config maps");
+        let running = Running::start(&controller);
+        // Handlers start after both first lists.
+        for _ in 0..OBJECTS {
+            receiver.recv().await.expect("it runs");
+        }
+        running.stop().await.expect("nothing went wrong for good");
+        receiver.try_recv().expect_err("each object has one call");
+        assert_eq!(informers.iter().map(|it| it.store().len()).sum::<usize>(), 2 * OBJECTS);
+        assert_eq!(decoded(mark), 0, "of objects that were handled");
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Resource,
+    Api, Resource,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -106,6 +106,15 @@ impl<'de> Deserialize<'de> for CountedValue {
     }
 }
 
+/// Creates objects with the value `mark`.
+async fn create_marked(configs: &Api<ConfigMap>, objects: usize, mark: &str) {
+    for number in 0..objects {
+        let object = config(&format!("object-{number}"), mark);
+        let created = configs.create(&PostParams::default(), &object).await;
+        created.expect("new");
+    }
+}
+
 on_both_servers! {
     /// Rows: BO-45
     async fn the_store_returns_the_objects_of_the_server(cluster: Cluster) {
@@ -197,12 +206,8 @@ on_both_servers! {
     /// D23, D24. Rows: BO-45
     async fn events_keep_no_decoded_object_before_the_handlers_start(cluster: Cluster) {
         const OBJECTS: usize = 20;
-        let others = cluster.api_aside::<ConfigMap>();
         let mark = cluster.namespace();
-        for number in 0..OBJECTS {
-            let object = config(&format!("object-{number}"), mark);
-            others.create(&PostParams::default(), &object).await.expect("new");
-        }
+        create_marked(&cluster.api_aside(), OBJECTS, mark).await;
         let controller = InformerController::builder().build().expect("good settings");
         let informer = Informer::new(quick(cluster.api::<Counted>().await));
         let configs = controller.kind("configs").expect("a new kind");
@@ -242,12 +247,8 @@ on_both_servers! {
     /// Rows: BO-45
     async fn an_event_that_another_informer_has_shown_keeps_no_decoded_object(cluster: Cluster) {
         const OBJECTS: usize = 5;
-        let others = cluster.api_aside::<ConfigMap>();
         let mark = cluster.namespace();
-        for number in 0..OBJECTS {
-            let object = config(&format!("object-{number}"), mark);
-            others.create(&PostParams::default(), &object).await.expect("new");
-        }
+        create_marked(&cluster.api_aside(), OBJECTS, mark).await;
         let controller = InformerController::builder().build().expect("good settings");
         let configs = controller.kind("configs").expect("a new kind");
         let mut informers = Vec::new();

@@ -35,7 +35,8 @@ pub mod source {
     pub use windlass_informer::WatcherStream;
     pub use windlass_informer::{
         Backoff, Change, Changes, DecodeError, Identity, InvalidBackoff, InvalidListWatch,
-        ListWatch, Script, Scripted, Source, Stopped, Trim, Verb, WatchError, WatchErrorCause,
+        InvalidShard, ListWatch, Script, Scripted, Shard, Source, Stopped, Trim, Verb, WatchError,
+        WatchErrorCause,
     };
 }
 

@@ -29,7 +29,7 @@ pub(crate) mod context;
 pub(crate) mod memo;
 pub(crate) mod missing;
 pub(crate) mod paused;
-mod rig;
+pub(crate) mod rig;
 pub(crate) mod visible;
 
 on_both_servers! {

@@ -36,6 +36,7 @@ mod objects;
 mod opinionated;
 mod raw_objects;
 mod selector;
+mod sharding;
 mod stored_json;
 mod unusual;
 
@@ -74,6 +75,7 @@ fn main() {
         opinionated::others::trials(),
         raw_objects::trials(),
         selector::trials(),
+        sharding::trials(),
         stored_json::trials(),
         unusual::trials(),
     ];

@@ -36,6 +36,7 @@ mod key;
 mod lazy_object;
 mod object;
 mod raw_object;
+mod shard;
 mod stored;
 
 // 1. Sources of changes.
@@ -84,6 +85,7 @@ pub use crate::{
     object::ErasedObject,
     problem::Problem,
     raw_object::RawObject,
+    shard::{InvalidShard, Shard},
     simulated::{random_seed, wall_clock},
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, LateIndex, Store, UndeclaredIndex},

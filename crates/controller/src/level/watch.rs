@@ -8,7 +8,9 @@ use kube::{
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 use serde::de::DeserializeOwned;
-use windlass_informer::{Index, Informer, InformerBuilder, InvalidListWatch, LateIndex, ListWatch};
+use windlass_informer::{
+    Index, Informer, InformerBuilder, InvalidListWatch, LateIndex, ListWatch, Shard,
+};
 
 use super::ControllerBuildError;
 
@@ -214,6 +216,12 @@ impl<K: Watchable> Watch<K> {
         let (selector, indexes) = (selector.into(), self.indexes.clone());
         let watch = self.map(move |list| list.fields(selector.clone()));
         watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
+    }
+
+    /// Selects the objects of `shard`, so that several replicas share the objects of a kind. Children
+    /// and other watched objects need no shard: those of objects of other shards cause no calls.
+    pub fn shard(self, shard: Shard) -> Self {
+        self.settings(move |list| list.shard(shard))
     }
 
     /// Changes the settings of each list and watch, for example its page size or its backoff. A shared

@@ -13,7 +13,7 @@ use kube::{Resource, api::PartialObjectMeta};
 use rand::{SeedableRng as _, rngs::StdRng};
 
 use super::request::Requests;
-use crate::{Backoff, RawObject, Trim, watch::Waits};
+use crate::{Backoff, RawObject, Shard, Trim, watch::Waits};
 
 /// Lists and watches the objects of a kind through an API server.
 ///
@@ -39,7 +39,7 @@ use crate::{Backoff, RawObject, Trim, watch::Waits};
 ///
 /// | setting | default |
 /// |--|--|
-/// | selectors | none |
+/// | selectors, shard | none |
 /// | page size | 500 |
 /// | streamed lists | yes, if the server supports them |
 /// | backoff | [`Backoff::CLIENT_GO`] |
@@ -290,6 +290,16 @@ impl<K: Resource, O> ListWatch<K, O> {
         }
         self.settings.requests.fields = checked("field", selector)?;
         Ok(self)
+    }
+
+    /// Keeps only the objects of `shard`, so that several replicas share the objects of a kind. The
+    /// default is all objects.
+    ///
+    /// The server is asked for them alone (KEP-5866). One that does not support that sends all
+    /// objects, and those of other shards are dropped before they are decoded.
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.settings.requests.shard = Some(shard);
+        self
     }
 
     /// The number of objects in a page of a list. The default is 500.

@@ -20,8 +20,8 @@ use super::{
     Change, Changes, ListWatch, Stopped, list_watch::Settings, request::Requests, workers::Workers,
 };
 use crate::{
-    DecodeError, HistoryWentBack, Identity, IncomingObject, LazyObject, ObjectIdentity as _,
-    StoredForm, Verb, WatchError,
+    DecodeError, HistoryWentBack, Identity, IncomingObject, LazyObject, ObjectIdentity, StoredForm,
+    Verb, WatchError,
     decode::{BorrowedIdentity, Decoder, RawJson, pending_finalizers},
     log,
     subscription::SubscriberCount,
@@ -270,7 +270,11 @@ where
     /// objects, so the numbers are approximate; but new objects increase them.
     fn has_new_objects(&mut self) -> bool {
         let undecodable = self.quarantine.len();
-        self.repetition.check(self.changes.shown(), undecodable)
+        let shown = self
+            .changes
+            .shown()
+            .saturating_add(self.repetition.other_shards);
+        self.repetition.check(shown, undecodable)
     }
 
     /// Reads an object.
@@ -291,6 +295,17 @@ where
         Ok(lazy)
     }
 
+    /// Whether the identity of an object has to be read before the object.
+    fn reads_identity_first(&self) -> bool {
+        self.may_show_known || self.requests.shard.is_some()
+    }
+
+    /// Whether an object is one of the informer's shard.
+    fn is_in_shard(&self, object: &impl ObjectIdentity) -> bool {
+        let shard = self.requests.shard;
+        shard.is_none_or(|shard| shard.contains(object.uid().unwrap_or_default()))
+    }
+
     /// Whether an object was deleted before the last complete version: its state is older, and the
     /// store does not have it. A streamed relist shows such an object if it comes from a stale
     /// replica. The object is held back until the version of the list is known.
@@ -301,7 +316,7 @@ where
 
     /// Reads the identity of an object that exists, and returns it. Sends the object: as unchanged if
     /// the store has this state, as applied if it decodes, and otherwise as undecodable. An object
-    /// that may have been deleted is held back instead.
+    /// that may have been deleted is held back instead, and one of another shard is dropped.
     async fn send_existing<'a>(
         &mut self,
         verb: Verb,
@@ -309,6 +324,10 @@ where
     ) -> Result<BorrowedIdentity<'a>, StepError> {
         let identity = self.decoder.borrowed_identity(raw.json);
         let identity = identity.map_err(|error| self.requests.malformed(verb, error))?;
+        if !self.is_in_shard(&identity) {
+            self.repetition.other_shards += 1;
+            return Ok(identity);
+        }
         if !self.went_back
             && let Some(known) = self.changes.known(&identity)
         {

@@ -13,7 +13,7 @@ use super::{
     timeouts::{TimeBudget, Timeouts},
 };
 use crate::{
-    ObjectKey, WatchError, WatchErrorCause,
+    ObjectKey, Shard, WatchError, WatchErrorCause,
     api_request::{NOT_FOUND, ServerStatus, path_segment, sent_once},
     decode::{DecodeError, PageError},
     message::one_line,
@@ -36,6 +36,8 @@ pub(super) struct Requests {
     pub(super) named: KindName,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
+    /// The objects that are kept. `None` for all.
+    pub(super) shard: Option<Shard>,
     pub(super) page_size: u32,
     pub(super) timeouts: Timeouts,
 
@@ -65,6 +67,7 @@ impl Requests {
             resource: Arc::from(resource_name::<K>(types)),
             labels: None,
             fields: None,
+            shard: None,
             page_size: super::ListWatch::<K>::DEFAULT_PAGE_SIZE.get(),
             timeouts: Timeouts {
                 progress: Duration::from_secs(30),
@@ -99,6 +102,10 @@ impl Requests {
         }
         if let Some(fields) = &self.fields {
             query.append_pair("fieldSelector", fields);
+        }
+        if let Some(shard) = &self.shard {
+            // A server that does not know it sends all objects.
+            query.append_pair("shardSelector", &shard.selector());
         }
         match request {
             NextRequest::List { token, paged } => {
@@ -317,6 +324,7 @@ impl fmt::Debug for Requests {
             .field("url", &self.url)
             .field("labels", &self.labels)
             .field("fields", &self.fields)
+            .field("shard", &self.shard)
             .finish_non_exhaustive()
     }
 }

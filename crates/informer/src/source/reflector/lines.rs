@@ -45,7 +45,7 @@ where
     /// do not, because they can come without end.
     pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, StepError> {
         let is_following = self.session.is_following();
-        let object = Line::added_or_modified(&line).filter(|_| !self.may_show_known);
+        let object = Line::added_or_modified(&line).filter(|_| !self.reads_identity_first());
         if !is_following {
             // Other lines without end are ended by the silence limit.
             if Line::is_added(&line) {
@@ -91,10 +91,11 @@ where
                     identity.map_err(|error| self.requests.malformed(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
                 self.quarantine.forget(&identity.key);
-                let last = self.read(RawJson::whole(object)).ok();
-                self.changes
-                    .send(Change::Deleted { identity, last })
-                    .await?;
+                if self.is_in_shard(&identity) {
+                    let last = self.read(RawJson::whole(object)).ok();
+                    let deleted = Change::Deleted { identity, last };
+                    self.changes.send(deleted).await?;
+                }
                 self.advance_to(version.as_deref());
             }
             "BOOKMARK" => return self.bookmark(object).await,

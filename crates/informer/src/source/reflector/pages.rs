@@ -96,13 +96,13 @@ where
     /// Processes one object of a list.
     async fn process_item(&mut self, json: Bytes) -> Result<(), StepError> {
         self.count_listed()?;
-        if !self.may_show_known && self.workers.should_offload() {
+        if !self.reads_identity_first() && self.workers.should_offload() {
             let subscribers = self.changes.subscribers();
             let read = self.workers.put(&self.decoder, subscribers, json).await;
             return self.send_items(read).await;
         }
         let raw = RawJson::whole(&json);
-        if !self.may_show_known
+        if !self.reads_identity_first()
             && let Ok(object) = self.read(raw)
         {
             self.send_decoded(object).await?;

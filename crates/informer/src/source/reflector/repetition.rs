@@ -9,6 +9,9 @@ pub(super) struct RepetitionCheck {
     /// The highest number of objects that did not decode, of all checks.
     pub(super) most_undecodable: usize,
 
+    /// Objects of other shards. Each counts as new: only the time for a list limits them.
+    pub(super) other_shards: usize,
+
     /// Objects that were received since a check found a new one.
     pub(super) received: usize,
 

@@ -319,6 +319,12 @@ impl HandlerError {
             .is_some_and(is_conflict)
     }
 
+    /// Whether a finalizer could not be read or written, although the object can have one.
+    pub(crate) fn is_finalizer_write(&self) -> bool {
+        let error = self.downcast_ref::<FinalizerError>();
+        error.is_some_and(|error| !matches!(error, FinalizerError::NoUid { .. }))
+    }
+
     /// The minimum time until the next attempt, if the API server demanded one: the handler's error
     /// or one of its sources is a [`kube::Error`] with `retryAfterSeconds`, or a [`FinalizerError`]
     /// with one. At most 5 minutes.

@@ -131,6 +131,9 @@ pub(crate) struct RetrySchedule {
 
     /// How often in a row a new state of the object has ended the backoff.
     pub(crate) ended: u32,
+
+    /// How often in a row a finalizer could not be written. These failures have delays of their own.
+    pub(crate) throttled: u32,
 }
 
 // === impl Coalescing ===
@@ -208,22 +211,34 @@ impl RetrySchedule {
     }
 
     /// The schedule after a failure at `now`, whose retry has `attempt` and comes after `delay`. `kept`
-    /// is the due time that an early call keeps.
+    /// is the due time that an early call keeps. `is_throttled` says whether a finalizer could not be
+    /// written.
     pub(crate) fn after_failure(
         self,
         now: Moment,
         kept: Option<Moment>,
-        attempt: u32,
+        (attempt, is_throttled): (u32, bool),
         delay: Option<Duration>,
     ) -> Self {
+        let throttled = match (is_throttled, kept) {
+            (false, _) => 0,
+            (true, Some(_)) => self.throttled,
+            (true, None) => self.throttled.saturating_add(1),
+        };
+        let is_first = if is_throttled {
+            throttled == 1
+        } else {
+            attempt == 1
+        };
         Self {
             early: kept.map_or(self.early, |_| Some(now)),
             first_delay: match delay {
-                Some(delay) if attempt == 1 && kept.is_none() => delay,
+                Some(delay) if is_first && kept.is_none() => delay,
                 _ => self.first_delay,
             },
             kept_due: None,
             ended: self.ended,
+            throttled,
         }
     }
 }

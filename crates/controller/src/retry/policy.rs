@@ -16,7 +16,10 @@ use crate::ErrorReport;
 ///
 /// *Guaranteed.* It is called once for each failure of a watcher or reconciler that is not
 /// [permanent](crate::Failure::permanent), without a lock. Not for the failure of an early call,
-/// which keeps the time of the retry. If it panics,
+/// which keeps the time of the retry, and not for a finalizer that could not be written
+/// ([`FinalizerError`](crate::FinalizerError)): that is repeated with
+/// [`ExponentialBackoff::DEFAULT`](crate::ExponentialBackoff::DEFAULT) for each object until it
+/// succeeds, and does not count as an attempt of the handler. If it panics,
 /// [`ExponentialBackoff::DEFAULT`](crate::ExponentialBackoff::DEFAULT) decides about that failure.
 ///
 /// *Required.* It returns immediately.

@@ -38,9 +38,10 @@ impl Turn<'_> {
             // It did not fail: the lease ended. Its repetition waits for the next lease.
             (Some(Duration::ZERO), attempt)
         } else {
-            self.next_attempt(invocation, attempt, left, &failed)
+            self.next_attempt(invocation, (attempt, backoff), left, &failed)
         };
-        let backoff = backoff.after_failure(*now, kept, attempt, delay);
+        let is_throttled = failed.error.is_finalizer_write();
+        let backoff = backoff.after_failure(*now, kept, (attempt, is_throttled), delay);
         self.warn_of_ended_backoffs(invocation, backoff.ended);
         let call = RepeatableCall {
             event: invocation.event.clone(),
@@ -67,18 +68,26 @@ impl Turn<'_> {
 
     /// The delay until the retry of a failed call, if there is one, and its attempt number. `kept` is
     /// the time left that an early call keeps.
+    ///
+    /// A finalizer that was not written is not a failure of the handler: it uses none of its attempts,
+    /// and is repeated whatever the policy says, because the object would keep the finalizer.
     fn next_attempt(
         &self,
         invocation: &Invocation<'_>,
-        attempt: u32,
+        (attempt, backoff): (u32, RetrySchedule),
         kept: Option<Duration>,
         failed: &CallFailure,
     ) -> (Option<Duration>, u32) {
         if failed.is_conflict {
             return (self.conflict_delay(invocation, failed), attempt);
         }
-        let delay = self.retry_delay(invocation, attempt, kept, failed);
-        (delay, attempt.saturating_add(u32::from(kept.is_none())))
+        let is_throttled = failed.error.is_finalizer_write();
+        let throttle =
+            || ExponentialBackoff::DEFAULT.delay_after(backoff.throttled, self.shared.random());
+        let kept_or_throttled = kept.or_else(|| throttle().filter(|_| is_throttled));
+        let delay = self.retry_delay(invocation, attempt, kept_or_throttled, failed);
+        let is_counted = kept.is_none() && !is_throttled;
+        (delay, attempt.saturating_add(u32::from(is_counted)))
     }
 
     /// Logs that calls of a handler fail without a backoff, because its object changes each time.
@@ -120,7 +129,7 @@ impl Turn<'_> {
     }
 
     /// Returns the delay until the retry of a failed call, if there is one, and reports the
-    /// failure. `kept` is the delay that an early call keeps; then the policy is not asked.
+    /// failure. `kept` is the delay that an early call or a throttle has; then the policy is not asked.
     fn retry_delay(
         &self,
         invocation: &Invocation<'_>,

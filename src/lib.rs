@@ -221,6 +221,9 @@ pub mod roperator;
 #[cfg(feature = "chrono")]
 pub mod chrono;
 
+#[cfg(feature = "settings")]
+pub mod settings;
+
 pub use windlass_listmap as listmap;
 #[cfg(feature = "kube-runtime")]
 pub use windlass_runtime as runtime;

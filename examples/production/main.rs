@@ -1,17 +1,14 @@
 //! An operator as a team deploys it: `examples/production/deploy` has its manifests.
 //!
 //! It greets each `ConfigMap` of its namespace that has the label `greeter.windlass.dev/greet=yes`:
-//! it sets `data.greeting`. The configuration comes from the environment:
-//!
-//! | variable | meaning | default |
-//! |--|--|--|
-//! | `POD_NAMESPACE` | the namespace of the objects and of the lease | required |
-//! | `POD_NAME` | the identity in the lease | a random one |
-//! | `ADMIN_ADDRESS` | where health and metrics are served | `0.0.0.0:8080` |
-//! | `RUST_LOG` | which log lines are written | `info` |
+//! it sets `data.greeting`. Each setting is an option of the command line, an environment variable, or
+//! a key of a YAML file: `cargo run --example production -- --help` lists them. The manifests set
+//! `POD_NAMESPACE`, the namespace of the objects and of the lease, and `POD_NAME`, the identity in the
+//! lease. `RUST_LOG` says which log lines are written, by default `info`.
 
-use std::{env, error::Error, net::SocketAddr};
+use std::{error::Error, path::PathBuf};
 
+use clap::Parser;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Config,
@@ -20,51 +17,69 @@ use kube::{
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 use windlass::{
-    AdminServer, Failure, Informer, InformerController, LeaderElection, ListWatch, Operator,
-    Outcome, Request,
+    Failure, Informer, InformerController, ListWatch, Outcome, Request, settings::Settings,
 };
 
 /// The name of the lease, of the controller, and of the field manager.
 const NAME: &str = "greeter";
 
+/// Greets config maps.
+#[derive(Parser)]
+struct Cli {
+    /// A YAML file with settings, which the command line and the environment override.
+    #[arg(long, env = "OPERATOR_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    settings: Settings,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
+    let cli = Cli::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
         .init();
+    let settings = match cli.config {
+        Some(file) => cli.settings.over(Settings::read(file)?),
+        None => cli.settings,
+    };
     // Ends the process although a blocking call hangs: a DNS lookup, or an exec plugin.
-    windlass::operator::block_on(run())?
+    windlass::operator::block_on(run(settings))?
 }
 
-async fn run() -> Result<(), Box<dyn Error>> {
-    let namespace = env::var("POD_NAMESPACE").map_err(|error| format!("POD_NAMESPACE: {error}"))?;
-    let admin = env::var("ADMIN_ADDRESS").unwrap_or_else(|_| "0.0.0.0:8080".to_owned());
-    let admin: SocketAddr = admin
-        .parse()
-        .map_err(|error| format!("ADMIN_ADDRESS: {error}"))?;
+async fn run(mut settings: Settings) -> Result<(), Box<dyn Error>> {
+    let all_addresses = ([0, 0, 0, 0], 8080).into();
+    settings.operator.admin_address.get_or_insert(all_addresses);
+    let greeted = "greeter.windlass.dev/greet=yes".to_owned();
+    settings.watch.labels.get_or_insert(greeted);
 
     // In a pod, the service account of the pod.
     let config = Config::infer().await?;
-    let mut election = LeaderElection::builder(config.clone(), &*namespace, NAME);
-    if let Ok(pod) = env::var("POD_NAME") {
-        election = election.identity(pod);
-    }
-    let operator = Operator::builder()
-        .leader_election(election.build()?)
-        .admin_server(AdminServer::new(admin))
-        .build();
+    let namespace = settings.operator.lease_namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let operator = settings.operator.builder(&config, NAME)?.build();
     // Sends writes only while this replica leads.
-    let client = operator.connect(config)?;
-    operator.add_controller(greeter(Api::namespaced(client, &namespace))?)?;
+    let client = settings.operator.connect(&operator, config)?;
+    operator.add_controller(greeter(Api::namespaced(client, &namespace), &settings)?)?;
     operator.run().await?;
     Ok(())
 }
 
 /// The controller that greets.
-fn greeter(configs: Api<ConfigMap>) -> Result<InformerController, Box<dyn Error>> {
-    let controller = InformerController::builder().name(NAME).build()?;
-    let watched = ListWatch::new(configs.clone()).labels("greeter.windlass.dev/greet=yes")?;
+fn greeter(
+    configs: Api<ConfigMap>,
+    settings: &Settings,
+) -> Result<InformerController, Box<dyn Error>> {
+    let builder = InformerController::builder().name(NAME);
+    let controller = settings
+        .controller
+        .apply_to_informer_controller(builder)
+        .build()?;
+    let watched = settings
+        .watch
+        .apply_to_list_watch(ListWatch::new(configs.clone()))?;
     let kind = controller.kind("configmaps")?;
     controller.add_informer(&kind, &Informer::new(watched))?;
     controller.add_reconciler(&kind, move |request: Request<ConfigMap>| {

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
+    coordination::v1::Lease,
     core::v1::{ConfigMap, ServiceAccount},
 };
 use kube::{Api, Client, api::PostParams, runtime::wait::await_condition};
@@ -36,7 +37,7 @@ struct Operator {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn production_runs_with_exactly_its_role_and_stops_at_sigterm() {
     let (server, listening) = cluster(None, Profile::V1_36).await;
-    let mut operator = Operator::start(&server, &listening).await;
+    let mut operator = Operator::start(&server, &listening, &[]).await;
     greet(&server).await;
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), NAMESPACE);
     let greeted = |config: Option<&ConfigMap>| {
@@ -59,6 +60,72 @@ async fn production_runs_with_exactly_its_role_and_stops_at_sigterm() {
     assert!(sent.expect("there is a kill").success());
     operator.line("released the lease");
     assert!(operator.process.wait().expect("a child").success());
+}
+
+/// Rows: BO-56
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn production_obeys_settings_from_each_source() {
+    let (server, listening) = cluster(None, Profile::V1_36).await;
+    let port = listening.addr().port();
+    let file = std::env::temp_dir().join(format!("windlass-production-{port}.yaml"));
+    let settings = json!({
+        "operator": { "leaseDuration": "40s", "identity": "of-the-file", "diagnostics": true },
+        "controller": { "concurrency": 3 },
+        "watch": { "labels": "greeter.windlass.dev/greet=no" },
+    });
+    std::fs::write(&file, settings.to_string()).expect("a file");
+    let config = format!("--config={}", file.display());
+    let arguments = [
+        &*config,
+        "--lease-name=other",
+        "--identity=of-the-arguments",
+    ];
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/greeter/roles/greeter";
+    let rule = json!([{ "op": "replace", "path": "/rules", "value": [
+        { "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] },
+    ] }]);
+    let request = http::Request::patch(roles)
+        .header("content-type", "application/json-patch+json")
+        .body(rule.to_string().into_bytes())
+        .expect("a request");
+    server
+        .client()
+        .request_text(request)
+        .await
+        .expect("the role is there");
+    let operator = Operator::start(&server, &listening, &arguments).await;
+    let leases: Api<Lease> = Api::namespaced(server.client(), NAMESPACE);
+    let held = |lease: Option<&Lease>| lease.is_some_and(|it| it.spec.is_some());
+    let lease = timeout(LIMIT, await_condition(leases, "other", held)).await;
+    let lease = lease
+        .expect("it leads in time")
+        .expect("no error")
+        .expect("there");
+    let lease = lease.spec.expect("a spec");
+    assert_eq!(lease.holder_identity.as_deref(), Some("of-the-arguments"));
+    assert_eq!(lease.lease_duration_seconds, Some(40));
+
+    greet(&server).await;
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), NAMESPACE);
+    let other = json!({ "metadata": { "name": "other", "labels": { "greeter.windlass.dev/greet": "no" } } });
+    let other = serde_json::from_value(other).expect("a config map");
+    configs
+        .create(&PostParams::default(), &other)
+        .await
+        .expect("it is new");
+    let greeted = |config: Option<&ConfigMap>| config.is_some_and(|it| it.data.is_some());
+    let greeted = timeout(LIMIT, await_condition(configs.clone(), "other", greeted)).await;
+    greeted.expect("it greets in time").expect("no error");
+    assert_eq!(
+        configs.get("world").await.expect("there").data,
+        None,
+        "not selected"
+    );
+    let (code, metrics) = operator.page("/metrics").await;
+    let workers = "controller_runtime_max_concurrent_reconciles{controller=\"greeter\"} 3";
+    assert!(code == 200 && metrics.contains(workers), "{metrics}");
+    assert_eq!(operator.page("/debug/windlass").await.0, 200);
+    std::fs::remove_file(file).expect("written above");
 }
 
 // The operator waits for the server while the test waits for the operator.
@@ -86,7 +153,7 @@ async fn production_names_the_verb_that_its_role_lacks() {
         };
         let (server, listening) = cluster(Some((resource, verb)), profile).await;
         greet(&server).await;
-        let operator = Operator::start(&server, &listening).await;
+        let operator = Operator::start(&server, &listening, &[]).await;
         operator.line(&message);
     }
 }
@@ -184,7 +251,7 @@ async fn greet(server: &ApiServer) {
 
 impl Operator {
     /// Runs the example with the service account of the manifests.
-    async fn start(server: &ApiServer, listening: &Listening) -> Self {
+    async fn start(server: &ApiServer, listening: &Listening, arguments: &[&str]) -> Self {
         let accounts: Api<ServiceAccount> = Api::namespaced(server.client(), NAMESPACE);
         let token = accounts
             .create_token_request("greeter", &PostParams::default(), &TokenRequest::default())
@@ -207,7 +274,8 @@ impl Operator {
         let mut process = Command::new(super::built("production"))
             .env("KUBECONFIG", &path)
             .env("POD_NAMESPACE", NAMESPACE)
-            .env("ADMIN_ADDRESS", admin.to_string())
+            .env("OPERATOR_ADMIN_ADDRESS", admin.to_string())
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");

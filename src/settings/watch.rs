@@ -1,0 +1,161 @@
+//! The settings of lists and watches.
+
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    time::Duration,
+};
+
+use clap::Args;
+use kube::{Resource, core::NamespaceResourceScope};
+use serde::{Deserialize, Serialize};
+
+use super::period;
+use crate::{ListWatch, Watch, level::Watchable, source::InvalidListWatch};
+
+/// Settings of the [`Watch`] or the [`ListWatch`] of the primary objects.
+#[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+#[command(next_help_heading = "Watch")]
+#[non_exhaustive]
+pub struct WatchSettings {
+    /// The namespaces of the objects [default: all].
+    #[arg(
+        long,
+        env = "OPERATOR_NAMESPACES",
+        value_name = "NAMESPACE",
+        value_delimiter = ','
+    )]
+    pub namespaces: Option<Vec<String>>,
+
+    /// The label selector of the objects [default: none].
+    #[arg(long, env = "OPERATOR_LABELS", value_name = "SELECTOR")]
+    pub labels: Option<String>,
+
+    /// The field selector of the objects [default: none].
+    #[arg(long, env = "OPERATOR_FIELDS", value_name = "SELECTOR")]
+    pub fields: Option<String>,
+
+    /// The number of objects in a page of a list [default: 500].
+    #[arg(long, env = "OPERATOR_PAGE_SIZE", value_name = "OBJECTS")]
+    pub page_size: Option<NonZeroU32>,
+
+    /// Whether lists are streamed if the server supports it [default: true].
+    #[arg(long, env = "OPERATOR_STREAMED_LISTS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub streamed_lists: Option<bool>,
+
+    /// How long a watch may deliver no event or bookmark [default: 3m].
+    #[arg(long, env = "OPERATOR_WATCH_SILENCE", value_name = "DURATION", value_parser = period::parse)]
+    #[serde(with = "period")]
+    pub silence: Option<Duration>,
+
+    /// How long one page of a list, or a streamed list, may take [default: 5m].
+    #[arg(long, env = "OPERATOR_LIST_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[serde(with = "period")]
+    pub list_timeout: Option<Duration>,
+
+    /// The longest wait that the server can demand [default: 5m].
+    #[arg(long, env = "OPERATOR_MAX_RETRY_AFTER", value_name = "DURATION", value_parser = period::parse)]
+    #[serde(with = "period")]
+    pub max_retry_after: Option<Duration>,
+
+    /// The time between two lists of a kind that cannot be watched [default: 30s].
+    #[arg(long, env = "OPERATOR_POLL_INTERVAL", value_name = "DURATION", value_parser = period::parse)]
+    #[serde(with = "period")]
+    pub poll_interval: Option<Duration>,
+
+    /// The largest object in bytes [default: 16 MiB].
+    #[arg(long, env = "OPERATOR_MAX_BYTES", value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+
+    /// The size in bytes of the cache of decoded objects [default: 32 MiB].
+    #[arg(long, env = "OPERATOR_DECODE_CACHE", value_name = "BYTES")]
+    pub decode_cache: Option<usize>,
+
+    /// Whether the store keeps all objects decoded [default: false].
+    #[arg(long, env = "OPERATOR_DECODED", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub decoded: Option<bool>,
+
+    /// The number of threads that decode a long list [default: those of the runtime, at most 4].
+    #[arg(long, env = "OPERATOR_DECODERS", value_name = "THREADS")]
+    pub decoders: Option<NonZeroUsize>,
+}
+
+// === impl WatchSettings ===
+
+impl WatchSettings {
+    /// A watch of the objects of a kind with namespaces, as these settings say.
+    pub fn watch<K>(&self) -> Watch<K>
+    where
+        K: Watchable + Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        self.apply(match &self.namespaces {
+            Some(namespaces) => Watch::in_namespaces(namespaces),
+            None => Watch::all(),
+        })
+    }
+
+    /// Changes a watch as these settings say, except for its namespaces.
+    pub fn apply<K: Watchable>(&self, mut watch: Watch<K>) -> Watch<K> {
+        if let Some(selector) = &self.labels {
+            watch = watch.labels(selector);
+        }
+        if let Some(selector) = &self.fields {
+            watch = watch.fields(selector);
+        }
+        let settings = self.clone();
+        watch.settings(move |list| settings.without_selectors(list))
+    }
+
+    /// Changes the source of an informer as these settings say, except for its namespaces.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidListWatch`] if a selector cannot be valid.
+    pub fn apply_to_list_watch<K: Resource>(
+        &self,
+        mut list: ListWatch<K>,
+    ) -> Result<ListWatch<K>, InvalidListWatch> {
+        if let Some(selector) = &self.labels {
+            list = list.labels(selector)?;
+        }
+        if let Some(selector) = &self.fields {
+            list = list.fields(selector)?;
+        }
+        Ok(self.without_selectors(list))
+    }
+
+    fn without_selectors<K: Resource>(&self, mut list: ListWatch<K>) -> ListWatch<K> {
+        if let Some(objects) = self.page_size {
+            list = list.page_size(objects);
+        }
+        if let Some(streamed) = self.streamed_lists {
+            list = list.streamed_lists(streamed);
+        }
+        if let Some(silence) = self.silence {
+            list = list.silence(silence);
+        }
+        if let Some(timeout) = self.list_timeout {
+            list = list.list_timeout(timeout);
+        }
+        if let Some(wait) = self.max_retry_after {
+            list = list.max_retry_after(wait);
+        }
+        if let Some(interval) = self.poll_interval {
+            list = list.poll_interval(interval);
+        }
+        if let Some(bytes) = self.max_bytes {
+            list = list.max_bytes(bytes);
+        }
+        if let Some(bytes) = self.decode_cache {
+            list = list.decode_cache(bytes);
+        }
+        if self.decoded == Some(true) {
+            list = list.decoded();
+        }
+        if let Some(threads) = self.decoders {
+            list = list.decoders(threads);
+        }
+        list
+    }
+}

@@ -1,0 +1,247 @@
+//! Settings of an operator from the command line, the environment and a file.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    error::Error,
+    fs,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use clap::{CommandFactory as _, Parser};
+use serde_json::{Value, json};
+use windlass::settings::{Settings, SettingsError};
+
+/// The command line of a user's operator.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// A YAML file with settings.
+    #[arg(long, env = "OPERATOR_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    settings: Settings,
+}
+
+// === impl Cli ===
+
+impl Cli {
+    fn settings(self) -> Result<Settings, SettingsError> {
+        Ok(match self.config {
+            Some(file) => self.settings.over(Settings::read(file)?),
+            None => self.settings,
+        })
+    }
+}
+
+/// Set in a process that prints its settings.
+const CHILD: &str = "WINDLASS_SETTINGS_OF_CHILD";
+
+/// The options whose values are no durations, with a value.
+const VALUES: [(&str, &str); 27] = [
+    ("leader-election", "false"),
+    ("lease-namespace", "shop"),
+    ("lease-name", "web"),
+    ("identity", "web-0"),
+    ("admin-address", "127.0.0.1:8080"),
+    ("metrics-address", "127.0.0.1:8081"),
+    ("tls-certificate", "/tls/tls.crt"),
+    ("tls-key", "/tls/tls.key"),
+    ("health-details", "all"),
+    ("diagnostics", "true"),
+    ("admin-connections", "9"),
+    ("requests-per-second", "9"),
+    ("request-burst", "9"),
+    ("concurrency", "9"),
+    ("retries", "9"),
+    ("calls-per-minute", "9"),
+    ("queue", "9"),
+    ("namespaces", "shop"),
+    ("labels", "app=web"),
+    ("fields", "metadata.name=web"),
+    ("page-size", "9"),
+    ("streamed-lists", "false"),
+    ("max-bytes", "9"),
+    ("decode-cache", "9"),
+    ("decoded", "true"),
+    ("decoders", "9"),
+    ("config", ""),
+];
+
+/// The settings that a user sets with these arguments, variables and file.
+fn settings(arguments: &[String], variables: &[(String, String)], file: Option<&Value>) -> Value {
+    let mut command = Command::new(env::current_exe().expect("a test"));
+    command.args(["--exact", "the_child_prints_its_settings", "--nocapture"]);
+    let arguments = serde_json::to_string(arguments).expect("texts");
+    command
+        .env(CHILD, arguments)
+        .envs(variables.iter().cloned());
+    static FILES: AtomicUsize = AtomicUsize::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let path = format!("windlass-settings-{}-{number}.yaml", std::process::id());
+    let path = env::temp_dir().join(path);
+    if let Some(file) = file {
+        fs::write(&path, serde_yaml_ng::to_string(file).expect("YAML")).expect("written");
+        command.env("OPERATOR_CONFIG", &path);
+    }
+    let output = command.output().expect("it runs");
+    if file.is_some() {
+        fs::remove_file(path).expect("written above");
+    }
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = text.lines().find_map(|line| line.split_once("settings: "));
+    let (_, line) = line.unwrap_or_else(|| panic!("{text}"));
+    without_nulls(serde_json::from_str(line).unwrap_or_else(|_| Value::from(line)))
+}
+
+fn without_nulls(mut value: Value) -> Value {
+    if let Value::Object(fields) = &mut value {
+        let kept = std::mem::take(fields)
+            .into_iter()
+            .filter(|(_, it)| !it.is_null());
+        *fields = kept.map(|(key, it)| (key, without_nulls(it))).collect();
+        fields.retain(|_, it| *it != json!({}));
+    }
+    value
+}
+
+#[test]
+fn the_child_prints_its_settings() {
+    let Ok(arguments) = env::var(CHILD) else {
+        return;
+    };
+    let arguments: Vec<String> = serde_json::from_str(&arguments).expect("texts");
+    let arguments = ["operator".to_owned()].into_iter().chain(arguments);
+    let settings = Cli::try_parse_from(arguments).map_err(|error| error.to_string());
+    let settings = settings.and_then(|cli| cli.settings().map_err(|error| chain(&error)));
+    match settings {
+        Ok(settings) => println!("settings: {}", json!(settings)),
+        Err(error) => println!("settings: {}", error.replace('\n', " ")),
+    }
+}
+
+fn chain(error: &dyn Error) -> String {
+    let source = error
+        .source()
+        .map_or_else(String::new, |it| format!(": {}", chain(it)));
+    format!("{error}{source}")
+}
+
+/// Each setting is read from each of the three sources, with the same result, and the builders take it.
+///
+/// Rows: BO-56
+#[test]
+fn each_setting_comes_from_the_command_line_the_environment_or_a_file() {
+    let command = Cli::command();
+    let mut checked = BTreeMap::new();
+    let mut files = json!({});
+    for option in command.get_arguments().filter(|it| it.get_id() != "help") {
+        let name = option.get_long().expect("a long option");
+        let value = VALUES
+            .iter()
+            .find(|(option, _)| *option == name)
+            .map_or("9s", |it| it.1);
+        if name == "config" {
+            continue;
+        }
+        let variable = option
+            .get_env()
+            .expect("a variable")
+            .to_str()
+            .expect("text")
+            .to_owned();
+        checked.insert(name.to_owned(), (variable, value.to_owned()));
+    }
+    let arguments: Vec<_> = checked
+        .iter()
+        .map(|(name, (_, value))| format!("--{name}={value}"))
+        .collect();
+    let by_arguments = settings(&arguments, &[], None);
+    let variables: Vec<_> = checked.values().cloned().collect();
+    let by_variables = settings(&[], &variables, None);
+    assert_eq!(by_arguments, by_variables);
+    for (section, fields) in by_arguments.as_object().expect("sections") {
+        files[section] = fields.clone();
+    }
+    let by_file = settings(&[], &[], Some(&files));
+    assert_eq!(by_file, by_arguments);
+    let sections = by_arguments.as_object().expect("sections").values();
+    let count: usize = sections
+        .filter_map(Value::as_object)
+        .map(|fields| fields.len())
+        .sum();
+    assert_eq!(
+        count,
+        checked.len(),
+        "each option is a field: {by_arguments}"
+    );
+    assert_eq!(by_arguments["operator"]["drainTimeout"], "9s");
+}
+
+/// Rows: BO-56
+#[test]
+fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
+    let file = json!({
+        "operator": { "drainTimeout": "1m 30s", "leaseName": "file" },
+        "controller": { "concurrency": 1, "retries": 1 },
+    });
+    let variables = [
+        ("OPERATOR_CONCURRENCY".to_owned(), "2".to_owned()),
+        ("OPERATOR_LEASE_NAME".to_owned(), "variable".to_owned()),
+    ];
+    let merged = settings(&["--concurrency=3".to_owned()], &variables, Some(&file));
+    assert_eq!(
+        merged,
+        json!({
+            "operator": { "drainTimeout": "1m 30s", "leaseName": "variable" },
+            "controller": { "concurrency": 3, "retries": 1 },
+        })
+    );
+    // A flag without a value is true, and can be switched off.
+    let flag = settings(&["--diagnostics".to_owned()], &[], None);
+    assert_eq!(flag, json!({ "operator": { "diagnostics": true } }));
+}
+
+/// Rows: BO-56
+#[test]
+fn an_invalid_setting_is_named() {
+    let refused = |arguments: &[&str], file: Option<Value>| {
+        let arguments: Vec<_> = arguments.iter().map(|&it| it.to_owned()).collect();
+        let error = settings(&arguments, &[], file.as_ref());
+        error
+            .as_str()
+            .unwrap_or_else(|| panic!("{error}"))
+            .to_owned()
+    };
+    let error = refused(&["--drain-timeout=25"], None);
+    assert!(
+        error.contains("'25' for '--drain-timeout <DURATION>'"),
+        "{error}"
+    );
+    assert!(
+        error.contains("write a duration with its unit, such as `30s` or `1h 30m`"),
+        "{error}"
+    );
+    let error = refused(&["--drain-timeout=-1s"], None);
+    assert!(error.contains("a duration cannot be negative"), "{error}");
+    let error = refused(&["--concurrency=0"], None);
+    assert!(error.contains("--concurrency"), "{error}");
+    let error = refused(&[], Some(json!({ "operator": { "drainTimeOut": "25s" } })));
+    assert!(
+        error.contains("are invalid at `operator.drainTimeOut`: "),
+        "{error}"
+    );
+    assert!(error.contains("unknown field `drainTimeOut`"), "{error}");
+    let error = refused(&[], Some(json!({ "operator": { "drainTimeout": 25 } })));
+    assert!(
+        error.contains("are invalid at `operator.drainTimeout`: "),
+        "{error}"
+    );
+    let error = refused(&["--config=/no/such/file"], None);
+    assert!(
+        error.starts_with("cannot read the settings in /no/such/file: "),
+        "{error}"
+    );
+}

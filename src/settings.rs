@@ -24,7 +24,7 @@
 //! # let file = std::env::temp_dir().join(format!("windlass-settings-{}.yaml", std::process::id()));
 //! # std::fs::write(&file, "controller: { concurrency: 8 }\noperator: { drainTimeout: 50s }")?;
 //! let cli = Cli::try_parse_from(["operator", "--concurrency", "4"])?;
-//! let settings = cli.settings.over(Settings::read(&file)?);
+//! let settings = cli.settings.over(&Settings::read(&file)?);
 //! assert_eq!(settings.controller.concurrency.map(|it| it.get()), Some(4));
 //! assert_eq!(settings.operator.drain_timeout.map(|it| it.as_secs()), Some(50));
 //! assert_eq!(settings.operator.lease_duration, None);
@@ -108,7 +108,7 @@ impl Settings {
 
     /// These settings, and those of `lower` that are not set here.
     #[must_use]
-    pub fn over(self, lower: Self) -> Self {
+    pub fn over(&self, lower: &Self) -> Self {
         over(self, lower)
     }
 }
@@ -134,13 +134,14 @@ pub fn read<T: DeserializeOwned>(file: impl AsRef<Path>) -> Result<T, SettingsEr
 
 /// The fields of `upper`, and those of `lower` that `upper` does not have. If one of the two has no
 /// JSON form, the result is `upper`.
-pub fn over<T: Serialize + DeserializeOwned>(upper: T, lower: T) -> T {
-    let merged = serde_json::to_value(&upper).and_then(|above| {
-        let mut merged = serde_json::to_value(&lower)?;
+#[must_use]
+pub fn over<T: Clone + Serialize + DeserializeOwned>(upper: &T, lower: &T) -> T {
+    let merged = serde_json::to_value(upper).and_then(|above| {
+        let mut merged = serde_json::to_value(lower)?;
         set(&mut merged, above);
         serde_json::from_value(merged)
     });
-    merged.unwrap_or(upper)
+    merged.unwrap_or_else(|_| upper.clone())
 }
 
 /// Sets what is set in `above`.

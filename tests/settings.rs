@@ -30,7 +30,7 @@ struct Cli {
 impl Cli {
     fn settings(self) -> Result<Settings, SettingsError> {
         Ok(match self.config {
-            Some(file) => self.settings.over(Settings::read(file)?),
+            Some(file) => self.settings.over(&Settings::read(file)?),
             None => self.settings,
         })
     }

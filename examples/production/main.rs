@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_ansi(false)
         .init();
     let settings = match cli.config {
-        Some(file) => cli.settings.over(Settings::read(file)?),
+        Some(file) => cli.settings.over(&Settings::read(file)?),
         None => cli.settings,
     };
     // Ends the process although a blocking call hangs: a DNS lookup, or an exec plugin.

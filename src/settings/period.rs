@@ -13,11 +13,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_owned())
 }
 
-#[expect(
-    clippy::ref_option,
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that serde requires"
-)]
+#[expect(clippy::ref_option, reason = "the signature that serde requires")]
 pub(super) fn serialize<S: Serializer>(
     period: &Option<Duration>,
     serializer: S,

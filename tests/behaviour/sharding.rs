@@ -267,7 +267,7 @@ impl ObjectReconciler<Gadget> for Operate {
 // === impl Replica ===
 
 impl Replica {
-    /// Starts a pod of a StatefulSet, as an operator would.
+    /// Starts a pod of a `StatefulSet`, as an operator would.
     async fn start(cluster: &Cluster, ordinal: u32, pod: &'static str, log: &Log) -> Self {
         let host = format!("gadget-operator-{ordinal}");
         let shard = Shard::of_pod(&host, SHARDS).expect("a StatefulSet of 3 replicas");

@@ -85,7 +85,7 @@ impl Shard {
         }
     }
 
-    /// The shard of a pod of a StatefulSet with `count` replicas: its index is the ordinal at the end
+    /// The shard of a pod of a `StatefulSet` with `count` replicas: its index is the ordinal at the end
     /// of the pod's name, which is also its host name.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl Shard {
 
     /// The hashes of the shard: the first one, and the one after the last, which is 2^64 for the last
     /// shard.
-    fn range(&self) -> (u128, u128) {
+    fn range(self) -> (u128, u128) {
         let start = |index: u128| (index << u64::BITS) / u128::from(self.count);
         let index = u128::from(self.index);
         (start(index), start(index + 1))

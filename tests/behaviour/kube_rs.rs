@@ -49,5 +49,5 @@ fn main() {
         runtime::signals::trials(),
         runtime::triggers::trials(),
     ];
-    trial::run(modules.into_iter().flatten().collect())
+    trial::run_waiting(modules.into_iter().flatten().collect())
 }

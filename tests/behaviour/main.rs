@@ -79,5 +79,5 @@ fn main() {
         stored_json::trials(),
         unusual::trials(),
     ];
-    trial::run(modules.into_iter().flatten().collect())
+    trial::run_waiting(modules.into_iter().flatten().collect())
 }

@@ -76,5 +76,5 @@ fn main() {
         kube_controllers::trials(),
         kubectl::trials(),
     ];
-    trial::run(modules.into_iter().flatten().collect())
+    trial::run_waiting(modules.into_iter().flatten().collect())
 }

@@ -4,7 +4,11 @@
 //! reported as passed. [`ignore`] ends a test at run time, which is then reported as ignored, with
 //! its reason.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::{
+    num::NonZeroUsize,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    thread::available_parallelism,
+};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 
@@ -45,8 +49,21 @@ pub(crate) fn require_linux() {
 }
 
 /// Runs the tests in the order of their names, with the arguments of libtest, and ends the process.
-pub(crate) fn run(mut trials: Vec<Trial>) -> ! {
-    let arguments = Arguments::from_args();
+#[allow(dead_code, reason = "for some binaries")]
+pub(crate) fn run(trials: Vec<Trial>) -> ! {
+    run_with(&Arguments::from_args(), trials)
+}
+
+/// As [`run`], with three tests for each core at once: for tests that mostly wait for a server.
+#[allow(dead_code, reason = "for some binaries")]
+pub(crate) fn run_waiting(trials: Vec<Trial>) -> ! {
+    let mut arguments = Arguments::from_args();
+    let cores = available_parallelism().map_or(1, NonZeroUsize::get);
+    arguments.test_threads.get_or_insert(3 * cores);
+    run_with(&arguments, trials)
+}
+
+fn run_with(arguments: &Arguments, mut trials: Vec<Trial>) -> ! {
     trials.sort_by(|one, other| one.name().cmp(other.name()));
-    libtest_mimic::run(&arguments, trials).exit()
+    libtest_mimic::run(arguments, trials).exit()
 }

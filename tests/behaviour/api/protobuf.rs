@@ -337,6 +337,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 21.
     async fn a_protobuf_watch_consists_of_frames(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let wire = Wire::new(&cluster).await;
         let path = wire.raw.maps();
         let list = wire.get(&format!("{path}?fieldSelector=metadata.name=a")).await.object(200);

@@ -24,6 +24,7 @@ on_both_servers! {
 
     /// Operators meet this at each upgrade of a definition.
     async fn a_change_of_its_definition_ends_a_watch(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let mut definition = widget.definition(&any());
@@ -198,6 +199,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 20, 113.
     async fn a_deprecated_version_is_a_warning_in_every_response(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let mut definition = widget.definition(&json!({

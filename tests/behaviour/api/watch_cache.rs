@@ -118,6 +118,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 63.
     async fn a_bookmark_is_sent_before_the_end_of_a_watch(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Collected::new(&cluster, "").await.raw;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let query = format!(

@@ -7,9 +7,11 @@
 // The server, its ports and its tower service.
 mod authorize;
 mod containers;
+mod mutating_limit;
 mod profile;
 mod server;
 mod service;
+mod shared;
 mod user;
 
 // Requests.
@@ -25,6 +27,7 @@ mod registry;
 mod schema;
 mod timestamp;
 mod typed;
+mod view;
 
 // The stored objects and the operations on them.
 mod cluster;

@@ -6,16 +6,14 @@ use std::sync::Arc;
 use crate::metadata::{Finalizers, NameRule};
 use crate::selector::SelectableField;
 
-mod autoscaler;
 mod builtin;
 mod definition;
 mod resource;
-mod view;
 
+pub(crate) use crate::view::View;
 pub(crate) use builtin::{posted, scale};
 pub(crate) use definition::{CRD_FINALIZER, Definition};
 pub(crate) use resource::Resource;
-pub(crate) use view::View;
 
 /// The served resources: the built-in ones, and those of custom resource definitions.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ mod value_path;
 mod vocabulary;
 
 pub(crate) use self::format::is_go_duration;
-pub(crate) use self::number::{float_text, write_whole};
+pub(crate) use self::number::write_whole;
 
 #[cfg(test)]
 mod tests;

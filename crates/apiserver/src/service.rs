@@ -20,8 +20,9 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::discovery;
+use crate::mutating_limit::LimitReached;
 use crate::registry::Resource;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::status::Status;
 use crate::user::User;
 use crate::wire::{Accept, Target};
@@ -31,7 +32,6 @@ mod containers;
 mod deadline;
 mod health;
 mod identity;
-mod limit;
 mod metrics;
 mod permission;
 mod pretty;
@@ -45,7 +45,6 @@ mod warnings;
 mod watching;
 mod websocket;
 
-pub(crate) use limit::MutatingLimit;
 pub use reply::ResponseBody;
 use websocket::Handshake;
 
@@ -154,7 +153,7 @@ impl ApiService {
         let limit = self.shared.mutating_limit.as_ref();
         let _permit = match limit.map(|limit| limit.admit(&parts, &user)).transpose() {
             Ok(permit) => permit,
-            Err(response) => return *response,
+            Err(LimitReached) => return reply::too_many_requests(),
         };
         let body = match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => body.to_bytes(),

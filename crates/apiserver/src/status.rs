@@ -9,12 +9,14 @@ use serde_json::{Map, Value, json};
 
 mod about;
 mod field;
+mod float;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use about::About;
 pub use field::{FieldError, FieldErrorKind};
+pub(crate) use float::float_text;
 
 /// An error response, or a successful response without an object.
 ///

@@ -21,7 +21,7 @@ use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
 use crate::revisions::RevisionReader;
 use crate::selector::Selector;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::store::{Change, Event, Expired, Key, Stored};
 
 /// The interval of periodic bookmarks.

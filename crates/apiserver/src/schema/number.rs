@@ -2,25 +2,6 @@
 
 use serde_json::Value;
 
-/// Prints a float like `%v`: in the shortest form, with an exponent from `1e+21` on.
-pub(crate) fn float_text(float: f64) -> String {
-    let size = float.abs();
-    if size == 0.0 || (1e-4..1e21).contains(&size) {
-        return float.to_string();
-    }
-    let text = format!("{float:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let (sign, power) = match exponent.strip_prefix('-') {
-                Some(power) => ('-', power),
-                None => ('+', exponent),
-            };
-            format!("{digits}e{sign}{power:0>2}")
-        }
-        None => text,
-    }
-}
-
 /// Converts the whole numbers in `value` to integers, like Go: `1.0` to `1`.
 pub(crate) fn write_whole(value: &mut Value) {
     match value {
@@ -66,16 +47,7 @@ pub(super) fn is_integer(float: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{float_text, is_integer};
-
-    #[test]
-    fn numbers_are_printed_as_go_prints_them() {
-        assert_eq!(float_text(3.0), "3");
-        assert_eq!(float_text(1.5), "1.5");
-        assert_eq!(float_text(1e21), "1e+21");
-        assert_eq!(float_text(1.5e-7), "1.5e-07");
-    }
-
+    use super::is_integer;
     #[test]
     fn integers_survive_a_division() {
         assert!(is_integer(3.0));

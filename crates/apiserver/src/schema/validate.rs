@@ -19,7 +19,7 @@ use super::{
     number,
     value_path::ValuePath,
 };
-use crate::status::FieldError;
+use crate::status::{FieldError, float_text};
 
 mod fit;
 mod old;
@@ -293,10 +293,7 @@ impl<'a> Validation<'a> {
                     let limit = number::cut(bound.value);
                     (integer.partial_cmp(&limit), limit.to_string())
                 }
-                Numeric::Float(float) => (
-                    float.partial_cmp(&bound.value),
-                    number::float_text(bound.value),
-                ),
+                Numeric::Float(float) => (float.partial_cmp(&bound.value), float_text(bound.value)),
             };
             let within = order.is_none_or(|order| match (is_least, bound.exclusive) {
                 (true, false) => order.is_ge(),

@@ -1,6 +1,5 @@
 //! The settings of a server.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -8,14 +7,14 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::clock::{self, Clock};
-use super::{ApiServer, Shared, State};
+use super::ApiServer;
 use crate::authorize::{Attributes, Authorizer, Decision};
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::containers::{ContainerSession, ForwardedPort, Hooks, LogRequest};
+use crate::mutating_limit::MutatingLimit;
 use crate::profile::Profile;
 use crate::revisions::Revisions;
-use crate::service::MutatingLimit;
+use crate::shared::{Clock, Shared, State, written};
 use crate::store::HistoryLimits;
 
 /// The default limits of the history.
@@ -452,15 +451,11 @@ impl ApiServerBuilder {
     pub fn start(self) -> ApiServer {
         let wall = (self.wall_clock).and_then(|time| Timestamp::try_from(time).ok());
         let clock = Clock::start(wall.unwrap_or_else(Timestamp::now));
-        let cluster = Cluster::new(self.seed, self.cluster, &clock::written(clock.now()));
+        let cluster = Cluster::new(self.seed, self.cluster, &written(clock.now()));
         let revision = Revisions::new(cluster.store.revision());
-        let state = State {
-            cluster,
-            written: BTreeMap::new(),
-        };
         ApiServer {
             shared: Arc::new(Shared {
-                state: Mutex::new(state),
+                state: Mutex::new(State::new(cluster)),
                 revision,
                 clock,
                 profile: self.profile,

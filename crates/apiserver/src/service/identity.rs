@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::authorize::Attributes;
 use crate::cluster::AUDIENCE;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::status::Status;
 use crate::user::User;
 

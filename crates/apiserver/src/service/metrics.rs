@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::ResponseBody;
 use super::reply;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// The text format of Prometheus.
 const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";

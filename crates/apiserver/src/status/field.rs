@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use crate::schema::float_text;
+use super::float_text;
 
 /// A validation error of one field of an object, like `field.Error` of Kubernetes.
 ///

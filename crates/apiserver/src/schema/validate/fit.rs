@@ -7,6 +7,7 @@ use crate::schema::{
     node::{Node, Type, Types},
     number,
 };
+use crate::status::float_text;
 
 /// A number of a value, as Go decodes it.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +133,7 @@ pub(super) fn not_multiple(numeric: Numeric, factor: f64) -> Option<Multiple> {
                 float / factor
             };
             (!number::is_integer(times)).then(|| {
-                let factor = number::float_text(factor);
+                let factor = float_text(factor);
                 Multiple::Broken(format!("should be a multiple of {factor}"))
             })
         }

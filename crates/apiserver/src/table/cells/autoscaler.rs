@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{NONE, int_at, list_at, str_at, text_at};
-use crate::registry::View;
+use crate::view::View;
 
 /// The maximum number of metrics in a cell. A cell with more metrics ends with their number.
 const SHOWN_METRICS: usize = 2;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// A wall clock that advances with tokio's time, which tests can pause.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     wall: Timestamp,
     start: Instant,
 }
@@ -15,7 +15,7 @@ pub(super) struct Clock {
 // === impl Clock ===
 
 impl Clock {
-    pub(super) fn start(wall: Timestamp) -> Self {
+    pub(crate) fn start(wall: Timestamp) -> Self {
         Self {
             wall,
             start: Instant::now(),
@@ -27,13 +27,13 @@ impl Clock {
         self.start.elapsed()
     }
 
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let elapsed = self.elapsed();
         self.wall.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 }
 
 /// A time as objects carry it: in UTC, to the second.
-pub(super) fn written(time: Timestamp) -> String {
+pub(crate) fn written(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

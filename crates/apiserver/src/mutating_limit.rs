@@ -2,12 +2,10 @@
 
 use std::num::NonZeroUsize;
 
+use http::Method;
 use http::request::Parts;
-use http::{Method, Response};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::ResponseBody;
-use super::reply;
 use crate::user::{MASTERS, User};
 use crate::wire::Target;
 
@@ -16,6 +14,10 @@ use crate::wire::Target;
 pub(crate) struct MutatingLimit {
     running: Semaphore,
 }
+
+/// The limit is reached.
+#[derive(Debug)]
+pub(crate) struct LimitReached;
 
 /// Subresources whose requests run for long; the limit does not apply to them.
 const LONG_RUNNING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
@@ -36,19 +38,19 @@ impl MutatingLimit {
     ///
     /// # Errors
     ///
-    /// The response 429 if the limit is reached.
-    pub(super) fn admit(
+    /// [`LimitReached`]; the response is 429.
+    pub(crate) fn admit(
         &self,
         parts: &Parts,
         user: &User,
-    ) -> Result<Option<SemaphorePermit<'_>>, Box<Response<ResponseBody>>> {
+    ) -> Result<Option<SemaphorePermit<'_>>, LimitReached> {
         if !Self::applies_to(parts) {
             return Ok(None);
         }
         match self.running.try_acquire() {
             Ok(permit) => Ok(Some(permit)),
             Err(_) if user.groups.iter().any(|group| group == MASTERS) => Ok(None),
-            Err(_) => Err(reply::too_many_requests().into()),
+            Err(_) => Err(LimitReached),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Converts objects between a served version and the stored version.
 
-use serde_json::Value;
+mod autoscaler;
 
-use super::autoscaler;
+use serde_json::Value;
 
 /// The difference between an object in one version and the stored object.
 ///

@@ -1,5 +1,7 @@
 //! `CompositeController`: watches parents and children, and calls a handler.
 
+mod builder;
+
 use std::{fmt, sync::Arc};
 
 use kube::Client;
@@ -11,7 +13,8 @@ use windlass_controller::{
     RunError, Runnable, RunningCall, Watch, Watchable,
 };
 
-use crate::{CompositeBuilder, threads::Threads};
+pub use self::builder::CompositeBuilder;
+use crate::threads::Threads;
 
 /// Calls a [`CompositeHandler`](crate::CompositeHandler) for each parent of kind `P`, and writes what
 /// it returns.

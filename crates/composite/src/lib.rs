@@ -18,7 +18,6 @@ mod response;
 mod views;
 
 // The controller.
-mod builder;
 mod child_config;
 mod controller;
 mod error;
@@ -29,9 +28,8 @@ mod observed_generation;
 mod threads;
 
 pub use crate::{
-    builder::CompositeBuilder,
     child_config::ChildConfig,
-    controller::CompositeController,
+    controller::{CompositeBuilder, CompositeController},
     error::{CompositeBuildError, SyncError},
     handler::{AsyncCompositeHandler, CompositeHandler},
     request::{ObservedChildren, SyncRequest},

@@ -41,21 +41,24 @@ mod shared;
 mod inspect;
 mod level_triggered;
 mod removal;
+mod runnable;
 
 #[cfg(test)]
 mod model;
 
-pub(crate) use self::shared::Shared;
 pub use self::{
     builder::InformerControllerBuilder,
     dead_letters::DeadLetter,
     drain::OnStop,
-    inspect::{InformerDiagnostics, InformerHealth},
     kind::{HandledAs, Kind},
     queued::Coalescing,
     registration::Registration,
 };
 use self::{feed::InformerFeed, kind::KindHandle};
+pub(crate) use self::{
+    level_triggered::{EventFilter, LevelAdapter, OwnEvents},
+    shared::Shared,
+};
 use crate::{
     AddError, Fence, FinalizerRegistry, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
     handler::ErasedHandler,

@@ -7,7 +7,6 @@ mod controller;
 mod error;
 mod memo;
 mod missing_kind;
-mod mode;
 mod reconciler;
 mod status;
 mod watch;
@@ -24,7 +23,6 @@ mod requeue;
 mod triggers;
 
 // Calls.
-mod adapter;
 mod handler;
 mod own;
 mod setup;
@@ -34,7 +32,6 @@ mod debounce;
 mod pace;
 mod rate;
 
-pub(crate) use self::{adapter::LevelAdapter, own::OwnWriteTracker};
 pub use self::{
     builder::ControllerBuilder,
     context::{Context, Step},
@@ -43,10 +40,9 @@ pub use self::{
     handles::{Owned, Referred, Related},
     informers::{AddedWatch, Informers},
     missing_kind::MissingKind,
-    mode::{Mode, PAUSED, WritePaused},
     reconciler::ObjectReconciler,
     requeue::RequeueHandle,
     triggers::{Trigger, TriggerHandle},
     watch::{Watch, Watchable},
 };
-use crate::Reasons;
+use crate::{Mode, Reasons};

@@ -69,10 +69,12 @@ mod retry;
 // The controller.
 mod controller;
 mod erased_runnable;
+mod informer_state;
 mod runnable;
 
 // Level-triggered controllers.
 mod level;
+mod mode;
 
 // Wrappers with finalizers.
 mod finalizer;
@@ -121,8 +123,8 @@ pub use crate::{
     children::{ChildError, Deleted, Desired, IntoDesired, InvalidChild, UpdateStrategy},
     conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
-        Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,
-        InformerDiagnostics, InformerHealth, Kind, OnStop, Registration,
+        Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder, Kind,
+        OnStop, Registration,
     },
     crds::{InstallError, install_crds},
     error::{AddError, BuildError, HandlerError, RunError},
@@ -133,17 +135,19 @@ pub use crate::{
         InvalidFinalizer, PatchClient, UnwatchedObject,
     },
     handler::{HandlerId, Role},
+    informer_state::{InformerDiagnostics, InformerHealth},
     keyed::{
         Background, FnResource, KeyedResource, ResourceController, TestRun, new_resource,
         test_controller_run,
     },
     level::{
         AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
-        Informers, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Referred, Related,
-        RequeueHandle, Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
+        Informers, MissingKind, ObjectReconciler, Owned, Referred, Related, RequeueHandle, Step,
+        Trigger, TriggerHandle, Watch, Watchable,
     },
     mapper::{Mapper, Owners, SameName},
     metrics::ObjectMetrics,
+    mode::{Mode, PAUSED, WritePaused},
     opinionated::{
         DeleteOrder, FinalizerTiming, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher,
     },

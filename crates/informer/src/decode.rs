@@ -19,13 +19,13 @@ mod line;
 mod lines;
 mod page;
 
-// Identity and stored form.
+// The identity and the content of an object.
 mod cache;
 mod content;
 mod deletion;
 mod error;
 mod identity;
-mod stored_form;
+mod raw_json;
 mod trim;
 
 use std::fmt;
@@ -34,17 +34,15 @@ use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 use self::{cache::DecodeCache, fields::Fields};
-pub use self::{
-    content::IGNORED_METADATA, error::DecodeError, identity::Identity, stored_form::StoredForm,
-    trim::Trim,
-};
+pub use self::{content::IGNORED_METADATA, error::DecodeError, identity::Identity, trim::Trim};
 pub(crate) use self::{
+    content::content_hash,
     deletion::pending_finalizers,
     identity::BorrowedIdentity,
     line::Line,
     lines::{LineTooLong, Lines},
     page::{Page, PageError, PageMeta},
-    stored_form::RawJson,
+    raw_json::RawJson,
     trim::{TrimmedJson, TypeMeta},
 };
 use crate::panics;

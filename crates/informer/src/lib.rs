@@ -44,6 +44,7 @@ mod source;
 
 // 2. Decoding.
 mod decode;
+mod stored_form;
 
 // 3. The state machine of a list and watch.
 mod watch;
@@ -101,7 +102,7 @@ pub mod api_request;
 pub mod log;
 #[doc(hidden)]
 pub use crate::{
-    decode::{Decoder, IGNORED_METADATA, StoredForm},
+    decode::{Decoder, IGNORED_METADATA},
     informer::InformerId,
     lazy_object::IncomingObject,
     message::one_line,
@@ -109,6 +110,7 @@ pub use crate::{
     problem::log as log_problem,
     simulated::{SimulatedHost, host_name},
     source::resource_name,
+    stored_form::StoredForm,
     subscription::ResyncHandle,
     trace::is_unseen,
     watch::is_older,

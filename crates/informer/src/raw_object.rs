@@ -224,8 +224,8 @@ mod tests {
 
     use super::RawObject;
     use crate::{
-        ObjectIdentity as _, Stored as _, Trim,
-        decode::{Decoder, RawJson, StoredForm as _},
+        ObjectIdentity as _, Stored as _, StoredForm as _, Trim,
+        decode::{Decoder, RawJson},
         json_form::JsonForm as _,
     };
 

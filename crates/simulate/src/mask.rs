@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::state::identity;
-
 /// Placeholders for uids, generated names and addresses.
 pub(crate) struct Mask {
     names: BTreeMap<String, String>,
@@ -183,6 +181,17 @@ fn is_time(text: &str) -> bool {
         && bytes[10] == b'T'
         && bytes[13] == b':'
         && bytes.ends_with(b"Z")
+}
+
+/// The resource, namespace and name of an object, without the generated part of the name.
+pub(crate) fn identity(resource: &str, object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let namespace = metadata["namespace"].as_str().unwrap_or_default();
+    if let Some(prefix) = metadata["generateName"].as_str() {
+        return format!("{resource} {namespace}/{prefix}*");
+    }
+    let name = metadata["name"].as_str().unwrap_or_default();
+    format!("{resource} {namespace}/{name}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::mask::Mask;
+use crate::mask::{Mask, identity};
 
 /// The state of the cluster and of the external resources at the end of a run.
 ///
@@ -126,16 +126,6 @@ pub(crate) fn differing(one: &Fields, other: &Fields) -> BTreeSet<String> {
         .into_iter()
         .filter(|name| one.get(*name) != other.get(*name));
     differing.cloned().collect()
-}
-
-pub(crate) fn identity(resource: &str, object: &Value) -> String {
-    let metadata = &object["metadata"];
-    let namespace = metadata["namespace"].as_str().unwrap_or_default();
-    if let Some(prefix) = metadata["generateName"].as_str() {
-        return format!("{resource} {namespace}/{prefix}*");
-    }
-    let name = metadata["name"].as_str().unwrap_or_default();
-    format!("{resource} {namespace}/{name}")
 }
 
 fn flatten(path: &str, value: &Value, fields: &mut Fields) {

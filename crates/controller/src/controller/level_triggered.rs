@@ -1,15 +1,35 @@
 //! Methods of a controller for the level-triggered models of this crate.
 
+mod adapter;
+
 use std::sync::{Arc, Weak};
 
 use windlass_informer::{ObjectKey, Stored};
 
+pub(crate) use self::adapter::{EventFilter, LevelAdapter};
+
 use super::{HandledAs, InformerController, Kind, Registration, Shared};
 use crate::{
-    AddError, Priority, Reasons, Reconciler, Role,
-    handler::ErasedHandler,
-    level::{LevelAdapter, OwnWriteTracker},
+    AddError, Priority, Reasons, Reconciler, Role, event::AnyEvent, handler::ErasedHandler,
+    route::KindId,
 };
+
+/// Recognizes the events that only show what a call of a level-triggered controller wrote.
+pub(crate) trait OwnEvents: Send + Sync {
+    /// Whether `event` of an object of another kind wakes `lane`, and is not the echo of a write of
+    /// that lane.
+    fn wakes(&self, lane: &ObjectKey, resource: &str, event: &AnyEvent, is_from_list: bool)
+    -> bool;
+
+    /// Whether `event` of the informer of `kind` is an update of a primary object that its lane may
+    /// have written, and passes the filter: what that rejects causes no call in any case.
+    fn may_take(&self, kind: KindId, event: &AnyEvent) -> bool;
+
+    /// Whether `event` of a primary object is an update that the call of its own lane wrote, or is
+    /// decided when the call in progress ends. A new generation, a changed content of a kind without
+    /// generations, and a deletion mark are no echoes.
+    fn takes(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool;
+}
 
 // === impl InformerController ===
 
@@ -24,8 +44,8 @@ impl InformerController {
     }
 
     /// Sets the own writes, whose echoes wake no lane.
-    pub(crate) fn track(&self, own: &Arc<OwnWriteTracker>) {
-        _ = self.shared.own_writes.set(Arc::clone(own));
+    pub(crate) fn track(&self, own: Arc<dyn OwnEvents>) {
+        _ = self.shared.own_writes.set(own);
     }
 
     /// A weak reference, for code that the handlers of the controller hold.

@@ -24,12 +24,12 @@ use super::{
     dead_letters::DeadLetters,
     engine::Engine,
     finalizers::FinalizerClaims,
+    level_triggered::OwnEvents,
     queued::{QueuedEvent, RepeatableCall},
 };
 use crate::{
     BuildError, Fence, FenceClosed, FencePermit, HandlerError, RunningCall,
     event::AnyEvent,
-    level::OwnWriteTracker,
     metrics::{Metrics, constant_labels},
     route::{KindId, Route},
     work::call_user_code,
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     /// Permits calls. Without a fence all calls are permitted.
     pub(super) fence: OnceLock<Fence>,
     /// The own writes of a level-triggered controller.
-    pub(crate) own_writes: OnceLock<Arc<OwnWriteTracker>>,
+    pub(crate) own_writes: OnceLock<Arc<dyn OwnEvents>>,
     pub(super) finalizers: FinalizerClaims,
 }
 

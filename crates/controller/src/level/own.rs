@@ -17,10 +17,12 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 use windlass_informer::{ErasedObject, Event, LazyObject, ObjectKey, resource_name};
 
-use super::{Informers, Mode, Watchable, WritePaused, adapter::Filter};
+use super::{Informers, Watchable};
 use crate::{
-    Failure, content,
+    Failure, Mode, content,
+    controller::{EventFilter, OwnEvents},
     event::AnyEvent,
+    mode::WritePaused,
     own_writes::{
         CallAnswers, CallRecorder, EventDecision, EventMark, OwnWrites, Readiness, Shown,
         parse_version, recording_client,
@@ -43,7 +45,7 @@ pub(crate) struct OwnWriteTracker {
 struct Primary {
     kind: KindId,
     /// Weak, because the filter of a user's reconciler holds this tracker.
-    passes: Weak<Filter>,
+    passes: Weak<EventFilter>,
 }
 
 /// Returns what the informers of a kind show of the object with a key.
@@ -101,7 +103,7 @@ impl OwnWriteTracker {
     }
 
     /// Sets the primary kind, and the filter of its events.
-    pub(super) fn set_primary(&self, kind: KindId, passes: &Arc<Filter>) {
+    pub(super) fn set_primary(&self, kind: KindId, passes: &Arc<EventFilter>) {
         let passes = Arc::downgrade(passes);
         _ = self.primary.set(Primary { kind, passes });
     }
@@ -202,9 +204,20 @@ impl OwnWriteTracker {
         self.writes.lock().forget(lane);
     }
 
-    /// Whether `event` of an object of another kind wakes `lane`, and is not the echo of a write of
-    /// that lane.
-    pub(crate) fn wakes(
+    fn has_writes(&self) -> bool {
+        self.writes.lock().len() > 0
+    }
+
+    fn decide(&self, lane: &ObjectKey, mark: EventMark) -> EventDecision {
+        let is_in_backoff = self.failing.lock().contains(lane);
+        self.writes.lock().event(lane, mark, is_in_backoff)
+    }
+}
+
+// === impl OwnEvents ===
+
+impl OwnEvents for OwnWriteTracker {
+    fn wakes(
         &self,
         lane: &ObjectKey,
         resource: &str,
@@ -226,9 +239,7 @@ impl OwnWriteTracker {
         self.decide(lane, mark) == EventDecision::Wake
     }
 
-    /// Whether `event` of the informer of `kind` is an update of a primary object that its lane may
-    /// have written, and passes the filter: what that rejects causes no call in any case.
-    pub(crate) fn may_take(&self, kind: KindId, event: &AnyEvent) -> bool {
+    fn may_take(&self, kind: KindId, event: &AnyEvent) -> bool {
         let (Some(primary), Event::Updated { new, .. }) = (self.primary.get(), event) else {
             return false;
         };
@@ -242,10 +253,7 @@ impl OwnWriteTracker {
         call_user_code("filter", || passes(event)).unwrap_or(true)
     }
 
-    /// Whether `event` of a primary object is an update that the call of its own lane wrote, or is
-    /// decided when the call in progress ends. A new generation, a changed content of a kind without
-    /// generations, and a deletion mark are no echoes.
-    pub(crate) fn takes(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool {
+    fn takes(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool {
         let Event::Updated { old, new } = event else {
             return false;
         };
@@ -263,15 +271,6 @@ impl OwnWriteTracker {
             is_new_generation: is_new_generation || is_marked(&**new) != is_marked(old),
         };
         self.decide(&new.key(), mark) != EventDecision::Wake
-    }
-
-    fn has_writes(&self) -> bool {
-        self.writes.lock().len() > 0
-    }
-
-    fn decide(&self, lane: &ObjectKey, mark: EventMark) -> EventDecision {
-        let is_in_backoff = self.failing.lock().contains(lane);
-        self.writes.lock().event(lane, mark, is_in_backoff)
     }
 }
 

@@ -15,7 +15,7 @@ use tower::BoxError;
 use windlass_informer::{ObjectKey, api_request::sent_once};
 
 use super::{CallAnswers, OwnWrite, OwnWrites, WriteEffect, parse_version};
-use crate::level::WritePaused;
+use crate::mode::WritePaused;
 
 /// Records the writes of one call.
 #[derive(Clone, Debug)]

@@ -72,7 +72,7 @@ impl DecodeError {
     /// The same error about `received`, the JSON from which fields were trimmed before it was
     /// decoded: the position of a syntax error is that in `received`.
     #[cold]
-    pub(super) fn in_received(self, received: &[u8]) -> Self {
+    pub(crate) fn in_received(self, received: &[u8]) -> Self {
         match (&self, serde_json::from_slice::<IgnoredAny>(received)) {
             (Self::Syntax { .. }, Err(error)) => Self::of(&error, "object"),
             _ => self,

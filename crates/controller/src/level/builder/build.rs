@@ -11,8 +11,8 @@ use super::{ControllerBuilder, kinds::Wiring};
 use crate::{
     Controller, ControllerBuildError, EventRecorder, FinalizerName, Finalizers, MissingKind,
     ObjectReconciler, Watchable,
+    controller::{EventFilter, LevelAdapter},
     level::{
-        adapter::{self, LevelAdapter},
         controller::{Parts, Publisher},
         filter::Filter,
         handler::{Calls, LevelHandler},
@@ -54,7 +54,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         )?;
         let own = Arc::new(OwnWriteTracker::new(self.own_write_timeout));
         own.watch(&self.primaries);
-        controller.track(&own);
+        controller.track(Arc::<OwnWriteTracker>::clone(&own));
         let wiring = Wiring {
             controller: &controller,
             primary: &primary,
@@ -97,7 +97,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             needs_finalizer: Box::new(move |object: &K| calls.needs_finalizer(object)),
             predicate: self.predicate,
         };
-        let passes: Arc<adapter::Filter> = Arc::new(move |event: &_| filter.passes(event));
+        let passes: Arc<EventFilter> = Arc::new(move |event: &_| filter.passes(event));
         own.set_primary(primary.id(), &passes);
         let code = LevelAdapter::<K, _>::new(controller.downgrade(), handler).filtered(passes);
         controller.add_erased(&primary, Box::new(code))?;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
-use super::{DecodeError, Decoder, content::content_hash};
-use crate::{IncomingObject, LazyObject, RawObject, Stored, decoded_object::DecodedObject};
+use crate::{
+    IncomingObject, LazyObject, RawObject, Stored,
+    decode::{DecodeError, Decoder, RawJson, content_hash},
+    decoded_object::DecodedObject,
+};
 
 /// A form in which a store can keep a `K`: decoded, or as [`RawObject`].
 ///
@@ -23,32 +26,6 @@ pub trait StoredForm<K>: Stored + Sized {
         decoder: &Arc<Decoder<K>>,
         raw: RawJson<'_>,
     ) -> Result<IncomingObject<Self>, DecodeError>;
-}
-
-/// The JSON of one object.
-#[derive(Clone, Copy, Debug)]
-#[doc(hidden)]
-pub struct RawJson<'a> {
-    pub(crate) json: &'a [u8],
-
-    /// Whether its end was found by its brackets. Otherwise the decoder checks that it has an end.
-    pub(crate) is_whole: bool,
-}
-
-// === impl RawJson ===
-
-impl<'a> RawJson<'a> {
-    /// JSON that should be one object.
-    pub(crate) const fn of(json: &'a [u8]) -> Self {
-        let is_whole = false;
-        Self { json, is_whole }
-    }
-
-    /// JSON whose end was found by its brackets.
-    pub(crate) const fn whole(json: &'a [u8]) -> Self {
-        let is_whole = true;
-        Self { json, is_whole }
-    }
 }
 
 // === impl StoredForm ===

@@ -17,8 +17,9 @@ use windlass_controller::{
     children::{ChildKind, MANAGED_BY, managed_by},
 };
 
+use super::CompositeController;
 use crate::{
-    AsyncCompositeHandler, ChildConfig, CompositeBuildError, CompositeController, CompositeHandler,
+    AsyncCompositeHandler, ChildConfig, CompositeBuildError, CompositeHandler,
     calls::{Calls, WatchedKind},
     threads::{OnThreads, Threads},
 };

@@ -17,12 +17,12 @@ use crate::{
 pub(crate) struct LevelAdapter<K, R> {
     stores: Weak<Shared>,
     reconciler: R,
-    filter: Option<Arc<Filter>>,
+    filter: Option<Arc<EventFilter>>,
     of: PhantomData<fn(K)>,
 }
 
 /// Decides which events cause a call.
-pub(super) type Filter = dyn Fn(&AnyEvent) -> bool + Send + Sync;
+pub(crate) type EventFilter = dyn Fn(&AnyEvent) -> bool + Send + Sync;
 
 // === impl LevelAdapter ===
 
@@ -37,7 +37,7 @@ impl<K, R> LevelAdapter<K, R> {
     }
 
     /// Calls the reconciler only for events that pass `filter`.
-    pub(super) fn filtered(self, filter: Arc<Filter>) -> Self {
+    pub(crate) fn filtered(self, filter: Arc<EventFilter>) -> Self {
         Self {
             filter: Some(filter),
             ..self

@@ -319,8 +319,8 @@ impl HandlerError {
             .is_some_and(is_conflict)
     }
 
-    /// Whether a finalizer could not be read or written, although the object can have one.
-    pub(crate) fn is_finalizer_write(&self) -> bool {
+    /// Whether a finalizer could not be read or written. An object without a uid can have none.
+    pub(crate) fn is_finalizer_failure(&self) -> bool {
         let error = self.downcast_ref::<FinalizerError>();
         error.is_some_and(|error| !matches!(error, FinalizerError::NoUid { .. }))
     }

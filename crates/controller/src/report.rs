@@ -22,7 +22,8 @@ pub struct ErrorReport<'a> {
     pub role: Role,
     /// The action of the call.
     pub action: Action,
-    /// The number of earlier failed calls of the same request: 0 for a first call.
+    /// The number of earlier failed calls of the same request: 0 for a first call. A finalizer that
+    /// could not be written does not count.
     pub attempt: u32,
     /// The error.
     pub error: &'a HandlerError,
@@ -53,7 +54,8 @@ pub struct CallReport<'a> {
     pub role: Role,
     /// The action of the call.
     pub action: Action,
-    /// The number of earlier failed calls of the same request: 0 for a first call.
+    /// The number of earlier failed calls of the same request: 0 for a first call. A finalizer that
+    /// could not be written does not count.
     pub attempt: u32,
     /// How the call ended.
     pub outcome: CallOutcome<'a>,

@@ -14,9 +14,14 @@ use std::fmt;
 ///
 /// *Required.* Exactly one replica runs for each shard. A lease for each shard ensures that at most
 /// one does, also while a pod is replaced: name it after the [index](Self::index). To change the
-/// count, stop all replicas first: shards of two counts overlap.
+/// count, stop all replicas first: shards of two counts overlap. What a handler does outside of the
+/// cluster is named after the uid, or the handler has a finalizer: a recreated object has a new uid
+/// and may belong to another replica, whose call for the new object can come before the `Deleted` of
+/// the old one. So a keyed resource, whose results are named after namespaces and names, must not be
+/// sharded.
 ///
-/// *Not guaranteed.* That a recreated object stays in its shard, because it has a new uid.
+/// *Not guaranteed.* That a recreated object stays in its shard. An order between calls for two objects
+/// of one name.
 ///
 /// Source: KEP-5866, "Server-side Sharded List and Watch".
 ///
@@ -86,13 +91,16 @@ impl Shard {
     }
 
     /// The shard of a pod of a `StatefulSet` with `count` replicas: its index is the ordinal at the end
-    /// of the pod's name, which is also its host name.
+    /// of the pod's name. Take the name from the downward API: with `hostNetwork` the host name is that
+    /// of the node.
     ///
     /// # Errors
     ///
     /// [`InvalidShard`] if the name has no ordinal, or the ordinal is not less than `count`.
     pub fn of_pod(name: &str, count: u32) -> Result<Self, InvalidShard> {
-        let ordinal = name.rsplit_once('-').and_then(|(_, it)| it.parse().ok());
+        let ordinal = name.rsplit_once('-').map(|(_, ordinal)| ordinal);
+        let is_number = |it: &&str| it.bytes().all(|byte| byte.is_ascii_digit());
+        let ordinal = ordinal.filter(is_number).and_then(|it| it.parse().ok());
         match ordinal {
             Some(index) => Self::new(index, count),
             None => Err(InvalidShard::PodName {
@@ -117,7 +125,7 @@ impl Shard {
     #[must_use]
     pub fn contains(&self, uid: &str) -> bool {
         let (start, end) = self.range();
-        (start..end).contains(&u128::from(fnv_1a(uid)))
+        (start..end).contains(&u128::from(Self::hash(uid)))
     }
 
     /// The `shardSelector` of list and watch requests.
@@ -125,6 +133,13 @@ impl Shard {
     pub fn selector(&self) -> String {
         let (start, end) = self.range();
         format!("shardRange(object.metadata.uid, '0x{start:016x}', '0x{end:016x}')")
+    }
+
+    /// The 64-bit FNV-1a hash.
+    pub(crate) fn hash(uid: &str) -> u64 {
+        let step =
+            |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        uid.bytes().fold(0xcbf2_9ce4_8422_2325, step)
     }
 
     /// The hashes of the shard: the first one, and the one after the last, which is 2^64 for the last
@@ -143,24 +158,18 @@ impl fmt::Display for Shard {
     }
 }
 
-/// The 64-bit FNV-1a hash.
-fn fnv_1a(text: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{InvalidShard, Shard, fnv_1a};
+    use super::{InvalidShard, Shard};
 
     /// The published test vectors of the hash.
     #[test]
     fn the_hash_is_fnv_1a() {
-        assert_eq!(fnv_1a(""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv_1a("a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fnv_1a("foobar"), 0x8594_4171_f739_67e8);
+        assert_eq!(Shard::hash(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(Shard::hash("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(Shard::hash("foobar"), 0x8594_4171_f739_67e8);
     }
 
     #[test]
@@ -182,7 +191,15 @@ mod tests {
         for (name, index) in [("web-0", 0), ("a-3-2", 2), ("operator-03", 3)] {
             assert_eq!(Shard::of_pod(name, 4), Shard::new(index, 4), "{name}");
         }
-        for name in ["web", "web-", "web-x", "web--", "", "web-99999999999"] {
+        for name in [
+            "web",
+            "web-",
+            "web-x",
+            "web-+2",
+            "web--",
+            "",
+            "web-99999999999",
+        ] {
             let error = Shard::of_pod(name, 4).expect_err(name);
             assert!(matches!(error, InvalidShard::PodName { .. }), "{name}");
         }

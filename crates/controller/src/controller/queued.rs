@@ -133,7 +133,7 @@ pub(crate) struct RetrySchedule {
     pub(crate) ended: u32,
 
     /// How often in a row a finalizer could not be written. These failures have delays of their own.
-    pub(crate) throttled: u32,
+    pub(crate) finalizer_failures: u32,
 }
 
 // === impl Coalescing ===
@@ -210,25 +210,33 @@ impl RetrySchedule {
             .map_or_else(Moment::default, |early| early + self.first_delay)
     }
 
+    /// The due time that a failure at `now` keeps, if the call was an early one. A handler does not keep
+    /// that of a finalizer that could not be written. `is_finalizer` says whether the failure is one of
+    /// these.
+    pub(crate) fn kept_by_failure(self, now: Moment, is_finalizer: bool) -> Option<Moment> {
+        let kept = self.kept_due.filter(|due| *due > now);
+        kept.filter(|_| is_finalizer || self.finalizer_failures == 0)
+    }
+
     /// The schedule after a failure at `now`, whose retry has `attempt` and comes after `delay`. `kept`
-    /// is the due time that an early call keeps. `is_throttled` says whether a finalizer could not be
+    /// is the due time that an early call keeps. `is_finalizer` says whether a finalizer could not be
     /// written.
     pub(crate) fn after_failure(
         self,
         now: Moment,
         kept: Option<Moment>,
-        (attempt, is_throttled): (u32, bool),
+        (attempt, is_finalizer): (u32, bool),
         delay: Option<Duration>,
     ) -> Self {
-        let throttled = match (is_throttled, kept) {
+        let finalizer_failures = match (is_finalizer, kept) {
             (false, _) => 0,
-            (true, Some(_)) => self.throttled,
-            (true, None) => self.throttled.saturating_add(1),
+            (true, Some(_)) => self.finalizer_failures,
+            (true, None) => self.finalizer_failures.saturating_add(1),
         };
-        let is_first = if is_throttled {
-            throttled == 1
-        } else {
-            attempt == 1
+        // Of the handler, or of its finalizer.
+        let is_first = match is_finalizer {
+            true => finalizer_failures == 1,
+            false => attempt == 1 || self.finalizer_failures > 0,
         };
         Self {
             early: kept.map_or(self.early, |_| Some(now)),
@@ -238,7 +246,15 @@ impl RetrySchedule {
             },
             kept_due: None,
             ended: self.ended,
-            throttled,
+            finalizer_failures,
+        }
+    }
+
+    /// The schedule after a call that did not fail, although it has to be repeated.
+    pub(crate) fn without_early_call(self) -> Self {
+        Self {
+            kept_due: None,
+            ..self
         }
     }
 }

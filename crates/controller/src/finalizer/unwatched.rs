@@ -64,7 +64,9 @@ where
     /// does not know. Only metadata is requested.
     ///
     /// Call it when the informers have synced, with a lookup in all their stores. It lists the whole
-    /// kind; once after the start is enough. You decide what to do with an unwatched object: clean up
+    /// kind; once after the start is enough. If the informers have a
+    /// [shard](windlass_informer::Shard), leave out the objects whose uid it does not contain: they are
+    /// those of other replicas. You decide what to do with an unwatched object: clean up
     /// and [release](Self::release_unwatched) it, or add the label again that the selector requires.
     ///
     /// # Errors

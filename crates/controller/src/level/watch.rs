@@ -218,8 +218,9 @@ impl<K: Watchable> Watch<K> {
         watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
     }
 
-    /// Selects the objects of `shard`, so that several replicas share the objects of a kind. Children
-    /// and other watched objects need no shard: those of objects of other shards cause no calls.
+    /// Selects the objects of `shard`, so that several replicas share the objects of a kind. Only for
+    /// the primary kind: the children of an object belong to other shards than the object, and those of
+    /// the objects of other replicas cause no calls.
     pub fn shard(self, shard: Shard) -> Self {
         self.settings(move |list| list.shard(shard))
     }

@@ -203,7 +203,8 @@ impl<K> Request<K> {
         self.attempt.state.as_ref()
     }
 
-    /// The number of failed calls of this request in a row: 0 in the first call.
+    /// The number of failed calls of this request in a row: 0 in the first call. A finalizer that
+    /// could not be written does not count.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt.number

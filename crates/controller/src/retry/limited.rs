@@ -14,7 +14,8 @@ use crate::ErrorReport;
 /// gets `per_second` tokens each second. Each retry takes one token when its call fails. Without a
 /// token, the retry waits until there is one, even if the inner policy returns a shorter delay.
 ///
-/// *Not guaranteed.* A limit on delays that a handler sets with
+/// *Not guaranteed.* A limit on the retries of finalizers that could not be written, which have a
+/// backoff of their own for each object; on delays that a handler sets with
 /// [`Failure::retry_after`](crate::Failure::retry_after), which replace the delay of the policy, and
 /// on requeues, which are not retries.
 ///

@@ -16,10 +16,12 @@ use crate::ErrorReport;
 ///
 /// *Guaranteed.* It is called once for each failure of a watcher or reconciler that is not
 /// [permanent](crate::Failure::permanent), without a lock. Not for the failure of an early call,
-/// which keeps the time of the retry, and not for a finalizer that could not be written
-/// ([`FinalizerError`](crate::FinalizerError)): that is repeated with
+/// which keeps the time of the retry, and not for a finalizer that could not be written: a call
+/// whose error is a [`FinalizerError`](crate::FinalizerError) is repeated with
 /// [`ExponentialBackoff::DEFAULT`](crate::ExponentialBackoff::DEFAULT) for each object until it
-/// succeeds, and does not count as an attempt of the handler. If it panics,
+/// succeeds, is no attempt of the handler, and never becomes a dead letter. (An
+/// [`ApplyCleanup`](crate::ApplyCleanup) decides about these errors itself, in its
+/// [`error_outcome`](crate::ApplyCleanup::error_outcome).) If it panics,
 /// [`ExponentialBackoff::DEFAULT`](crate::ExponentialBackoff::DEFAULT) decides about that failure.
 ///
 /// *Required.* It returns immediately.

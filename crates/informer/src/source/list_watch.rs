@@ -297,6 +297,9 @@ impl<K: Resource, O> ListWatch<K, O> {
     ///
     /// The server is asked for them alone (KEP-5866). One that does not support that sends all
     /// objects, and those of other shards are dropped before they are decoded.
+    ///
+    /// A sharded list is decoded by one thread, so that [`decoders`](Self::decoders) has no effect.
+    /// Objects without a uid, such as the metrics of Pods, all belong to one shard.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.settings.requests.shard = Some(shard);
         self

@@ -20,8 +20,8 @@ use super::{
     Change, Changes, ListWatch, Stopped, list_watch::Settings, request::Requests, workers::Workers,
 };
 use crate::{
-    DecodeError, HistoryWentBack, Identity, IncomingObject, LazyObject, ObjectIdentity, StoredForm,
-    Verb, WatchError,
+    DecodeError, HistoryWentBack, Identity, IncomingObject, LazyObject, ObjectIdentity, Shard,
+    StoredForm, Verb, WatchError,
     decode::{BorrowedIdentity, Decoder, RawJson, pending_finalizers},
     log,
     subscription::SubscriberCount,
@@ -247,6 +247,7 @@ where
         let resource_version = Some(version).filter(|version| !version.is_empty());
         self.may_show_known = false;
         self.went_back = false;
+        self.repetition = RepetitionCheck::default();
         self.changes
             .send(Change::ListEnded { resource_version })
             .await
@@ -273,7 +274,7 @@ where
         let shown = self
             .changes
             .shown()
-            .saturating_add(self.repetition.other_shards);
+            .saturating_add(self.repetition.dropped.len());
         self.repetition.check(shown, undecodable)
     }
 
@@ -300,8 +301,8 @@ where
         self.may_show_known || self.requests.shard.is_some()
     }
 
-    /// Whether an object is one of the informer's shard.
-    fn is_in_shard(&self, object: &impl ObjectIdentity) -> bool {
+    /// Whether the informer keeps an object: all, or those of its shard.
+    fn is_kept(&self, object: &impl ObjectIdentity) -> bool {
         let shard = self.requests.shard;
         shard.is_none_or(|shard| shard.contains(object.uid().unwrap_or_default()))
     }
@@ -324,8 +325,9 @@ where
     ) -> Result<BorrowedIdentity<'a>, StepError> {
         let identity = self.decoder.borrowed_identity(raw.json);
         let identity = identity.map_err(|error| self.requests.malformed(verb, error))?;
-        if !self.is_in_shard(&identity) {
-            self.repetition.other_shards += 1;
+        if !self.is_kept(&identity) {
+            let uid = identity.uid().unwrap_or_default();
+            self.repetition.dropped.insert(Shard::hash(uid));
             return Ok(identity);
         }
         if !self.went_back

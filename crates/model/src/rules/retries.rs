@@ -90,8 +90,7 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let uid = &began.object.uid;
     let (Some(work), Some(request)) = (facts.work(began.handler, uid), began.request) else {
         let first = began.request.is_none_or(|it| it.attempt == 0);
-        // A failed patch of the wrapper is a failed call.
-        return ensure(first || is_wrapped(facts, began), uid, || {
+        return ensure(first, uid, || {
             "the first call has an attempt that is not 0".to_owned()
         });
     };
@@ -100,7 +99,6 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
             format!("the first delete has the attempt {}", request.attempt)
         });
     }
-    let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patch.is_some());
     // A kept call of the wrapper continues its count, independent of the inner handler.
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
     // The rules do not know which calls a policy of the user keeps.
@@ -108,8 +106,7 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     // A handler with a predicate counts only the calls for the events that it receives.
     let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
     let returned = facts.may_have_left(began.handler, uid);
-    if failed_patches || kept || filtered || returned {
-        // Failed patches are counted as failures of the wrapped call.
+    if kept || filtered || returned {
         return Ok(());
     }
     // The engine counts by the states of the informers.

@@ -261,3 +261,41 @@ fn show(notice: &QueuedEvent) -> String {
     };
     event + resynced
 }
+
+/// A handler that fails first after its finalizer could not be written begins a schedule of its own,
+/// and a finalizer that fails between two failures of its handler keeps that of the handler.
+#[test]
+fn finalizers_and_handlers_have_schedules_of_their_own() {
+    let second = |number| Moment::default() + Duration::from_secs(number);
+    let delay = |seconds| Some(Duration::from_secs(seconds));
+    let outage = RetrySchedule::default()
+        .after_failure(second(1), None, (0, true), delay(1))
+        .after_failure(second(2), None, (0, true), delay(2));
+    assert_eq!(
+        (outage.finalizer_failures, outage.first_delay),
+        (2, Duration::from_secs(1))
+    );
+    let early = RetrySchedule {
+        kept_due: Some(second(300)),
+        ..outage
+    };
+    assert_eq!(early.kept_by_failure(second(3), true), Some(second(300)));
+    assert_eq!(early.kept_by_failure(second(3), false), None);
+    let handler = early.after_failure(second(3), None, (1, false), delay(10));
+    assert_eq!(
+        (handler.finalizer_failures, handler.first_delay),
+        (0, Duration::from_secs(10))
+    );
+
+    let early = RetrySchedule {
+        kept_due: Some(second(300)),
+        ..handler
+    };
+    assert_eq!(early.kept_by_failure(second(4), true), Some(second(300)));
+    let finalizer = early.after_failure(second(4), Some(second(300)), (1, true), delay(296));
+    assert_eq!(finalizer.first_delay, Duration::from_secs(10));
+    // A second attempt of the handler restores its own least time between two early calls.
+    let between = handler.after_failure(second(20), None, (1, true), delay(1));
+    let again = between.after_failure(second(21), None, (2, false), delay(20));
+    assert_eq!(again.first_delay, Duration::from_secs(20));
+}

@@ -31,17 +31,13 @@ impl Turn<'_> {
         failed: CallFailure,
         now: &mut Moment,
     ) -> Option<(Duration, RepeatableCall)> {
-        // An early call keeps the schedule.
-        let kept = backoff.kept_due.filter(|due| *due > *now);
-        let left = kept.map(|due| due - *now);
-        let (delay, attempt) = if is_fenced {
+        let kept_due = backoff.kept_by_failure(*now, failed.error.is_finalizer_failure());
+        let (delay, attempt, backoff) = if is_fenced {
             // It did not fail: the lease ended. Its repetition waits for the next lease.
-            (Some(Duration::ZERO), attempt)
+            (Some(Duration::ZERO), attempt, backoff.without_early_call())
         } else {
-            self.next_attempt(invocation, (attempt, backoff), left, &failed)
+            self.next_attempt(invocation, (attempt, backoff), (*now, kept_due), &failed)
         };
-        let is_throttled = failed.error.is_finalizer_write();
-        let backoff = backoff.after_failure(*now, kept, (attempt, is_throttled), delay);
         self.warn_of_ended_backoffs(invocation, backoff.ended);
         let call = RepeatableCall {
             event: invocation.event.clone(),
@@ -60,14 +56,14 @@ impl Turn<'_> {
             *now = self.shared.engine.now();
             return None;
         };
-        if !is_fenced && kept.is_none() {
+        if !is_fenced && kept_due.is_none() {
             self.metrics.retried();
         }
         Some((delay, call))
     }
 
-    /// The delay until the retry of a failed call, if there is one, and its attempt number. `kept` is
-    /// the time left that an early call keeps.
+    /// The delay until the retry of a call that failed at `now`, if there is one, its attempt number and
+    /// its schedule. `kept_due` is the due time that it keeps.
     ///
     /// A finalizer that was not written is not a failure of the handler: it uses none of its attempts,
     /// and is repeated whatever the policy says, because the object would keep the finalizer.
@@ -75,19 +71,26 @@ impl Turn<'_> {
         &self,
         invocation: &Invocation<'_>,
         (attempt, backoff): (u32, RetrySchedule),
-        kept: Option<Duration>,
+        (now, kept_due): (Moment, Option<Moment>),
         failed: &CallFailure,
-    ) -> (Option<Duration>, u32) {
-        if failed.is_conflict {
-            return (self.conflict_delay(invocation, failed), attempt);
-        }
-        let is_throttled = failed.error.is_finalizer_write();
-        let throttle =
-            || ExponentialBackoff::DEFAULT.delay_after(backoff.throttled, self.shared.random());
-        let kept_or_throttled = kept.or_else(|| throttle().filter(|_| is_throttled));
-        let delay = self.retry_delay(invocation, attempt, kept_or_throttled, failed);
-        let is_counted = kept.is_none() && !is_throttled;
-        (delay, attempt.saturating_add(u32::from(is_counted)))
+    ) -> (Option<Duration>, u32, RetrySchedule) {
+        let is_finalizer = failed.error.is_finalizer_failure();
+        let kept = kept_due.map(|due| due - now);
+        let delay = if failed.is_conflict {
+            self.conflict_delay(invocation, failed)
+        } else if is_finalizer {
+            let delay = |random| {
+                ExponentialBackoff::DEFAULT.delay_after(backoff.finalizer_failures, random)
+            };
+            let delay = kept.or_else(|| delay(self.shared.random()));
+            self.retry_delay(invocation, attempt, delay, failed)
+        } else {
+            self.retry_delay(invocation, attempt, kept, failed)
+        };
+        let is_counted = kept.is_none() && !failed.is_conflict && !is_finalizer;
+        let attempt = attempt.saturating_add(u32::from(is_counted));
+        let backoff = backoff.after_failure(now, kept_due, (attempt, is_finalizer), delay);
+        (delay, attempt, backoff)
     }
 
     /// Logs that calls of a handler fail without a backoff, because its object changes each time.
@@ -129,23 +132,23 @@ impl Turn<'_> {
     }
 
     /// Returns the delay until the retry of a failed call, if there is one, and reports the
-    /// failure. `kept` is the delay that an early call or a throttle has; then the policy is not asked.
+    /// failure. If there is a `fixed` delay, the policy is not asked.
     fn retry_delay(
         &self,
         invocation: &Invocation<'_>,
         attempt: u32,
-        kept: Option<Duration>,
+        fixed: Option<Duration>,
         failed: &CallFailure,
     ) -> Option<Duration> {
         let settings = &self.shared.settings;
-        let policy = || kept.or_else(|| self.policy(invocation, attempt, failed));
+        let policy = || fixed.or_else(|| self.policy(invocation, attempt, failed));
         let retry_in = match failed.retry {
             Retry::Never => None,
             Retry::Policy => {
                 let asked = failed.error.retry_after().unwrap_or_default();
                 policy().map(|delay| delay.max(asked))
             }
-            Retry::After(asked) => policy().map(|_| asked.max(kept.unwrap_or_default())),
+            Retry::After(asked) => policy().map(|_| asked.max(fixed.unwrap_or_default())),
         };
         let report = self.report(invocation, attempt, &failed.error, retry_in);
         call_user_code("on_error", || (settings.on_error)(&report));

@@ -83,7 +83,9 @@ where
                 let identity = self
                     .send_existing(Verb::Watch, RawJson::whole(object))
                     .await?;
+                let is_kept = self.is_kept(&identity);
                 self.advance_to(identity.resource_version());
+                self.show_progress(is_kept).await?;
             }
             "DELETED" => {
                 let identity = self.decoder.identity(object);
@@ -91,12 +93,14 @@ where
                     identity.map_err(|error| self.requests.malformed(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
                 self.quarantine.forget(&identity.key);
-                if self.is_in_shard(&identity) {
+                let is_kept = self.is_kept(&identity);
+                if is_kept {
                     let last = self.read(RawJson::whole(object)).ok();
                     let deleted = Change::Deleted { identity, last };
                     self.changes.send(deleted).await?;
                 }
                 self.advance_to(version.as_deref());
+                self.show_progress(is_kept).await?;
             }
             "BOOKMARK" => return self.bookmark(object).await,
             "ERROR" => {
@@ -158,6 +162,14 @@ where
         if let Some(version) = version {
             self.session.advance_to(version);
         }
+    }
+
+    /// Sends the version of an event whose object is not kept, as if it was that of a bookmark.
+    async fn show_progress(&mut self, is_kept: bool) -> Result<(), Stopped> {
+        if is_kept || !self.session.is_following() {
+            return Ok(());
+        }
+        self.send_progress().await
     }
 
     async fn send_progress(&mut self) -> Result<(), Stopped> {

@@ -1,5 +1,7 @@
 //! Detects lists without an end. *(pure)*
 
+use std::collections::HashSet;
+
 /// Detects an endless list: one that shows no new object for a long time.
 #[derive(Debug, Default)]
 pub(super) struct RepetitionCheck {
@@ -9,8 +11,8 @@ pub(super) struct RepetitionCheck {
     /// The highest number of objects that did not decode, of all checks.
     pub(super) most_undecodable: usize,
 
-    /// Objects of other shards. Each counts as new: only the time for a list limits them.
-    pub(super) other_shards: usize,
+    /// The hashes of the uids of other shards that the list has shown.
+    pub(super) dropped: HashSet<u64>,
 
     /// Objects that were received since a check found a new one.
     pub(super) received: usize,

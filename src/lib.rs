@@ -193,6 +193,14 @@ pub mod admin {
     pub use windlass_operator::{bytes, http};
 }
 
+#[cfg(feature = "webhook")]
+pub mod webhook {
+    //! A server of admission and conversion webhooks.
+
+    pub use kube::core::admission::{AdmissionRequest, Operation};
+    pub use windlass_operator::{AdmissionError, Conversion, Denied, Warnings, WebhookServer};
+}
+
 #[cfg(feature = "opentelemetry")]
 pub mod tracing {
     //! One OpenTelemetry trace for each event, from the watch to the last retry.

@@ -38,6 +38,7 @@ mod raw_objects;
 mod selector;
 mod stored_json;
 mod unusual;
+mod webhooks;
 
 fn main() {
     // The compiler reports a module that is not listed: its function is never used.
@@ -76,6 +77,7 @@ fn main() {
         selector::trials(),
         stored_json::trials(),
         unusual::trials(),
+        webhooks::trials_of_all(),
     ];
     trial::run(modules.into_iter().flatten().collect())
 }

@@ -92,7 +92,7 @@ async fn handshakes_run_on_another_thread_than_probes_without_tls() {
     };
     assert_eq!(thread("a TLS handshake failed"), "windlass-admin-tls");
     assert_eq!(
-        thread("a connection of the admin server failed"),
+        thread("a connection of the server failed"),
         "windlass-admin"
     );
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Operator;
-use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts};
+use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts, webhook::WebhookServer};
 
 /// Configures and creates an [`Operator`].
 ///
@@ -27,6 +27,7 @@ use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts};
 pub struct OperatorBuilder {
     pub(super) election: Option<LeaderElection>,
     pub(super) admin: Option<AdminServer>,
+    pub(super) webhooks: Option<WebhookServer>,
     pub(super) drain: Duration,
     pub(super) blocked: BlockedTimeouts,
 }
@@ -43,6 +44,7 @@ impl OperatorBuilder {
         Self {
             election: None,
             admin: None,
+            webhooks: None,
             drain: Self::DEFAULT_DRAIN_TIMEOUT,
             blocked: BlockedTimeouts::default(),
         }
@@ -61,6 +63,16 @@ impl OperatorBuilder {
     pub fn admin_server(self, server: AdminServer) -> Self {
         Self {
             admin: Some(server),
+            ..self
+        }
+    }
+
+    /// Serves admission and conversion webhooks while the operator runs, in each replica. By default
+    /// there is no webhook server.
+    #[cfg(feature = "webhook")]
+    pub fn webhook_server(self, server: WebhookServer) -> Self {
+        Self {
+            webhooks: Some(server),
             ..self
         }
     }

@@ -3,16 +3,14 @@
 mod program;
 mod real;
 mod rig;
+mod serving;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use http::{Request, header};
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::api::{ObjectMeta, PostParams};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
-use tokio::time::sleep;
-use windlass::{AdminServer, LeaderElection, Operator};
+use windlass::Operator;
 
 use self::rig::{Rig, admission, conversion, post, website};
 
@@ -23,7 +21,9 @@ const CONVERT: &str = "/convert-website";
 /// The tests on both servers, and those that need a server which calls webhooks.
 pub(crate) fn trials_of_all() -> Vec<Trial> {
     let mut trials = trials();
-    trials.extend(real::trials());
+    trials.extend(serving::trials());
+    trials.push(serving::on_a_blocked_runtime());
+    trials.push(real::trial());
     trials
 }
 
@@ -122,15 +122,16 @@ on_both_servers! {
             assert_eq!(answer["response"]["uid"], review["request"]["uid"]);
             answer["response"].take()
         };
-        let mut new = website(&json!({ "title": "a", "replicas": 2, "theme": "light" }));
+        let mut new = website(&json!({ "title": "a", "replicas": 2, "theme": "light", "newer": { "field": 1 } }));
         new["metadata"]["uid"] = "1".into();
         new["metadata"]["managedFields"] = json!([{ "manager": "kubectl", "newer": 1 }]);
         let mut old = new.clone();
         old["apiVersion"] = "hooks.windlass.dev/v1beta1".into();
-        old["spec"] = json!({ "title": "a", "size": 2 });
+        old["spec"] = json!({ "title": "a", "size": 2, "newer": { "field": 1 } });
         old["metadata"]["annotations"] = json!({ "hooks.windlass.dev/theme": "light" });
 
-        // Objects of several versions, in order; the metadata stays except for annotations.
+        // Objects of several versions, in order. The metadata stays except for annotations, and a field
+        // that neither type has stays too.
         let answer = convert("v1beta1", &[new.clone(), old.clone()]).await;
         assert_eq!(answer["result"]["status"], "Success");
         assert_eq!(answer["convertedObjects"], json!([old, old]));
@@ -207,50 +208,4 @@ on_both_servers! {
         assert_eq!(labels.len(), 7, "{labels:?}");
         rig.stop().await;
     }
-
-    /// Rows: BO-64
-    async fn a_replica_that_does_not_lead_serves_webhooks_and_says_so(cluster: Cluster) {
-        let lease = Lease {
-            metadata: ObjectMeta { name: Some("websites".to_owned()), ..ObjectMeta::default() },
-            spec: Some(LeaseSpec {
-                holder_identity: Some("other".to_owned()),
-                lease_duration_seconds: Some(3600),
-                ..LeaseSpec::default()
-            }),
-        };
-        cluster.api_aside::<Lease>().create(&PostParams::default(), &lease).await.expect("new");
-        let election = LeaderElection::builder(cluster.aside(), cluster.namespace(), "websites");
-        let election = election.identity("standby").build().expect("good settings");
-        let admin = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let pages = admin.local_addr().expect("an address");
-        let builder = Operator::builder()
-            .leader_election(election)
-            .admin_server(AdminServer::new(admin));
-        let (rig, certificate) = Rig::start(&cluster, builder).await;
-        let site = website(&json!({ "title": "" }));
-        let answer = rig.post(&certificate, VALIDATE, &admission("CREATE", &site, &Value::Null)).await;
-        assert_eq!(answer["response"]["allowed"], false);
-        let line = format!("[+] webhooks: listening on [{}]", rig.address);
-        loop {
-            let page = get(&format!("http://{pages}"), "/ready").await;
-            if page.contains("other holds the lease") {
-                assert!(page.starts_with("ok\n") && page.contains(&line), "{page}");
-                break;
-            }
-            // Between two reads of the page, until the lease was read.
-            sleep(Duration::from_millis(5)).await;
-        }
-        rig.stop().await;
-    }
-}
-
-/// The text of a page.
-async fn get(url: &str, page: &str) -> String {
-    let config = kube::Config::new(url.parse().expect("a URL"));
-    let client = kube::Client::try_from(config).expect("a client");
-    let request = Request::get(page).body(Vec::new()).expect("a request");
-    client
-        .request_text(request)
-        .await
-        .unwrap_or_else(|error| error.to_string())
 }

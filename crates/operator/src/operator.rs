@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::join_all;
 use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use windlass_informer::log;
 
 use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
-    admin::{RunningWebhooks, Subject},
+    admin::{RunningWebhooks, Serving, Subject},
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
     webhook::{WebhookMetrics, WebhookServer},
@@ -285,7 +286,7 @@ impl Operator {
         let Some(controllers) = self.shared.controllers.close() else {
             return Err(OperatorError::AlreadyRan);
         };
-        if controllers.is_empty() {
+        if controllers.is_empty() && self.shared.webhook_metrics.is_none() {
             log::warn!(
                 "the operator has no controllers and reconciles nothing; \
                  add them with Operator::add_controller before it runs"
@@ -327,12 +328,7 @@ impl Operator {
             let mut controllers = ControllerSet::start(controllers, stop);
             controllers.run(self.shared.drain).await
         };
-        if let Some(webhooks) = webhooks {
-            webhooks.end().await;
-        }
-        if let Some(admin) = admin {
-            admin.end().await;
-        }
+        join_all([webhooks, admin].into_iter().flatten().map(Serving::end)).await;
         outcome
     }
 }

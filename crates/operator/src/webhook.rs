@@ -1,13 +1,7 @@
 //! The webhook server: validates, changes and converts objects for the API server.
 
 use std::{
-    fmt,
-    future::Future,
-    net::IpAddr,
-    num::NonZeroUsize,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
+    fmt, future::Future, net::IpAddr, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration,
 };
 
 use bytes::Bytes;
@@ -16,7 +10,10 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use kube::{Resource, core::admission::AdmissionRequest};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout},
+};
 use windlass_informer::log;
 
 use crate::{
@@ -144,7 +141,7 @@ struct Responder {
     call: RouteCall,
 }
 
-/// The timeout of a webhook that states none, in seconds: that of the API server.
+/// The timeout of a request that states none: the default of the API server.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long before its timeout the API server has the response.

@@ -8,8 +8,10 @@ use std::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{DeserializeGuard, Status, admission::AdmissionRequest};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use windlass_operator::{
-    AdmissionError, Conversion, Denied, Route as _, RouteError, WebhookServer, http::Request,
+    AdmissionError, Conversion, Denied, Operator, OperatorError, Route as _, RouteError,
+    WebhookServer, http::Request,
 };
 
 const SECRET: &str = "hunter2";
@@ -109,6 +111,18 @@ async fn a_path_has_one_webhook_and_others_are_not_found() {
     assert!(matches!(taken, Err(RouteError::Taken { path }) if path == "/a"));
     let no_path = server().convert("a", Conversion::<ConfigMap>::new());
     assert!(matches!(no_path, Err(RouteError::NoPath { .. })));
+}
+
+#[tokio::test]
+async fn a_server_without_its_certificate_does_not_start() {
+    let operator = Operator::builder().webhook_server(server()).build();
+    let error = operator.run_until(CancellationToken::new()).await;
+    match error.expect_err("there is no file") {
+        OperatorError::Webhooks { source } => {
+            assert!(source.to_string().contains("tls.crt"), "{source}")
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A server that does not run.

@@ -28,9 +28,10 @@ pub(super) struct Rig {
 }
 
 /// The folder with the certificate and its key.
-pub(super) struct TlsFolder(PathBuf);
+pub(super) struct TlsFolder(pub(super) PathBuf);
 
 /// A certificate that is its own authority.
+#[derive(Clone)]
 pub(super) struct Certificate {
     pub(super) pem: String,
     der: Vec<u8>,
@@ -41,6 +42,15 @@ pub(super) struct Certificate {
 impl Rig {
     /// Starts the program of the user, after its definition is installed.
     pub(super) async fn start(cluster: &Cluster, builder: OperatorBuilder) -> (Self, Certificate) {
+        Self::start_with(cluster, builder, |_, _, _| {}).await
+    }
+
+    /// Starts it after `add` has added controllers, which get the address of the webhooks.
+    pub(super) async fn start_with(
+        cluster: &Cluster,
+        builder: OperatorBuilder,
+        add: impl FnOnce(&Operator, SocketAddr, &Certificate),
+    ) -> (Self, Certificate) {
         cluster
             .install(&definition().expect("versions of one kind"))
             .await;
@@ -50,6 +60,7 @@ impl Rig {
         let address = listener.local_addr().expect("an address");
         let operator = website_operator(builder, cluster.client().await, listener, &tls.0);
         let operator = operator.expect("good settings");
+        add(&operator, address, &certificate);
         let stop = CancellationToken::new();
         let run = tokio::spawn({
             let (operator, stop) = (operator.clone(), stop.clone());
@@ -65,20 +76,13 @@ impl Rig {
         (rig, certificate)
     }
 
-    /// Posts a body on a connection of its own, whose server has to have this certificate.
+    /// The response to a request.
     pub(super) async fn send(
         &self,
         certificate: &Certificate,
         request: Request<Body>,
     ) -> Result<(StatusCode, String), kube::Error> {
-        let mut config = Config::new(format!("https://{}", self.address).parse().expect("a URL"));
-        config.root_cert = Some(vec![certificate.der.clone()]);
-        config.default_retry = false;
-        let response = Client::try_from(config)?.send(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await.expect("a body");
-        let text = String::from_utf8(body.to_bytes().to_vec()).expect("text");
-        Ok((status, text))
+        send(self.address, certificate, request).await
     }
 
     /// The response to a review.
@@ -115,7 +119,7 @@ impl Rig {
 // === impl TlsFolder ===
 
 impl TlsFolder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let name = format!("windlass-webhooks-{:016x}", rand::rng().random::<u64>());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).expect("a folder");
@@ -140,6 +144,22 @@ impl Drop for TlsFolder {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Sends a request on a connection of its own, to a server that has to have this certificate.
+pub(super) async fn send(
+    address: SocketAddr,
+    certificate: &Certificate,
+    request: Request<Body>,
+) -> Result<(StatusCode, String), kube::Error> {
+    let mut config = Config::new(format!("https://{address}").parse().expect("a URL"));
+    config.root_cert = Some(vec![certificate.der.clone()]);
+    config.default_retry = false;
+    let response = Client::try_from(config)?.send(request).await?;
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a body");
+    let text = String::from_utf8(body.to_bytes().to_vec()).expect("text");
+    Ok((status, text))
 }
 
 /// A POST of JSON.

@@ -55,6 +55,7 @@ pub enum AdmissionError {
 
 /// A review that was read: the request, its object as JSON, and the response to complete.
 struct Received<T: Resource> {
+    path: String,
     request: AdmissionRequest<T>,
     object: Value,
     response: AdmissionResponse,
@@ -154,6 +155,7 @@ impl<T: Resource + DeserializeOwned> Received<T> {
     /// Reads a review. The error is the response to one that is malformed, or that has an object which
     /// does not decode.
     fn read(request: &Request<Bytes>) -> Result<Self, Response<Bytes>> {
+        let path = request.uri().path().to_owned();
         let mut wire = review::read(request, META_KIND, META_API_VERSION_V1)?;
         let mut taken = |field| wire.get_mut(field).map(Value::take).unwrap_or_default();
         let (object, old) = (taken("object"), taken("oldObject"));
@@ -171,10 +173,11 @@ impl<T: Resource + DeserializeOwned> Received<T> {
             (Err(error), _) | (_, Err(error)) => {
                 let kind = &request.kind.kind;
                 let denied = Denied::new(format!("the {kind} does not decode: {error}")).code(400);
-                return Err(finish(response, Err(denied.into())));
+                return Err(finish(&path, response, Err(denied.into())));
             }
         }
         Ok(Self {
+            path,
             request,
             object,
             response,
@@ -205,10 +208,17 @@ where
 {
     match Received::read(&request) {
         Ok(Received {
-            request, response, ..
+            path,
+            request,
+            response,
+            ..
         }) => {
             let decision = handler(request).await;
-            finish(response, decision.map(Into::into).map_err(Into::into))
+            finish(
+                &path,
+                response,
+                decision.map(Into::into).map_err(Into::into),
+            )
         }
         Err(response) => response,
     }
@@ -225,6 +235,7 @@ where
     E: Into<AdmissionError>,
 {
     let Received {
+        path,
         mut request,
         object: raw,
         response,
@@ -234,25 +245,25 @@ where
     };
     // A delete has only an old object, which no webhook can change.
     let Some(object) = request.object.take() else {
-        return finish(response, Ok(Warnings::default()));
+        return finish(&path, response, Ok(Warnings::default()));
     };
     let before = serde_json::to_value(&object);
     let after = match handler(object, request).await {
         Ok(object) => serde_json::to_value(&object),
-        Err(error) => return finish(response, Err(error.into())),
+        Err(error) => return finish(&path, response, Err(error.into())),
     };
     let (before, after) = match (before, after) {
         (Ok(before), Ok(after)) => (before, after),
-        (Err(error), _) | (_, Err(error)) => return finish(response, Err(failed(error))),
+        (Err(error), _) | (_, Err(error)) => return finish(&path, response, Err(failed(error))),
     };
     let mut merged = raw.clone();
     merge(&mut merged, &before, &after);
     let patch = json_patch::diff(&raw, &merged);
     if patch.is_empty() {
-        return finish(response, Ok(Warnings::default()));
+        return finish(&path, response, Ok(Warnings::default()));
     }
     match response.with_patch(patch) {
-        Ok(response) => finish(response, Ok(Warnings::default())),
+        Ok(response) => finish(&path, response, Ok(Warnings::default())),
         Err(error) => review::failed(&error.to_string()),
     }
 }
@@ -261,8 +272,9 @@ fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> AdmissionError {
     AdmissionError::Failed(error.into())
 }
 
-/// Completes the response.
+/// Completes the response of the webhook at `path`.
 fn finish(
+    path: &str,
     mut response: AdmissionResponse,
     decision: Result<Warnings, AdmissionError>,
 ) -> Response<Bytes> {
@@ -275,7 +287,7 @@ fn finish(
         }
         Err(AdmissionError::Failed(error)) => {
             let error = ErrorChain::new(&*error).to_string();
-            log::warn!(error, "an admission webhook failed");
+            log::warn!(path, error, "an admission webhook failed");
             return review::failed(&format!("the webhook failed: {error}"));
         }
     };

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::task::yield_now;
 use windlass_informer::{api_request::decode_value, log};
 
-use super::review;
+use super::{merge::carry, review};
 
 /// The versions of a kind, and how its objects are converted between them: each version to the hub `H`
 /// and back, so that a further version needs two conversions.
@@ -33,8 +33,9 @@ use super::review;
 /// *Required.* A conversion to another version and back loses nothing: the API server converts an object
 /// to the stored version at each write. It has no side effects and reads nothing else.
 ///
-/// *Not guaranteed.* That fields of the object survive which its Rust type does not have: they are
-/// dropped. Give each version all fields of its schema.
+/// Fields that the Rust type of the object does not have are copied to the same path, except in lists, so
+/// that an older replica keeps the fields of a newer definition that both versions have. The API server
+/// removes those that the other version does not have.
 ///
 /// Source: controller-runtime, `pkg/conversion`, for hubs.
 ///
@@ -91,7 +92,8 @@ const META_API_VERSION_V1: &str = "apiextensions.k8s.io/v1";
 
 /// The conversions of one version.
 struct Version<H> {
-    to_hub: fn(Value) -> Result<H, String>,
+    /// Also returns the object as its type writes it.
+    to_hub: fn(&Value) -> Result<(H, Value), String>,
     from_hub: fn(H) -> Result<Value, String>,
 }
 
@@ -106,7 +108,7 @@ where
     pub fn new() -> Self {
         let hub = Version {
             to_hub: decode::<H>,
-            from_hub: encode::<H>,
+            from_hub: |hub| encode(&hub),
         };
         Self {
             kind: H::kind(&()),
@@ -125,8 +127,11 @@ where
         H: TryInto<V, Error: fmt::Display>,
     {
         let version = Version {
-            to_hub: |object| text(decode::<V>(object)?.try_into()),
-            from_hub: |hub| encode::<V>(text(hub.try_into())?),
+            to_hub: |object| {
+                let (object, known) = decode::<V>(object)?;
+                Ok((text(object.try_into())?, known))
+            },
+            from_hub: |hub| encode::<V>(&text(hub.try_into())?),
         };
         let name = V::api_version(&()).into_owned();
         self.versions.insert(name, version);
@@ -194,8 +199,9 @@ where
             version.ok_or_else(|| failed(format!("this webhook has the versions {}", known())))
         };
         let (source, target) = (version(&from)?, version(desired)?);
-        let hub = (source.to_hub)(object).map_err(failed)?;
+        let (hub, known) = (source.to_hub)(&object).map_err(failed)?;
         let mut converted = (target.from_hub)(hub).map_err(failed)?;
+        carry(&object, &known, &mut converted);
         let Some(fields) = converted.as_object_mut() else {
             return Err(failed("it was not converted to an object".to_owned()));
         };
@@ -238,11 +244,13 @@ fn with_metadata(mut metadata: Value, mut changed: Value) -> Value {
     metadata
 }
 
-fn decode<V: DeserializeOwned>(object: Value) -> Result<V, String> {
-    text(decode_value(object))
+fn decode<V: DeserializeOwned + Serialize>(object: &Value) -> Result<(V, Value), String> {
+    let object = text(decode_value(object.clone()))?;
+    let known = encode(&object)?;
+    Ok((object, known))
 }
 
-fn encode<V: Serialize>(object: V) -> Result<Value, String> {
+fn encode<V: Serialize>(object: &V) -> Result<Value, String> {
     text(serde_json::to_value(object))
 }
 

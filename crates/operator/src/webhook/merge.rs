@@ -1,4 +1,4 @@
-//! Applies a change of a typed object to its JSON, which has more fields than the type. *(pure)*
+//! Keeps the fields of an object that its Rust type does not have. *(pure)*
 
 use serde_json::{Map, Value};
 
@@ -80,11 +80,49 @@ fn merge_elements(raw: &mut Vec<Value>, before: &[Value], after: &[Value]) {
     *raw = merged.collect();
 }
 
+/// Copies the fields of `raw` that `known` lacks to the same paths of `converted`, which is `known` in
+/// another version. `known` is `raw` as the type reads and writes it.
+///
+/// Not within lists, because elements can have other indexes in the other version.
+pub(super) fn carry(raw: &Value, known: &Value, converted: &mut Value) {
+    let (Some(raw), Some(known), Some(converted)) = (
+        raw.as_object(),
+        known.as_object(),
+        converted.as_object_mut(),
+    ) else {
+        return;
+    };
+    for (name, value) in raw {
+        match (known.get(name), converted.get_mut(name)) {
+            (Some(known), Some(converted)) => carry(value, known, converted),
+            (None, None) => _ = converted.insert(name.clone(), value.clone()),
+            // The conversion has removed it, or has set the field itself.
+            (Some(_), None) | (None, Some(_)) => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::merge;
+    use super::{carry, merge};
+
+    #[test]
+    fn fields_that_the_type_does_not_have_are_carried_to_the_other_version() {
+        let raw = json!({
+            "spec": { "size": 1, "newer": { "a": 1 }, "both": 1, "list": [{ "more": 1 }], "old": 1 },
+            "status": { "ready": true },
+        });
+        let known = json!({ "spec": { "size": 1, "list": [{}], "old": 1 } });
+        let mut converted = json!({ "spec": { "replicas": 1, "both": 2, "list": [{}] } });
+        carry(&raw, &known, &mut converted);
+        let spec = json!({ "replicas": 1, "newer": { "a": 1 }, "both": 2, "list": [{}] });
+        assert_eq!(
+            converted,
+            json!({ "spec": spec, "status": { "ready": true } })
+        );
+    }
 
     #[test]
     fn only_what_the_type_has_changed_changes() {

@@ -44,10 +44,9 @@ use self::{
 };
 pub(crate) use self::{
     blocking::BlockingCall,
-    page::Answer,
     route::Routes,
     route_call::RouteCall,
-    serve::{Port, Respond, Serving},
+    serve::{Port, Serving},
     tls::{Files, Tls},
 };
 pub use self::{
@@ -58,6 +57,8 @@ pub use self::{
     listen::Listen,
     route::Route,
 };
+#[cfg(feature = "webhook")]
+pub(crate) use self::{page::Answer, serve::Respond};
 
 /// Serves the health and the metrics of an operator over HTTP, for kubelets, Prometheus and people.
 ///

@@ -31,7 +31,7 @@ impl Tls {
         clippy::unused_async,
         reason = "the same signature as with the feature"
     )]
-    pub(crate) async fn accept(&self, _: Stream) -> std::io::Result<Stream> {
+    pub(super) async fn accept(&self, _: Stream) -> std::io::Result<Stream> {
         match *self {}
     }
 }

@@ -42,13 +42,12 @@ use super::{merge::carry, review};
 /// # Example
 ///
 /// ```
-/// # use kube::{CustomResource, core::ObjectMeta};
-/// # use schemars::JsonSchema;
-/// # use serde::{Deserialize, Serialize};
 /// use windlass_operator::Conversion;
 ///
 /// mod v1 {
-/// #   use super::*;
+/// #   use kube::CustomResource;
+/// #   use schemars::JsonSchema;
+/// #   use serde::{Deserialize, Serialize};
 ///     #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
 ///     #[kube(group = "example.io", version = "v1", kind = "Website", namespaced)]
 ///     pub struct WebsiteSpec {
@@ -57,7 +56,9 @@ use super::{merge::carry, review};
 /// }
 ///
 /// mod v1beta1 {
-/// #   use super::*;
+/// #   use kube::CustomResource;
+/// #   use schemars::JsonSchema;
+/// #   use serde::{Deserialize, Serialize};
 ///     #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
 ///     #[kube(group = "example.io", version = "v1beta1", kind = "Website", namespaced)]
 ///     pub struct WebsiteSpec {
@@ -80,7 +81,9 @@ use super::{merge::carry, review};
 /// }
 ///
 /// let conversion = Conversion::<v1::Website>::new().version::<v1beta1::Website>();
-/// # drop(conversion);
+/// // `WebhookServer::convert` serves it.
+/// let shown = format!("{conversion:?}");
+/// assert!(shown.contains("example.io/v1\"") && shown.contains("example.io/v1beta1"));
 /// ```
 pub struct Conversion<H> {
     kind: Cow<'static, str>,

@@ -154,14 +154,14 @@ impl From<kube::Error> for AdmissionError {
 impl<T: Resource + DeserializeOwned> Received<T> {
     /// Reads a review. The error is the response to one that is malformed, or that has an object which
     /// does not decode.
-    fn read(request: &Request<Bytes>) -> Result<Self, Response<Bytes>> {
+    fn read(request: &Request<Bytes>) -> Result<Self, Box<Response<Bytes>>> {
         let path = request.uri().path().to_owned();
         let mut wire = review::read(request, META_KIND, META_API_VERSION_V1)?;
         let mut taken = |field| wire.get_mut(field).map(Value::take).unwrap_or_default();
         let (object, old) = (taken("object"), taken("oldObject"));
         let mut request: AdmissionRequest<T> = decode_value(wire).map_err(|error| {
             let text = format!("the request of the review does not decode: {error}");
-            review::refuse(StatusCode::BAD_REQUEST, text)
+            Box::new(review::refuse(StatusCode::BAD_REQUEST, text))
         })?;
         request.types = TypeMeta {
             api_version: META_API_VERSION_V1.to_owned(),
@@ -173,7 +173,7 @@ impl<T: Resource + DeserializeOwned> Received<T> {
             (Err(error), _) | (_, Err(error)) => {
                 let kind = &request.kind.kind;
                 let denied = Denied::new(format!("the {kind} does not decode: {error}")).code(400);
-                return Err(finish(&path, response, Err(denied.into())));
+                return Err(finish(&path, response, Err(denied.into())).into());
             }
         }
         Ok(Self {
@@ -220,7 +220,7 @@ where
                 decision.map(Into::into).map_err(Into::into),
             )
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
 
@@ -241,7 +241,7 @@ where
         response,
     } = match Received::<T>::read(&request) {
         Ok(received) => received,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     // A delete has only an old object, which no webhook can change.
     let Some(object) = request.object.take() else {

@@ -145,7 +145,7 @@ where
     pub(super) async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let wire = match review::read(&request, META_KIND, META_API_VERSION_V1) {
             Ok(wire) => wire,
-            Err(response) => return response,
+            Err(response) => return *response,
         };
         let mut request: ConversionRequest = match decode_value(wire) {
             Ok(request) => request,

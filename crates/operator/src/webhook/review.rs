@@ -15,21 +15,21 @@ pub(super) fn read(
     request: &Request<Bytes>,
     kind: &str,
     version: &str,
-) -> Result<Value, Response<Bytes>> {
+) -> Result<Value, Box<Response<Bytes>>> {
     if request.method() != Method::POST {
         let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed");
         let allow = header::HeaderValue::from_static("POST");
         response.headers_mut().insert(header::ALLOW, allow);
-        return Err(response);
+        return Err(response.into());
     }
     let media = request.headers().get(header::CONTENT_TYPE);
     let media = media.and_then(|media| media.to_str().ok());
     let media = media.and_then(|media| media.split(';').next());
     if !media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
         let text = "the content type must be application/json";
-        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
-    let bad = |text: String| refuse(StatusCode::BAD_REQUEST, text);
+    let bad = |text: String| Box::new(refuse(StatusCode::BAD_REQUEST, text));
     let mut review: Value = serde_json::from_slice(request.body())
         .map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
     let types = ["kind", "apiVersion"].map(|field| review[field].as_str().unwrap_or_default());

@@ -119,7 +119,7 @@ async fn a_server_without_its_certificate_does_not_start() {
     let error = operator.run_until(CancellationToken::new()).await;
     match error.expect_err("there is no file") {
         OperatorError::Webhooks { source } => {
-            assert!(source.to_string().contains("tls.crt"), "{source}")
+            assert!(source.to_string().contains("tls.crt"), "{source}");
         }
         other => panic!("{other:?}"),
     }

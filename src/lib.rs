@@ -109,9 +109,12 @@ pub mod recorder {
 }
 
 pub mod crds {
-    //! The installation of definitions of custom resources.
+    //! Definitions of custom resources: joins versions, installs definitions, and compares them with those
+    //! of the cluster.
 
-    pub use windlass_controller::{InstallError, install_crds};
+    pub use windlass_controller::{
+        CheckError, InstallError, check_crds, install_crds, join_versions,
+    };
 }
 
 pub mod predicate {

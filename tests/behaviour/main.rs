@@ -22,6 +22,7 @@ mod children;
 mod composite;
 mod controller;
 mod database;
+mod definitions;
 mod diagnostics;
 mod finalizer;
 mod helpers;
@@ -52,6 +53,7 @@ fn main() {
         composite::status::trials(),
         controller::trials(),
         database::trials(),
+        definitions::trials(),
         diagnostics::trials(),
         finalizer::trials(),
         helpers::trials(),

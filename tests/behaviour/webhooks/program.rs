@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, net::TcpListener, path::Path};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Client, CustomResource, CustomResourceExt as _, api::ObjectMeta, core::crd::merge_crds,
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, WebhookClientConfig,
 };
+use kube::{Client, CustomResource, CustomResourceExt as _, api::ObjectMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::{
+    crds::join_versions,
     operator::OperatorBuilder,
     prelude::*,
     webhook::{AdmissionError, AdmissionRequest, Conversion, Denied, Operation, WebhookServer},
@@ -96,10 +97,10 @@ impl From<v1::Website> for v1beta1::Website {
     }
 }
 
-/// Both versions in one definition; the first one is stored.
-pub(super) fn definition() -> Result<CustomResourceDefinition, Error> {
-    let versions = vec![v1::Website::crd(), v1beta1::Website::crd()];
-    Ok(merge_crds(versions, "v1beta1")?)
+/// Both versions in one definition, which a webhook converts; the first one is stored.
+pub(super) fn definition(webhook: WebhookClientConfig) -> Result<CustomResourceDefinition, Error> {
+    let versions = [v1::Website::crd(), v1beta1::Website::crd()];
+    Ok(join_versions(versions, "v1beta1", webhook)?)
 }
 
 pub(super) fn website_operator(

@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use http_body_util::BodyExt as _;
-use k8s_openapi::{
-    api::admissionregistration::v1::{
-        MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use kube::{
     Api, Client,
@@ -17,12 +14,12 @@ use kube::{
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use windlass::Operator;
+use windlass::{Operator, crds::install_crds};
 
 use super::{
-    CONVERT, MUTATE, VALIDATE,
+    MUTATE, VALIDATE,
     program::{v1, v1beta1},
-    rig::{Rig, post},
+    rig::{Certificate, Rig, converted_at, post},
 };
 use crate::cluster::{self, Cluster};
 
@@ -50,11 +47,11 @@ struct Created {
     warnings: Vec<String>,
 }
 
-/// Rows: BO-64
+/// Rows: BO-64, BO-65
 async fn the_api_server_calls_the_webhooks_of_an_operator(cluster: Cluster) {
     let (rig, first) = Rig::start(&cluster, Operator::builder()).await;
     let websites = Websites::of(&cluster);
-    register(&cluster, &rig, "first", &first.pem).await;
+    register(&cluster, &rig, "first", &first).await;
     websites.until_denied_by("first").await;
     websites.are_defaulted_and_converted().await;
     websites.are_checked_with_their_old_object().await;
@@ -62,7 +59,7 @@ async fn the_api_server_calls_the_webhooks_of_an_operator(cluster: Cluster) {
 
     // The API server trusts only the new certificate, which the operator loads while it runs.
     let second = rig.tls.renew();
-    register(&cluster, &rig, "second", &second.pem).await;
+    register(&cluster, &rig, "second", &second).await;
     websites.until_denied_by("second").await;
     websites
         .new
@@ -227,9 +224,12 @@ impl Websites {
     }
 }
 
-/// Sets the conversion webhook, and registers the others for this test's namespace, by server-side apply.
-async fn register(cluster: &Cluster, rig: &Rig, name: &str, authority: &str) {
-    let authority = base64::engine::general_purpose::STANDARD.encode(authority);
+/// Sets the conversion webhook, and registers the others for this test's namespace.
+async fn register(cluster: &Cluster, rig: &Rig, name: &str, certificate: &Certificate) {
+    let definition = converted_at(rig.address, certificate);
+    let installed = install_crds(&cluster.aside(), [definition], Duration::from_secs(30)).await;
+    installed.expect("it is valid");
+    let authority = base64::engine::general_purpose::STANDARD.encode(&certificate.pem);
     let at = |path: &str| json!({ "url": format!("https://{}{path}", rig.address), "caBundle": authority });
     let webhook = |name: &str, path: &str, operations: &[&str]| {
         json!({
@@ -257,19 +257,6 @@ async fn register(cluster: &Cluster, rig: &Rig, name: &str, authority: &str) {
     };
     let client = cluster.aside();
     let apply = PatchParams::apply("test").force();
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let conversion = json!({ "spec": { "conversion": {
-        "strategy": "Webhook",
-        "webhook": { "conversionReviewVersions": ["v1"], "clientConfig": at(CONVERT) },
-    } } });
-    let definition = "websites.hooks.windlass.dev";
-    crds.patch(
-        definition,
-        &PatchParams::default(),
-        &Patch::Merge(conversion),
-    )
-    .await
-    .expect("it is valid");
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let defaults = webhook("default", MUTATE, &["CREATE", "UPDATE"]);
     let defaults = registration("MutatingWebhookConfiguration", defaults);

@@ -8,6 +8,12 @@ use std::{
 
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
+use k8s_openapi::{
+    ByteString,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinition, WebhookClientConfig,
+    },
+};
 use kube::{Client, Config, client::Body};
 use prometheus::Registry;
 use rand::Rng as _;
@@ -15,7 +21,10 @@ use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::operator::{Operator, OperatorBuilder, OperatorError};
 
-use super::program::{definition, website_operator};
+use super::{
+    CONVERT,
+    program::{definition, website_operator},
+};
 use crate::cluster::Cluster;
 
 /// An operator that runs.
@@ -51,13 +60,12 @@ impl Rig {
         builder: OperatorBuilder,
         add: impl FnOnce(&Operator, SocketAddr, &Certificate),
     ) -> (Self, Certificate) {
-        cluster
-            .install(&definition().expect("versions of one kind"))
-            .await;
         let tls = TlsFolder::new();
         let certificate = tls.renew();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
+        // On a shared server, the definition of another test stays: it may convert objects.
+        cluster.install(&converted_at(address, &certificate)).await;
         let operator = website_operator(builder, cluster.client().await, listener, &tls.0);
         let operator = operator.expect("good settings");
         add(&operator, address, &certificate);
@@ -144,6 +152,19 @@ impl Drop for TlsFolder {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// The definition of the websites, which the webhooks at this address convert.
+pub(super) fn converted_at(
+    address: SocketAddr,
+    certificate: &Certificate,
+) -> CustomResourceDefinition {
+    let webhook = WebhookClientConfig {
+        url: Some(format!("https://{address}{CONVERT}")),
+        ca_bundle: Some(ByteString(certificate.pem.clone().into_bytes())),
+        service: None,
+    };
+    definition(webhook).expect("versions of one kind")
 }
 
 /// Sends a request on a connection of its own, to a server that has to have this certificate.

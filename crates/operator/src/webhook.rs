@@ -157,7 +157,8 @@ impl WebhookServer {
     ///   two minutes.
     /// - 1024 connections, and the same number for each client: all requests can come from one.
     /// - A body has at most 64 MiB: a `ConversionReview` has all objects of a list, and an
-    ///   `AdmissionReview` at most two, with 3 MiB each.
+    ///   `AdmissionReview` at most two, with 3 MiB each. Each request needs a multiple of its body in
+    ///   memory while it is answered.
     pub const LIMITS: AdminLimits = AdminLimits {
         read_timeout: AdminLimits::DEFAULT_READ_TIMEOUT,
         write_timeout: AdminLimits::DEFAULT_WRITE_TIMEOUT,

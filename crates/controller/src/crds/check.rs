@@ -32,7 +32,7 @@ pub enum CheckError {
     #[error(
         "the CustomResourceDefinition {name} does not serve the version {version} of this program, \
          but {}; install the definition of this program",
-        served.join(", ")
+        if served.is_empty() { "none".to_owned() } else { served.join(", ") }
     )]
     NotServed {
         /// The name of the definition.

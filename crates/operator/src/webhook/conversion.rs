@@ -31,7 +31,9 @@ use super::{merge::carry, review};
 /// the object, its version and the error.
 ///
 /// *Required.* A conversion to another version and back loses nothing: the API server converts an object
-/// to the stored version at each write. It has no side effects and reads nothing else.
+/// to the stored version at each write. It has no side effects and reads nothing else. The Service of the
+/// webhook has `publishNotReadyAddresses: true`: otherwise an operator whose informers need its own
+/// conversions never becomes ready after all replicas have stopped.
 ///
 /// Fields that the Rust type of the object does not have are copied to the same path, except in lists, so
 /// that an older replica keeps the fields of a newer definition that both versions have. The API server

@@ -72,15 +72,21 @@ on_both_servers! {
 
         // What does not decode is denied, with the path and without the value.
         let bad = website(&json!({ "title": "a", "replicas": "secret" }));
-        for (object, old, field) in [(&bad, &null, "object"), (&site("a"), &bad, "oldObject"), (&null, &bad, "oldObject")] {
+        for (object, old, field) in [(&bad, &null, "object"), (&site("a"), &bad, "old object"), (&null, &bad, "old object")] {
             let denied = validate("UPDATE", object, old).await;
-            let message = format!("the Website does not decode: {field}: spec.replicas: invalid type, expected i32");
+            let message = format!("the {field} does not decode: spec.replicas: invalid type, expected i32");
             assert_eq!(denied["status"]["message"], message);
             assert_eq!((&denied["allowed"], &denied["status"]["code"]), (&json!(false), &json!(400)));
         }
-        assert_eq!(rig.metric("webhook_refused_total"), [format!("webhook_refused_total{{webhook=\"{VALIDATE}\"}} 6")]);
+        // Also an object of another version, whose fields may have another meaning.
+        let mut old = site("a");
+        old["apiVersion"] = "hooks.windlass.dev/v1beta1".into();
+        let denied = validate("CREATE", &old, &null).await;
+        let part = "the object is a Website of hooks.windlass.dev/v1beta1, and the webhook takes Website of hooks.windlass.dev/v1;";
+        assert!(denied["status"]["message"].as_str().is_some_and(|it| it.contains(part)), "{denied}");
+        assert_eq!(rig.metric("webhook_refused_total"), [format!("webhook_refused_total{{webhook=\"{VALIDATE}\"}} 7")]);
         let requests = rig.metric("controller_runtime_webhook_requests_total");
-        assert_eq!(requests, [format!("controller_runtime_webhook_requests_total{{code=\"200\",webhook=\"{VALIDATE}\"}} 12")]);
+        assert_eq!(requests, [format!("controller_runtime_webhook_requests_total{{code=\"200\",webhook=\"{VALIDATE}\"}} 13")]);
         assert!(!rig.metric("controller_runtime_webhook_latency_seconds_bucket").is_empty());
         rig.stop().await;
     }

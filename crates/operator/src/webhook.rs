@@ -54,7 +54,8 @@ pub use self::{
 /// `failurePolicy` of the webhook. This also holds while the runtime of the operator is blocked.
 ///
 /// An object or old object that does not decode is denied with the code 400 and the path of the field:
-/// to allow it would skip a check. To decide yourself, take `DeserializeGuard<Website>` of kube instead
+/// to allow it would skip a check. So is an object of another kind or version than that of the type. To
+/// decide yourself, take `DeserializeGuard<Website>` of kube instead
 /// of `Website`, for example to let users delete or correct objects that were stored before a change of
 /// the type.
 ///

@@ -1,6 +1,6 @@
 //! Admission webhooks: the handlers' results, and the responses to `AdmissionReview`s.
 
-use std::{error::Error, fmt, future::Future};
+use std::{any::Any, error::Error, fmt, future::Future};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -168,11 +168,10 @@ impl<T: Resource + DeserializeOwned> Received<T> {
             kind: META_KIND.to_owned(),
         };
         let response = AdmissionResponse::from(&request);
-        match (decode("object", &object), decode("oldObject", &old)) {
+        match (decode("object", &object), decode("old object", &old)) {
             (Ok(new), Ok(old)) => (request.object, request.old_object) = (new, old),
             (Err(error), _) | (_, Err(error)) => {
-                let kind = &request.kind.kind;
-                let denied = Denied::new(format!("the {kind} does not decode: {error}")).code(400);
+                let denied = Denied::new(error).code(400);
                 return Err(finish(&path, response, Err(denied.into())).into());
             }
         }
@@ -185,14 +184,29 @@ impl<T: Resource + DeserializeOwned> Received<T> {
     }
 }
 
-fn decode<T: DeserializeOwned>(field: &str, object: &Value) -> Result<Option<T>, String> {
+fn decode<T>(field: &str, object: &Value) -> Result<Option<T>, String>
+where
+    T: Resource + DeserializeOwned,
+{
     if object.is_null() {
         return Ok(None);
+    }
+    // Another version may decode too, with other fields. Types such as `DynamicObject` have no kind.
+    if let Some(types) = (&() as &dyn Any).downcast_ref::<T::DynamicType>() {
+        let expected = [T::kind(types), T::api_version(types)];
+        let found = ["kind", "apiVersion"].map(|name| object[name].as_str().unwrap_or_default());
+        if expected != found {
+            let ([kind, version], [other, other_version]) = (expected, found);
+            return Err(format!(
+                "the {field} is a {other} of {other_version}, and the webhook takes {kind} of {version}; \
+                 correct the rules of its configuration"
+            ));
+        }
     }
     let decoded = decode_value(object.clone());
     decoded
         .map(Some)
-        .map_err(|error| format!("{field}: {error}"))
+        .map_err(|error| format!("the {field} does not decode: {error}"))
 }
 
 /// Answers a review with the decision of `handler`.

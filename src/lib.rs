@@ -110,9 +110,12 @@ pub mod recorder {
 }
 
 pub mod crds {
-    //! The installation of definitions of custom resources.
+    //! Definitions of custom resources: joins versions, installs definitions, and compares them with those
+    //! of the cluster.
 
-    pub use windlass_controller::{InstallError, install_crds};
+    pub use windlass_controller::{
+        CheckError, InstallError, check_crds, install_crds, join_versions,
+    };
 }
 
 pub mod predicate {
@@ -192,6 +195,14 @@ pub mod admin {
     };
     // The requests and responses of a `Route`.
     pub use windlass_operator::{bytes, http};
+}
+
+#[cfg(feature = "webhook")]
+pub mod webhook {
+    //! A server of admission and conversion webhooks.
+
+    pub use kube::core::admission::{AdmissionRequest, Operation};
+    pub use windlass_operator::{AdmissionError, Conversion, Denied, Warnings, WebhookServer};
 }
 
 #[cfg(feature = "opentelemetry")]

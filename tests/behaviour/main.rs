@@ -22,6 +22,7 @@ mod children;
 mod composite;
 mod controller;
 mod database;
+mod definitions;
 mod diagnostics;
 mod finalizer;
 mod helpers;
@@ -39,6 +40,7 @@ mod selector;
 mod sharding;
 mod stored_json;
 mod unusual;
+mod webhooks;
 
 fn main() {
     // The compiler reports a module that is not listed: its function is never used.
@@ -52,6 +54,7 @@ fn main() {
         composite::status::trials(),
         controller::trials(),
         database::trials(),
+        definitions::trials(),
         diagnostics::trials(),
         finalizer::trials(),
         helpers::trials(),
@@ -78,6 +81,7 @@ fn main() {
         sharding::trials(),
         stored_json::trials(),
         unusual::trials(),
+        webhooks::trials_of_all(),
     ];
     trial::run_waiting(modules.into_iter().flatten().collect())
 }

@@ -1,4 +1,5 @@
-//! Installs `CustomResourceDefinition`s, and waits until the API server serves them.
+//! Installs `CustomResourceDefinition`s, waits until the API server serves them, and compares them with
+//! those of the cluster.
 
 use std::time::Duration;
 
@@ -9,6 +10,15 @@ use tokio::time::{Instant, sleep};
 use windlass_informer::{ObjectKey, api_request};
 
 use crate::children::{ApplyMode, ChildError, ChildKind, ObjectRequests};
+
+mod check;
+mod schema;
+mod versions;
+
+pub use self::{
+    check::{CheckError, check_crds},
+    versions::join_versions,
+};
 
 /// The annotation with the version of a definition, as numbers and dots: `7` or `1.12.0`.
 pub(crate) const CRD_VERSION: &str = "windlass.dev/crd-version";

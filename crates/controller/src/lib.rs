@@ -126,7 +126,7 @@ pub use crate::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder, Kind,
         OnStop, Registration,
     },
-    crds::{InstallError, install_crds},
+    crds::{CheckError, InstallError, check_crds, install_crds, join_versions},
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{

@@ -20,6 +20,8 @@ use serde::{
 use serde_json::{Number, Value};
 use tokio::time::{Instant, timeout};
 
+use crate::{DecodeError, panics};
+
 /// The largest body of any other response, in bytes. A `Status` is shorter; a longer body is a page
 /// of a proxy.
 const MAX_STATUS: usize = 64 * 1024;
@@ -132,6 +134,19 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, kube::Error> {
         let text = format!("the response does not decode at line {line} column {column}");
         kube::Error::SerdeError(serde_json::Error::custom(text))
     })
+}
+
+/// Decodes a JSON value. The error has the path of the field, and not its value.
+///
+/// # Errors
+///
+/// [`DecodeError`] if the value does not have the shape of the type, or its `Deserialize` panics.
+pub fn decode_value<T: DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
+    let decode = || {
+        serde_path_to_error::deserialize(value)
+            .map_err(|error| DecodeError::of(error.inner(), &error.path().to_string()))
+    };
+    panics::catch(decode).unwrap_or_else(|message| Err(DecodeError::Panicked { message }))
 }
 
 /// Returns `name` as one segment of the path of a URL.

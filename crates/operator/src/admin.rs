@@ -1,9 +1,10 @@
 //! The admin server: health, metrics and pages over HTTP.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use kube::Client;
 use prometheus::{Registry, core::Collector};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::ErasedRunnable;
 
@@ -26,6 +27,7 @@ mod limits;
 mod listen;
 mod page;
 mod responder;
+mod route_call;
 mod serve;
 mod tls;
 
@@ -33,10 +35,20 @@ mod tls;
 mod error;
 
 use self::{
-    authorize::Authorizer, check::Check, responder::Served, route::ErasedRoute,
-    scrape::MetricsPage, serve::Port, tls::Tls,
+    authorize::Authorizer,
+    check::Check,
+    diagnostics::DiagnosticsPage,
+    readiness::Readiness,
+    responder::{PortResponder, Responder, Served},
+    scrape::MetricsPage,
 };
-pub(crate) use self::{blocking::BlockingCall, serve::Serving};
+pub(crate) use self::{
+    blocking::BlockingCall,
+    route::Routes,
+    route_call::RouteCall,
+    serve::{Port, Serving},
+    tls::{Files, Tls},
+};
 pub use self::{
     check::HealthCheck,
     details::HealthDetails,
@@ -45,6 +57,8 @@ pub use self::{
     listen::Listen,
     route::Route,
 };
+#[cfg(feature = "webhook")]
+pub(crate) use self::{page::Answer, serve::Respond};
 
 /// Serves the health and the metrics of an operator over HTTP, for kubelets, Prometheus and people.
 ///
@@ -112,7 +126,7 @@ pub struct AdminServer {
     listen: Listen,
     metrics: MetricsPort,
     authorizer: Option<Authorizer>,
-    tls: Option<tls::Files>,
+    tls: Option<Files>,
     details: HealthDetails,
     limits: AdminLimits,
     registry: Option<Registry>,
@@ -135,7 +149,7 @@ struct Pages {
     live: Vec<Check>,
     ready: Vec<Check>,
     check_timeout: Duration,
-    routes: BTreeMap<String, Arc<dyn ErasedRoute>>,
+    routes: Routes,
     has_diagnostics: bool,
 }
 
@@ -147,6 +161,25 @@ pub(crate) struct Subject {
     pub(crate) stop: CancellationToken,
     /// Whether the runtime of the operator is blocked.
     pub(crate) progress: Progress,
+    pub(crate) webhooks: Option<RunningWebhooks>,
+}
+
+/// A webhook server that runs.
+pub(crate) struct RunningWebhooks {
+    addresses: Vec<SocketAddr>,
+    /// Cancelled when it accepts no more connections.
+    ended: CancellationToken,
+}
+
+// === impl RunningWebhooks ===
+
+impl RunningWebhooks {
+    pub(crate) fn of(serving: &Serving) -> Self {
+        Self {
+            addresses: serving.addresses().to_vec(),
+            ended: serving.ended().clone(),
+        }
+    }
 }
 
 // === impl AdminServer ===
@@ -170,7 +203,7 @@ impl AdminServer {
                 live: Vec::new(),
                 ready: Vec::new(),
                 check_timeout: Self::DEFAULT_CHECK_TIMEOUT,
-                routes: BTreeMap::new(),
+                routes: Routes::default(),
                 has_diagnostics: false,
             },
         }
@@ -223,7 +256,7 @@ impl AdminServer {
     /// All pages are on that port unless [`metrics_on`](Self::metrics_on),
     /// [`metrics_only`](Self::metrics_only) or [`without_metrics`](Self::without_metrics) was called;
     /// of these three, the last call counts. The files
-    /// are reloaded at most once a minute, so that a renewed certificate is used without a restart.
+    /// are reloaded at most every 10 seconds, so that a renewed certificate is used without a restart.
     /// If they cannot be reloaded, the previous ones stay in use and a warning is logged. TLS 1.2
     /// and 1.3 are supported, client certificates are not.
     #[cfg(feature = "tls")]
@@ -232,7 +265,7 @@ impl AdminServer {
         certificate: impl Into<std::path::PathBuf>,
         key: impl Into<std::path::PathBuf>,
     ) -> Self {
-        let files = tls::Files {
+        let files = Files {
             certificate: certificate.into(),
             key: key.into(),
         };
@@ -334,13 +367,10 @@ impl AdminServer {
     /// [`RouteError`] if `path` does not begin with a slash, or another page has this path.
     pub fn route(mut self, path: impl Into<String>, route: impl Route) -> Result<Self, RouteError> {
         let path = path.into();
-        if !path.starts_with('/') || path.contains(['?', '#']) {
-            return Err(RouteError::NoPath { path });
-        }
-        if page::Page::at(&path).is_some() || self.pages.routes.contains_key(&path) {
+        if page::Page::at(&path).is_some() {
             return Err(RouteError::Taken { path });
         }
-        self.pages.routes.insert(path, Arc::new(route));
+        self.pages.routes.add(path, route)?;
         Ok(self)
     }
 
@@ -355,11 +385,25 @@ impl AdminServer {
             None => registry_of(collectors)?,
         };
         let tls = self.tls.map(Tls::load).transpose()?.map(Arc::new);
+        let diagnostics = (self.pages.has_diagnostics).then(|| DiagnosticsPage::new(&subject));
+        let responder = Arc::new(Responder {
+            pages: self.pages,
+            diagnostics,
+            readiness: Readiness::new(subject),
+            metrics: MetricsPage::new(registry, self.authorizer),
+            call: RouteCall {
+                limits: self.limits,
+                users: Handle::current(),
+            },
+        });
         let port = |listen, served, tls| Port {
             listen,
-            served,
             tls,
-            details: self.details,
+            responder: PortResponder {
+                responder: Arc::clone(&responder),
+                served,
+                details: self.details,
+            },
         };
         let ports = match self.metrics {
             MetricsPort::Shared => vec![port(self.listen, Served::All, tls)],
@@ -370,8 +414,7 @@ impl AdminServer {
             MetricsPort::Alone => vec![port(self.listen, Served::Metrics, tls)],
             MetricsPort::None => vec![port(self.listen, Served::Rest, tls)],
         };
-        let metrics = MetricsPage::new(registry, self.authorizer);
-        Serving::begin(ports, self.pages, subject, metrics, self.limits)
+        Serving::begin(ports)
     }
 }
 
@@ -391,7 +434,7 @@ impl fmt::Debug for AdminServer {
             .field("listen", &self.listen)
             .field("metrics", &self.metrics)
             .field("limits", &self.limits)
-            .field("routes", &self.pages.routes.keys())
+            .field("routes", &self.pages.routes.paths().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

@@ -130,4 +130,11 @@ pub enum OperatorError {
         /// The cause.
         source: AdminError,
     },
+
+    /// The webhook server could not start.
+    #[error("the webhook server cannot start")]
+    Webhooks {
+        /// The cause.
+        source: AdminError,
+    },
 }

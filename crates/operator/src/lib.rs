@@ -4,7 +4,8 @@
 //! permanently. Then it stops the others and waits for them, 25 s by default. With a
 //! [`LeaderElection`], only one of several replicas runs its controllers. After the deadline of its
 //! lease a replica starts no call, and a client from [`Operator::connect`] sends no write. An
-//! [`AdminServer`] serves health, metrics and your own pages over HTTP.
+//! [`AdminServer`] serves health, metrics and your own pages over HTTP. With the feature `webhook`, a
+//! `WebhookServer` serves admission and conversion webhooks.
 
 // The process.
 mod block_on;
@@ -24,6 +25,13 @@ mod admin;
 mod metrics;
 mod trace;
 
+// Admission and conversion webhooks.
+#[cfg(feature = "webhook")]
+mod webhook;
+#[cfg(not(feature = "webhook"))]
+#[path = "webhook/disabled.rs"]
+mod webhook;
+
 // Futures on separate threads.
 mod isolated;
 mod watchdog;
@@ -41,6 +49,8 @@ pub use http;
 /// object of more than 1.5 MiB.
 const MAX_RESPONSE: usize = 3 * 1024 * 1024;
 
+#[cfg(feature = "webhook")]
+pub use crate::webhook::{AdmissionError, Conversion, Denied, Warnings, WebhookServer};
 pub use crate::{
     admin::{
         AdminError, AdminLimits, AdminServer, HealthCheck, HealthDetails, Listen, Route, RouteError,

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::join_all;
 use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
@@ -14,9 +15,10 @@ use windlass_informer::log;
 
 use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
-    admin::Subject,
+    admin::{RunningWebhooks, Serving, Subject},
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
+    webhook::{WebhookMetrics, WebhookServer},
 };
 
 // Settings.
@@ -39,8 +41,8 @@ use self::{controller_set::ControllerSet, registry::ControllerRegistry};
 /// replica leads. When a controller ends for any reason, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
 /// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
-/// this replica lost its lease. Then it releases the lease, stops the [`AdminServer`], and
-/// [`run`](Self::run) returns; the error names the controller that ended.
+/// this replica lost its lease. Then it releases the lease, stops the webhook server and the
+/// [`AdminServer`], and [`run`](Self::run) returns; the error names the controller that ended.
 ///
 /// *Required.* An operator can run only once. A [`Runnable`](windlass_controller::Runnable) of yours
 /// runs until its token is cancelled, also if it has nothing more to do.
@@ -80,6 +82,9 @@ struct Shared {
     election: Option<LeaderElection>,
     /// None after the operator has started.
     admin: Mutex<Option<AdminServer>>,
+    /// None after the operator has started.
+    webhooks: Mutex<Option<WebhookServer>>,
+    webhook_metrics: Option<WebhookMetrics>,
     drain: Duration,
     blocked: BlockedTimeouts,
 }
@@ -89,7 +94,8 @@ struct Shared {
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time after the drain timeout after which a blocked process exits. Longer than a stop takes:
-/// 1 s to abort the controllers and release the lease, and 1 s to stop the admin server.
+/// 1 s to abort the controllers and release the lease, and 1 s to stop the webhook server and the
+/// admin server.
 const EXIT_MARGIN: Duration = Duration::from_secs(3);
 
 // === impl Operator ===
@@ -111,6 +117,7 @@ impl Operator {
         let OperatorBuilder {
             election,
             admin,
+            webhooks,
             drain,
             blocked,
         } = builder;
@@ -118,6 +125,8 @@ impl Operator {
             controllers: ControllerRegistry::default(),
             election,
             admin: Mutex::new(admin),
+            webhook_metrics: webhooks.as_ref().map(WebhookServer::metrics),
+            webhooks: Mutex::new(webhooks),
             drain,
             blocked,
         };
@@ -206,7 +215,9 @@ impl Operator {
         let controllers = controllers.iter().flat_map(|it| it.collectors());
         let election = self.shared.election.iter();
         let election = election.flat_map(LeaderElection::collectors);
-        controllers.chain(election).collect()
+        let webhooks = self.shared.webhook_metrics.iter();
+        let webhooks = webhooks.flat_map(WebhookMetrics::collectors);
+        controllers.chain(election).chain(webhooks).collect()
     }
 
     /// Runs all controllers until SIGINT or SIGTERM arrives, then drains them. A second signal ends
@@ -275,7 +286,7 @@ impl Operator {
         let Some(controllers) = self.shared.controllers.close() else {
             return Err(OperatorError::AlreadyRan);
         };
-        if controllers.is_empty() {
+        if controllers.is_empty() && self.shared.webhook_metrics.is_none() {
             log::warn!(
                 "the operator has no controllers and reconciles nothing; \
                  add them with Operator::add_controller before it runs"
@@ -289,16 +300,20 @@ impl Operator {
             timeouts: self.shared.blocked,
             exit_after,
         };
+        let webhooks = match take(&self.shared.webhooks) {
+            Some(webhooks) => {
+                Some((webhooks.serve()).map_err(|source| OperatorError::Webhooks { source })?)
+            }
+            None => None,
+        };
         let subject = Subject {
             controllers: controllers.clone(),
             election: self.shared.election.clone(),
             stop: stop.clone(),
             progress: progress.clone(),
+            webhooks: webhooks.as_ref().map(RunningWebhooks::of),
         };
-        let admin = (self.shared.admin.lock())
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let admin = match admin {
+        let admin = match take(&self.shared.admin) {
             Some(admin) => Some(
                 (admin.serve(subject, self.prometheus_collectors()))
                     .map_err(|source| OperatorError::Admin { source })?,
@@ -313,11 +328,14 @@ impl Operator {
             let mut controllers = ControllerSet::start(controllers, stop);
             controllers.run(self.shared.drain).await
         };
-        if let Some(admin) = admin {
-            admin.end().await;
-        }
+        join_all([webhooks, admin].into_iter().flatten().map(Serving::end)).await;
         outcome
     }
+}
+
+fn take<T>(once: &Mutex<Option<T>>) -> Option<T> {
+    let mut once = once.lock().unwrap_or_else(PoisonError::into_inner);
+    once.take()
 }
 
 impl Default for Operator {

@@ -1,4 +1,4 @@
-//! Metrics over TLS.
+//! Metrics and webhooks over TLS.
 
 use std::{
     fs,
@@ -14,6 +14,7 @@ use tokio::{
 };
 use tokio_rustls::{
     TlsConnector,
+    client::TlsStream,
     rustls::{
         ClientConfig, RootCertStore,
         crypto::ring::default_provider,
@@ -21,7 +22,9 @@ use tokio_rustls::{
     },
 };
 use tokio_util::sync::CancellationToken;
-use windlass_operator::{AdminError, AdminLimits, AdminServer, Operator, OperatorError};
+use windlass_operator::{
+    AdminError, AdminLimits, AdminServer, Operator, OperatorError, WebhookServer,
+};
 
 type Run = JoinHandle<Result<(), OperatorError>>;
 
@@ -92,7 +95,7 @@ async fn handshakes_run_on_another_thread_than_probes_without_tls() {
     };
     assert_eq!(thread("a TLS handshake failed"), "windlass-admin-tls");
     assert_eq!(
-        thread("a connection of the admin server failed"),
+        thread("a connection of the server failed"),
         "windlass-admin"
     );
 }
@@ -144,6 +147,40 @@ async fn a_renewed_certificate_is_used_and_an_invalid_one_is_ignored() {
     stop.cancel();
     run.await.expect("no panic").expect("no error");
     _ = fs::remove_dir_all(folder);
+}
+
+/// The API server would see an error if its next request met the end of the connection.
+#[tokio::test]
+async fn a_connection_to_webhooks_stays_open_while_it_is_idle() {
+    let listener = listener();
+    let address = address(&listener);
+    let limits = AdminLimits {
+        read_timeout: std::time::Duration::from_millis(200),
+        ..WebhookServer::LIMITS
+    };
+    let webhooks = WebhookServer::new(listener, file("first.pem"), file("first-key.pem"));
+    let operator = Operator::builder()
+        .webhook_server(webhooks.limits(limits))
+        .build();
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    let mut stream = connect_over_tls(address, "first.pem")
+        .await
+        .expect("trusted");
+    for _ in 0..2 {
+        let head = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(head).await.expect("it is open");
+        let mut answer = [0; 1024];
+        let length = stream.read(&mut answer).await.expect("it is open");
+        assert_eq!(status(&answer[..length]), Some(404));
+        // Real time: several read timeouts pass.
+        tokio::time::sleep(3 * limits.read_timeout).await;
+    }
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
 }
 
 /// A file that blocks: a named pipe that no process writes to.
@@ -247,6 +284,18 @@ async fn get_over_tls(
     path: &str,
     trusted: &'static str,
 ) -> std::io::Result<u16> {
+    let mut stream = connect_over_tls(address, trusted).await?;
+    let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(status(&answer).expect("a response"))
+}
+
+async fn connect_over_tls(
+    address: SocketAddr,
+    trusted: &'static str,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(file(trusted)).expect("a certificate");
     roots.add(certificate).expect("a certificate");
@@ -258,12 +307,7 @@ async fn get_over_tls(
     let stream = TcpStream::connect(address).await.expect("a connection");
     let name = ServerName::IpAddress(address.ip().into());
     let connector = TlsConnector::from(Arc::new(config));
-    let mut stream = connector.connect(name, stream).await?;
-    let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await?;
-    Ok(status(&answer).expect("a response"))
+    connector.connect(name, stream).await
 }
 
 /// The status of a page without TLS. None without an HTTP response.

@@ -54,7 +54,7 @@ const MISMATCH: &str = "does not match the type";
 impl DecodeError {
     /// The error of `serde_json` for the value at `path`.
     #[cold]
-    pub(super) fn of(error: &serde_json::Error, path: &str) -> Self {
+    pub(crate) fn of(error: &serde_json::Error, path: &str) -> Self {
         if error.is_data() {
             Self::Shape {
                 // Keys of maps are text of the server.

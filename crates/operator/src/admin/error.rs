@@ -1,8 +1,8 @@
-//! Errors of an admin server.
+//! Errors of an admin server and of a webhook server.
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
-/// Why an admin server cannot start.
+/// Why an admin server or a webhook server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
@@ -16,14 +16,14 @@ pub enum AdminError {
     },
 
     /// The given listener cannot be used.
-    #[error("cannot use the listener that was passed to the admin server")]
+    #[error("cannot use the listener that was passed to the server")]
     Listener {
         /// The error of the operating system.
         source: io::Error,
     },
 
     /// The thread of the server could not be started.
-    #[error("cannot start the thread of the admin server")]
+    #[error("cannot start the thread of the server")]
     Thread {
         /// The error of the operating system.
         source: io::Error,

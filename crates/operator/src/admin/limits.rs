@@ -35,6 +35,9 @@ pub struct AdminLimits {
     /// The most connections of one IP address to each port. Above this limit, a new connection
     /// replaces the oldest one of the same client. The default is 256.
     pub connections_per_client: NonZeroUsize,
+    /// The largest body of a request to a [`Route`](super::Route), in bytes. A request with a larger
+    /// one gets 413. The default is 1 MiB.
+    pub body: NonZeroUsize,
 }
 
 // === impl AdminLimits ===
@@ -58,6 +61,9 @@ impl AdminLimits {
     /// use all of them.
     pub(crate) const DEFAULT_CONNECTIONS_PER_CLIENT: NonZeroUsize =
         NonZeroUsize::new(256).expect("not zero");
+
+    /// The default of `body`: more than a form or a small file.
+    pub(crate) const DEFAULT_BODY: NonZeroUsize = NonZeroUsize::new(1024 * 1024).expect("not zero");
 }
 
 impl Default for AdminLimits {
@@ -68,6 +74,7 @@ impl Default for AdminLimits {
             connection_timeout: Self::DEFAULT_CONNECTION_TIMEOUT,
             connections: Self::DEFAULT_CONNECTIONS,
             connections_per_client: Self::DEFAULT_CONNECTIONS_PER_CLIENT,
+            body: Self::DEFAULT_BODY,
         }
     }
 }

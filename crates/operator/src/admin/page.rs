@@ -27,7 +27,7 @@ pub(super) struct Line {
 }
 
 /// A response.
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<Full<Bytes>>;
 
 // === impl Page ===
 

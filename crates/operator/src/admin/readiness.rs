@@ -6,7 +6,7 @@ use futures::future::join_all;
 use windlass_controller::{ErasedRunnable, InformerHealth};
 use windlass_informer::{ErrorChain, HealthState};
 
-use super::{Subject, blocking::BlockingCall, page::Line};
+use super::{RunningWebhooks, Subject, blocking::BlockingCall, page::Line};
 use crate::{LeaderElection, election::ElectionState};
 
 /// Reads the state of an operator for `/ready`.
@@ -63,6 +63,7 @@ impl Readiness {
         if self.subject.stop.is_cancelled() {
             lines.push(Line::new("operator", Err("is stopping".to_owned())));
         }
+        lines.extend(self.subject.webhooks.as_ref().map(webhook_line));
         if let Some(election) = &self.subject.election {
             let state = election.state();
             lines.push(election_line(election, &state));
@@ -102,6 +103,16 @@ impl ControllerHealth {
             Err(failure),
         )]
     }
+}
+
+/// The line about the webhook server, which does not depend on the election.
+fn webhook_line(webhooks: &RunningWebhooks) -> Line {
+    let verdict = if webhooks.ended.is_cancelled() {
+        Err("the server accepts no more connections; the log says why".to_owned())
+    } else {
+        Ok(format!("listening on {:?}", webhooks.addresses))
+    };
+    Line::new("webhooks", verdict)
 }
 
 /// The line about the leader election.
@@ -147,7 +158,21 @@ fn informer(controller: &str, health: &InformerHealth) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElectionState, LeaderElection, election_line};
+    use tokio_util::sync::CancellationToken;
+
+    use super::{ElectionState, LeaderElection, RunningWebhooks, election_line, webhook_line};
+
+    #[test]
+    fn a_replica_whose_webhook_server_has_ended_is_not_ready() {
+        let webhooks = RunningWebhooks {
+            addresses: vec![([127, 0, 0, 1], 9443).into()],
+            ended: CancellationToken::new(),
+        };
+        let line = || format!("{:?}", webhook_line(&webhooks));
+        assert!(line().contains("[+] webhooks: listening on [127.0.0.1:9443]"));
+        webhooks.ended.cancel();
+        assert!(line().contains("[-] webhooks: "));
+    }
 
     /// A standby is ready, also in the moment in which the lease has no holder.
     #[tokio::test]

@@ -1,10 +1,11 @@
-//! Accepts connections, and answers requests with pages.
+//! Accepts connections, and answers their requests.
 
 use std::{
     collections::HashMap,
     convert::Infallible,
+    future::Future,
     io,
-    net::TcpListener as Listener,
+    net::{IpAddr, SocketAddr, TcpListener as Listener},
     num::NonZeroUsize,
     pin::Pin,
     sync::{
@@ -16,13 +17,13 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::join_all;
+use http::Request;
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    runtime::Handle,
     task::{JoinSet, yield_now},
     time::{Instant, sleep, timeout},
 };
@@ -32,105 +33,119 @@ use tracing::instrument::WithSubscriber as _;
 use windlass_informer::log;
 
 use super::{
-    AdminError, AdminLimits, HealthDetails, Listen, Pages, Subject,
-    connections::ConnectionTable,
-    diagnostics::DiagnosticsPage,
-    readiness::Readiness,
-    responder::{ClientAccess, Responder, Served},
-    scrape::MetricsPage,
-    tls::Tls,
+    AdminError, AdminLimits, Listen, connections::ConnectionTable, page::Answer, tls::Tls,
 };
 use crate::isolated::Isolated;
 
 /// The largest head of a request, in bytes. It also limits the read buffer of each connection.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// The shortest time between two responses on one connection. Probes and scrapes never wait for it;
-/// a client that pipelines requests does.
-const PACE: Duration = Duration::from_millis(250);
-
-/// A running admin server. Dropping it stops the server.
+/// A running server. Dropping it stops the server.
 pub(crate) struct Serving {
     stop: CancellationToken,
     threads: Vec<Isolated<()>>,
+    addresses: Vec<SocketAddr>,
+    ended: CancellationToken,
 }
 
-/// A port, and the pages that it serves.
-pub(super) struct Port {
-    pub(super) listen: Listen,
-    pub(super) served: Served,
-    pub(super) tls: Option<Arc<Tls>>,
-    pub(super) details: HealthDetails,
+/// A port, and what answers the requests of its connections.
+pub(crate) struct Port<R> {
+    pub(crate) listen: Listen,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) responder: R,
 }
 
 /// A bound port.
-struct BoundPort {
+struct BoundPort<R> {
     listener: Listener,
-    served: Served,
     tls: Option<Arc<Tls>>,
-    details: HealthDetails,
+    responder: Arc<R>,
+}
+
+/// Answers the requests of a port.
+pub(crate) trait Respond: Send + Sync + 'static {
+    /// The name of the server in logs and of its threads.
+    const SERVER: &'static str;
+
+    /// The shortest time between two responses on one connection.
+    const PACE: Duration;
+
+    fn limits(&self) -> AdminLimits;
+
+    /// The timeout for reading the head of a request, from the end of the previous response.
+    fn idle_timeout(&self) -> Duration;
+
+    /// Answers a request of the client with this address.
+    fn answer(
+        &self,
+        client: IpAddr,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Answer> + Send;
 }
 
 // === impl Serving ===
 
 impl Serving {
-    pub(super) fn begin(
-        ports: Vec<Port>,
-        pages: Pages,
-        subject: Subject,
-        metrics: MetricsPage,
-        limits: AdminLimits,
-    ) -> Result<Self, AdminError> {
-        let mut listeners = Vec::new();
+    pub(crate) fn begin<R: Respond>(ports: Vec<Port<R>>) -> Result<Self, AdminError> {
+        let (mut bound, mut addresses) = (Vec::new(), Vec::new());
         for port in ports {
             let Port {
                 listen,
-                served,
                 tls,
-                details,
+                responder,
             } = port;
             let listener = open(listen)?;
             if let Ok(address) = listener.local_addr() {
                 let tls = tls.is_some();
-                log::info!(%address, pages = ?served, tls, "admin server listening");
+                log::info!(server = R::SERVER, %address, tls, "server listening");
+                addresses.push(address);
             }
-            listeners.push(BoundPort {
+            bound.push(BoundPort {
                 listener,
-                served,
                 tls,
-                details,
+                responder: Arc::new(responder),
             });
         }
-        let diagnostics = (pages.has_diagnostics).then(|| DiagnosticsPage::new(&subject));
-        let responder = Arc::new(Responder {
-            pages,
-            diagnostics,
-            readiness: Readiness::new(subject),
-            metrics,
-            limits,
-            users: Handle::current(),
-        });
-        let stop = CancellationToken::new();
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         // TLS handshakes take processor time, and a client can begin many. So they delay no probe on
         // a port without TLS.
-        let (tls, plain): (Vec<_>, Vec<_>) =
-            listeners.into_iter().partition(|port| port.tls.is_some());
+        let (tls, plain): (Vec<_>, Vec<_>) = bound.into_iter().partition(|port| port.tls.is_some());
         let mut threads = Vec::new();
-        for (name, ports) in [("windlass-admin", plain), ("windlass-admin-tls", tls)] {
+        for (suffix, ports) in [("", plain), ("-tls", tls)] {
             if ports.is_empty() {
                 continue;
             }
-            let (responder, stop) = (Arc::clone(&responder), stop.clone());
+            let (stop, ended) = (stop.clone(), ended.clone());
             let run = async move {
-                let ports = ports
-                    .into_iter()
-                    .map(|port| accept(port, &responder, &stop));
+                let ports = (ports.into_iter()).map(|port| {
+                    let ended = ended.clone().drop_guard();
+                    let accept = accept(port, &stop);
+                    async move {
+                        accept.await;
+                        drop(ended);
+                    }
+                });
                 join_all(ports).await;
             };
-            let thread = Isolated::thread(name, run);
+            let thread = Isolated::thread(&format!("windlass-{}{suffix}", R::SERVER), run);
             threads.push(thread.map_err(|source| AdminError::Thread { source })?);
         }
-        Ok(Self { stop, threads })
+        Ok(Self {
+            stop,
+            threads,
+            addresses,
+            ended,
+        })
+    }
+
+    /// The addresses of the ports.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Cancelled when a port accepts no more connections.
+    pub(crate) const fn ended(&self) -> &CancellationToken {
+        &self.ended
     }
 
     /// Completes the requests in progress, and stops the server.
@@ -158,7 +173,7 @@ fn open(listen: Listen) -> Result<Listener, AdminError> {
     }
 }
 
-async fn accept(port: BoundPort, responder: &Arc<Responder>, stop: &CancellationToken) {
+async fn accept<R: Respond>(port: BoundPort<R>, stop: &CancellationToken) {
     /// The first pause after a failure to accept, which is most often a lack of file descriptors.
     /// Each further failure in a row doubles it.
     const PAUSE: Duration = Duration::from_millis(50);
@@ -168,14 +183,13 @@ async fn accept(port: BoundPort, responder: &Arc<Responder>, stop: &Cancellation
 
     let BoundPort {
         listener,
-        served,
         tls,
-        details,
+        responder,
     } = port;
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            log::error!(%error, "admin server stopped: it cannot use its listener");
+            log::error!(server = R::SERVER, %error, "server stopped: it cannot use its listener");
             return;
         }
     };
@@ -183,7 +197,7 @@ async fn accept(port: BoundPort, responder: &Arc<Responder>, stop: &Cancellation
         connections: total,
         connections_per_client: per_client,
         ..
-    } = responder.limits;
+    } = responder.limits();
     let (total, per_client) = (descriptors(total), descriptors(per_client));
     let mut table = ConnectionTable::new(total, per_client);
     let mut connections = JoinSet::new();
@@ -201,13 +215,8 @@ async fn accept(port: BoundPort, responder: &Arc<Responder>, stop: &Cancellation
             accepted = listener.accept() => match accepted {
                 Ok((stream, client)) => {
                     pause = PAUSE;
-                    let access = ClientAccess {
-                        address: client.ip(),
-                        served,
-                        has_details: details.are_for(client.ip()),
-                    };
-                    let (responder, stop) = (Arc::clone(responder), stop.clone());
-                    let connection = connect(stream, tls.clone(), access, responder, stop);
+                    let (responder, stop) = (Arc::clone(&responder), stop.clone());
+                    let connection = connect(stream, tls.clone(), client.ip(), responder, stop);
                     let handle = connections.spawn(connection.with_current_subscriber());
                     let replaced = table.open(client.ip(), handle.id());
                     handles.insert(handle.id(), handle);
@@ -221,7 +230,7 @@ async fn accept(port: BoundPort, responder: &Arc<Responder>, stop: &Cancellation
                 Err(error) => {
                     if warned.is_none_or(|it| it.elapsed() >= WARNING) {
                         warned = Some(Instant::now());
-                        log::warn!(%error, "admin server cannot accept a connection");
+                        log::warn!(server = R::SERVER, %error, "server cannot accept a connection");
                     }
                     // Closes connections that have ended meanwhile.
                     tokio::select! {
@@ -249,58 +258,57 @@ fn descriptors(limit: NonZeroUsize) -> NonZeroUsize {
 }
 
 /// Serves a connection, behind TLS if the port has it.
-async fn connect(
+async fn connect<R: Respond>(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
-    access: ClientAccess,
-    responder: Arc<Responder>,
+    client: IpAddr,
+    responder: Arc<R>,
     stop: CancellationToken,
 ) {
     let AdminLimits {
         read_timeout,
         write_timeout,
         ..
-    } = responder.limits;
+    } = responder.limits();
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(write_timeout));
     let stream = Box::pin(stream);
     let Some(tls) = tls else {
-        return serve(stream, access, responder, stop).await;
+        return serve(stream, client, responder, stop).await;
     };
     let handshake = stop.run_until_cancelled(timeout(read_timeout, tls.accept(stream)));
     match handshake.await {
-        Some(Ok(Ok(stream))) => serve(stream, access, responder, stop).await,
+        Some(Ok(Ok(stream))) => serve(stream, client, responder, stop).await,
         Some(Ok(Err(error))) => log::debug!(%error, "a TLS handshake failed"),
         Some(Err(_)) => log::debug!("a TLS handshake took too long"),
         None => {}
     }
 }
 
-async fn serve(
+async fn serve<R: Respond>(
     stream: Stream,
-    access: ClientAccess,
-    responder: Arc<Responder>,
+    client: IpAddr,
+    responder: Arc<R>,
     stop: CancellationToken,
 ) {
     let AdminLimits {
-        read_timeout,
         write_timeout,
         connection_timeout,
         ..
-    } = responder.limits;
+    } = responder.limits();
     let has_request = AtomicBool::new(false);
     let service = service_fn(|request| {
         let (responder, again) = (&responder, has_request.swap(true, Ordering::Relaxed));
         async move {
-            if again {
-                sleep(PACE).await;
+            if again && !R::PACE.is_zero() {
+                sleep(R::PACE).await;
             }
-            Ok::<_, Infallible>(responder.answer(access, request).await)
+            Ok::<_, Infallible>(responder.answer(client, request).await)
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(read_timeout)
+        .header_read_timeout(responder.idle_timeout())
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
@@ -310,7 +318,7 @@ async fn serve(
         () = sleep(connection_timeout) => finish(connection, write_timeout).await,
     };
     if let Err(error) = ended {
-        log::debug!(%error, "a connection of the admin server failed");
+        log::debug!(server = R::SERVER, %error, "a connection of the server failed");
     }
 }
 

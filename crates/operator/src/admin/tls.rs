@@ -4,16 +4,16 @@
 use super::{AdminError, serve::Stream};
 
 #[cfg(feature = "tls")]
-pub(super) use self::enabled::{Files, Tls};
+pub(crate) use self::enabled::{Files, Tls};
 
 /// Not available without the feature `tls`.
 #[cfg(not(feature = "tls"))]
 #[derive(Debug)]
-pub(super) enum Files {}
+pub(crate) enum Files {}
 
 /// Not available without the feature `tls`.
 #[cfg(not(feature = "tls"))]
-pub(super) enum Tls {}
+pub(crate) enum Tls {}
 
 // === impl Tls ===
 
@@ -23,7 +23,7 @@ impl Tls {
         clippy::needless_pass_by_value,
         reason = "the same signature as with the feature"
     )]
-    pub(super) fn load(files: Files) -> Result<Self, AdminError> {
+    pub(crate) fn load(files: Files) -> Result<Self, AdminError> {
         match files {}
     }
 
@@ -59,14 +59,15 @@ mod enabled {
     use super::{AdminError, Stream};
     use crate::admin::blocking::BlockingCall;
 
-    /// The time between two reads of the files. A certificate is renewed long before it expires.
-    const MAX_AGE: Duration = Duration::from_secs(60);
+    /// The time between two reads of the files, like controller-runtime's `certwatcher`. A certificate
+    /// is renewed long before it expires.
+    const MAX_AGE: Duration = Duration::from_secs(10);
 
     /// PEM files.
     #[derive(Clone, Debug)]
-    pub(in crate::admin) struct Files {
-        pub(in crate::admin) certificate: PathBuf,
-        pub(in crate::admin) key: PathBuf,
+    pub(crate) struct Files {
+        pub(crate) certificate: PathBuf,
+        pub(crate) key: PathBuf,
     }
 
     /// How long a handshake waits for the files. It then uses the previous certificate. A kubelet
@@ -74,7 +75,7 @@ mod enabled {
     const MAX_WAIT: Duration = Duration::from_millis(100);
 
     /// The certificate and the key as they were last read.
-    pub(in crate::admin) struct Tls {
+    pub(crate) struct Tls {
         files: Files,
         acceptor: Arc<Mutex<TlsAcceptor>>,
         reload: BlockingCall<()>,
@@ -109,7 +110,7 @@ mod enabled {
 
     impl Tls {
         /// Reads `files`.
-        pub(in crate::admin) fn load(files: Files) -> Result<Self, AdminError> {
+        pub(crate) fn load(files: Files) -> Result<Self, AdminError> {
             let acceptor = Arc::new(Mutex::new(files.load()?));
             Ok(Self {
                 files,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Operator;
-use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts};
+use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts, webhook::WebhookServer};
 
 /// Configures and creates an [`Operator`].
 ///
@@ -27,6 +27,7 @@ use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts};
 pub struct OperatorBuilder {
     pub(super) election: Option<LeaderElection>,
     pub(super) admin: Option<AdminServer>,
+    pub(super) webhooks: Option<WebhookServer>,
     pub(super) drain: Duration,
     pub(super) blocked: BlockedTimeouts,
 }
@@ -43,6 +44,7 @@ impl OperatorBuilder {
         Self {
             election: None,
             admin: None,
+            webhooks: None,
             drain: Self::DEFAULT_DRAIN_TIMEOUT,
             blocked: BlockedTimeouts::default(),
         }
@@ -65,12 +67,22 @@ impl OperatorBuilder {
         }
     }
 
+    /// Serves admission and conversion webhooks while the operator runs, in each replica. By default
+    /// there is no webhook server.
+    #[cfg(feature = "webhook")]
+    pub fn webhook_server(self, server: WebhookServer) -> Self {
+        Self {
+            webhooks: Some(server),
+            ..self
+        }
+    }
+
     /// Sets the time for the controllers to end after the operator was stopped, and for the release
     /// of the lease. Controllers that have not ended by then are aborted. The default is 25 s.
     ///
     /// Set the pod's `terminationGracePeriodSeconds` at least 2 s higher: a stop can take 1 s more to
-    /// abort the controllers and release the lease, and 1 s more for the admin server to complete the
-    /// requests in progress. The same holds for a replica that does not lead.
+    /// abort the controllers and release the lease, and 1 s more for the admin server and the webhook
+    /// server to complete the requests in progress. The same holds for a replica that does not lead.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }

@@ -1,0 +1,391 @@
+//! The webhook server: validates, changes and converts objects for the API server.
+
+use std::{
+    fmt, future::Future, net::IpAddr, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use kube::{Resource, core::admission::AdmissionRequest};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout},
+};
+use windlass_informer::log;
+
+use crate::{
+    AdminError, AdminLimits, Listen, Route, RouteError,
+    admin::{Answer, Files, Port, Respond, RouteCall, Routes, Serving, Tls},
+};
+
+// Requests and responses.
+mod admission;
+mod conversion;
+mod merge;
+mod review;
+
+// Numbers.
+mod metrics;
+
+pub(crate) use self::metrics::WebhookMetrics;
+use self::review::{Refused, failed, refuse};
+pub use self::{
+    admission::{AdmissionError, Denied, Warnings},
+    conversion::Conversion,
+};
+
+/// Serves admission and conversion webhooks over TLS, as the API server calls them.
+///
+/// # Contract
+///
+/// *Guaranteed.* It starts before the first controller of the operator and stops after the last one, and
+/// it runs in each replica, also in one that does not lead. `/ready` of the
+/// [`AdminServer`](crate::AdminServer) has a line about it. Connections and TLS have a thread of their
+/// own; handlers run on the runtime of the operator, so that they can use its clients and stores. Many
+/// run at the same time, also for one object. The certificate is reloaded as in
+/// [`AdminServer::tls`](crate::AdminServer::tls).
+///
+/// A handler is answered for in time: after the timeout that the API server states in its request, less
+/// a second or at most half of it (9 s without one), the handler is dropped. The response is then 500,
+/// as after a panic or [`AdmissionError::Failed`]: there is no decision, and the API server acts by the
+/// `failurePolicy` of the webhook. This also holds while the runtime of the operator is blocked.
+///
+/// An object or old object that does not decode is denied with the code 400 and the path of the field:
+/// to allow it would skip a check. So is an object of another kind or version than that of the type. To
+/// decide yourself, take `DeserializeGuard<Website>` of kube instead
+/// of `Website`, for example to let users delete or correct objects that were stored before a change of
+/// the type.
+///
+/// A request that is not a POST of JSON gets 405 or 415, one that is no review of the version `v1` 400,
+/// and one with a larger body than [`AdminLimits::body`] 413. No log line has the content of an object.
+///
+/// *Required.* Only the API server may reach the port: it does not authenticate its clients. Handlers have
+/// no side effects, or none if `dry_run` is true; state it as `sideEffects` of the webhook. A handler that
+/// blocks its thread delays the controllers.
+///
+/// *Not guaranteed.* That a handler runs once for each write, or that the write succeeds after it. The
+/// future of a handler is dropped when the API server closes the connection.
+///
+/// The [`Route`] of a server answers a request without a socket, for tests.
+///
+/// Source: controller-runtime, `pkg/webhook`.
+///
+/// # Example
+///
+/// ```
+/// # use kube::CustomResource;
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// use kube::core::admission::AdmissionRequest;
+/// use windlass_operator::{Denied, Operator, Route as _, WebhookServer, http::Request};
+///
+/// #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+/// #[kube(group = "example.io", version = "v1", kind = "Website", namespaced)]
+/// struct WebsiteSpec {
+///     title: String,
+///     #[serde(skip_serializing_if = "Option::is_none")]
+///     replicas: Option<i32>,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let webhooks = WebhookServer::new(([0, 0, 0, 0], 9443), "/tls/tls.crt", "/tls/tls.key")
+///     .validate("/validate-website", |request: AdmissionRequest<Website>| async move {
+///         match request.object {
+///             Some(site) if site.spec.title.is_empty() => Err(Denied::new("spec.title is empty")),
+///             // A delete has no object.
+///             _ => Ok(()),
+///         }
+///     })?
+///     .mutate("/mutate-website", |mut site: Website, _| async move {
+///         site.spec.replicas.get_or_insert(1);
+///         Ok::<_, Denied>(site)
+///     })?;
+///
+/// # let review = serde_json::json!({
+/// #     "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+/// #     "request": {
+/// #         "uid": "1", "operation": "CREATE", "userInfo": {},
+/// #         "kind": { "group": "example.io", "version": "v1", "kind": "Website" },
+/// #         "resource": { "group": "example.io", "version": "v1", "resource": "websites" },
+/// #         "object": { "apiVersion": "example.io/v1", "kind": "Website", "metadata": {}, "spec": { "title": "" } },
+/// #     },
+/// # }).to_string();
+/// // `review` has a website without a title.
+/// let request = Request::post("/validate-website")
+///     .header("content-type", "application/json")
+///     .body(review.into())?;
+/// let response: serde_json::Value = serde_json::from_slice(webhooks.answer(request).await.body())?;
+/// assert_eq!(response["response"]["allowed"], false);
+/// assert_eq!(response["response"]["status"]["message"], "spec.title is empty");
+///
+/// let operator = Operator::builder().webhook_server(webhooks).build();
+/// # drop(operator);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a webhook server does nothing until an operator runs it"]
+pub struct WebhookServer {
+    listen: Listen,
+    files: Files,
+    limits: AdminLimits,
+    routes: Routes,
+    metrics: WebhookMetrics,
+}
+
+/// Answers the requests of the API server.
+struct Responder {
+    routes: Routes,
+    metrics: WebhookMetrics,
+    call: RouteCall,
+}
+
+/// The timeout of a request that states none: the default of the API server.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long before its timeout the API server has the response.
+const MARGIN: Duration = Duration::from_secs(1);
+
+// === impl WebhookServer ===
+
+impl WebhookServer {
+    /// The default limits. They are those of an [`AdminServer`](crate::AdminServer), except:
+    ///
+    /// - Connections have no longest time, because the API server uses them for a request at a time, and
+    ///   would see an error if one was closed while a request is on its way. An idle one is closed after
+    ///   two minutes.
+    /// - 1024 connections, and the same number for each client: all requests can come from one.
+    /// - A body has at most 64 MiB: a `ConversionReview` has all objects of a list, and an
+    ///   `AdmissionReview` at most two, with 3 MiB each. Each request needs a multiple of its body in
+    ///   memory while it is answered.
+    pub const LIMITS: AdminLimits = AdminLimits {
+        read_timeout: AdminLimits::DEFAULT_READ_TIMEOUT,
+        write_timeout: AdminLimits::DEFAULT_WRITE_TIMEOUT,
+        connection_timeout: Duration::MAX,
+        connections: NonZeroUsize::new(1024).expect("not zero"),
+        connections_per_client: NonZeroUsize::new(1024).expect("not zero"),
+        body: NonZeroUsize::new(64 * 1024 * 1024).expect("not zero"),
+    };
+
+    /// Creates a server for an address or a bound listener, with the certificate chain and the private
+    /// key in these PEM files. The API server calls webhooks only over TLS.
+    pub fn new(
+        listen: impl Into<Listen>,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            listen: listen.into(),
+            files: Files {
+                certificate: certificate.into(),
+                key: key.into(),
+            },
+            limits: Self::LIMITS,
+            routes: Routes::default(),
+            metrics: WebhookMetrics::new(),
+        }
+    }
+
+    /// Sets the limits of connections and requests. The default is [`LIMITS`](Self::LIMITS).
+    pub fn limits(self, limits: AdminLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Adds a validating webhook. `handler` allows a request with [`Warnings`], or denies it.
+    ///
+    /// For a create, the request has an object, for an update also the old object, and for a delete only
+    /// the old object. The handler cannot change the object.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`] if `path` does not begin with a slash, or another webhook has this path.
+    pub fn validate<T, F, Fut, W, E>(
+        self,
+        path: impl Into<String>,
+        handler: F,
+    ) -> Result<Self, RouteError>
+    where
+        T: Resource + DeserializeOwned + Send + 'static,
+        F: Fn(AdmissionRequest<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<W, E>> + Send,
+        W: Into<Warnings>,
+        E: Into<AdmissionError>,
+    {
+        let handler = Arc::new(handler);
+        self.route(path.into(), move |request| {
+            let handler = Arc::clone(&handler);
+            async move { admission::validate(&*handler, request).await }
+        })
+    }
+
+    /// Adds a mutating webhook. `handler` returns the object with its changes, or denies the request.
+    ///
+    /// The object is that of the request, where it is `None`. A delete is allowed without a call, because
+    /// it has no object to change.
+    ///
+    /// *Guaranteed.* Only what the handler has changed is changed: fields that the Rust type does not
+    /// have stay, also in elements of lists that have a `name`, and of lists to which no element is added
+    /// and from which none is removed. A default of the Rust type is not written.
+    ///
+    /// *Required.* The API server may call it again with its own result, so a second call changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`] if `path` does not begin with a slash, or another webhook has this path.
+    pub fn mutate<T, F, Fut, E>(
+        self,
+        path: impl Into<String>,
+        handler: F,
+    ) -> Result<Self, RouteError>
+    where
+        T: Resource + Serialize + DeserializeOwned + Send + 'static,
+        F: Fn(T, AdmissionRequest<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send,
+        E: Into<AdmissionError>,
+    {
+        let handler = Arc::new(handler);
+        self.route(path.into(), move |request| {
+            let handler = Arc::clone(&handler);
+            async move { admission::mutate(&*handler, request).await }
+        })
+    }
+
+    /// Adds a conversion webhook, which converts the objects of one kind.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`] if `path` does not begin with a slash, or another webhook has this path.
+    pub fn convert<H>(
+        self,
+        path: impl Into<String>,
+        conversion: Conversion<H>,
+    ) -> Result<Self, RouteError>
+    where
+        H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
+    {
+        let conversion = Arc::new(conversion);
+        self.route(path.into(), move |request| {
+            let conversion = Arc::clone(&conversion);
+            async move { conversion.answer(request).await }
+        })
+    }
+
+    fn route(mut self, path: String, route: impl Route) -> Result<Self, RouteError> {
+        self.routes.add(path, route)?;
+        Ok(self)
+    }
+
+    pub(crate) fn metrics(&self) -> WebhookMetrics {
+        self.metrics.clone()
+    }
+
+    /// Starts the server.
+    pub(crate) fn serve(self) -> Result<Serving, AdminError> {
+        let tls = Tls::load(self.files)?;
+        let responder = Responder {
+            routes: self.routes,
+            metrics: self.metrics,
+            call: RouteCall {
+                limits: self.limits,
+                users: Handle::current(),
+            },
+        };
+        Serving::begin(vec![Port {
+            listen: self.listen,
+            tls: Some(Arc::new(tls)),
+            responder,
+        }])
+    }
+}
+
+impl Route for WebhookServer {
+    async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
+        match self.routes.get(request.uri().path()) {
+            Some(route) => Arc::clone(route).answer(request).await,
+            None => not_found(&self.routes),
+        }
+    }
+}
+
+impl fmt::Debug for WebhookServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookServer")
+            .field("listen", &self.listen)
+            .field("files", &self.files)
+            .field("limits", &self.limits)
+            .field("paths", &self.routes.paths().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Responder ===
+
+impl Respond for Responder {
+    const SERVER: &'static str = "webhooks";
+
+    const PACE: Duration = Duration::ZERO;
+
+    fn limits(&self) -> AdminLimits {
+        self.call.limits
+    }
+
+    /// Longer than the 90 s after which the API server closes an idle connection.
+    fn idle_timeout(&self) -> Duration {
+        Duration::from_secs(120)
+    }
+
+    async fn answer(&self, _: IpAddr, request: Request<Incoming>) -> Answer {
+        let began = Instant::now();
+        let path = request.uri().path().to_owned();
+        let Some(route) = self.routes.get(&path) else {
+            return not_found(&self.routes).map(Full::new);
+        };
+        let limit = time_limit(request.uri().query().unwrap_or_default());
+        let answer = timeout(limit, self.call.answer(&path, route, request)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            log::warn!(path, ?limit, "a webhook did not answer in time");
+            failed(&format!("{path} did not answer within {limit:?}")).map(Full::new)
+        });
+        let is_refused = answer.extensions().get::<Refused>().is_some();
+        let code = answer.status().as_u16();
+        (self.metrics).answered(&path, code, is_refused, began.elapsed());
+        answer
+    }
+}
+
+/// The time for a response to a request with this query, in which the API server states its timeout, in
+/// whole seconds: `timeout=10s`.
+fn time_limit(query: &str) -> Duration {
+    let stated = query.split('&').find_map(|it| it.strip_prefix("timeout="));
+    let seconds = stated.and_then(|it| it.strip_suffix('s')?.parse().ok());
+    let timeout = seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    timeout.saturating_sub(MARGIN).max(timeout / 2)
+}
+
+fn not_found(routes: &Routes) -> Response<Bytes> {
+    let paths: Vec<_> = routes.paths().map(String::as_str).collect();
+    let text = format!("not found; this port serves {}", paths.join(", "));
+    refuse(StatusCode::NOT_FOUND, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_limit;
+
+    #[test]
+    fn a_response_comes_before_the_timeout_of_the_api_server() {
+        for (query, millis) in [
+            ("timeout=10s", 9_000),
+            ("a=b&timeout=30s", 29_000),
+            ("timeout=1s", 500),
+            ("timeout=0s", 0),
+            ("", 9_000),
+            ("timeout=1m0s", 9_000),
+            ("timeout=99999999999999999999s", 9_000),
+        ] {
+            assert_eq!(time_limit(query).as_millis(), millis, "{query}");
+        }
+    }
+}

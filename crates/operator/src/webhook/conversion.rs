@@ -1,0 +1,264 @@
+//! Conversion webhooks: objects of one kind between the versions of its definition.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use kube::{
+    Resource,
+    core::{
+        Status, TypeMeta,
+        conversion::{ConversionRequest, ConversionResponse},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::task::yield_now;
+use windlass_informer::{api_request::decode_value, log};
+
+use super::{merge::carry, review};
+
+/// The versions of a kind, and how its objects are converted between them: each version to the hub `H`
+/// and back, so that a further version needs two conversions.
+///
+/// The conversions are those of `From` or `TryFrom` between the Rust types.
+///
+/// # Contract
+///
+/// *Guaranteed.* The metadata of a converted object is that of the object, except labels and annotations,
+/// which a conversion may change to keep what the other version has no field for. The API server refuses
+/// other changes. If one object of a review cannot be converted, the review fails, and the message names
+/// the object, its version and the error.
+///
+/// *Required.* A conversion to another version and back loses nothing: the API server converts an object
+/// to the stored version at each write. It has no side effects and reads nothing else. The Service of the
+/// webhook has `publishNotReadyAddresses: true`: otherwise an operator whose informers need its own
+/// conversions never becomes ready after all replicas have stopped.
+///
+/// Fields that the Rust type of the object does not have are copied to the same path, except in lists, so
+/// that an older replica keeps the fields of a newer definition that both versions have. The API server
+/// removes those that the other version does not have.
+///
+/// Source: controller-runtime, `pkg/conversion`, for hubs.
+///
+/// # Example
+///
+/// ```
+/// use windlass_operator::Conversion;
+///
+/// mod v1 {
+/// #   use kube::CustomResource;
+/// #   use schemars::JsonSchema;
+/// #   use serde::{Deserialize, Serialize};
+///     #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+///     #[kube(group = "example.io", version = "v1", kind = "Website", namespaced)]
+///     pub struct WebsiteSpec {
+///         pub replicas: i32,
+///     }
+/// }
+///
+/// mod v1beta1 {
+/// #   use kube::CustomResource;
+/// #   use schemars::JsonSchema;
+/// #   use serde::{Deserialize, Serialize};
+///     #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+///     #[kube(group = "example.io", version = "v1beta1", kind = "Website", namespaced)]
+///     pub struct WebsiteSpec {
+///         pub size: i32,
+///     }
+/// }
+///
+/// impl From<v1beta1::Website> for v1::Website {
+///     fn from(old: v1beta1::Website) -> Self {
+///         let replicas = old.spec.size;
+///         Self { metadata: old.metadata, spec: v1::WebsiteSpec { replicas } }
+///     }
+/// }
+///
+/// impl From<v1::Website> for v1beta1::Website {
+///     fn from(hub: v1::Website) -> Self {
+///         let size = hub.spec.replicas;
+///         Self { metadata: hub.metadata, spec: v1beta1::WebsiteSpec { size } }
+///     }
+/// }
+///
+/// let conversion = Conversion::<v1::Website>::new().version::<v1beta1::Website>();
+/// // `WebhookServer::convert` serves it.
+/// let shown = format!("{conversion:?}");
+/// assert!(shown.contains("example.io/v1\"") && shown.contains("example.io/v1beta1"));
+/// ```
+pub struct Conversion<H> {
+    kind: Cow<'static, str>,
+    versions: BTreeMap<String, Version<H>>,
+}
+
+const META_KIND: &str = "ConversionReview";
+const META_API_VERSION_V1: &str = "apiextensions.k8s.io/v1";
+
+/// The conversions of one version.
+struct Version<H> {
+    /// Also returns the object as its type writes it.
+    to_hub: fn(&Value) -> Result<(H, Value), String>,
+    from_hub: fn(H) -> Result<Value, String>,
+}
+
+// === impl Conversion ===
+
+impl<H> Conversion<H>
+where
+    H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
+{
+    /// Creates a conversion with only the hub version.
+    #[must_use]
+    pub fn new() -> Self {
+        let hub = Version {
+            to_hub: decode::<H>,
+            from_hub: |hub| encode(&hub),
+        };
+        Self {
+            kind: H::kind(&()),
+            versions: [(H::api_version(&()).into_owned(), hub)].into(),
+        }
+    }
+
+    /// Adds a version.
+    #[must_use]
+    pub fn version<V>(mut self) -> Self
+    where
+        V: Resource<DynamicType = ()>
+            + Serialize
+            + DeserializeOwned
+            + TryInto<H, Error: fmt::Display>,
+        H: TryInto<V, Error: fmt::Display>,
+    {
+        let version = Version {
+            to_hub: |object| {
+                let (object, known) = decode::<V>(object)?;
+                Ok((text(object.try_into())?, known))
+            },
+            from_hub: |hub| encode::<V>(&text(hub.try_into())?),
+        };
+        let name = V::api_version(&()).into_owned();
+        self.versions.insert(name, version);
+        self
+    }
+
+    /// Answers a review.
+    pub(super) async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let wire = match review::read(&request, META_KIND, META_API_VERSION_V1) {
+            Ok(wire) => wire,
+            Err(response) => return *response,
+        };
+        let mut request: ConversionRequest = match decode_value(wire) {
+            Ok(request) => request,
+            Err(error) => {
+                let text = format!("the request of the review does not decode: {error}");
+                return review::refuse(StatusCode::BAD_REQUEST, text);
+            }
+        };
+        request.types = Some(TypeMeta {
+            api_version: META_API_VERSION_V1.to_owned(),
+            kind: META_KIND.to_owned(),
+        });
+        let objects = std::mem::take(&mut request.objects);
+        let desired = request.desired_api_version.clone();
+        let response = ConversionResponse::for_request(request);
+        let mut converted = Vec::with_capacity(objects.len());
+        for object in objects {
+            match self.convert(object, &desired) {
+                Ok(object) => converted.push(object),
+                Err(error) => {
+                    let status = Status::failure(&error, "ConversionFailed");
+                    return review::answer(&response.failure(status).into_review(), true);
+                }
+            }
+            // A list can have many objects, and other tasks use the same threads.
+            yield_now().await;
+        }
+        review::answer(&response.success(converted).into_review(), false)
+    }
+
+    fn convert(&self, object: Value, desired: &str) -> Result<Value, String> {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        let (kind, from) = (text("kind").to_owned(), text("apiVersion").to_owned());
+        if from == desired {
+            return Ok(object);
+        }
+        let metadata = object["metadata"].clone();
+        let of = |name: &str| metadata[name].as_str().unwrap_or_default();
+        let failed = |error: String| {
+            let (namespace, name) = (of("namespace"), of("name"));
+            let slash = if namespace.is_empty() { "" } else { "/" };
+            // Without the error: it may quote the object.
+            log::debug!(kind, namespace, name, from, desired, "a conversion failed");
+            format!(
+                "cannot convert {kind} {namespace}{slash}{name} from {from} to {desired}: {error}"
+            )
+        };
+        if kind != self.kind {
+            return Err(failed(format!("this webhook converts {}", self.kind)));
+        }
+        let version = |name: &str| {
+            let known = || self.versions.keys().cloned().collect::<Vec<_>>().join(", ");
+            let version = self.versions.get(name);
+            version.ok_or_else(|| failed(format!("this webhook has the versions {}", known())))
+        };
+        let (source, target) = (version(&from)?, version(desired)?);
+        let (hub, known) = (source.to_hub)(&object).map_err(failed)?;
+        let mut converted = (target.from_hub)(hub).map_err(failed)?;
+        carry(&object, &known, &mut converted);
+        let Some(fields) = converted.as_object_mut() else {
+            return Err(failed("it was not converted to an object".to_owned()));
+        };
+        let changed = fields.remove("metadata").unwrap_or_default();
+        fields.insert("metadata".to_owned(), with_metadata(metadata, changed));
+        fields.insert("apiVersion".to_owned(), desired.into());
+        fields.insert("kind".to_owned(), kind.into());
+        Ok(converted)
+    }
+}
+
+impl<H> Default for Conversion<H>
+where
+    H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H> fmt::Debug for Conversion<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversion")
+            .field("kind", &self.kind)
+            .field("versions", &self.versions.keys())
+            .finish()
+    }
+}
+
+/// `metadata` with the labels and annotations of `changed`.
+fn with_metadata(mut metadata: Value, mut changed: Value) -> Value {
+    if let (Some(metadata), Some(changed)) = (metadata.as_object_mut(), changed.as_object_mut()) {
+        for field in ["labels", "annotations"] {
+            match changed.remove(field) {
+                Some(value) => metadata.insert(field.to_owned(), value),
+                None => metadata.remove(field),
+            };
+        }
+    }
+    metadata
+}
+
+fn decode<V: DeserializeOwned + Serialize>(object: &Value) -> Result<(V, Value), String> {
+    let object = text(decode_value(object.clone()))?;
+    let known = encode(&object)?;
+    Ok((object, known))
+}
+
+fn encode<V: Serialize>(object: &V) -> Result<Value, String> {
+    text(serde_json::to_value(object))
+}
+
+fn text<T>(result: Result<T, impl fmt::Display>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}

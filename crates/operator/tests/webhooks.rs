@@ -1,0 +1,191 @@
+//! Webhooks, called without a socket.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::{DeserializeGuard, Status, admission::AdmissionRequest};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use windlass_operator::{
+    AdmissionError, Conversion, Denied, Operator, OperatorError, Route as _, RouteError,
+    WebhookServer, http::Request,
+};
+
+const SECRET: &str = "hunter2";
+
+#[tokio::test]
+async fn no_content_of_an_object_is_logged() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer({
+            let log = log.clone();
+            move || log.clone()
+        })
+        .finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let webhooks = server()
+        .validate("/deny", |request: AdmissionRequest<ConfigMap>| async move {
+            Err::<(), _>(Denied::new(format!("{:?}", request.object)))
+        })
+        .and_then(|it| {
+            it.validate("/fail", |_: AdmissionRequest<ConfigMap>| async {
+                let status = Status::failure(SECRET, "Invalid").with_code(422);
+                Err::<(), AdmissionError>(kube::Error::Api(status.boxed()).into())
+            })
+        })
+        .and_then(|it| it.convert("/convert", Conversion::<ConfigMap>::new()))
+        .expect("different paths");
+    let object = config(&json!({ "key": SECRET }));
+    let (status, denied) = post(&webhooks, "/deny", &review(&object, &Value::Null)).await;
+    assert!(status == 200 && denied.contains("403"), "{denied}");
+    let undecodable = config(&json!({ "key": [SECRET] }));
+    let (status, denied) = post(&webhooks, "/deny", &review(&undecodable, &Value::Null)).await;
+    assert!(status == 200 && denied.contains("data.key: "), "{denied}");
+    assert!(!denied.contains(SECRET), "{denied}");
+    let (status, failed) = post(&webhooks, "/fail", &review(&object, &Value::Null)).await;
+    assert!(status == 500 && !failed.contains(SECRET), "{failed}");
+    let conversion = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "ConversionReview",
+        "request": { "uid": "1", "desiredAPIVersion": "v2", "objects": [undecodable] },
+    });
+    let (status, failed) = post(&webhooks, "/convert", &conversion).await;
+    assert!(
+        status == 200 && failed.contains("cannot convert ConfigMap ns/blog from v1 to v2"),
+        "{failed}"
+    );
+    let log = log.text();
+    assert!(
+        log.contains("an admission webhook failed") && log.contains("a conversion failed"),
+        "{log}"
+    );
+    assert!(!log.contains(SECRET), "{log}");
+}
+
+/// Objects that were stored before a change of the type can be deleted and corrected.
+#[tokio::test]
+async fn a_handler_can_decide_about_objects_that_do_not_decode() {
+    let webhooks = server()
+        .validate(
+            "/check",
+            |request: AdmissionRequest<DeserializeGuard<ConfigMap>>| async move {
+                match request.object {
+                    Some(DeserializeGuard(Err(error))) => Err(Denied::new(error)),
+                    _ => Ok("unchecked"),
+                }
+            },
+        )
+        .expect("a path");
+    let (good, bad) = (config(&json!({})), config(&json!(7)));
+    for (object, old, is_allowed) in [
+        (&Value::Null, &bad, true),
+        (&good, &bad, true),
+        (&bad, &good, false),
+    ] {
+        let (_, answer) = post(&webhooks, "/check", &review(object, old)).await;
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["response"]["allowed"], is_allowed, "{answer}");
+        assert_eq!(
+            answer["response"]["warnings"][0] == "unchecked",
+            is_allowed,
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_path_has_one_webhook_and_others_are_not_found() {
+    let allow = |_: AdmissionRequest<ConfigMap>| async { Ok::<_, Denied>(()) };
+    let webhooks = server().validate("/a", allow).expect("a path");
+    let (status, text) = post(&webhooks, "/b", &json!({})).await;
+    assert_eq!((status, &*text), (404, "not found; this port serves /a\n"));
+    let taken = webhooks.mutate("/a", |it: ConfigMap, _| async { Ok::<_, Denied>(it) });
+    assert!(matches!(taken, Err(RouteError::Taken { path }) if path == "/a"));
+    let no_path = server().convert("a", Conversion::<ConfigMap>::new());
+    assert!(matches!(no_path, Err(RouteError::NoPath { .. })));
+}
+
+#[tokio::test]
+async fn a_server_without_its_certificate_does_not_start() {
+    let operator = Operator::builder().webhook_server(server()).build();
+    let error = operator.run_until(CancellationToken::new()).await;
+    match error.expect_err("there is no file") {
+        OperatorError::Webhooks { source } => {
+            assert!(source.to_string().contains("tls.crt"), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A server that does not run.
+fn server() -> WebhookServer {
+    WebhookServer::new(([127, 0, 0, 1], 0), "tls.crt", "tls.key")
+}
+
+fn config(data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": "blog", "namespace": "ns" },
+        "data": data,
+    })
+}
+
+fn review(object: &Value, old: &Value) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "kind": { "group": "", "version": "v1", "kind": "ConfigMap" },
+            "resource": { "group": "", "version": "v1", "resource": "configmaps" },
+            "operation": "UPDATE",
+            "userInfo": {},
+            "object": object,
+            "oldObject": old,
+        },
+    })
+}
+
+async fn post(webhooks: &WebhookServer, path: &str, review: &Value) -> (u16, String) {
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(review.to_string().into())
+        .expect("a request");
+    let response = webhooks.answer(request).await;
+    let status = response.status().as_u16();
+    let text = String::from_utf8(response.into_body().to_vec());
+    (status, text.expect("text"))
+}
+
+/// The lines of the log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        let bytes = self.0.lock().expect("no panic").clone();
+        String::from_utf8(bytes).expect("text")
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

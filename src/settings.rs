@@ -1,8 +1,12 @@
 //! Settings of an operator from the command line, the environment and a file.
 //!
 //! [`Settings`] has the settings of the builders as options of [`clap`], which also reads each from an
-//! environment variable, and as fields of a YAML file. What is not set keeps the default of the builder.
-//! The command line wins over the environment, and the environment over the file.
+//! environment variable, and as fields of a YAML file. What is not set keeps the default of the builder,
+//! except that an operator has leader election. The command line wins over the environment, and the
+//! environment over the file. A setting that has no effect is an error.
+//!
+//! Settings that change what handlers may rely on are not here: names, finalizers, predicates, the
+//! coalescing of events, and what happens to calls at a stop and after a delete.
 //!
 //! # Example
 //!
@@ -24,7 +28,7 @@
 //! # let file = std::env::temp_dir().join(format!("windlass-settings-{}.yaml", std::process::id()));
 //! # std::fs::write(&file, "controller: { concurrency: 8 }\noperator: { drainTimeout: 50s }")?;
 //! let cli = Cli::try_parse_from(["operator", "--concurrency", "4"])?;
-//! let settings = cli.settings.over(&Settings::read(&file)?);
+//! let settings = cli.settings.with_fallback(&Settings::read(&file)?)?;
 //! assert_eq!(settings.controller.concurrency.map(|it| it.get()), Some(4));
 //! assert_eq!(settings.operator.drain_timeout.map(|it| it.as_secs()), Some(50));
 //! assert_eq!(settings.operator.lease_duration, None);
@@ -33,20 +37,21 @@
 //! ```
 
 mod controller;
+mod error;
 mod operator;
 mod period;
 mod watch;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use clap::Args;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-pub use self::{controller::ControllerSettings, operator::OperatorSettings, watch::WatchSettings};
+pub use self::{
+    controller::ControllerSettings, error::SettingsError, operator::OperatorSettings,
+    watch::WatchSettings,
+};
 
 /// All settings of an operator with one controller. An operator with several controllers can have
 /// `ControllerSettings` for each in a structure of its own, and read it with [`read`].
@@ -56,42 +61,17 @@ pub use self::{controller::ControllerSettings, operator::OperatorSettings, watch
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Of the process.
+    /// Settings of the process.
     #[command(flatten)]
     pub operator: OperatorSettings,
 
-    /// Of the controller.
+    /// Settings of the controller.
     #[command(flatten)]
     pub controller: ControllerSettings,
 
-    /// Of the primary objects.
+    /// Settings of the lists and watches of the primary objects.
     #[command(flatten)]
     pub watch: WatchSettings,
-}
-
-/// Why settings cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SettingsError {
-    /// The file cannot be read.
-    #[error("cannot read the settings in {}", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
-
-    /// The file is not YAML, or has an unknown key or an invalid value.
-    #[error("the settings in {} are invalid at `{key}`", file.display())]
-    Invalid {
-        /// The file.
-        file: PathBuf,
-        /// The path of the key, such as `operator.drainTimeout`; `.` for the whole file.
-        key: String,
-        /// The error, with the line.
-        source: serde_yaml_ng::Error,
-    },
 }
 
 // === impl Settings ===
@@ -106,10 +86,13 @@ impl Settings {
         read(file)
     }
 
-    /// These settings, and those of `lower` that are not set here.
-    #[must_use]
-    pub fn over(&self, lower: &Self) -> Self {
-        over(self, lower)
+    /// These settings, and those of `fallback` that are not set here.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Merge`] if a path is not UTF-8.
+    pub fn with_fallback(&self, fallback: &Self) -> Result<Self, SettingsError> {
+        with_fallback(self, fallback)
     }
 }
 
@@ -132,27 +115,33 @@ pub fn read<T: DeserializeOwned>(file: impl AsRef<Path>) -> Result<T, SettingsEr
     })
 }
 
-/// The fields of `upper`, and those of `lower` that `upper` does not have. If one of the two has no
-/// JSON form, the result is `upper`.
-#[must_use]
-pub fn over<T: Clone + Serialize + DeserializeOwned>(upper: &T, lower: &T) -> T {
-    let merged = serde_json::to_value(upper).and_then(|above| {
-        let mut merged = serde_json::to_value(lower)?;
-        set(&mut merged, above);
+/// The fields of `settings`, and those of `fallback` that `settings` does not have. Each field that can
+/// come from both is an [`Option`].
+///
+/// # Errors
+///
+/// [`SettingsError::Merge`] if one of the two has no JSON form, such as a path that is not UTF-8.
+pub fn with_fallback<T: Serialize + DeserializeOwned>(
+    settings: &T,
+    fallback: &T,
+) -> Result<T, SettingsError> {
+    let merged = serde_json::to_value(settings).and_then(|settings| {
+        let mut merged = serde_json::to_value(fallback)?;
+        replace(&mut merged, settings);
         serde_json::from_value(merged)
     });
-    merged.unwrap_or_else(|_| upper.clone())
+    merged.map_err(|source| SettingsError::Merge { source })
 }
 
-/// Sets what is set in `above`.
-fn set(below: &mut Value, above: Value) {
-    match (below, above) {
+/// Replaces what is set in `settings`.
+fn replace(merged: &mut Value, settings: Value) {
+    match (merged, settings) {
         (_, Value::Null) => {}
-        (Value::Object(below), Value::Object(above)) => {
-            for (key, value) in above {
-                set(below.entry(key).or_insert(Value::Null), value);
+        (Value::Object(merged), Value::Object(settings)) => {
+            for (key, value) in settings {
+                replace(merged.entry(key).or_insert(Value::Null), value);
             }
         }
-        (below, above) => *below = above,
+        (merged, settings) => *merged = settings,
     }
 }

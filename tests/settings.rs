@@ -11,8 +11,14 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Config};
 use serde_json::{Value, json};
-use windlass::settings::{Settings, SettingsError};
+use windlass::{
+    Controller, InformerController, ListWatch, Watch,
+    settings::{Settings, SettingsError},
+};
+use windlass_apiserver::ApiServer;
 
 /// The command line of a user's operator.
 #[derive(Debug, Parser)]
@@ -30,7 +36,7 @@ struct Cli {
 impl Cli {
     fn settings(self) -> Result<Settings, SettingsError> {
         Ok(match self.config {
-            Some(file) => self.settings.over(&Settings::read(file)?),
+            Some(file) => self.settings.with_fallback(&Settings::read(file)?)?,
             None => self.settings,
         })
     }
@@ -40,7 +46,7 @@ impl Cli {
 const CHILD: &str = "WINDLASS_SETTINGS_OF_CHILD";
 
 /// The options whose values are no durations, with a value.
-const VALUES: [(&str, &str); 27] = [
+const VALUES: [(&str, &str); 31] = [
     ("leader-election", "false"),
     ("lease-namespace", "shop"),
     ("lease-name", "web"),
@@ -55,19 +61,23 @@ const VALUES: [(&str, &str); 27] = [
     ("requests-per-second", "9"),
     ("request-burst", "9"),
     ("concurrency", "9"),
-    ("retries", "9"),
+    ("max-retries", "9"),
     ("calls-per-minute", "9"),
-    ("queue", "9"),
+    ("queue-size", "9"),
     ("namespaces", "shop"),
-    ("labels", "app=web"),
-    ("fields", "metadata.name=web"),
+    ("label-selector", "app=web"),
+    ("field-selector", "metadata.name=web"),
     ("page-size", "9"),
     ("streamed-lists", "false"),
     ("max-bytes", "9"),
     ("decode-cache", "9"),
     ("decoded", "true"),
-    ("decoders", "9"),
+    ("decode-threads", "9"),
     ("config", ""),
+    ("shards", "9"),
+    ("admin-connections-per-client", "9"),
+    ("retries-per-second", "9"),
+    ("retry-burst", "9"),
 ];
 
 /// The settings that a user sets with these arguments, variables and file.
@@ -75,6 +85,11 @@ fn settings(arguments: &[String], variables: &[(String, String)], file: Option<&
     let mut command = Command::new(env::current_exe().expect("a test"));
     command.args(["--exact", "the_child_prints_its_settings", "--nocapture"]);
     let arguments = serde_json::to_string(arguments).expect("texts");
+    let inherited = env::vars_os().map(|(name, _)| name);
+    let is_setting = |name: &str| name.starts_with("OPERATOR_") || name.starts_with("POD_");
+    for name in inherited.filter(|name| is_setting(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
         .env(CHILD, arguments)
         .envs(variables.iter().cloned());
@@ -185,7 +200,7 @@ fn each_setting_comes_from_the_command_line_the_environment_or_a_file() {
 fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     let file = json!({
         "operator": { "drainTimeout": "1m 30s", "leaseName": "file" },
-        "controller": { "concurrency": 1, "retries": 1 },
+        "controller": { "concurrency": 1, "maxRetries": 1 },
     });
     let variables = [
         ("OPERATOR_CONCURRENCY".to_owned(), "2".to_owned()),
@@ -196,7 +211,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
         merged,
         json!({
             "operator": { "drainTimeout": "1m 30s", "leaseName": "variable" },
-            "controller": { "concurrency": 3, "retries": 1 },
+            "controller": { "concurrency": 3, "maxRetries": 1 },
         })
     );
     // A flag without a value is true, and can be switched off.
@@ -225,7 +240,10 @@ fn an_invalid_setting_is_named() {
         "{error}"
     );
     let error = refused(&["--drain-timeout=-1s"], None);
-    assert!(error.contains("a duration cannot be negative"), "{error}");
+    assert!(
+        error.contains("the duration must be longer than zero"),
+        "{error}"
+    );
     let error = refused(&["--concurrency=0"], None);
     assert!(error.contains("--concurrency"), "{error}");
     let error = refused(&[], Some(json!({ "operator": { "drainTimeOut": "25s" } })));
@@ -243,5 +261,88 @@ fn an_invalid_setting_is_named() {
     assert!(
         error.starts_with("cannot read the settings in /no/such/file: "),
         "{error}"
+    );
+}
+
+/// Rows: BO-56
+#[tokio::test]
+async fn a_setting_without_effect_is_an_error() {
+    let parse = |argument: &str| {
+        let cli = Cli::try_parse_from(["operator", argument]).expect("it is valid alone");
+        cli.settings().expect("no file")
+    };
+    let config = Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+    for (argument, error) in [
+        (
+            "--request-burst=9",
+            "`requestBurst` has no effect without `requestsPerSecond`",
+        ),
+        (
+            "--diagnostics",
+            "`diagnostics` has no effect without `adminAddress`",
+        ),
+        (
+            "--metrics-address=127.0.0.1:1",
+            "`metricsAddress` has no effect without `adminAddress`",
+        ),
+        (
+            "--tls-key=/tls/tls.key",
+            "`tlsKey` has no effect without `tlsCertificate`",
+        ),
+        (
+            "--tls-certificate=/tls/tls.crt",
+            "`tlsCertificate` has no effect without `tlsKey`",
+        ),
+        (
+            "--lease-duration=1s",
+            "the settings of the leader election are invalid: ",
+        ),
+        (
+            "--shards=3",
+            "the shard of this pod cannot be found by its name in `POD_NAME`: ",
+        ),
+    ] {
+        let refused = parse(argument).operator.builder(&config, "web").map(drop);
+        let refused = chain(&refused.expect_err(argument));
+        assert!(refused.contains(error), "{argument}: {refused}");
+    }
+    for (argument, error) in [
+        (
+            "--debounce=1s",
+            "`debounce` has no effect in this operator, because it uses an",
+        ),
+        (
+            "--longest-debounce=1s",
+            "`longestDebounce` has no effect without `debounce`",
+        ),
+        (
+            "--retry-burst=9",
+            "`retryBurst` has no effect without `retriesPerSecond`",
+        ),
+    ] {
+        let builder = InformerController::builder();
+        let refused = parse(argument)
+            .controller
+            .apply_to_informer_controller(builder);
+        let refused = chain(&refused.map(drop).expect_err(argument));
+        assert!(refused.contains(error), "{argument}: {refused}");
+    }
+    let client = ApiServer::new().client();
+    let builder = Controller::<ConfigMap>::builder(client.clone(), Watch::all());
+    let refused = parse("--queue-size=9").controller.apply(builder).map(drop);
+    let refused = chain(&refused.expect_err("it has no queue"));
+    assert!(
+        refused.contains("`queueSize` has no effect in this operator"),
+        "{refused}"
+    );
+    let list = ListWatch::new(Api::<ConfigMap>::all(client));
+    let refused = parse("--namespaces=shop")
+        .watch
+        .apply_to_list_watch(list)
+        .map(drop);
+    let refused = chain(&refused.expect_err("the namespace is that of the `Api`"));
+    assert!(
+        refused.contains("`namespaces` has no effect in this operator"),
+        "{refused}"
     );
 }

@@ -11,14 +11,12 @@ use std::{error::Error, path::PathBuf};
 use clap::Parser;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Config,
+    Api, Client, Config,
     api::{Patch, PatchParams},
 };
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
-use windlass::{
-    Failure, Informer, InformerController, ListWatch, Outcome, Request, settings::Settings,
-};
+use windlass::{Context, Controller, Failure, Outcome, settings::Settings};
 
 /// The name of the lease, of the controller, and of the field manager.
 const NAME: &str = "greeter";
@@ -42,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_ansi(false)
         .init();
     let settings = match cli.config {
-        Some(file) => cli.settings.over(&Settings::read(file)?),
+        Some(file) => cli.settings.with_fallback(&Settings::read(file)?)?,
         None => cli.settings,
     };
     // Ends the process although a blocking call hangs: a DNS lookup, or an exec plugin.
@@ -50,55 +48,53 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn run(mut settings: Settings) -> Result<(), Box<dyn Error>> {
-    let all_addresses = ([0, 0, 0, 0], 8080).into();
-    settings.operator.admin_address.get_or_insert(all_addresses);
-    let greeted = "greeter.windlass.dev/greet=yes".to_owned();
-    settings.watch.labels.get_or_insert(greeted);
-
     // In a pod, the service account of the pod.
     let config = Config::infer().await?;
-    let namespace = settings.operator.lease_namespace.clone();
-    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let operator = &mut settings.operator;
+    operator
+        .admin_address
+        .get_or_insert(([0, 0, 0, 0], 8080).into());
+    let watch = &mut settings.watch;
+    watch
+        .namespaces
+        .get_or_insert(vec![operator.namespace(&config)]);
+    watch
+        .label_selector
+        .get_or_insert("greeter.windlass.dev/greet=yes".to_owned());
+
     let operator = settings.operator.builder(&config, NAME)?.build();
     // Sends writes only while this replica leads.
     let client = settings.operator.connect(&operator, config)?;
-    operator.add_controller(greeter(Api::namespaced(client, &namespace), &settings)?)?;
+    operator.add_controller(greeter(client, &settings)?)?;
     operator.run().await?;
     Ok(())
 }
 
 /// The controller that greets.
-fn greeter(
-    configs: Api<ConfigMap>,
-    settings: &Settings,
-) -> Result<InformerController, Box<dyn Error>> {
-    let builder = InformerController::builder().name(NAME);
-    let controller = settings
-        .controller
-        .apply_to_informer_controller(builder)
-        .build()?;
-    let watched = settings
-        .watch
-        .apply_to_list_watch(ListWatch::new(configs.clone()))?;
-    let kind = controller.kind("configmaps")?;
-    controller.add_informer(&kind, &Informer::new(watched))?;
-    controller.add_reconciler(&kind, move |request: Request<ConfigMap>| {
-        let configs = configs.clone();
-        async move {
-            let name = request.key().name();
-            let greeting = format!("Hello, {name}!");
-            let data = request.object().data.as_ref();
-            if data.and_then(|data| data.get("greeting")) != Some(&greeting) {
-                let patch = json!({
-                    "apiVersion": "v1",
-                    "kind": "ConfigMap",
-                    "data": { "greeting": greeting },
-                });
-                let params = PatchParams::apply(NAME).force();
-                configs.patch(name, &params, &Patch::Apply(patch)).await?;
-            }
-            Ok::<_, Failure>(Outcome::done())
-        }
-    })?;
-    Ok(controller)
+fn greeter(client: Client, settings: &Settings) -> Result<Controller<ConfigMap>, Box<dyn Error>> {
+    let mut watch = settings.watch.watch::<ConfigMap>();
+    if let Some(shard) = settings.operator.shard()? {
+        watch = watch.shard(shard);
+    }
+    let builder = Controller::builder(client, watch).name(NAME);
+    let builder = settings.controller.apply(builder)?;
+    Ok(builder.build(greet)?)
+}
+
+async fn greet(cx: Context<ConfigMap>) -> Result<Outcome, Failure> {
+    let name = cx.key().name();
+    let greeting = format!("Hello, {name}!");
+    let data = cx.object().data.as_ref();
+    if data.and_then(|data| data.get("greeting")) != Some(&greeting) {
+        let patch = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": { "greeting": greeting },
+        });
+        let namespace = cx.key().namespace().unwrap_or_default();
+        let configs = Api::<ConfigMap>::namespaced(cx.client(), namespace);
+        let params = PatchParams::apply(NAME).force();
+        configs.patch(name, &params, &Patch::Apply(patch)).await?;
+    }
+    Ok(Outcome::done())
 }

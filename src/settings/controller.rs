@@ -9,8 +9,12 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use windlass_controller::InformerControllerBuilder;
 
-use super::period;
-use crate::{ControllerBuilder, ExponentialBackoff, level::Watchable};
+use super::{
+    SettingsError,
+    error::{incomplete, unused},
+    period,
+};
+use crate::{ControllerBuilder, ExponentialBackoff, level::Watchable, retry::RetryPolicy as _};
 
 /// Settings of a [`Controller`](crate::Controller) or an
 /// [`InformerController`](crate::InformerController).
@@ -40,8 +44,16 @@ pub struct ControllerSettings {
     pub retry_cap: Option<Duration>,
 
     /// How often a failed call is repeated, at most [default: without end].
-    #[arg(long, env = "OPERATOR_RETRIES", value_name = "NUMBER")]
-    pub retries: Option<u32>,
+    #[arg(long, env = "OPERATOR_MAX_RETRIES", value_name = "NUMBER")]
+    pub max_retries: Option<u32>,
+
+    /// How many retries of all objects begin in a second, after a burst [default: no limit].
+    #[arg(long, env = "OPERATOR_RETRIES_PER_SECOND", value_name = "NUMBER")]
+    pub retries_per_second: Option<NonZeroU32>,
+
+    /// The burst of retries, with `retriesPerSecond` [default: ten times that].
+    #[arg(long, env = "OPERATOR_RETRY_BURST", value_name = "NUMBER")]
+    pub retry_burst: Option<NonZeroU32>,
 
     /// The longest time between two calls for an object of a `Controller` [default: 10h].
     #[arg(long, env = "OPERATOR_LONGEST_INTERVAL", value_name = "DURATION", value_parser = period::parse)]
@@ -69,8 +81,8 @@ pub struct ControllerSettings {
     pub own_write_timeout: Option<Duration>,
 
     /// The number of events of an `InformerController` that wait [default: 1024].
-    #[arg(long, env = "OPERATOR_QUEUE", value_name = "EVENTS")]
-    pub queue: Option<NonZeroUsize>,
+    #[arg(long, env = "OPERATOR_QUEUE_SIZE", value_name = "EVENTS")]
+    pub queue_size: Option<NonZeroUsize>,
 
     /// The time after the last progress of the first lists after which an `InformerController` fails
     /// [default: 2m].
@@ -83,15 +95,31 @@ pub struct ControllerSettings {
 
 impl ControllerSettings {
     /// Changes the builder of a [`Controller`](crate::Controller) as these settings say.
-    pub fn apply<K: Watchable>(&self, mut builder: ControllerBuilder<K>) -> ControllerBuilder<K> {
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if a setting is set that has no effect.
+    pub fn apply<K: Watchable>(
+        &self,
+        mut builder: ControllerBuilder<K>,
+    ) -> Result<ControllerBuilder<K>, SettingsError> {
+        let of_events = [
+            ("queueSize", self.queue_size.is_some()),
+            ("cacheSyncTimeout", self.cache_sync_timeout.is_some()),
+        ];
+        unused(&of_events, "a `Controller`")?;
+        self.check()?;
         if let Some(objects) = self.concurrency {
             builder = builder.concurrency(objects);
         }
         if let Some(limit) = self.call_timeout {
             builder = builder.timeout(limit);
         }
-        if let Some(retries) = self.retry_policy() {
-            builder = builder.retry_policy(retries);
+        if let Some(retries) = self.backoff() {
+            builder = match self.retry_rate() {
+                Some((rate, burst)) => builder.retry_policy(retries.rate_limited(rate, burst)),
+                None => builder.retry_policy(retries),
+            };
         }
         if let Some(every) = self.longest_interval {
             builder = builder.longest_interval(every);
@@ -106,45 +134,81 @@ impl ControllerSettings {
         if let Some(timeout) = self.own_write_timeout {
             builder = builder.own_write_timeout(timeout);
         }
-        builder
+        Ok(builder)
     }
 
     /// Changes the builder of an [`InformerController`](crate::InformerController) as these settings
     /// say.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if a setting is set that has no effect.
     pub fn apply_to_informer_controller(
         &self,
         mut builder: InformerControllerBuilder,
-    ) -> InformerControllerBuilder {
+    ) -> Result<InformerControllerBuilder, SettingsError> {
+        let of_objects = [
+            ("longestInterval", self.longest_interval.is_some()),
+            ("debounce", self.debounce.is_some()),
+            ("callsPerMinute", self.calls_per_minute.is_some()),
+            ("ownWriteTimeout", self.own_write_timeout.is_some()),
+        ];
+        unused(&of_objects, "an `InformerController`")?;
+        self.check()?;
         if let Some(objects) = self.concurrency {
             builder = builder.concurrency(objects);
         }
         if let Some(limit) = self.call_timeout {
             builder = builder.timeout(limit);
         }
-        if let Some(retries) = self.retry_policy() {
-            builder = builder.retry_policy(retries);
+        if let Some(retries) = self.backoff() {
+            builder = match self.retry_rate() {
+                Some((rate, burst)) => builder.retry_policy(retries.rate_limited(rate, burst)),
+                None => builder.retry_policy(retries),
+            };
         }
-        if let Some(events) = self.queue {
+        if let Some(events) = self.queue_size {
             builder = builder.queue(events);
         }
         if let Some(timeout) = self.cache_sync_timeout {
             builder = builder.cache_sync_timeout(Some(timeout));
         }
-        builder
+        Ok(builder)
     }
 
-    /// The retry policy, if a setting of it is set.
-    #[must_use]
-    pub fn retry_policy(&self) -> Option<ExponentialBackoff> {
-        if (self.retry_delay, self.retry_cap, self.retries) == (None, None, None) {
+    fn check(&self) -> Result<(), SettingsError> {
+        if self.debounce.is_none() {
+            let longest = ("longestDebounce", self.longest_debounce.is_some());
+            incomplete(&[longest], "debounce")?;
+        }
+        if self.retries_per_second.is_none() {
+            let burst = ("retryBurst", self.retry_burst.is_some());
+            incomplete(&[burst], "retriesPerSecond")?;
+        }
+        Ok(())
+    }
+
+    /// The delays of the retries, if a setting of retries is set.
+    fn backoff(&self) -> Option<ExponentialBackoff> {
+        let delays = (self.retry_delay, self.retry_cap, self.max_retries);
+        if delays == (None, None, None) && self.retries_per_second.is_none() {
             return None;
         }
         let first = self.retry_delay.unwrap_or(Duration::from_secs(1));
-        let policy = match self.retries {
+        let policy = match self.max_retries {
             Some(retries) => ExponentialBackoff::new(first, retries),
             None => ExponentialBackoff::forever(first),
         };
-        let cap = self.retry_cap.unwrap_or(Duration::from_secs(300));
+        let cap = self
+            .retry_cap
+            .unwrap_or(Duration::from_secs(300).max(first));
         Some(policy.cap(cap).jitter(0.1))
+    }
+
+    /// The number of retries in a second, and their burst.
+    fn retry_rate(&self) -> Option<(NonZeroU32, NonZeroU32)> {
+        let rate = self.retries_per_second?;
+        let ten_times = rate.saturating_mul(NonZeroU32::MIN.saturating_add(9));
+        Some((rate, self.retry_burst.unwrap_or(ten_times)))
     }
 }

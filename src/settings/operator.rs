@@ -9,12 +9,10 @@ use std::{
 use clap::{Args, ValueEnum};
 use kube::{Client, Config};
 use serde::{Deserialize, Serialize};
-use windlass_operator::{
-    AdminLimits, HealthDetails, InvalidElection, OperatorBuilder, RequestBudget,
-};
+use windlass_operator::{AdminLimits, HealthDetails, OperatorBuilder, RequestBudget};
 
-use super::period;
-use crate::{AdminServer, LeaderElection, Operator};
+use super::{SettingsError, error::incomplete, period};
+use crate::{AdminServer, LeaderElection, Operator, source::Shard};
 
 /// Settings of an [`Operator`]: its leader election, its admin server, and its end.
 #[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
@@ -26,16 +24,22 @@ pub struct OperatorSettings {
     #[arg(long, env = "OPERATOR_LEADER_ELECTION", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_election: Option<bool>,
 
-    /// The namespace of the lease [default: that of the client].
-    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE")]
+    /// The namespace of the lease [default: $POD_NAMESPACE, or that of the client].
+    #[arg(long, env = "OPERATOR_LEASE_NAMESPACE", value_name = "NAMESPACE")]
     pub lease_namespace: Option<String>,
 
     /// The name of the lease [default: the name of the operator].
     #[arg(long, env = "OPERATOR_LEASE_NAME", value_name = "NAME")]
     pub lease_name: Option<String>,
 
-    /// What this replica writes into the lease [default: the host name and a random number].
-    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    /// The number of replicas that share the primary objects, in a `StatefulSet`. The ordinal at the end
+    /// of $POD_NAME is that of the shard and of the lease [default: no shards].
+    #[arg(long, env = "OPERATOR_SHARDS", value_name = "REPLICAS")]
+    pub shards: Option<NonZeroU32>,
+
+    /// What this replica writes into the lease [default: $POD_NAME, or the host name and a random
+    /// number].
+    #[arg(long, env = "OPERATOR_IDENTITY", value_name = "NAME")]
     pub identity: Option<String>,
 
     /// The time without a renewal after which another replica can acquire the lease [default: 15s].
@@ -44,14 +48,14 @@ pub struct OperatorSettings {
     pub lease_duration: Option<Duration>,
 
     /// The time without a renewal after which the leader stops [default: 10s].
-    #[arg(long, env = "OPERATOR_RENEW_DEADLINE", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = "OPERATOR_LEASE_RENEW_DEADLINE", value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
-    pub renew_deadline: Option<Duration>,
+    pub lease_renew_deadline: Option<Duration>,
 
     /// The time between two renewals [default: 2s].
-    #[arg(long, env = "OPERATOR_RETRY_PERIOD", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = "OPERATOR_LEASE_RETRY_PERIOD", value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
-    pub retry_period: Option<Duration>,
+    pub lease_retry_period: Option<Duration>,
 
     /// Where health and metrics are served [default: nowhere].
     #[arg(long, env = "OPERATOR_ADMIN_ADDRESS", value_name = "ADDRESS")]
@@ -63,25 +67,15 @@ pub struct OperatorSettings {
 
     /// The PEM file with the certificate chain of the metrics [default: no TLS].
     #[cfg(feature = "tls")]
-    #[arg(
-        long,
-        env = "OPERATOR_TLS_CERTIFICATE",
-        value_name = "FILE",
-        requires = "tls_key"
-    )]
+    #[arg(long, env = "OPERATOR_TLS_CERTIFICATE", value_name = "FILE")]
     pub tls_certificate: Option<std::path::PathBuf>,
 
     /// The PEM file with the private key of the certificate.
     #[cfg(feature = "tls")]
-    #[arg(
-        long,
-        env = "OPERATOR_TLS_KEY",
-        value_name = "FILE",
-        requires = "tls_certificate"
-    )]
+    #[arg(long, env = "OPERATOR_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<std::path::PathBuf>,
 
-    /// Which clients see the reasons on health pages [default: loopback].
+    /// Which clients see the reasons on health pages, and `/debug/windlass` [default: loopback].
     #[arg(long, env = "OPERATOR_HEALTH_DETAILS", value_name = "CLIENTS")]
     pub health_details: Option<HealthDetailsSetting>,
 
@@ -104,9 +98,23 @@ pub struct OperatorSettings {
     #[serde(with = "period")]
     pub admin_write_timeout: Option<Duration>,
 
-    /// The most connections to each port of the admin server [default: 512].
+    /// The longest time that a connection to the admin server is open [default: 60s].
+    #[arg(long, env = "OPERATOR_ADMIN_CONNECTION_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[serde(with = "period")]
+    pub admin_connection_timeout: Option<Duration>,
+
+    /// The most connections to each port of the admin server [default: 512, and at most a quarter of
+    /// the file descriptors].
     #[arg(long, env = "OPERATOR_ADMIN_CONNECTIONS", value_name = "NUMBER")]
     pub admin_connections: Option<NonZeroUsize>,
+
+    /// The most connections of one address to each port of the admin server [default: 256].
+    #[arg(
+        long,
+        env = "OPERATOR_ADMIN_CONNECTIONS_PER_CLIENT",
+        value_name = "NUMBER"
+    )]
+    pub admin_connections_per_client: Option<NonZeroUsize>,
 
     /// The time for the controllers to end after a stop [default: 25s].
     #[arg(long, env = "OPERATOR_DRAIN_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
@@ -153,8 +161,10 @@ impl OperatorSettings {
     ///
     /// # Errors
     ///
-    /// [`InvalidElection`] if the settings of the lease contradict each other.
-    pub fn builder(&self, config: &Config, name: &str) -> Result<OperatorBuilder, InvalidElection> {
+    /// [`SettingsError`] if the settings of the lease contradict each other, the shard of the pod is not
+    /// known, or a setting has no effect.
+    pub fn builder(&self, config: &Config, name: &str) -> Result<OperatorBuilder, SettingsError> {
+        self.check()?;
         let mut builder = Operator::builder();
         if self.leader_election.unwrap_or(true) {
             builder = builder.leader_election(self.election(config, name)?);
@@ -193,25 +203,95 @@ impl OperatorSettings {
     ///
     /// # Errors
     ///
-    /// [`InvalidElection`] if the settings of the lease contradict each other.
-    pub fn election(&self, config: &Config, name: &str) -> Result<LeaderElection, InvalidElection> {
-        let namespace = self.lease_namespace.as_ref();
-        let namespace = namespace.unwrap_or(&config.default_namespace);
+    /// [`SettingsError`] if the settings of the lease contradict each other, or the shard of the pod is
+    /// not known.
+    pub fn election(&self, config: &Config, name: &str) -> Result<LeaderElection, SettingsError> {
         let lease = self.lease_name.as_deref().unwrap_or(name);
+        let lease = match self.shard()? {
+            Some(shard) => format!("{lease}-{}", shard.index()),
+            None => lease.to_owned(),
+        };
+        let namespace = self.namespace(config);
         let mut election = LeaderElection::builder(config.clone(), namespace, lease);
-        if let Some(identity) = &self.identity {
+        let pod_name = || variable("POD_NAME");
+        if let Some(identity) = self.identity.clone().or_else(pod_name) {
             election = election.identity(identity);
         }
         if let Some(time) = self.lease_duration {
             election = election.lease_duration(time);
         }
-        if let Some(time) = self.renew_deadline {
+        if let Some(time) = self.lease_renew_deadline {
             election = election.renew_deadline(time);
         }
-        if let Some(time) = self.retry_period {
+        if let Some(time) = self.lease_retry_period {
             election = election.retry_period(time);
         }
-        election.build()
+        Ok(election.build()?)
+    }
+
+    /// The shard of this pod, if [`shards`](Self::shards) is set. Select the primary objects with it:
+    /// [`Watch::shard`](crate::Watch::shard).
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Shard`] if the variable `POD_NAME` has no ordinal, or one that is not less than
+    /// the number of shards.
+    pub fn shard(&self) -> Result<Option<Shard>, SettingsError> {
+        let Some(shards) = self.shards else {
+            return Ok(None);
+        };
+        let pod = variable("POD_NAME").unwrap_or_default();
+        Ok(Some(Shard::of_pod(&pod, shards.get())?))
+    }
+
+    /// The namespace of the lease: that of the settings, of the variable `POD_NAMESPACE`, or of
+    /// `config`.
+    #[must_use]
+    pub fn namespace(&self, config: &Config) -> String {
+        let namespace = self.lease_namespace.clone();
+        let namespace = namespace.or_else(|| variable("POD_NAMESPACE"));
+        namespace.unwrap_or_else(|| config.default_namespace.clone())
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        if self.requests_per_second.is_none() {
+            let burst = ("requestBurst", self.request_burst.is_some());
+            incomplete(&[burst], "requestsPerSecond")?;
+        }
+        #[cfg(feature = "tls")]
+        if self.tls_certificate.is_some() != self.tls_key.is_some() {
+            incomplete(
+                &[("tlsCertificate", self.tls_certificate.is_some())],
+                "tlsKey",
+            )?;
+            incomplete(&[("tlsKey", true)], "tlsCertificate")?;
+        }
+        if self.admin_address.is_some() {
+            return Ok(());
+        }
+        #[cfg(feature = "tls")]
+        incomplete(
+            &[("tlsCertificate", self.tls_certificate.is_some())],
+            "adminAddress",
+        )?;
+        let of_server = [
+            ("metricsAddress", self.metrics_address.is_some()),
+            ("healthDetails", self.health_details.is_some()),
+            ("diagnostics", self.diagnostics == Some(true)),
+            ("checkTimeout", self.check_timeout.is_some()),
+            ("adminReadTimeout", self.admin_read_timeout.is_some()),
+            ("adminWriteTimeout", self.admin_write_timeout.is_some()),
+            (
+                "adminConnectionTimeout",
+                self.admin_connection_timeout.is_some(),
+            ),
+            ("adminConnections", self.admin_connections.is_some()),
+            (
+                "adminConnectionsPerClient",
+                self.admin_connections_per_client.is_some(),
+            ),
+        ];
+        incomplete(&of_server, "adminAddress")
     }
 
     /// The admin server, if it has an address.
@@ -221,7 +301,11 @@ impl OperatorSettings {
         let limits = AdminLimits {
             read_timeout: self.admin_read_timeout.unwrap_or(default.read_timeout),
             write_timeout: self.admin_write_timeout.unwrap_or(default.write_timeout),
+            connection_timeout: (self.admin_connection_timeout)
+                .unwrap_or(default.connection_timeout),
             connections: self.admin_connections.unwrap_or(default.connections),
+            connections_per_client: (self.admin_connections_per_client)
+                .unwrap_or(default.connections_per_client),
             ..default
         };
         let mut server = AdminServer::new(self.admin_address?).limits(limits);
@@ -247,4 +331,9 @@ impl OperatorSettings {
         }
         Some(server)
     }
+}
+
+/// The value of an environment variable that the manifests of a pod set. `None` if it is empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -5,12 +5,15 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer, Serializer, de, ser};
 
-/// Parses a duration that is not negative.
+/// Parses a duration that is positive: zero would be a loop without a wait.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let signed: SignedDuration = (text.parse()).map_err(|error| {
         format!("{error}; write a duration with its unit, such as `30s` or `1h 30m`")
     })?;
-    Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_owned())
+    match Duration::try_from(signed) {
+        Ok(period) if !period.is_zero() => Ok(period),
+        _ => Err("the duration must be longer than zero".to_owned()),
+    }
 }
 
 #[expect(clippy::ref_option, reason = "the signature that serde requires")]

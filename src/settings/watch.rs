@@ -9,16 +9,16 @@ use clap::Args;
 use kube::{Resource, core::NamespaceResourceScope};
 use serde::{Deserialize, Serialize};
 
-use super::period;
-use crate::{ListWatch, Watch, level::Watchable, source::InvalidListWatch};
+use super::{SettingsError, error::unused, period};
+use crate::{ListWatch, Watch, level::Watchable};
 
 /// Settings of the [`Watch`] or the [`ListWatch`] of the primary objects.
-#[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 #[command(next_help_heading = "Watch")]
 #[non_exhaustive]
 pub struct WatchSettings {
-    /// The namespaces of the objects [default: all].
+    /// The namespaces of the objects, separated by commas. Empty names are ignored [default: all].
     #[arg(
         long,
         env = "OPERATOR_NAMESPACES",
@@ -28,12 +28,12 @@ pub struct WatchSettings {
     pub namespaces: Option<Vec<String>>,
 
     /// The label selector of the objects [default: none].
-    #[arg(long, env = "OPERATOR_LABELS", value_name = "SELECTOR")]
-    pub labels: Option<String>,
+    #[arg(long, env = "OPERATOR_LABEL_SELECTOR", value_name = "SELECTOR")]
+    pub label_selector: Option<String>,
 
     /// The field selector of the objects [default: none].
-    #[arg(long, env = "OPERATOR_FIELDS", value_name = "SELECTOR")]
-    pub fields: Option<String>,
+    #[arg(long, env = "OPERATOR_FIELD_SELECTOR", value_name = "SELECTOR")]
+    pub field_selector: Option<String>,
 
     /// The number of objects in a page of a list [default: 500].
     #[arg(long, env = "OPERATOR_PAGE_SIZE", value_name = "OBJECTS")]
@@ -46,7 +46,7 @@ pub struct WatchSettings {
     /// How long a watch may deliver no event or bookmark [default: 3m].
     #[arg(long, env = "OPERATOR_WATCH_SILENCE", value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
-    pub silence: Option<Duration>,
+    pub watch_silence: Option<Duration>,
 
     /// How long one page of a list, or a streamed list, may take [default: 5m].
     #[arg(long, env = "OPERATOR_LIST_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
@@ -76,8 +76,8 @@ pub struct WatchSettings {
     pub decoded: Option<bool>,
 
     /// The number of threads that decode a long list [default: those of the runtime, at most 4].
-    #[arg(long, env = "OPERATOR_DECODERS", value_name = "THREADS")]
-    pub decoders: Option<NonZeroUsize>,
+    #[arg(long, env = "OPERATOR_DECODE_THREADS", value_name = "THREADS")]
+    pub decode_threads: Option<NonZeroUsize>,
 }
 
 // === impl WatchSettings ===
@@ -89,37 +89,52 @@ impl WatchSettings {
         K: Watchable + Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
-        self.apply(match &self.namespaces {
-            Some(namespaces) => Watch::in_namespaces(namespaces),
-            None => Watch::all(),
+        let namespaces = self.namespaces.iter().flatten();
+        let namespaces: Vec<_> = namespaces.filter(|name| !name.is_empty()).collect();
+        self.apply(if namespaces.is_empty() {
+            Watch::all()
+        } else {
+            Watch::in_namespaces(namespaces)
         })
     }
 
     /// Changes a watch as these settings say, except for its namespaces.
     pub fn apply<K: Watchable>(&self, mut watch: Watch<K>) -> Watch<K> {
-        if let Some(selector) = &self.labels {
+        if let Some(selector) = &self.label_selector {
             watch = watch.labels(selector);
         }
-        if let Some(selector) = &self.fields {
+        if let Some(selector) = &self.field_selector {
             watch = watch.fields(selector);
         }
-        let settings = self.clone();
+        let settings = Self {
+            namespaces: None,
+            label_selector: None,
+            field_selector: None,
+            ..self.clone()
+        };
+        if settings == Self::default() {
+            return watch;
+        }
         watch.settings(move |list| settings.without_selectors(list))
     }
 
-    /// Changes the source of an informer as these settings say, except for its namespaces.
+    /// Changes the source of an informer as these settings say. Its namespace is that of its `Api`.
     ///
     /// # Errors
     ///
-    /// [`InvalidListWatch`] if a selector cannot be valid.
+    /// [`SettingsError`] if a selector cannot be valid, or namespaces are set.
     pub fn apply_to_list_watch<K: Resource>(
         &self,
         mut list: ListWatch<K>,
-    ) -> Result<ListWatch<K>, InvalidListWatch> {
-        if let Some(selector) = &self.labels {
+    ) -> Result<ListWatch<K>, SettingsError> {
+        unused(
+            &[("namespaces", self.namespaces.is_some())],
+            "the namespace of an `Api`",
+        )?;
+        if let Some(selector) = &self.label_selector {
             list = list.labels(selector)?;
         }
-        if let Some(selector) = &self.fields {
+        if let Some(selector) = &self.field_selector {
             list = list.fields(selector)?;
         }
         Ok(self.without_selectors(list))
@@ -132,7 +147,7 @@ impl WatchSettings {
         if let Some(streamed) = self.streamed_lists {
             list = list.streamed_lists(streamed);
         }
-        if let Some(silence) = self.silence {
+        if let Some(silence) = self.watch_silence {
             list = list.silence(silence);
         }
         if let Some(timeout) = self.list_timeout {
@@ -153,7 +168,7 @@ impl WatchSettings {
         if self.decoded == Some(true) {
             list = list.decoded();
         }
-        if let Some(threads) = self.decoders {
+        if let Some(threads) = self.decode_threads {
             list = list.decoders(threads);
         }
         list

@@ -71,7 +71,7 @@ async fn production_obeys_settings_from_each_source() {
     let settings = json!({
         "operator": { "leaseDuration": "40s", "identity": "of-the-file", "diagnostics": true },
         "controller": { "concurrency": 3 },
-        "watch": { "labels": "greeter.windlass.dev/greet=no" },
+        "watch": { "labelSelector": "greeter.windlass.dev/greet=no" },
     });
     std::fs::write(&file, settings.to_string()).expect("a file");
     let config = format!("--config={}", file.display());
@@ -79,6 +79,7 @@ async fn production_obeys_settings_from_each_source() {
         &*config,
         "--lease-name=other",
         "--identity=of-the-arguments",
+        "--shards=1",
     ];
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/greeter/roles/greeter";
     let rule = json!([{ "op": "replace", "path": "/rules", "value": [
@@ -96,7 +97,7 @@ async fn production_obeys_settings_from_each_source() {
     let operator = Operator::start(&server, &listening, &arguments).await;
     let leases: Api<Lease> = Api::namespaced(server.client(), NAMESPACE);
     let held = |lease: Option<&Lease>| lease.is_some_and(|it| it.spec.is_some());
-    let lease = timeout(LIMIT, await_condition(leases, "other", held)).await;
+    let lease = timeout(LIMIT, await_condition(leases, "other-0", held)).await;
     let lease = lease
         .expect("it leads in time")
         .expect("no error")
@@ -274,6 +275,7 @@ impl Operator {
         let mut process = Command::new(super::built("production"))
             .env("KUBECONFIG", &path)
             .env("POD_NAMESPACE", NAMESPACE)
+            .env("POD_NAME", "greeter-0")
             .env("OPERATOR_ADMIN_ADDRESS", admin.to_string())
             .args(arguments)
             .stdout(Stdio::piped())

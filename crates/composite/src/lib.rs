@@ -28,11 +28,13 @@ mod calls;
 mod observed_generation;
 mod threads;
 
+pub use windlass_controller::ChildErrors;
+
 pub use crate::{
     builder::CompositeBuilder,
     child_config::ChildConfig,
     controller::CompositeController,
-    error::{CompositeBuildError, SyncError},
+    error::CompositeBuildError,
     handler::{AsyncCompositeHandler, CompositeHandler},
     request::{ObservedChildren, SyncRequest},
     response::{FinalizeResponse, SyncResponse},

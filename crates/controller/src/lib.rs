@@ -118,7 +118,9 @@ pub use crate::{
 pub use crate::{
     action::{Action, ResourceAction},
     apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
-    children::{ChildError, Deleted, Desired, IntoDesired, InvalidChild, UpdateStrategy},
+    children::{
+        ChildError, ChildErrors, Deleted, Desired, IntoDesired, InvalidChild, UpdateStrategy,
+    },
     conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder,
@@ -139,8 +141,9 @@ pub use crate::{
     },
     level::{
         AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
-        Informers, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Referred, Related,
-        RequeueHandle, Step, Trigger, TriggerHandle, Watch, Watchable, WritePaused,
+        Dependent, DependentId, DependentState, DependentStates, Dependents, Informers,
+        MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Referred, Related, RequeueHandle, Step,
+        Trigger, TriggerHandle, Watch, Watchable, WritePaused, has_condition,
     },
     mapper::{Mapper, Owners, SameName},
     metrics::ObjectMetrics,

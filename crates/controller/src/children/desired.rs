@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass_informer::ObjectKey;
 
@@ -154,6 +154,16 @@ impl<C> Desired<C> {
         self.name.is_some() || self.object.as_ref().is_ok_and(named)
     }
 
+    /// The key of the child, also if the child is invalid for another reason. `None` if no child with
+    /// its name can exist.
+    pub(crate) fn key(&self, parent: &Parent, kind: &ChildKind) -> Option<ObjectKey> {
+        let metadata = self.object.as_ref().ok().and_then(|it| it.get("metadata"));
+        let metadata = metadata.and_then(Value::as_object);
+        let metadata = metadata.cloned().unwrap_or_default();
+        let name = name(self.name.as_deref(), &metadata, parent);
+        key(&name, &metadata, parent, kind).ok()
+    }
+
     /// Checks the child, and adds its kind, name, namespace, labels, annotation and owner.
     ///
     /// # Errors
@@ -167,24 +177,6 @@ impl<C> Desired<C> {
                 name: name.unwrap_or_else(|| "without a name".to_owned()),
                 source,
             })
-    }
-
-    /// The key and the object of the child, as it would be sent. No object if it has too few fields
-    /// to decode.
-    ///
-    /// # Errors
-    ///
-    /// [`ChildError::Invalid`].
-    pub(crate) fn unsent(
-        self,
-        parent: &Parent,
-        kind: &ChildKind,
-    ) -> Result<(ObjectKey, Option<C>), ChildError>
-    where
-        C: DeserializeOwned,
-    {
-        let Prepared { key, body, .. } = self.prepare(parent, kind)?;
-        Ok((key, serde_json::from_value(body).ok()))
     }
 
     fn prepared(
@@ -211,15 +203,9 @@ impl<C> Desired<C> {
         if metadata.contains_key("generateName") {
             return Err(InvalidChild::NoName);
         }
-        let given = metadata.get("name").and_then(Value::as_str);
-        let name = self.name.or_else(|| given.map(str::to_owned));
-        let name = name.unwrap_or_else(|| parent.key.name().to_owned());
+        let name = name(self.name.as_deref(), &metadata, parent);
         *shown = Some(name.clone());
-        let key = ObjectKey::new(check_name("name", &name)?);
-        let key = match namespace(&metadata, parent, kind)? {
-            Some(namespace) => key.within(check_name("namespace", &namespace)?),
-            None => key,
-        };
+        let key = key(&name, &metadata, parent, kind)?;
         if !parent.can_own(key.namespace()) && !self.is_untracked {
             return Err(InvalidChild::Elsewhere);
         }
@@ -280,6 +266,27 @@ fn set_kind(body: &mut Map<String, Value>, kind: &ChildKind) -> Result<(), Inval
         body.insert(field.to_owned(), declared.clone().into());
     }
     Ok(())
+}
+
+/// The name of a child: the one that was `set`, the one in its metadata, or that of its parent.
+fn name(set: Option<&str>, metadata: &Map<String, Value>, parent: &Parent) -> String {
+    let given = || metadata.get("name").and_then(Value::as_str);
+    let name = set.or_else(given).unwrap_or(parent.key.name());
+    name.to_owned()
+}
+
+/// The key of a child called `name`.
+fn key(
+    name: &str,
+    metadata: &Map<String, Value>,
+    parent: &Parent,
+    kind: &ChildKind,
+) -> Result<ObjectKey, InvalidChild> {
+    let key = ObjectKey::new(check_name("name", name)?);
+    Ok(match namespace(metadata, parent, kind)? {
+        Some(namespace) => key.within(check_name("namespace", &namespace)?),
+        None => key,
+    })
 }
 
 /// The namespace of a child: the one that it names, or that of its parent.

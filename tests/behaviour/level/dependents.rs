@@ -115,8 +115,11 @@ impl ObjectReconciler<Shop> for Shops {
             let state = states.get(id).expect("a dependent of this plan");
             line = format!("{line}{name} {state:?}, ");
         }
-        say(&self.calls, format!("{line}{}", states.is_ready())).await;
-        say(&self.calls, states.to_string()).await;
+        say(
+            &self.calls,
+            format!("{line}{} | {states}", states.is_ready()),
+        )
+        .await;
         Ok(Outcome::done())
     }
 
@@ -184,9 +187,9 @@ impl World {
     async fn reaches(&mut self, states: &str) -> String {
         loop {
             let found = self.rig.next().await;
-            let reasons = self.rig.next().await;
-            if found == states {
-                return reasons;
+            match found.split_once(" | ") {
+                Some((found, reasons)) if found == states => return reasons.to_owned(),
+                _ => {}
             }
         }
     }

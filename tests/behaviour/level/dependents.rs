@@ -1,6 +1,6 @@
 //! Children that depend on each other: a shop with settings, a database, a web server and a route.
 
-use std::error::Error as _;
+use std::{error::Error as _, time::Duration};
 
 use k8s_openapi::{
     api::{
@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use windlass::{
-    Context, Desired, Failure, ObjectReconciler, Outcome, Owned, Watch,
+    Context, Desired, Failure, Informer, ObjectReconciler, Outcome, Owned, Watch,
     level::{DependentId, Dependents, PAUSED, has_condition},
+    source::Scripted,
 };
 
 use super::rig::{Rig, builder, create, patch, say, watch};
@@ -43,7 +44,7 @@ struct ShopSpec {
     web: bool,
     #[serde(default)]
     replicas: i32,
-    /// The name of a child that is invalid.
+    /// The kind or the name of a child that is invalid.
     #[serde(default)]
     invalid: Option<String>,
 }
@@ -89,6 +90,7 @@ impl Shops {
         );
         let route = plan.add(self.routes.dependent(route()).after([web]));
         let logs = match &spec.invalid {
+            Some(kind) if kind == "Secret" => Desired::json(json!({ "kind": kind })).named("logs"),
             Some(name) => Desired::json(json!({ "data": { "a/b": "1" } })).named(name),
             None => Desired::from(config("logs", "1")),
         };
@@ -381,8 +383,8 @@ on_both_servers! {
         // A child that is kept does not delay the others, and an invalid one does not prevent them.
         let keep = json!({ "metadata": { "annotations": { "windlass.dev/keep": "true" } } });
         patch(&world.configs, "settings", keep).await;
-        patch(&world.shops, "a", json!({ "spec": { "invalid": "logs" } })).await;
-        while !world.rig.next().await.starts_with("failed: ") {}
+        patch(&world.shops, "a", json!({ "spec": { "invalid": "Secret" } })).await;
+        while !world.rig.next().await.contains("is a Secret") {}
         world.shops.delete("a", &DeleteParams::default()).await.expect("there");
         while world.rig.next().await != "clean up false" {}
         assert_eq!(world.children().await, "settings database web route", "logs is independent");
@@ -495,6 +497,44 @@ on_both_servers! {
         change("", "false").await;
         while rig.next().await != "Normal [Deleted, Deleted] 0" {}
         assert_eq!((names_of(&here).await, names_of(&there).await), (vec!["second".into()], vec![]));
+        rig.stop().await;
+    }
+
+    /// Rows: BO-38
+    async fn a_deletion_is_confirmed_for_a_child_that_the_store_does_not_show(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        // A watch that shows nothing.
+        let (script, source) = Scripted::<Secret>::new();
+        let informer = Informer::new(source);
+        let builder = builder::<ConfigMap>(&cluster).await;
+        let mut builder = builder.own_write_timeout(Duration::from_millis(500));
+        let children = builder.owns(Watch::from(&informer));
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (children, sender) = (children.clone(), sender.clone());
+            async move {
+                if cx.key().name() == "a" {
+                    let mut plan = Dependents::new();
+                    let child = children.dependent(Desired::json(json!({})));
+                    let child = plan.add(child.when(value(cx.object()) == "1"));
+                    let state = plan.apply(&cx).await?.get(child).expect("of this plan");
+                    say(&sender, format!("{} {state:?} {}", value(cx.object()), cx.is_stale())).await;
+                }
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        script.list([]).await.expect("it runs");
+        create(&configs, config("a", "1")).await;
+        while rig.next().await != "1 Ready false" {}
+        patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
+        while rig.next().await != "2 Deleting true" {}
+        assert_eq!(names_of(&secrets).await, ["a"], "a stale call deletes nothing");
+        patch(&configs, "a", json!({ "data": { "value": "3" } })).await;
+        while rig.next().await != "3 Deleting false" {}
+        assert!(names_of(&secrets).await.is_empty());
+        // The call is repeated without an event.
+        while rig.next().await != "3 Deleted false" {}
         rig.stop().await;
     }
 

@@ -83,3 +83,91 @@ impl Error for ChildErrors {
         slowest.unwrap_or(&self.first).source()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_informer::ObjectKey;
+
+    use super::*;
+    use crate::Retry;
+
+    fn key() -> (String, ObjectKey) {
+        ("secrets".to_owned(), ObjectKey::new("web").within("shop"))
+    }
+
+    fn api_error(code: u16, seconds: u32) -> Box<kube::Error> {
+        let status = serde_json::json!({
+            "status": "Failure", "message": "refused", "reason": "", "code": code,
+            "details": { "retryAfterSeconds": seconds },
+        });
+        let status = serde_json::from_value(status).expect("a status");
+        Box::new(kube::Error::Api(status))
+    }
+
+    fn conflict() -> ChildError {
+        let (resource, key) = key();
+        let source = api_error(409, 0);
+        ChildError::Conflict {
+            resource,
+            key,
+            source,
+        }
+    }
+
+    fn busy(seconds: u32) -> ChildError {
+        let (resource, key) = key();
+        let (verb, source) = ("patch", api_error(429, seconds));
+        ChildError::Request {
+            verb,
+            resource,
+            key,
+            source,
+        }
+    }
+
+    fn contended(seconds: u64) -> ChildError {
+        let (resource, key) = key();
+        let wait = Duration::from_secs(seconds);
+        ChildError::Contended {
+            resource,
+            key,
+            wait,
+        }
+    }
+
+    /// The retry of a failure with these errors, and whether it is a conflict.
+    fn retry(errors: Vec<ChildError>) -> (Retry, bool) {
+        let errors = ChildErrors::new(errors).expect("an error");
+        let (_, _, retry, is_conflict) = errors.into_failure().into_parts();
+        (retry, is_conflict)
+    }
+
+    /// Rows: BO-38
+    #[test]
+    fn several_errors_are_retried_when_the_first_of_them_can_succeed() {
+        let after = |seconds| Retry::After(Duration::from_secs(seconds));
+        assert_eq!(retry(vec![conflict(), conflict()]), (Retry::Policy, true));
+        assert_eq!(retry(vec![conflict(), busy(0)]), (Retry::Policy, false));
+        assert_eq!(retry(vec![contended(300)]), (after(300), false));
+        assert_eq!(retry(vec![contended(300), busy(0)]), (Retry::Policy, false));
+        assert_eq!(retry(vec![contended(300), busy(30)]), (after(30), false));
+        assert!(ChildErrors::new(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn a_retry_is_not_earlier_than_the_api_server_demands() {
+        let errors = ChildErrors::new(vec![busy(0), contended(300), busy(30), busy(7)]);
+        let errors = errors.expect("an error");
+        let source = errors.source().expect("a response").to_string();
+        let text = errors.to_string();
+        assert!(
+            text.starts_with("4 errors: cannot patch secrets shop/web; "),
+            "{text}"
+        );
+        let demanded = crate::HandlerError::Failed {
+            source: Box::new(errors),
+        };
+        let demanded = demanded.retry_after();
+        assert_eq!(demanded, Some(Duration::from_secs(30)), "{source}");
+    }
+}

@@ -31,6 +31,7 @@ pub(crate) mod memo;
 pub(crate) mod missing;
 pub(crate) mod paused;
 mod rig;
+pub(crate) mod rolling;
 pub(crate) mod visible;
 
 on_both_servers! {

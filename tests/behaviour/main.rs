@@ -66,6 +66,7 @@ fn main() {
         level::memo::trials(),
         level::missing::trials(),
         level::paused::trials(),
+        level::rolling::trials(),
         level::visible::trials(),
         listing::trials(),
         mapping::trials(),

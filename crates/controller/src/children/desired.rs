@@ -50,6 +50,7 @@ pub struct Desired<C> {
     is_untracked: bool,
     is_adopted: bool,
     strategy: UpdateStrategy,
+    is_rolled: bool,
     earlier_managers: Vec<String>,
     of: PhantomData<fn(C)>,
 }
@@ -64,6 +65,8 @@ pub(super) struct Prepared {
     pub(super) digest: Digest,
     pub(super) is_adopted: bool,
     pub(super) strategy: UpdateStrategy,
+    /// Whether the digest is written into an annotation.
+    pub(super) is_marked: bool,
     /// The managers whose fields move to us.
     pub(super) earlier_managers: Vec<String>,
 }
@@ -97,6 +100,7 @@ impl<C> Desired<C> {
             is_untracked: false,
             is_adopted: false,
             strategy: UpdateStrategy::Apply,
+            is_rolled: false,
             earlier_managers: Vec::new(),
             of: PhantomData,
         }
@@ -142,6 +146,14 @@ impl<C> Desired<C> {
     pub fn migrate_from(mut self, manager: impl Into<String>) -> Self {
         self.earlier_managers.push(manager.into());
         self
+    }
+
+    /// Marks the child with the digest of its desired state, so that outdated children are known.
+    pub(crate) fn rolled(self) -> Self {
+        Self {
+            is_rolled: true,
+            ..self
+        }
     }
 
     /// Whether it names itself, so that its name does not follow from its parent.
@@ -225,6 +237,7 @@ impl<C> Desired<C> {
             body,
             is_adopted: self.is_adopted,
             strategy: self.strategy,
+            is_marked: self.is_rolled || self.strategy == UpdateStrategy::Recreate,
             earlier_managers: self.earlier_managers,
         })
     }

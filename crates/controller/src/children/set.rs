@@ -2,12 +2,13 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
     Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention, Desired,
-    InvalidChild, Parent, desired::Prepared,
+    InvalidChild, Parent, desired::Prepared, plan::is_marked,
 };
 
 /// A valid child that a parent should have. Created by [`Parent::check_one`].
@@ -112,6 +113,13 @@ impl CheckedChild {
     #[must_use]
     pub const fn key(&self) -> &ObjectKey {
         &self.desired.key
+    }
+
+    /// Whether an existing child with this metadata was not updated to this desired state. Only for
+    /// children that are marked with the digest of their desired state.
+    #[must_use]
+    pub fn is_newer_than(&self, metadata: &ObjectMeta) -> bool {
+        metadata.deletion_timestamp.is_none() && !is_marked(&self.desired, metadata)
     }
 
     /// The child, as it would be sent. `None` if it has too few fields to decode.

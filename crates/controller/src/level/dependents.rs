@@ -1,6 +1,6 @@
 //! `Dependents`: children that depend on each other, applied in order and deleted in reverse order.
 //!
-//! Source: java-operator-sdk, its `Workflow`.
+//! Source: java-operator-sdk, its `Workflow`; metacontroller, its rolling update strategies.
 
 use std::{
     fmt,
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 mod check;
 mod erased;
+mod rollout;
 mod run;
 mod states;
 
@@ -118,7 +119,8 @@ pub struct DependentId {
     index: usize,
 }
 
-/// A child that is applied or deleted in order. Created by [`Owned::dependent`].
+/// A child that is applied or deleted in order, or several that are updated a few at a time. Created
+/// by [`Owned::dependent`] and [`Owned::rolling`].
 #[must_use = "a dependent has no effect until it is added to `Dependents`"]
 pub struct Dependent<K: Watchable, C: Watchable> {
     owned: Owned<K, C>,
@@ -127,6 +129,8 @@ pub struct Dependent<K: Watchable, C: Watchable> {
     is_wanted: bool,
     ready: Option<Check<C>>,
     failed: Option<Check<C>>,
+    /// How many children are updated at a time. `None`: there is no limit, and they are not marked.
+    at_most: Option<usize>,
 }
 
 /// A dependent depends on one of another plan.
@@ -252,13 +256,47 @@ impl<K: Watchable> fmt::Debug for Dependents<K> {
 impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// A child for [`Dependents::add`]: without prerequisites, and ready as soon as it is applied.
     pub fn dependent(&self, desired: impl IntoDesired<C>) -> Dependent<K, C> {
+        self.dependents(vec![desired.into_desired()], None)
+    }
+
+    /// Several children for [`Dependents::add`], of which at most one is
+    /// [updated at a time](Dependent::at_most), in the order of the list. They are one dependent, which
+    /// is ready when all are updated and ready.
+    ///
+    /// # Contract
+    ///
+    /// *Guaranteed.*
+    /// - A child is updated when its desired state has changed since it was last applied by this
+    ///   function, also before a restart. The next one follows when those that were updated are
+    ///   [ready](Dependent::ready). It works with each [`UpdateStrategy`](crate::UpdateStrategy).
+    /// - While a child that was updated [has failed](Dependent::failed), no further one is updated.
+    ///   [`DependentState::Failed`] is reported, with the name of the child. The update continues when
+    ///   it has recovered, or with a new desired state.
+    /// - A child that does not exist is created at once, whatever the limit, and counts as being
+    ///   updated until it is ready. So the first children are all created together.
+    /// - A change by another writer is reverted at once in children that were updated. The others are
+    ///   left as they are until they are updated.
+    ///
+    /// *Not guaranteed.* That children without a `ready` check, or whose check does not tell an old
+    /// status from a new one, are updated in several calls. Children that the list does not have any
+    /// more are left to [`prune`](Self::prune), which deletes all at once.
+    pub fn rolling<D: IntoDesired<C>>(
+        &self,
+        desired: impl IntoIterator<Item = D>,
+    ) -> Dependent<K, C> {
+        let desired = desired.into_iter().map(|it| it.into_desired().rolled());
+        self.dependents(desired.collect(), Some(1))
+    }
+
+    fn dependents(&self, desired: Vec<Desired<C>>, at_most: Option<usize>) -> Dependent<K, C> {
         Dependent {
             owned: self.clone(),
-            desired: vec![desired.into_desired()],
+            desired,
             after: Vec::new(),
             is_wanted: true,
             ready: None,
             failed: None,
+            at_most,
         }
     }
 }
@@ -294,6 +332,13 @@ impl<K: Watchable, C: Watchable> Dependent<K, C> {
     pub fn failed(self, has_failed: impl Fn(&C) -> bool + Send + Sync + 'static) -> Self {
         let failed: Option<Check<C>> = Some(Box::new(has_failed));
         Self { failed, ..self }
+    }
+
+    /// Sets how many of the children of [`Owned::rolling`] are updated at a time, by default 1. With 0
+    /// the update is paused. It has no effect on an [`Owned::dependent`].
+    pub fn at_most(self, count: usize) -> Self {
+        let at_most = self.at_most.map(|_| count);
+        Self { at_most, ..self }
     }
 }
 

@@ -35,6 +35,12 @@ pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
     /// The state of an existing child, as it is known.
     fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress>;
 
+    /// How many children are updated at a time.
+    fn at_most(&self) -> Option<usize>;
+
+    /// Whether a child exists and has to be updated, if children are updated a few at a time.
+    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool;
+
     /// Applies a child.
     fn apply<'a>(
         &'a self,
@@ -95,6 +101,15 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
     fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress> {
         let child = self.owned.child(cx, key)?;
         Some(self.progress_of(&child))
+    }
+
+    fn at_most(&self) -> Option<usize> {
+        self.at_most
+    }
+
+    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool {
+        let existing = || self.owned.child(cx, child.key());
+        self.at_most.is_some() && existing().is_some_and(|it| child.is_newer_than(it.meta()))
     }
 
     fn apply<'a>(

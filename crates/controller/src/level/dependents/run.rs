@@ -8,6 +8,7 @@ use windlass_informer::ObjectKey;
 use super::{
     Context, Dependent, DependentState, Watchable,
     erased::{ErasedDependent, Progress},
+    rollout::Rollout,
     states::Reported,
 };
 use crate::{
@@ -108,12 +109,14 @@ impl<'a, K: Watchable> Run<'a, K> {
     pub(super) async fn delete_unwanted(&mut self) {
         for index in (0..self.nodes.len()).rev() {
             if !self.nodes[index].is_wanted {
-                self.states[index] = self.delete(index).await;
+                let (state, errors) = self.delete(index).await;
+                self.states[index] = state;
+                self.errors.extend(errors);
             }
         }
     }
 
-    async fn delete(&mut self, index: usize) -> Reported {
+    async fn delete(&self, index: usize) -> (Reported, Vec<ChildError>) {
         let node = &self.nodes[index];
         let is_held = |&later: &usize| {
             let is_deleted = self.states[later].0 == DependentState::Deleted;
@@ -122,18 +125,18 @@ impl<'a, K: Watchable> Run<'a, K> {
         if let Some(holder) = (index + 1..self.nodes.len()).find(is_held) {
             let (name, holder) = (node.name(), self.nodes[holder].name());
             let reason = format!("{name} waits for the deletion of {holder}");
-            return (DependentState::Deleting, Some(reason));
+            return ((DependentState::Deleting, Some(reason)), Vec::new());
         }
-        let mut state = (DependentState::Deleted, None);
+        let (mut state, mut errors) = ((DependentState::Deleted, None), Vec::new());
         for key in &node.keys {
             let is_deleted = self.delete_child(node, key).await;
             if !is_deleted.as_ref().is_ok_and(|is_deleted| *is_deleted) {
                 let reason = format!("{} {key} is being deleted", node.resource);
                 state = (DependentState::Deleting, Some(reason));
             }
-            self.errors.extend(is_deleted.err());
+            errors.extend(is_deleted.err());
         }
-        state
+        (state, errors)
     }
 
     /// Deletes a child, unless nothing is deleted in this call. Returns whether it no longer exists.
@@ -152,52 +155,55 @@ impl<'a, K: Watchable> Run<'a, K> {
     pub(super) async fn apply_wanted(&mut self) {
         for index in 0..self.nodes.len() {
             if self.nodes[index].is_wanted {
-                self.states[index] = self.apply(index).await;
+                let (state, errors) = self.apply(index).await;
+                self.states[index] = state;
+                self.errors.extend(errors);
             }
         }
     }
 
-    async fn apply(&mut self, index: usize) -> Reported {
+    async fn apply(&self, index: usize) -> (Reported, Vec<ChildError>) {
         let node = &self.nodes[index];
         let is_ready = |earlier: &&usize| self.states[**earlier].0 == DependentState::Ready;
         if let Some(&earlier) = node.after.iter().find(|it| !is_ready(it)) {
             let reason = format!("{} waits for {}", node.name(), self.nodes[earlier].name());
-            return (DependentState::Waiting, Some(reason));
+            return ((DependentState::Waiting, Some(reason)), Vec::new());
         }
-        let mut state = (DependentState::Ready, None);
+        let (mut rollout, mut outdated) = (Rollout::default(), Vec::new());
         for child in &node.checked {
-            let progress = self.apply_child(node, child).await;
-            let (resource, key) = (&node.resource, child.key());
-            match progress {
-                Ok(Progress::Ready) => {}
-                Ok(Progress::NotReady) if state.0 == DependentState::Failed => {}
-                Ok(Progress::NotReady) => {
-                    let reason = format!("{resource} {key} is not ready");
-                    state = (DependentState::NotReady, Some(reason));
-                }
-                Ok(Progress::Failed) => {
-                    let reason = format!("{resource} {key} has failed");
-                    state = (DependentState::Failed, Some(reason));
-                }
-                Err(error) => {
-                    state = (DependentState::NotReady, None);
-                    self.errors.push(error);
-                }
+            if node.dependent.is_outdated(self.cx, child) {
+                outdated.push(child);
+            } else {
+                self.apply_child(node, child, &mut rollout).await;
             }
         }
-        state
+        let mut at_most = node.dependent.at_most().unwrap_or(usize::MAX);
+        if self.cx.mode() == Mode::Paused {
+            at_most = 0;
+        } else if self.cx.is_stale() && !outdated.is_empty() {
+            // They may be updated already.
+            self.cx.call.writes.repeat_after(STALE_DELETE);
+            at_most = 0;
+        }
+        for child in outdated {
+            if rollout.has_room(at_most) {
+                self.apply_child(node, child, &mut rollout).await;
+            } else {
+                rollout.wait();
+            }
+        }
+        rollout.reported(&node.name())
     }
 
-    async fn apply_child(
-        &self,
-        node: &Node<K>,
-        child: &CheckedChild,
-    ) -> Result<Progress, ChildError> {
-        if self.cx.mode() == Mode::Paused {
+    async fn apply_child(&self, node: &Node<K>, child: &CheckedChild, rollout: &mut Rollout) {
+        let progress = if self.cx.mode() == Mode::Paused {
             let known = node.dependent.progress(self.cx, child.key());
-            return Ok(known.unwrap_or(Progress::NotReady));
-        }
-        (node.dependent.apply(self.cx, &self.children, child)).await
+            Ok(known.unwrap_or(Progress::NotReady))
+        } else {
+            (node.dependent.apply(self.cx, &self.children, child)).await
+        };
+        let name = format!("{} {}", node.resource, child.key());
+        rollout.add(&name, progress);
     }
 
     /// The states of all dependents.

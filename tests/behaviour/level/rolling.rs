@@ -45,7 +45,10 @@ async fn start(cluster: &Cluster) -> Rig {
             );
             let states = plan.apply(&cx).await?;
             let state = states.get(shards).expect("of this plan");
-            let line = format!("{} {state:?} | {states}", settings.version);
+            let Settings {
+                version, at_most, ..
+            } = settings;
+            let line = format!("{version}/{at_most} {state:?} | {states}");
             say(&sender, line).await;
             Ok::<_, Failure>(Outcome::done())
         }
@@ -160,44 +163,45 @@ on_both_servers! {
             };
             // Those that do not exist are created together.
             create(&world.configs, config("a", &format!("v1 1 {strategy}"))).await;
-            world.reaches("v1 NotReady", "v1 v1 v1").await;
+            world.reaches("v1/1 NotReady", "v1 v1 v1").await;
             world.set_available(0..3).await;
-            world.reaches("v1 Ready", "v1 v1 v1").await;
+            world.reaches("v1/1 Ready", "v1 v1 v1").await;
 
             world.set("v2", 1).await;
-            let reasons = world.reaches("v2 NotReady", "v2 v1 v1").await;
+            let reasons = world.reaches("v2/1 NotReady", "v2 v1 v1").await;
             let name = |index| format!("deployments.apps {}/shard-{index}", cluster.namespace());
             let is_not_ready = format!("{} is not ready, 1 of 3 children are updated", name(0));
             assert_eq!(reasons, is_not_ready);
             world.touch(1).await;
-            world.reaches("v2 NotReady", "v2 v1 v1").await;
+            world.reaches("v2/1 NotReady", "v2 v1 v1").await;
             // A restart does not forget which children are updated.
             world.rig.stop().await;
             world.rig = start(&cluster).await;
-            world.reaches("v2 NotReady", "v2 v1 v1").await;
+            world.reaches("v2/1 NotReady", "v2 v1 v1").await;
 
             world.set_condition(0, "Progressing", "False").await;
-            let reasons = world.reaches("v2 Failed", "v2 v1 v1").await;
+            let reasons = world.reaches("v2/1 Failed", "v2 v1 v1").await;
             assert_eq!(reasons, format!("{} has failed, 1 of 3 children are updated", name(0)));
             // Also a larger number is not updated then.
             world.set("v2", 3).await;
             world.touch(2).await;
-            world.reaches("v2 Failed", "v2 v1 v1").await;
+            world.reaches("v2/3 Failed", "v2 v1 v1").await;
             world.set("v2", 1).await;
+            world.reaches("v2/1 Failed", "v2 v1 v1").await;
             world.set_available([0]).await;
-            world.reaches("v2 NotReady", "v2 v2 v1").await;
+            world.reaches("v2/1 NotReady", "v2 v2 v1").await;
 
             // A new desired state continues the update.
             world.set_condition(1, "Progressing", "False").await;
-            world.reaches("v2 Failed", "v2 v2 v1").await;
+            world.reaches("v2/1 Failed", "v2 v2 v1").await;
             world.set("v3", 1).await;
-            world.reaches("v3 NotReady", "v3 v2 v1").await;
+            world.reaches("v3/1 NotReady", "v3 v2 v1").await;
             world.set_available([0]).await;
-            world.reaches("v3 NotReady", "v3 v3 v1").await;
+            world.reaches("v3/1 NotReady", "v3 v3 v1").await;
             world.set_available([1]).await;
-            world.reaches("v3 NotReady", "v3 v3 v3").await;
+            world.reaches("v3/1 NotReady", "v3 v3 v3").await;
             world.set_available([2]).await;
-            assert_eq!(world.reaches("v3 Ready", "v3 v3 v3").await, "all are ready");
+            assert_eq!(world.reaches("v3/1 Ready", "v3 v3 v3").await, "all are ready");
 
             // A change by another writer is no update: it is reverted at once.
             world.set("v3", 0).await;
@@ -207,17 +211,17 @@ on_both_servers! {
             let params = PatchParams::default();
             let patched = world.shards.patch("shard-1", &params, &change);
             patched.await.expect("there");
-            world.reaches("v3 NotReady", "v3 v3 v3").await;
+            world.reaches("v3/0 NotReady", "v3 v3 v3").await;
             world.set_available([1]).await;
-            world.reaches("v3 Ready", "v3 v3 v3").await;
+            world.reaches("v3/0 Ready", "v3 v3 v3").await;
 
             world.set("v4", 0).await;
-            let paused = world.reaches("v4 NotReady", "v3 v3 v3").await;
+            let paused = world.reaches("v4/0 NotReady", "v3 v3 v3").await;
             assert_eq!(paused, format!("{} waits for its update, 0 of 3 children are updated", name(0)));
             world.set("v4", 2).await;
-            world.reaches("v4 NotReady", "v4 v4 v3").await;
+            world.reaches("v4/2 NotReady", "v4 v4 v3").await;
             world.set_available([1]).await;
-            world.reaches("v4 NotReady", "v4 v4 v4").await;
+            world.reaches("v4/2 NotReady", "v4 v4 v4").await;
             world.rig.stop().await;
             world.configs.delete("a", &DeleteParams::default()).await.expect("there");
             for index in 0..3 {
@@ -236,13 +240,13 @@ on_both_servers! {
             strategy: "OnDelete",
         };
         create(&world.configs, config("a", "v1 1 OnDelete")).await;
-        world.reaches("v1 NotReady", "v1 v1 v1").await;
+        world.reaches("v1/1 NotReady", "v1 v1 v1").await;
         world.set_available(0..3).await;
-        world.reaches("v1 Ready", "v1 v1 v1").await;
+        world.reaches("v1/1 Ready", "v1 v1 v1").await;
         world.set("v2", 1).await;
-        world.reaches("v2 Ready", "v1 v1 v1").await;
+        world.reaches("v2/1 Ready", "v1 v1 v1").await;
         world.shards.delete("shard-1", &DeleteParams::default()).await.expect("there");
-        world.reaches("v2 NotReady", "v1 v2 v1").await;
+        world.reaches("v2/1 NotReady", "v1 v2 v1").await;
         world.rig.stop().await;
     }
 }

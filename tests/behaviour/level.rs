@@ -29,6 +29,7 @@ pub(crate) mod context;
 pub(crate) mod dependents;
 pub(crate) mod memo;
 pub(crate) mod missing;
+pub(crate) mod overrides;
 pub(crate) mod paused;
 mod rig;
 pub(crate) mod rolling;

@@ -65,6 +65,7 @@ fn main() {
         level::dependents::trials(),
         level::memo::trials(),
         level::missing::trials(),
+        level::overrides::trials(),
         level::paused::trials(),
         level::rolling::trials(),
         level::visible::trials(),

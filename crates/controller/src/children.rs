@@ -28,6 +28,7 @@ mod desired;
 mod digest;
 mod identity;
 mod into_desired;
+mod overrides;
 mod parents;
 
 // The decision.

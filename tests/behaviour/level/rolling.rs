@@ -249,4 +249,29 @@ on_both_servers! {
         world.reaches("v2/1 NotReady", "v1 v2 v1").await;
         world.rig.stop().await;
     }
+
+    /// Rows: BO-41
+    async fn a_child_that_is_being_deleted_counts_as_one_that_is_updated(cluster: Cluster) {
+        let mut world = World {
+            rig: start(&cluster).await,
+            configs: cluster.api_aside(),
+            shards: cluster.api_aside(),
+            strategy: "Apply",
+        };
+        create(&world.configs, config("a", "v1 1 Apply")).await;
+        world.reaches("v1/1 NotReady", "v1 v1 v1").await;
+        world.set_available(0..3).await;
+        world.reaches("v1/1 Ready", "v1 v1 v1").await;
+        let held = |finalizers: &[&str]| json!({ "metadata": { "finalizers": finalizers } });
+        patch(&world.shards, "shard-2", held(&["test.windlass.dev/held"])).await;
+        world.shards.delete("shard-2", &DeleteParams::default()).await.expect("there");
+        world.reaches("v1/1 NotReady", "v1 v1 v1").await;
+        world.set("v2", 1).await;
+        world.reaches("v2/1 NotReady", "v1 v1 v1").await;
+        patch(&world.shards, "shard-2", held(&[])).await;
+        world.reaches("v2/1 NotReady", "v1 v1 v2").await;
+        world.set_available([2]).await;
+        world.reaches("v2/1 NotReady", "v2 v1 v2").await;
+        world.rig.stop().await;
+    }
 }

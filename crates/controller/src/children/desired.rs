@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass_informer::ObjectKey;
 
-use super::{ChildError, ChildKind, InvalidChild, Parent, digest::Digest};
+use super::{ChildError, ChildKind, InvalidChild, Parent, digest::Digest, overrides};
 
 /// How an existing child is changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub enum UpdateStrategy {
 #[must_use = "a desired child does nothing until it is applied"]
 pub struct Desired<C> {
     object: Result<Value, serde_json::Error>,
+    overrides: Vec<Value>,
     name: Option<String>,
     is_untracked: bool,
     is_adopted: bool,
@@ -96,6 +97,7 @@ impl<C> Desired<C> {
     const fn new(object: Result<Value, serde_json::Error>) -> Self {
         Self {
             object,
+            overrides: Vec::new(),
             name: None,
             is_untracked: false,
             is_adopted: false,
@@ -112,6 +114,47 @@ impl<C> Desired<C> {
             name: Some(name.into()),
             ..self
         }
+    }
+
+    /// Merges `overrides` into the child: a part of an object that the user of the operator has given,
+    /// for example `podOverrides` in the spec of the parent. Later ones are merged over earlier ones.
+    ///
+    /// - Objects are merged field by field. `null` removes a field.
+    /// - Lists whose items all have a `name` are merged by it: containers, volumes, variables. The
+    ///   `volumeMounts` are merged by `mountPath` and the `volumeDevices` by `devicePath`, because their
+    ///   name is that of a volume. An item is not removed, but an empty list replaces all.
+    /// - Other lists, and those in which a name occurs twice, are replaced.
+    ///
+    /// The child is invalid ([`InvalidChild::Overridden`]) if they have a field that identifies it:
+    /// `kind`, `apiVersion`, or the name, namespace, uid or owners in `metadata`. The labels and the
+    /// annotation of children stay. The API server checks everything else.
+    ///
+    /// The `DeepMerge` of `k8s-openapi` knows the keys of more lists, but it removes nothing, drops
+    /// fields that its types do not have, and has no custom resources.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use serde_json::json;
+    /// use windlass_controller::Desired;
+    ///
+    /// fn deployment(pod_overrides: serde_json::Value) -> Desired<Deployment> {
+    ///     let container = json!({ "name": "app", "image": "app:1" });
+    ///     let template = json!({ "spec": { "containers": [container] } });
+    ///     let desired = Desired::json(json!({ "spec": { "template": template } }));
+    ///     desired.overridden_by(json!({ "spec": { "template": pod_overrides } }))
+    /// }
+    ///
+    /// let container = json!({ "name": "app", "resources": { "limits": { "memory": "1Gi" } } });
+    /// let desired = deployment(json!({ "spec": { "containers": [container] } }));
+    /// assert!(format!("{desired:?}").contains("overrides: 1"));
+    /// ```
+    ///
+    /// Source: Stackable, its `podOverrides`.
+    pub fn overridden_by(mut self, overrides: Value) -> Self {
+        self.overrides.push(overrides);
+        self
     }
 
     /// Takes over an object that exists already and that no other object controls.
@@ -171,9 +214,8 @@ impl<C> Desired<C> {
     pub(crate) fn key(&self, parent: &Parent, kind: &ChildKind) -> Option<ObjectKey> {
         let metadata = self.object.as_ref().ok().and_then(|it| it.get("metadata"));
         let metadata = metadata.and_then(Value::as_object);
-        let metadata = metadata.cloned().unwrap_or_default();
-        let name = name(self.name.as_deref(), &metadata, parent);
-        key(&name, &metadata, parent, kind).ok()
+        let name = name(self.name.as_deref(), metadata, parent);
+        key(&name, metadata.unwrap_or(&Map::new()), parent, kind).ok()
     }
 
     /// Checks the child, and adds its kind, name, namespace, labels, annotation and owner.
@@ -203,6 +245,12 @@ impl<C> Desired<C> {
         let Value::Object(mut body) = object else {
             return Err(InvalidChild::NotAnObject);
         };
+        let metadata = body.get("metadata").and_then(Value::as_object);
+        let name = name(self.name.as_deref(), metadata, parent);
+        *shown = Some(name.clone());
+        for overrides in &self.overrides {
+            overrides::apply(&mut body, overrides)?;
+        }
         set_kind(&mut body, kind)?;
         let mut metadata = match body.remove("metadata") {
             None | Some(Value::Null) => Map::new(),
@@ -215,8 +263,6 @@ impl<C> Desired<C> {
         if metadata.contains_key("generateName") {
             return Err(InvalidChild::NoName);
         }
-        let name = name(self.name.as_deref(), &metadata, parent);
-        *shown = Some(name.clone());
         let key = key(&name, &metadata, parent, kind)?;
         if !parent.can_own(key.namespace()) && !self.is_untracked {
             return Err(InvalidChild::Elsewhere);
@@ -254,6 +300,7 @@ impl<C> fmt::Debug for Desired<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desired")
             .field("name", &self.name)
+            .field("overrides", &self.overrides.len())
             .field("is_untracked", &self.is_untracked)
             .field("is_adopted", &self.is_adopted)
             .field("strategy", &self.strategy)
@@ -282,8 +329,8 @@ fn set_kind(body: &mut Map<String, Value>, kind: &ChildKind) -> Result<(), Inval
 }
 
 /// The name of a child: the one that was `set`, the one in its metadata, or that of its parent.
-fn name(set: Option<&str>, metadata: &Map<String, Value>, parent: &Parent) -> String {
-    let given = || metadata.get("name").and_then(Value::as_str);
+fn name(set: Option<&str>, metadata: Option<&Map<String, Value>>, parent: &Parent) -> String {
+    let given = || metadata?.get("name").and_then(Value::as_str);
     let name = set.or_else(given).unwrap_or(parent.key.name());
     name.to_owned()
 }

@@ -23,7 +23,7 @@ pub(super) struct Rollout {
 
 impl Rollout {
     /// Whether one more child is updated, if at most this many are at a time.
-    pub(super) const fn has_room(&self, at_most: usize) -> bool {
+    pub(super) const fn allows_update(&self, at_most: usize) -> bool {
         self.failed_reason.is_none() && self.unready < at_most
     }
 
@@ -111,7 +111,7 @@ mod tests {
     /// Rows: BO-41
     #[test]
     fn a_child_is_updated_if_fewer_than_the_limit_are_not_ready_and_none_has_failed() {
-        for (children, at_most, has_room) in [
+        for (children, at_most, allows_update) in [
             ("", 1, true),
             ("", 0, false),
             ("rr", 1, true),
@@ -122,8 +122,8 @@ mod tests {
             ("rf", 1, false),
             ("rf", 9, false),
         ] {
-            let found = rollout(children).has_room(at_most);
-            assert_eq!(found, has_room, "{children} {at_most}");
+            let found = rollout(children).allows_update(at_most);
+            assert_eq!(found, allows_update, "{children} {at_most}");
         }
     }
 

@@ -186,7 +186,7 @@ impl<'a, K: Watchable> Run<'a, K> {
             at_most = 0;
         }
         for child in outdated {
-            if rollout.has_room(at_most) {
+            if rollout.allows_update(at_most) {
                 self.apply_child(node, child, &mut rollout).await;
             } else {
                 rollout.wait();

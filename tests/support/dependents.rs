@@ -143,8 +143,8 @@ fn a_crash_or_another_writer_changes_neither_the_order_nor_the_limit() {
             .await;
         kit.expect_gone::<Website>("blog").await;
         let writes = kit.writes(since);
-        let deletes = writes.iter().filter(|it| it.verb == "delete");
-        let last = deletes.last().map(|it| it.resource.clone());
+        let mut deletes = writes.iter().filter(|it| it.verb == "delete");
+        let last = deletes.next_back().map(|it| it.resource.clone());
         assert_eq!(last.as_deref(), Some("secrets"), "{writes:?}");
         assert!(kit.get::<Secret>("blog").await.is_none());
     });

@@ -128,15 +128,11 @@ impl Children {
             resource: kind.resource(),
             key: key.clone(),
         };
-        let metadata = match stored {
-            Some(stored) => Some(stored.metadata().into_owned()),
-            None => {
-                let remembered = self.memory.lock().get(&id).map(|it| it.uid.clone());
-                match remembered {
-                    Some(uid) => self.read_remembered(kind, key, &uid).await?,
-                    None => None,
-                }
-            }
+        let remembered = self.memory.lock().get(&id).map(|it| it.uid.clone());
+        let metadata = match (stored, remembered) {
+            (Some(stored), _) => Some(stored.metadata().into_owned()),
+            (None, Some(uid)) => self.read_remembered(kind, key, &uid).await?,
+            (None, None) => None,
         };
         let exists = match &metadata {
             Some(metadata) => {

@@ -95,18 +95,18 @@ mod tests {
         ("secrets".to_owned(), ObjectKey::new("web").within("shop"))
     }
 
-    fn api_error(code: u16, seconds: u32) -> Box<kube::Error> {
+    fn api_error(code: u16, seconds: u32) -> kube::Error {
         let status = serde_json::json!({
             "status": "Failure", "message": "refused", "reason": "", "code": code,
             "details": { "retryAfterSeconds": seconds },
         });
         let status = serde_json::from_value(status).expect("a status");
-        Box::new(kube::Error::Api(status))
+        kube::Error::Api(status)
     }
 
     fn conflict() -> ChildError {
         let (resource, key) = key();
-        let source = api_error(409, 0);
+        let source = Box::new(api_error(409, 0));
         ChildError::Conflict {
             resource,
             key,
@@ -116,7 +116,7 @@ mod tests {
 
     fn busy(seconds: u32) -> ChildError {
         let (resource, key) = key();
-        let (verb, source) = ("patch", api_error(429, seconds));
+        let (verb, source) = ("patch", Box::new(api_error(429, seconds)));
         ChildError::Request {
             verb,
             resource,

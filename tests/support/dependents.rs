@@ -1,6 +1,8 @@
 //! Dependents under crashes and other writers: a website has a secret, and pages that are updated one
 //! at a time.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Client, CustomResourceExt as _, ResourceExt as _};
 use serde_json::json;
@@ -43,7 +45,7 @@ impl ObjectReconciler<Website> for Websites {
     type Error = Failure;
 
     async fn reconcile(&self, cx: Context<Website>) -> Result<Outcome, Failure> {
-        _ = self.plan(cx.object()).apply(&cx).await?;
+        self.plan(cx.object()).apply(&cx).await?;
         Ok(Outcome::done())
     }
 
@@ -147,5 +149,36 @@ fn a_crash_or_another_writer_changes_neither_the_order_nor_the_limit() {
         let last = deletes.next_back().map(|it| it.resource.clone());
         assert_eq!(last.as_deref(), Some("secrets"), "{writes:?}");
         assert!(kit.get::<Secret>("blog").await.is_none());
+    });
+}
+
+/// Rows: BO-38
+#[test]
+fn a_clean_up_continues_after_another_writer_has_removed_the_finalizer() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        kit.start(run);
+        kit.create(&website("blog", 1)).await;
+        kit.quiet().await;
+        kit.edit::<ConfigMap>("page-1", |page| {
+            page.finalizers_mut()
+                .push("kit.windlass.dev/held".to_owned());
+        })
+        .await;
+        kit.quiet().await;
+        let since = kit.mark();
+        kit.edit::<Website>("blog", |it| it.finalizers_mut().clear())
+            .await;
+        kit.delete::<Website>("blog").await;
+        kit.advance(Duration::from_secs(25)).await;
+        let calls = kit.calls(since).of("default/blog");
+        let last = calls.last().expect("a clean-up");
+        assert_eq!(last.requeued, Some(Duration::from_secs(10)), "{calls:?}");
+        kit.edit::<ConfigMap>("page-1", |page| page.finalizers_mut().clear())
+            .await;
+        kit.advance(Duration::from_secs(25)).await;
+        let calls = kit.calls(since).of("default/blog");
+        let last = calls.last().expect("a clean-up");
+        assert_eq!((last.requeued, &last.error), (None, &None), "{calls:?}");
     });
 }

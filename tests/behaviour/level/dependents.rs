@@ -539,6 +539,20 @@ on_both_servers! {
     }
 
     /// Rows: BO-38
+    async fn a_clean_up_leaves_the_children_of_an_object_that_is_deleted_without_them(cluster: Cluster) {
+        let mut world = World::new(&cluster).await;
+        let mut small = shop();
+        small.spec.database = false;
+        small.metadata.finalizers = Some(vec!["orphan".to_owned()]);
+        create(&world.shops, small).await;
+        world.reaches("settings Ready, database Deleted, web Deleted, route Deleted, logs Ready, true").await;
+        world.shops.delete("a", &DeleteParams::default()).await.expect("there");
+        while world.rig.next().await != "clean up true" {}
+        assert_eq!(world.children().await, "logs settings");
+        world.rig.stop().await;
+    }
+
+    /// Rows: BO-38
     async fn a_dependent_cannot_depend_on_one_of_another_plan(cluster: Cluster) {
         let (sender, receiver) = mpsc::channel(64);
         let mut builder = builder::<ConfigMap>(&cluster).await;

@@ -170,7 +170,7 @@ on_both_servers! {
             world.set("v2", 1).await;
             let reasons = world.reaches("v2/1 NotReady", "v2 v1 v1").await;
             let name = |index| format!("deployments.apps {}/shard-{index}", cluster.namespace());
-            let is_not_ready = format!("{} is not ready, 1 of 3 children are updated", name(0));
+            let is_not_ready = format!("{} is not ready, 2 of 3 children wait for their update", name(0));
             assert_eq!(reasons, is_not_ready);
             world.touch(1).await;
             world.reaches("v2/1 NotReady", "v2 v1 v1").await;
@@ -181,7 +181,7 @@ on_both_servers! {
 
             world.set_condition(0, "Progressing", "False").await;
             let reasons = world.reaches("v2/1 Failed", "v2 v1 v1").await;
-            assert_eq!(reasons, format!("{} has failed, 1 of 3 children are updated", name(0)));
+            assert_eq!(reasons, format!("{} has failed, 2 of 3 children wait for their update", name(0)));
             // Also a larger number is not updated then.
             world.set("v2", 3).await;
             world.touch(2).await;
@@ -217,7 +217,7 @@ on_both_servers! {
 
             world.set("v4", 0).await;
             let paused = world.reaches("v4/0 NotReady", "v3 v3 v3").await;
-            assert_eq!(paused, format!("{} waits for its update, 0 of 3 children are updated", name(0)));
+            assert_eq!(paused, format!("{} is not updated, 3 of 3 children wait for their update", name(0)));
             world.set("v4", 2).await;
             world.reaches("v4/2 NotReady", "v4 v4 v3").await;
             world.set_available([1]).await;

@@ -43,8 +43,8 @@ use crate::{
 ///   ready. Until then it waits: if it exists, it is left as it is.
 /// - **Preconditions.** A dependent with a false [precondition](Dependent::when) is deleted, and all
 ///   that depend on it.
-/// - **Reverse order.** A dependent is deleted after all that depend on it no longer exist:
-///   the API server or the store says so, not the answer to a delete alone.
+/// - **Reverse order.** A dependent is deleted when all that depend on it no longer exist. A delete
+///   that was accepted is not sufficient: finalizers can delay its end.
 /// - **Independence.** An error of one dependent does not prevent the others, except for those that
 ///   depend on it. One [`Failure`] has the errors of all.
 /// - **No polling.** The events of the children cause the next call: a status that makes one ready, or
@@ -54,7 +54,8 @@ use crate::{
 /// Each child is written as [`Owned::apply`] says. Children with the annotation `windlass.dev/keep` are
 /// not deleted, and do not delay the deletion of what they depend on. While the object is
 /// [paused](super::Mode::Paused), nothing is sent, and the states are those of the stores. In a
-/// [stale](Context::is_stale) call nothing is deleted, and the call is repeated.
+/// [stale](Context::is_stale) call nothing is deleted, what the stores show counts as not ready, and
+/// the call is repeated.
 ///
 /// *Required.* The watches of the handles show the children. Each call adds the same children, also
 /// those that are not wanted now, with a false precondition: what is not added is not deleted.

@@ -61,10 +61,13 @@ pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
 // === impl Dependent ===
 
 impl<K: Watchable, C: Watchable + Serialize> Dependent<K, C> {
+    const fn has_checks(&self) -> bool {
+        self.ready.is_some() || self.failed.is_some()
+    }
+
     fn progress_of(&self, child: &C) -> Progress {
-        let has_checks = self.ready.is_some() || self.failed.is_some();
         let is_terminating = child.meta().deletion_timestamp.is_some();
-        if is_terminating || (has_checks && !is_observed(child)) {
+        if is_terminating || (self.has_checks() && !is_observed(child)) {
             Progress::NotReady
         } else if self.failed.as_ref().is_some_and(|check| check(child)) {
             Progress::Failed
@@ -121,6 +124,11 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         Box::pin(async move {
             let applied = self.owned.apply_checked(cx, children, child).await?;
             Ok(match applied.outcome {
+                // Its status can be that of an earlier desired state.
+                ChildOutcome::Unchanged if cx.is_stale() && self.has_checks() => {
+                    cx.call.writes.repeat_after(STALE_DELETE);
+                    Progress::NotReady
+                }
                 ChildOutcome::Created | ChildOutcome::Changed | ChildOutcome::Unchanged => {
                     self.progress_of(&applied.object)
                 }

@@ -6,9 +6,9 @@ use crate::children::ChildError;
 /// The progress of the children of one dependent.
 #[derive(Debug, Default)]
 pub(super) struct Rollout {
-    /// The children that are as desired.
+    /// The children that are as desired, or are being replaced.
     updated: usize,
-    /// The children that wait for their update.
+    /// The children that wait for their update, or whose update was refused.
     outdated: usize,
     /// Of the updated ones, those that are not ready, or whose update was refused.
     unready: usize,
@@ -72,9 +72,9 @@ impl Rollout {
         if self.outdated == 0 {
             return (state, reason);
         }
-        let reason = reason.unwrap_or_else(|| format!("{name} waits for its update"));
-        let count = self.updated + self.outdated;
-        let reason = format!("{reason}, {} of {count} children are updated", self.updated);
+        let reason = reason.unwrap_or_else(|| format!("{name} is not updated"));
+        let (waiting, count) = (self.outdated, self.updated + self.outdated);
+        let reason = format!("{reason}, {waiting} of {count} children wait for their update");
         (state, Some(reason))
     }
 }
@@ -138,17 +138,17 @@ mod tests {
             (
                 "nww",
                 DependentState::NotReady,
-                Some("pod-0 is not ready, 1 of 3 children are updated"),
+                Some("pod-0 is not ready, 2 of 3 children wait for their update"),
             ),
             (
                 "fw",
                 DependentState::Failed,
-                Some("pod-0 has failed, 1 of 2 children are updated"),
+                Some("pod-0 has failed, 1 of 2 children wait for their update"),
             ),
             (
                 "rw",
                 DependentState::NotReady,
-                Some("pods waits for its update, 1 of 2 children are updated"),
+                Some("pods is not updated, 1 of 2 children wait for their update"),
             ),
         ] {
             let (reported, _) = rollout(children).reported("pods");

@@ -26,7 +26,6 @@ pub enum DependentState {
 ///
 /// It displays what is not ready and why, for example for the message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "the states say whether the object is ready"]
 pub struct DependentStates {
     plan: u64,
     states: Vec<Reported>,

@@ -539,6 +539,53 @@ on_both_servers! {
     }
 
     /// Rows: BO-38
+    async fn what_a_stale_store_shows_is_not_ready(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        // A watch that shows what the test says.
+        let (script, source) = Scripted::<Secret>::new();
+        let informer = Informer::new(source);
+        let builder = builder::<ConfigMap>(&cluster).await;
+        let mut builder = builder.own_write_timeout(Duration::from_millis(500));
+        let children = builder.owns(Watch::from(&informer));
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (children, sender) = (children.clone(), sender.clone());
+            async move {
+                if cx.key().name() == "a" {
+                    let version = value(cx.object());
+                    let child = json!({ "metadata": { "annotations": { "version": version } } });
+                    let child = |name: &str| children.dependent(Desired::json(child.clone()).named(name));
+                    let is_ready = |it: &Secret| it.annotations().get("ready") == it.annotations().get("version");
+                    let mut plan = Dependents::new();
+                    let first = plan.add(child("first").ready(is_ready));
+                    let second = plan.add(child("second").after([first]));
+                    let states = plan.apply(&cx).await?;
+                    let states = [first, second].map(|it| states.get(it).expect("of this plan"));
+                    say(&sender, format!("{version} {states:?} {}", cx.is_stale())).await;
+                }
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        script.list([]).await.expect("it runs");
+        create(&configs, config("a", "1")).await;
+        while rig.next().await != "1 [NotReady, Waiting] false" {}
+        patch(&secrets, "first", json!({ "metadata": { "annotations": { "ready": "1" } } })).await;
+        script.apply(secrets.get("first").await.expect("applied")).await.expect("it runs");
+        while rig.next().await != "1 [Ready, Ready] false" {}
+        script.apply(secrets.get("second").await.expect("applied")).await.expect("it runs");
+
+        patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
+        while rig.next().await != "2 [NotReady, Waiting] false" {}
+        // The store still has the first version, which was ready.
+        patch(&configs, "a", json!({ "metadata": { "labels": { "any": "event" } } })).await;
+        assert_eq!(rig.next().await, "2 [NotReady, Waiting] true");
+        let second = secrets.get("second").await.expect("applied");
+        assert_eq!(second.annotations()["version"], "1");
+        rig.stop().await;
+    }
+
+    /// Rows: BO-38
     async fn a_clean_up_leaves_the_children_of_an_object_that_is_deleted_without_them(cluster: Cluster) {
         let mut world = World::new(&cluster).await;
         let mut small = shop();

@@ -281,6 +281,35 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// *Not guaranteed.* That children without a `ready` check, or whose check does not tell an old
     /// status from a new one, are updated in several calls. Children that the list does not have any
     /// more are left to [`prune`](Self::prune), which deletes all at once.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+    /// use serde_json::json;
+    /// use windlass_controller::{
+    ///     Context, DependentState, Dependents, Desired, Failure, Owned, has_condition,
+    /// };
+    ///
+    /// async fn update(
+    ///     shards: &Owned<ConfigMap, Deployment>,
+    ///     cx: &Context<ConfigMap>,
+    /// ) -> Result<bool, Failure> {
+    ///     let desired = (0..3).map(|index| {
+    ///         let shard = json!({ "spec": { "replicas": 2 } });
+    ///         Desired::json(shard).named(format!("{}-{index}", cx.key().name()))
+    ///     });
+    ///     let rolling = shards.rolling(desired).at_most(2);
+    ///     let mut plan = Dependents::new();
+    ///     let shards = plan.add(
+    ///         rolling
+    ///             .ready(has_condition("Available", "True"))
+    ///             .failed(has_condition("Progressing", "False")),
+    ///     );
+    ///     let states = plan.apply(cx).await?;
+    ///     Ok(states.get(shards) == Some(DependentState::Ready))
+    /// }
+    /// ```
     pub fn rolling<D: IntoDesired<C>>(
         &self,
         desired: impl IntoIterator<Item = D>,

@@ -177,14 +177,10 @@ impl<'a, K: Watchable> Run<'a, K> {
                 self.apply_child(node, child, &mut rollout).await;
             }
         }
-        let mut at_most = node.dependent.at_most().unwrap_or(usize::MAX);
-        if self.cx.mode() == Mode::Paused {
-            at_most = 0;
-        } else if self.cx.is_stale() && !outdated.is_empty() {
-            // They may be updated already.
-            self.cx.call.writes.repeat_after(STALE_DELETE);
-            at_most = 0;
-        }
+        let at_most = match self.cx.mode() {
+            Mode::Paused => 0,
+            Mode::Normal => node.dependent.at_most().unwrap_or(usize::MAX),
+        };
         for child in outdated {
             if rollout.allows_update(at_most) {
                 self.apply_child(node, child, &mut rollout).await;

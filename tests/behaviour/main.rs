@@ -62,6 +62,7 @@ fn main() {
         level::bulk::trials(),
         level::children::trials(),
         level::context::trials(),
+        level::dependent_secrets::trials(),
         level::dependents::trials(),
         level::memo::trials(),
         level::missing::trials(),

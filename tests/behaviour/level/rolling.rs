@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use windlass::{
     Context, Desired, Failure, Outcome,
-    level::{Dependents, UpdateStrategy, has_condition},
+    level::{Dependents, PAUSED, UpdateStrategy, has_condition},
 };
 
 use super::rig::{Rig, builder, create, patch, say, watch};
@@ -222,6 +222,17 @@ on_both_servers! {
             world.reaches("v4/2 NotReady", "v4 v4 v3").await;
             world.set_available([1]).await;
             world.reaches("v4/2 NotReady", "v4 v4 v4").await;
+
+            // While the object is paused, nothing is updated or created.
+            let pause = |value: &str| json!({ "metadata": { "annotations": { PAUSED: value } } });
+            patch(&world.configs, "a", pause("true")).await;
+            world.set("v5", 2).await;
+            let paused = world.reaches("v5/2 NotReady", "v4 v4 v4").await;
+            assert_eq!(paused, format!("{} is not updated, 3 of 3 children wait for their update", name(0)));
+            world.shards.delete("shard-2", &DeleteParams::default()).await.expect("there");
+            world.reaches("v5/2 NotReady", "v4 v4").await;
+            patch(&world.configs, "a", pause("false")).await;
+            world.reaches("v5/2 NotReady", "v5 v4 v5").await;
             world.rig.stop().await;
             world.configs.delete("a", &DeleteParams::default()).await.expect("there");
             for index in 0..3 {

@@ -90,10 +90,11 @@ pub mod level {
     //! Controllers of one kind: each call gets the newest object, whatever has changed.
 
     pub use windlass_controller::{
-        AddedTrigger, AddedWatch, ChildError, Context, Controller, ControllerBuildError,
-        ControllerBuilder, Deleted, Desired, Informers, IntoDesired, InvalidChild, MissingKind,
+        AddedTrigger, AddedWatch, ChildError, ChildErrors, Context, Controller,
+        ControllerBuildError, ControllerBuilder, Deleted, Dependent, DependentId, DependentState,
+        DependentStates, Dependents, Desired, Informers, IntoDesired, InvalidChild, MissingKind,
         Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, RequeueHandle, Retry,
-        Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused,
+        Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused, has_condition,
     };
 }
 
@@ -217,9 +218,9 @@ pub mod composite {
     //! Composite controllers: the children and the status of an object, computed by one function.
 
     pub use windlass_composite::{
-        AsyncCompositeHandler, ChildConfig, CompositeBuildError, CompositeBuilder,
+        AsyncCompositeHandler, ChildConfig, ChildErrors, CompositeBuildError, CompositeBuilder,
         CompositeController, CompositeHandler, FinalizeResponse, ObservedChildren, RawView,
-        SyncError, SyncRequest, SyncResponse, TypedView,
+        SyncRequest, SyncResponse, TypedView,
     };
 }
 

@@ -14,6 +14,8 @@ use windlass::{
     prelude::*,
 };
 
+#[path = "support/dependents.rs"]
+mod dependents;
 #[path = "support/website.rs"]
 mod website;
 

@@ -19,10 +19,15 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use windlass::{ObjectKey, store::ObjectIdentity as _};
+use windlass::{
+    ObjectKey,
+    store::{LazyObject, ObjectIdentity as _},
+};
 use windlass_controller::{
     ChildError, Deleted, Desired, UpdateStrategy,
-    children::{Applied, ChildKind, ChildMemory, ChildOutcome, Children, Parent, Pruned},
+    children::{
+        Applied, ChildKeys, ChildKind, ChildMemory, ChildOutcome, Children, Parent, Pruned,
+    },
 };
 
 use crate::{
@@ -97,9 +102,18 @@ where
             .expect("no thread panics with the lock")
             .clear();
         let store = self.children.informer.store();
-        self.children()
-            .apply(&self.kind, desired, |key| store.get_lazy(key))
-            .await
+        self.apply_to(desired, |key| store.get_lazy(key)).await
+    }
+
+    /// Applies `desired` to the object that `stored` returns.
+    async fn apply_to(
+        &self,
+        desired: Desired<C>,
+        stored: impl FnOnce(&ObjectKey) -> Option<LazyObject<C>>,
+    ) -> Result<Applied<C>, ChildError> {
+        let (children, known) = (self.children(), &mut ChildKeys::new());
+        let child = children.parent.check_one(&self.kind, desired, known)?;
+        children.apply(&child, stored(child.key())).await
     }
 
     /// Applies `desired`, and returns what was done and the methods of its requests.
@@ -392,8 +406,7 @@ on_both_servers! {
         writer.caught_up().await;
         let stale = writer.children.informer.store().get_lazy(&free.key());
         writer.merge("web", json!({ "metadata": { "ownerReferences": owner } })).await;
-        let children = writer.children();
-        let adopted = children.apply(&writer.kind, desired("web").adopt(), |_| stale);
+        let adopted = writer.apply_to(desired("web").adopt(), |_| stale);
         let conflict = adopted.await.expect_err("another object controls it");
         assert!(conflict.is_conflict(), "{conflict}");
         assert_eq!(writer.get("web").await["metadata"]["ownerReferences"][0]["uid"], "u-9");
@@ -558,10 +571,7 @@ on_both_servers! {
         let stale = stale.into_iter().find(|it| it.name() == "web");
         writer.merge("web", json!({ "data": { "theirs": "x" } })).await;
         let desired = || map(json!({ "a": "2" }));
-        let apply = |stored| {
-            let (children, kind) = (writer.children(), &writer.kind);
-            async move { children.apply(kind, desired(), |_| stored).await }
-        };
+        let apply = |stored| writer.apply_to(desired(), |_| stored);
         // Refused at the first version, and applied to the current one of the same object.
         apply(stale.clone()).await.expect("applied");
         assert_eq!(writer.get("web").await["data"], json!({ "a": "2", "theirs": "x" }));

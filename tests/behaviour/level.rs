@@ -26,10 +26,14 @@ use crate::{
 pub(crate) mod bulk;
 pub(crate) mod children;
 pub(crate) mod context;
+pub(crate) mod dependent_secrets;
+pub(crate) mod dependents;
 pub(crate) mod memo;
 pub(crate) mod missing;
+pub(crate) mod overrides;
 pub(crate) mod paused;
 pub(crate) mod rig;
+pub(crate) mod rolling;
 pub(crate) mod visible;
 
 on_both_servers! {

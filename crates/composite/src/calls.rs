@@ -13,14 +13,14 @@ use kube::api::{ApiResource, DynamicObject};
 use serde::Serialize;
 use serde_json::Value;
 use windlass_controller::{
-    ChildError, Context, Failure, HandlerError, ObjectReconciler, Outcome, Owned, Retry, Watchable,
+    ChildError, ChildErrors, Context, Failure, HandlerError, ObjectReconciler, Outcome, Owned,
+    Retry, Watchable,
     children::{ChildKind, Children, parent_uid},
 };
 use windlass_informer::{ObjectIdentity as _, ObjectKey, log};
 
 use crate::{
-    AsyncCompositeHandler, ChildConfig, SyncError, SyncRequest, observed_generation,
-    request::ObservedKind,
+    AsyncCompositeHandler, ChildConfig, SyncRequest, observed_generation, request::ObservedKind,
 };
 
 /// The reconciler of the parents.
@@ -118,7 +118,7 @@ where
         let mut written = match wanted.children {
             Some(desired) => {
                 let ended = self.write_children(cx, &children, request, desired).await;
-                ended.map_err(SyncError::failure_of)?
+                ended.map_err(|error| ChildErrors::from(error).into_failure())?
             }
             None => Written::default(),
         };
@@ -256,7 +256,7 @@ where
                 Err(error) => errors.push(error),
             }
         }
-        match SyncError::new(errors) {
+        match ChildErrors::new(errors) {
             Some(error) => Err(error.into_failure()),
             None => Ok(exists),
         }
@@ -273,7 +273,7 @@ where
             is_finalizing: true,
         };
         let written = self.write(cx, &request, wanted).await?;
-        if let Some(error) = SyncError::new(written.errors) {
+        if let Some(error) = ChildErrors::new(written.errors) {
             return Err(error.into_failure());
         }
         let retry = response.retry_after;
@@ -326,7 +326,7 @@ where
             is_finalizing: false,
         };
         let written = self.write(&cx, &request, wanted).await?;
-        if let Some(error) = SyncError::new(written.errors) {
+        if let Some(error) = ChildErrors::new(written.errors) {
             return Err(error.into_failure());
         }
         let delays = [response.resync_after, written.repeat_after];
@@ -347,7 +347,7 @@ where
     /// Writes the error status of the handler. Not for errors of the writes of a response.
     async fn failed(&self, cx: &Context<P>, error: &HandlerError) -> Retry {
         let is_write_error =
-            matches!(error, HandlerError::Failed { source } if source.is::<SyncError>());
+            matches!(error, HandlerError::Failed { source } if source.is::<ChildErrors>());
         if is_write_error || cx.stored().is_none() {
             return Retry::Policy;
         }
@@ -361,7 +361,7 @@ where
         };
         let written = self.write(cx, &request, wanted).await;
         let errors = written.map(|written| written.errors).unwrap_or_default();
-        if let Some(error) = SyncError::new(errors) {
+        if let Some(error) = ChildErrors::new(errors) {
             log::error!(
                 component = "CompositeController",
                 object = %cx.key(),

@@ -27,10 +27,12 @@ mod calls;
 mod observed_generation;
 mod threads;
 
+pub use windlass_controller::ChildErrors;
+
 pub use crate::{
     child_config::ChildConfig,
     controller::{CompositeBuilder, CompositeController},
-    error::{CompositeBuildError, SyncError},
+    error::CompositeBuildError,
     handler::{AsyncCompositeHandler, CompositeHandler},
     request::{ObservedChildren, SyncRequest},
     response::{FinalizeResponse, SyncResponse},

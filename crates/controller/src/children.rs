@@ -28,6 +28,7 @@ mod desired;
 mod digest;
 mod identity;
 mod into_desired;
+mod overrides;
 mod parents;
 
 // The decision.
@@ -45,6 +46,7 @@ mod status;
 mod write;
 
 mod error;
+mod errors;
 
 pub(crate) use self::requests::{ApplyMode, ObjectRequests};
 pub use self::{
@@ -52,10 +54,11 @@ pub use self::{
     delete::{Deleted, Pruned},
     desired::{Desired, UpdateStrategy},
     error::{ChildError, InvalidChild},
+    errors::ChildErrors,
     identity::{CHILD, ChildKind, KEEP, MANAGED_BY, PARENT_UID, Parent, managed_by, parent_uid},
     into_desired::IntoDesired,
     memory::ChildMemory,
     observed::ChildObject,
     parents::ParentOf,
-    set::{AllApplied, CheckedChildren},
+    set::{AllApplied, CheckedChild, CheckedChildren, ChildKeys},
 };

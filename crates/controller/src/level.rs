@@ -13,6 +13,7 @@ mod watch;
 
 // Other kinds.
 mod children;
+mod dependents;
 mod handles;
 mod informers;
 mod references;
@@ -36,6 +37,9 @@ pub use self::{
     builder::ControllerBuilder,
     context::{Context, Step},
     controller::{AddedTrigger, Controller},
+    dependents::{
+        Dependent, DependentId, DependentState, DependentStates, Dependents, has_condition,
+    },
     error::ControllerBuildError,
     handles::{Owned, Referred, Related},
     informers::{AddedWatch, Informers},

@@ -120,7 +120,9 @@ pub use crate::{
 pub use crate::{
     action::{Action, ResourceAction},
     apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
-    children::{ChildError, Deleted, Desired, IntoDesired, InvalidChild, UpdateStrategy},
+    children::{
+        ChildError, ChildErrors, Deleted, Desired, IntoDesired, InvalidChild, UpdateStrategy,
+    },
     conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder, Kind,
@@ -142,8 +144,9 @@ pub use crate::{
     },
     level::{
         AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
-        Informers, MissingKind, ObjectReconciler, Owned, Referred, Related, RequeueHandle, Step,
-        Trigger, TriggerHandle, Watch, Watchable,
+        Dependent, DependentId, DependentState, DependentStates, Dependents, Informers,
+        MissingKind, ObjectReconciler, Owned, Referred, Related, RequeueHandle, Step, Trigger,
+        TriggerHandle, Watch, Watchable, has_condition,
     },
     mapper::{Mapper, Owners, SameName},
     metrics::ObjectMetrics,

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
-    ChildError, ChildKind, ChildMemory, ChildObject, Desired, Parent, desired::Prepared,
-    memory::ChildId, observed::Observed, plan::Step, requests::ObjectRequests, write::ChildWrite,
+    CheckedChild, ChildError, ChildMemory, ChildObject, Parent, memory::ChildId,
+    observed::Observed, plan::Step, requests::ObjectRequests, write::ChildWrite,
 };
 
 /// Writes the children of one parent.
@@ -65,34 +65,21 @@ pub struct Contention {
 // === impl Children ===
 
 impl Children {
-    /// Brings the child to its desired state. `stored` is the object with its key in the store, and
-    /// [`Desired::key`](super::Desired) is not known before, so that `stored` looks it up.
+    /// Brings the child to its desired state. `stored` is the object with its key in the store.
     ///
     /// # Errors
     ///
-    /// [`ChildError`]. After a [`ChildError::Invalid`] nothing was written.
+    /// [`ChildError`], except for [`ChildError::Invalid`].
     ///
     /// # Cancel safety
     ///
     /// After the future is dropped, the child may or may not be written. The next call detects it.
     pub async fn apply<C: ChildObject>(
         &self,
-        kind: &ChildKind,
-        desired: Desired<C>,
-        stored: impl FnOnce(&ObjectKey) -> Option<LazyObject<C>>,
-    ) -> Result<Applied<C>, ChildError> {
-        let desired = desired.prepare(&self.parent, kind)?;
-        let stored = stored(&desired.key);
-        self.apply_prepared(kind, &desired, stored).await
-    }
-
-    /// Like [`apply`](Self::apply), for a child that was checked before.
-    pub(super) async fn apply_prepared<C: ChildObject>(
-        &self,
-        kind: &ChildKind,
-        desired: &Prepared,
+        child: &CheckedChild,
         stored: Option<LazyObject<C>>,
     ) -> Result<Applied<C>, ChildError> {
+        let CheckedChild { kind, desired } = child;
         let write = ChildWrite {
             children: self,
             kind,

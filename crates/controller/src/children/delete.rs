@@ -111,6 +111,43 @@ impl Children {
         }
     }
 
+    /// Deletes the child with this key: the `stored` one or, if the store does not have it, that of
+    /// an earlier call. Returns whether it still exists; then it is called again. A child with the
+    /// annotation `windlass.dev/keep` and an object that is not a child stay, and count as deleted.
+    ///
+    /// # Errors
+    ///
+    /// A child that was changed since `stored` was read is a conflict; the error of the request.
+    pub async fn remove<C: ChildObject>(
+        &self,
+        kind: &ChildKind,
+        key: &ObjectKey,
+        stored: Option<&LazyObject<C>>,
+    ) -> Result<bool, ChildError> {
+        let id = ChildId {
+            resource: kind.resource(),
+            key: key.clone(),
+        };
+        let remembered = self.memory.lock().get(&id).map(|it| it.uid.clone());
+        let metadata = match (stored, remembered) {
+            (Some(stored), _) => Some(stored.metadata().into_owned()),
+            (None, Some(uid)) => self.read_remembered(kind, key, &uid).await?,
+            (None, None) => None,
+        };
+        let exists = match &metadata {
+            Some(metadata) => {
+                let version = metadata.resource_version.as_deref();
+                self.remove_one(kind, key, metadata, version).await?
+            }
+            None => false,
+        };
+        // A child that the store does not have is read again, until it was deleted.
+        if !exists || stored.is_some() {
+            self.memory.lock().forget(&id);
+        }
+        Ok(exists)
+    }
+
     /// Deletes the children of `kind` that Kubernetes does not delete together with their parent,
     /// because they cannot have an owner reference to it: the `stored` ones, and those of earlier
     /// calls that the store does not have yet. Returns whether one of them still exists; then it is
@@ -129,8 +166,10 @@ impl Children {
         for child in stored {
             let (key, metadata) = (child.key(), child.metadata());
             known.push(key.clone());
-            let deleted = self.tear_down_one(kind, &key, &metadata).await;
-            match deleted {
+            if self.parent.can_own(key.namespace()) {
+                continue;
+            }
+            match self.remove_one(kind, &key, &metadata, None).await {
                 Ok(found) => exists |= found,
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -140,13 +179,10 @@ impl Children {
             if known.contains(&key) || self.parent.can_own(key.namespace()) {
                 continue;
             }
-            let found = self.requests(kind, &key).get().await?;
-            let object = found.and_then(|body| serde_json::from_slice::<WithMetadata>(&body).ok());
-            let same = object.filter(|it| it.metadata.uid.as_deref() == Some(&*uid));
-            let Some(WithMetadata { metadata }) = same else {
+            let Some(metadata) = self.read_remembered(kind, &key, &uid).await? else {
                 continue;
             };
-            match self.tear_down_one(kind, &key, &metadata).await {
+            match self.remove_one(kind, &key, &metadata, None).await {
                 Ok(found) => exists |= found,
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -157,16 +193,28 @@ impl Children {
         }
     }
 
-    /// Deletes a child that cannot have an owner reference. Returns whether it still exists.
-    async fn tear_down_one(
+    /// Reads the metadata of a child of an earlier call from the API server, if it still exists.
+    async fn read_remembered(
+        &self,
+        kind: &ChildKind,
+        key: &ObjectKey,
+        uid: &str,
+    ) -> Result<Option<ObjectMeta>, ChildError> {
+        let found = self.requests(kind, key).get().await?;
+        let object = found.and_then(|body| serde_json::from_slice::<WithMetadata>(&body).ok());
+        let metadata = object.map(|it| it.metadata);
+        Ok(metadata.filter(|it| it.uid.as_deref() == Some(uid)))
+    }
+
+    /// Deletes an object with this metadata and, if there is one, this version, if it is a child and
+    /// not kept. Returns whether it still exists.
+    async fn remove_one(
         &self,
         kind: &ChildKind,
         key: &ObjectKey,
         metadata: &ObjectMeta,
+        version: Option<&str>,
     ) -> Result<bool, ChildError> {
-        if self.parent.can_own(key.namespace()) {
-            return Ok(false);
-        }
         if metadata.deletion_timestamp.is_some() {
             return Ok(self.parent.ownership(kind, metadata) == Ownership::Ours);
         }
@@ -174,7 +222,7 @@ impl Children {
             return Ok(false);
         }
         let uid = metadata.uid.clone().unwrap_or_default();
-        let deleted = self.delete_uid(kind, key, &uid, None).await?;
+        let deleted = self.delete_uid(kind, key, &uid, version).await?;
         Ok(deleted == Deleted::Deleted)
     }
 

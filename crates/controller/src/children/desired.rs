@@ -3,11 +3,14 @@
 use std::{fmt, marker::PhantomData};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass_informer::ObjectKey;
 
-use super::{ChildError, ChildKind, InvalidChild, Parent, digest::Digest};
+mod name;
+
+use self::name::{key, name};
+use super::{ChildError, ChildKind, InvalidChild, Parent, digest::Digest, overrides};
 
 /// How an existing child is changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,10 +49,12 @@ pub enum UpdateStrategy {
 #[must_use = "a desired child does nothing until it is applied"]
 pub struct Desired<C> {
     object: Result<Value, serde_json::Error>,
+    overrides: Vec<Value>,
     name: Option<String>,
     is_untracked: bool,
     is_adopted: bool,
     strategy: UpdateStrategy,
+    is_rolled: bool,
     earlier_managers: Vec<String>,
     of: PhantomData<fn(C)>,
 }
@@ -64,6 +69,8 @@ pub(super) struct Prepared {
     pub(super) digest: Digest,
     pub(super) is_adopted: bool,
     pub(super) strategy: UpdateStrategy,
+    /// Whether the digest is written into an annotation.
+    pub(super) is_marked: bool,
     /// The managers whose fields move to us.
     pub(super) earlier_managers: Vec<String>,
 }
@@ -93,10 +100,12 @@ impl<C> Desired<C> {
     const fn new(object: Result<Value, serde_json::Error>) -> Self {
         Self {
             object,
+            overrides: Vec::new(),
             name: None,
             is_untracked: false,
             is_adopted: false,
             strategy: UpdateStrategy::Apply,
+            is_rolled: false,
             earlier_managers: Vec::new(),
             of: PhantomData,
         }
@@ -108,6 +117,47 @@ impl<C> Desired<C> {
             name: Some(name.into()),
             ..self
         }
+    }
+
+    /// Merges `overrides` into the child: a part of an object that the user of the operator has given,
+    /// for example `podOverrides` in the spec of the parent. Later ones are merged over earlier ones.
+    ///
+    /// - Objects are merged field by field. `null` removes a field.
+    /// - Lists whose items all have a `name` are merged by it: containers, volumes, variables. The
+    ///   `volumeMounts` are merged by `mountPath` and the `volumeDevices` by `devicePath`, because their
+    ///   name is that of a volume. An item is not removed, but an empty list replaces all.
+    /// - Other lists, and those in which a name occurs twice, are replaced.
+    ///
+    /// The child is invalid ([`InvalidChild::Overridden`]) if they have a field that identifies it:
+    /// `kind`, `apiVersion`, or the name, namespace, uid or owners in `metadata`. The labels and the
+    /// annotation of children stay. The API server checks everything else.
+    ///
+    /// The `DeepMerge` of `k8s-openapi` knows the keys of more lists, but it removes nothing, drops
+    /// fields that its types do not have, and has no custom resources.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use serde_json::json;
+    /// use windlass_controller::Desired;
+    ///
+    /// fn deployment(pod_overrides: serde_json::Value) -> Desired<Deployment> {
+    ///     let container = json!({ "name": "app", "image": "app:1" });
+    ///     let template = json!({ "spec": { "containers": [container] } });
+    ///     let desired = Desired::json(json!({ "spec": { "template": template } }));
+    ///     desired.overridden_by(json!({ "spec": { "template": pod_overrides } }))
+    /// }
+    ///
+    /// let container = json!({ "name": "app", "resources": { "limits": { "memory": "1Gi" } } });
+    /// let desired = deployment(json!({ "spec": { "containers": [container] } }));
+    /// assert!(format!("{desired:?}").contains("overrides: 1"));
+    /// ```
+    ///
+    /// Source: Stackable, its `podOverrides`.
+    pub fn overridden_by(mut self, overrides: Value) -> Self {
+        self.overrides.push(overrides);
+        self
     }
 
     /// Takes over an object that exists already and that no other object controls.
@@ -144,6 +194,14 @@ impl<C> Desired<C> {
         self
     }
 
+    /// Marks the child with the digest of its desired state, so that outdated children are known.
+    pub(crate) fn rolled(self) -> Self {
+        Self {
+            is_rolled: true,
+            ..self
+        }
+    }
+
     /// Whether it names itself, so that its name does not follow from its parent.
     pub(super) fn has_name(&self) -> bool {
         let named = |object: &Value| {
@@ -152,6 +210,15 @@ impl<C> Desired<C> {
                 .is_some_and(Value::is_string)
         };
         self.name.is_some() || self.object.as_ref().is_ok_and(named)
+    }
+
+    /// The key of the child, also if the child is invalid for another reason. `None` if no child with
+    /// its name can exist.
+    pub(crate) fn key(&self, parent: &Parent, kind: &ChildKind) -> Option<ObjectKey> {
+        let metadata = self.object.as_ref().ok().and_then(|it| it.get("metadata"));
+        let metadata = metadata.and_then(Value::as_object);
+        let name = name(self.name.as_deref(), metadata, parent);
+        key(&name, metadata.unwrap_or(&Map::new()), parent, kind).ok()
     }
 
     /// Checks the child, and adds its kind, name, namespace, labels, annotation and owner.
@@ -169,24 +236,6 @@ impl<C> Desired<C> {
             })
     }
 
-    /// The key and the object of the child, as it would be sent. No object if it has too few fields
-    /// to decode.
-    ///
-    /// # Errors
-    ///
-    /// [`ChildError::Invalid`].
-    pub(crate) fn unsent(
-        self,
-        parent: &Parent,
-        kind: &ChildKind,
-    ) -> Result<(ObjectKey, Option<C>), ChildError>
-    where
-        C: DeserializeOwned,
-    {
-        let Prepared { key, body, .. } = self.prepare(parent, kind)?;
-        Ok((key, serde_json::from_value(body).ok()))
-    }
-
     fn prepared(
         self,
         parent: &Parent,
@@ -199,6 +248,12 @@ impl<C> Desired<C> {
         let Value::Object(mut body) = object else {
             return Err(InvalidChild::NotAnObject);
         };
+        let metadata = body.get("metadata").and_then(Value::as_object);
+        let name = name(self.name.as_deref(), metadata, parent);
+        *shown = Some(name.clone());
+        for overrides in &self.overrides {
+            overrides::apply(&mut body, overrides)?;
+        }
         set_kind(&mut body, kind)?;
         let mut metadata = match body.remove("metadata") {
             None | Some(Value::Null) => Map::new(),
@@ -211,15 +266,7 @@ impl<C> Desired<C> {
         if metadata.contains_key("generateName") {
             return Err(InvalidChild::NoName);
         }
-        let given = metadata.get("name").and_then(Value::as_str);
-        let name = self.name.or_else(|| given.map(str::to_owned));
-        let name = name.unwrap_or_else(|| parent.key.name().to_owned());
-        *shown = Some(name.clone());
-        let key = ObjectKey::new(check_name("name", &name)?);
-        let key = match namespace(&metadata, parent, kind)? {
-            Some(namespace) => key.within(check_name("namespace", &namespace)?),
-            None => key,
-        };
+        let key = key(&name, &metadata, parent, kind)?;
         if !parent.can_own(key.namespace()) && !self.is_untracked {
             return Err(InvalidChild::Elsewhere);
         }
@@ -239,6 +286,7 @@ impl<C> Desired<C> {
             body,
             is_adopted: self.is_adopted,
             strategy: self.strategy,
+            is_marked: self.is_rolled || self.strategy == UpdateStrategy::Recreate,
             earlier_managers: self.earlier_managers,
         })
     }
@@ -255,6 +303,7 @@ impl<C> fmt::Debug for Desired<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desired")
             .field("name", &self.name)
+            .field("overrides", &self.overrides.len())
             .field("is_untracked", &self.is_untracked)
             .field("is_adopted", &self.is_adopted)
             .field("strategy", &self.strategy)
@@ -280,45 +329,6 @@ fn set_kind(body: &mut Map<String, Value>, kind: &ChildKind) -> Result<(), Inval
         body.insert(field.to_owned(), declared.clone().into());
     }
     Ok(())
-}
-
-/// The namespace of a child: the one that it names, or that of its parent.
-fn namespace(
-    metadata: &Map<String, Value>,
-    parent: &Parent,
-    kind: &ChildKind,
-) -> Result<Option<String>, InvalidChild> {
-    let named = match metadata.get("namespace") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(namespace)) => Some(namespace.clone()),
-        Some(other) => {
-            return Err(InvalidChild::InvalidName {
-                field: "namespace",
-                value: other.to_string(),
-            });
-        }
-    };
-    if kind.is_cluster_scoped {
-        return match named {
-            None => Ok(None),
-            Some(namespace) => Err(InvalidChild::UnexpectedNamespace { namespace }),
-        };
-    }
-    let namespace = named.or_else(|| parent.key.namespace().map(str::to_owned));
-    namespace.map(Some).ok_or(InvalidChild::NoNamespace)
-}
-
-/// Refuses a name that would change the path of a request. The API server checks the rest.
-fn check_name<'a>(field: &'static str, value: &'a str) -> Result<&'a str, InvalidChild> {
-    let is_visible = |char: char| char.is_ascii_graphic() && !"/%?#\\\"<>`{}^|".contains(char);
-    let is_valid = !matches!(value, "" | "." | "..") && value.chars().all(is_visible);
-    if is_valid {
-        return Ok(value);
-    }
-    Err(InvalidChild::InvalidName {
-        field,
-        value: windlass_informer::one_line(value).into_owned(),
-    })
 }
 
 /// Moves the `stringData` of a Secret into `data`. The API server does that too, and then keeps

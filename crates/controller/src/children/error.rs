@@ -79,6 +79,15 @@ pub enum InvalidChild {
         field: &'static str,
     },
 
+    /// The overrides have a field that identifies the child.
+    #[error(
+        "its {field} cannot be overridden, because it identifies the child; remove it from the overrides"
+    )]
+    Overridden {
+        /// The field.
+        field: &'static str,
+    },
+
     /// The same child is desired twice.
     #[error("it is desired twice")]
     Twice,

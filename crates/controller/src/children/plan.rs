@@ -26,7 +26,8 @@ use super::{
     memory::{AnswerDigests, ChildMemory, Remembered},
 };
 
-/// The annotation with the digest of the desired object of children that are recreated.
+/// The annotation with the digest of the desired object of children that are recreated, or updated a
+/// few at a time.
 pub(super) const APPLIED: &str = "windlass.dev/applied";
 
 /// What to do with a child.
@@ -143,8 +144,7 @@ pub(super) fn plan(
             Step::Adopt(preconditions)
         });
     }
-    let applied = (metadata.annotations.as_ref()).and_then(|it| it.get(APPLIED));
-    Ok(if applied == Some(&desired.digest.to_string()) {
+    Ok(if is_marked(desired, metadata) {
         Step::Compare(preconditions)
     } else {
         Step::Replace(preconditions)
@@ -176,6 +176,12 @@ fn check_ownership(
             by: windlass_informer::one_line(&by).into_owned(),
         }),
     }
+}
+
+/// Whether the annotation of an existing child names the desired state.
+pub(super) fn is_marked(desired: &Prepared, metadata: &ObjectMeta) -> bool {
+    let applied = (metadata.annotations.as_ref()).and_then(|it| it.get(APPLIED));
+    applied == Some(&desired.digest.to_string())
 }
 
 /// Whether an existing child has the labels, the annotation and the owner of a child.

@@ -1,19 +1,31 @@
-//! `CheckedChildren`: all children of a parent, checked together before one of them is written.
+//! `CheckedChild` and `CheckedChildren`: children that were checked before one of them is written.
 
 use std::{collections::HashSet, time::Duration};
 
+use kube::api::ObjectMeta;
+use serde::de::DeserializeOwned;
 use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
     Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention, Desired,
-    InvalidChild, Parent, desired::Prepared,
+    InvalidChild, Parent, desired::Prepared, plan::is_marked,
 };
+
+/// A valid child that a parent should have. Created by [`Parent::check_one`].
+#[derive(Clone, Debug)]
+pub struct CheckedChild {
+    pub(super) kind: ChildKind,
+    pub(super) desired: Prepared,
+}
 
 /// The children that a parent should have. All of them are valid. Created by [`Parent::check`].
 #[derive(Debug, Default)]
 pub struct CheckedChildren {
-    children: Vec<(ChildKind, Prepared)>,
+    children: Vec<CheckedChild>,
 }
+
+/// The resources and keys of children.
+pub type ChildKeys = HashSet<(String, ObjectKey)>;
 
 /// The result of [`Children::apply_all`].
 #[derive(Debug, Default)]
@@ -40,23 +52,80 @@ impl Parent {
         desired: impl IntoIterator<Item = (ChildKind, Desired<C>)>,
     ) -> Result<CheckedChildren, ChildError> {
         let mut checked = CheckedChildren::default();
-        let mut known = HashSet::new();
+        let mut known = ChildKeys::new();
         for (kind, desired) in desired {
-            let invalid = |name, source| ChildError::Invalid {
-                resource: kind.resource(),
-                name,
-                source,
-            };
             if !desired.has_name() {
-                return Err(invalid("without a name".to_owned(), InvalidChild::NoName));
+                return Err(ChildError::Invalid {
+                    resource: kind.resource(),
+                    name: "without a name".to_owned(),
+                    source: InvalidChild::NoName,
+                });
             }
-            let child = desired.prepare(self, &kind)?;
-            if !known.insert((kind.resource(), child.key.clone())) {
-                return Err(invalid(child.key.to_string(), InvalidChild::Twice));
-            }
-            checked.children.push((kind, child));
+            let child = self.check_one(&kind, desired, &mut known)?;
+            checked.children.push(child);
         }
         Ok(checked)
+    }
+
+    /// Checks one desired child of this parent, which must not be `known`, and adds it to these.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError::Invalid`] if it is invalid, or desired twice.
+    pub fn check_one<C>(
+        &self,
+        kind: &ChildKind,
+        desired: Desired<C>,
+        known: &mut ChildKeys,
+    ) -> Result<CheckedChild, ChildError> {
+        let desired = desired.prepare(self, kind)?;
+        self.check_new(kind, &desired.key, known)?;
+        let kind = kind.clone();
+        Ok(CheckedChild { kind, desired })
+    }
+
+    /// Adds a child to the `known` ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError::Invalid`] if it is known.
+    pub fn check_new(
+        &self,
+        kind: &ChildKind,
+        key: &ObjectKey,
+        known: &mut ChildKeys,
+    ) -> Result<(), ChildError> {
+        if known.insert((kind.resource(), key.clone())) {
+            return Ok(());
+        }
+        Err(ChildError::Invalid {
+            resource: kind.resource(),
+            name: key.to_string(),
+            source: InvalidChild::Twice,
+        })
+    }
+}
+
+// === impl CheckedChild ===
+
+impl CheckedChild {
+    /// The namespace and name.
+    #[must_use]
+    pub const fn key(&self) -> &ObjectKey {
+        &self.desired.key
+    }
+
+    /// Whether an existing child with this metadata was not updated to this desired state. Only for
+    /// children that are marked with the digest of their desired state.
+    #[must_use]
+    pub fn is_newer_than(&self, metadata: &ObjectMeta) -> bool {
+        metadata.deletion_timestamp.is_none() && !is_marked(&self.desired, metadata)
+    }
+
+    /// The child, as it would be sent. `None` if it has too few fields to decode.
+    #[must_use]
+    pub fn unsent<C: DeserializeOwned>(&self) -> Option<C> {
+        serde_json::from_value(self.desired.body.clone()).ok()
     }
 }
 
@@ -66,7 +135,7 @@ impl CheckedChildren {
     /// Whether there is a child of `kind` with this key.
     #[must_use]
     pub fn contains(&self, kind: &ChildKind, key: &ObjectKey) -> bool {
-        let is = |(of, child): &(ChildKind, Prepared)| of == kind && child.key == *key;
+        let is = |child: &CheckedChild| child.kind == *kind && child.key() == key;
         self.children.iter().any(is)
     }
 }
@@ -86,9 +155,9 @@ impl Children {
         stored: impl Fn(&ChildKind, &ObjectKey) -> Option<LazyObject<C>>,
     ) -> AllApplied {
         let mut all = AllApplied::default();
-        for (kind, child) in &checked.children {
-            let stored = stored(kind, &child.key);
-            let applied: Result<Applied<C>, _> = self.apply_prepared(kind, child, stored).await;
+        for child in &checked.children {
+            let stored = stored(&child.kind, child.key());
+            let applied: Result<Applied<C>, _> = self.apply(child, stored).await;
             match applied {
                 Err(error) => all.errors.push(error),
                 Ok(applied) => {

@@ -9,7 +9,6 @@ use windlass_informer::{api_request::RequestError, one_line};
 
 use super::{
     Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention,
-    UpdateStrategy,
     desired::Prepared,
     digest,
     memory::{ChildId, Remembered, Reverts},
@@ -238,7 +237,7 @@ impl ChildWrite<'_> {
     /// The body of an apply, without preconditions.
     fn body(&self) -> Value {
         let mut body = self.desired.body.clone();
-        if self.desired.strategy == UpdateStrategy::Recreate {
+        if self.desired.is_marked {
             body["metadata"]["annotations"][APPLIED] = self.desired.digest.to_string().into();
         }
         body

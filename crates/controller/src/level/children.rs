@@ -1,10 +1,6 @@
 //! Children of the object of a call: apply, delete and prune.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kube::Resource;
 use parking_lot::Mutex;
@@ -15,8 +11,8 @@ use super::{Context, Mode, Owned, Watchable};
 use crate::{
     Failure, ObjectEvent, Outcome,
     children::{
-        Applied, ChildError, ChildKind, ChildMemory, ChildOutcome, Children, Contention, Deleted,
-        IntoDesired, Parent,
+        Applied, CheckedChild, ChildError, ChildKeys, ChildKind, ChildMemory, ChildOutcome,
+        Children, Contention, Deleted, IntoDesired, Parent,
     },
 };
 
@@ -27,15 +23,16 @@ pub(super) struct Memories(Mutex<HashMap<Uid, Arc<Mutex<ChildMemory>>>>);
 /// What one call has written.
 #[derive(Default)]
 pub(super) struct CallWrites {
-    /// The resources and keys of the children that were applied.
-    applied: Mutex<HashSet<(String, ObjectKey)>>,
+    /// The children that were applied, and those of [`Dependents`](super::Dependents): they are not
+    /// pruned.
+    applied: Mutex<ChildKeys>,
     /// When the call has to be repeated, although it succeeds.
     repeat_after: Mutex<Option<Duration>>,
 }
 
-/// When a call is repeated that did not prune because its stores did not show its own writes: they
-/// do at the next change of the watch, and a watch that hangs is renewed within minutes.
-const STALE_PRUNE: Duration = Duration::from_secs(5);
+/// When a call is repeated that did not delete children because its stores did not show its own
+/// writes: they do at the next change of the watch, and a watch that hangs is renewed within minutes.
+pub(super) const STALE_DELETE: Duration = Duration::from_secs(5);
 
 // === impl Memories ===
 
@@ -62,7 +59,12 @@ impl Memories {
 // === impl CallWrites ===
 
 impl CallWrites {
-    fn repeat_after(&self, wait: Duration) {
+    /// Prevents that these children are pruned.
+    pub(super) fn keep(&self, children: ChildKeys) {
+        self.applied.lock().extend(children);
+    }
+
+    pub(super) fn repeat_after(&self, wait: Duration) {
         let mut known = self.repeat_after.lock();
         *known = Some(known.map_or(wait, |known| known.min(wait)));
     }
@@ -149,42 +151,38 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         cx: &Context<K>,
         desired: impl IntoDesired<C> + Send,
     ) -> Result<Arc<C>, Failure> {
-        let kind = self.kind();
+        let (kind, mut known) = (self.kind(), ChildKeys::new());
         let children = cx.children().map_err(failure)?;
-        let desired = desired.into_desired();
+        let checked = (children.parent).check_one(&kind, desired.into_desired(), &mut known);
+        let child = checked.map_err(failure)?;
         if cx.mode() == Mode::Paused {
-            let (key, unsent) = desired.unsent(&children.parent, &kind).map_err(failure)?;
-            if let Some(child) = self.newest(cx, &key) {
-                return Ok(child.get()?);
+            if let Some(stored) = self.newest(cx, child.key()) {
+                return Ok(stored.get()?);
             }
-            return match unsent {
-                Some(child) => Ok(Arc::new(child)),
-                None => Err(cx.call.writer.refuse("PATCH", &kind.resource(), &key)),
-            };
+            let refuse = || (cx.call.writer).refuse("PATCH", &kind.resource(), child.key());
+            return child.unsent().map(Arc::new).ok_or_else(refuse);
         }
-        let applied = children
-            .apply(&kind, desired, |key| {
-                cx.call
-                    .writes
-                    .applied
-                    .lock()
-                    .insert((kind.resource(), key.clone()));
-                self.newest(cx, key)
-            })
-            .await;
-        let Applied {
-            object,
-            outcome,
-            contention,
-            ..
-        } = applied.map_err(failure)?;
-        if let ChildOutcome::Delayed(wait) = outcome {
+        cx.call.writes.keep(known);
+        let applied = self.apply_checked(cx, &children, &child).await;
+        Ok(applied.map_err(failure)?.object)
+    }
+
+    /// Applies a child, and reports another writer that reverts it.
+    pub(super) async fn apply_checked(
+        &self,
+        cx: &Context<K>,
+        children: &Children,
+        child: &CheckedChild,
+    ) -> Result<Applied<C>, ChildError> {
+        let stored = self.newest(cx, child.key());
+        let applied = children.apply(child, stored).await?;
+        if let ChildOutcome::Delayed(wait) = applied.outcome {
             cx.call.writes.repeat_after(wait);
         }
-        if let Some(contention) = contention {
-            cx.report_contention(&contention);
+        if let Some(contention) = &applied.contention {
+            cx.report_contention(contention);
         }
-        Ok(object)
+        Ok(applied)
     }
 
     /// Deletes a child of the object of `cx`, and no other object of its name. While the object of
@@ -217,7 +215,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
             return Ok(0);
         }
         if cx.is_stale() {
-            cx.call.writes.repeat_after(STALE_PRUNE);
+            cx.call.writes.repeat_after(STALE_DELETE);
             return Ok(0);
         }
         let (kind, children) = (self.kind(), cx.children().map_err(failure)?);
@@ -234,12 +232,12 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         }
     }
 
-    fn kind(&self) -> ChildKind {
+    pub(super) fn kind(&self) -> ChildKind {
         ChildKind::of::<C>(self.informers().types())
     }
 }
 
-fn failure(error: ChildError) -> Failure {
+pub(super) fn failure(error: ChildError) -> Failure {
     let (is_conflict, is_invalid) = (error.is_conflict(), error.is_invalid());
     let contended = match &error {
         ChildError::Contended { wait, .. } => Some(*wait),

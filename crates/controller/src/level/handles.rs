@@ -109,7 +109,12 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
             Some(namespace) => key.within(namespace),
             None => key,
         };
-        let child = self.newest(cx, &key)?.get().ok()?;
+        self.child(cx, &key)
+    }
+
+    /// The child of the object of `cx` with this key.
+    pub(super) fn child(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Arc<C>> {
+        let child = self.newest(cx, key)?.get().ok()?;
         let uid = Uid::from(cx.object().meta().uid.as_deref()?);
         let kind = ChildKind::of::<C>(self.informers.types());
         owners(&kind, &*child).contains(&uid).then_some(child)

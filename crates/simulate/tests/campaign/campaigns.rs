@@ -171,6 +171,40 @@ fn owned_children() {
     passes_random(with_models_oracles(simulation), 100);
 }
 
+/// A site becomes a parent, and then none any more. Another client changes and deletes dependents.
+///
+/// Rows: BO-38, BO-41
+#[test]
+fn dependents() {
+    let page = |name: &str, page: &str| {
+        Step::merge::<Site>(NAMESPACE, name, json!({ "spec": { "page": page } }))
+    };
+    let edited = json!({ "data": { "entries": "by hand" } });
+    let simulation = Simulation::new("dependents", operators::dependents)
+        .object(&site::definition())
+        .step(Step::create(&site::site("blog", "hello")))
+        .step(Step::create(&site::site("group", operators::PARENT)))
+        .step(Step::create(&site::site("short-lived", operators::PARENT)))
+        .step(page("blog", "parent of one"))
+        .step(page("group", "parent again"))
+        .step(Step::merge::<ConfigMap>(NAMESPACE, "group-menu", edited))
+        .step(page("blog", "alone"))
+        .step(Step::delete::<Site>(NAMESPACE, "group-part"))
+        .step(Step::delete::<Site>(NAMESPACE, "short-lived"))
+        .step(page("blog", "parent of two"))
+        .oracle("each_parent_has_a_menu", operators::each_parent_has_a_menu);
+    let simulation = with_models_oracles(simulation).seeds(40);
+    let simulation = simulation.single_faults(5).fault_pairs(5);
+    is_repeatable(&simulation);
+    let summary = simulation
+        .run()
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{summary}");
+    // The digest of a desired child contains the uid of its parent.
+    let is_digest = |it: &String| it.ends_with("windlass.dev/applied");
+    assert!(summary.masked.iter().all(is_digest), "{:?}", summary.masked);
+}
+
 /// The secret is created later, changed, and recreated, and the site names another one.
 #[test]
 fn referred_secret() {

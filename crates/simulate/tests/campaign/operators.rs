@@ -13,6 +13,7 @@ mod publish;
 // The operators, one file for each.
 mod apply_cleanup;
 mod composite;
+mod dependents;
 mod dynamic;
 mod failing;
 mod keyed;
@@ -32,6 +33,7 @@ pub(crate) use self::{
     composite::{
         composite_handler, composites_of_two_namespaces, published, slow_composite_handler,
     },
+    dependents::{dependents, each_parent_has_a_menu},
     dynamic::dynamic_kinds,
     failing::{BROKEN, always_failing},
     keyed::{keyed_resource, overloaded},

@@ -1,0 +1,162 @@
+//! `ErasedDependent`: a dependent without the type of its children.
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use windlass_informer::{ObjectIdentity as _, ObjectKey};
+
+use super::{Context, Dependent, Watchable, check::is_observed};
+use crate::children::{
+    CheckedChild, ChildError, ChildKeys, ChildKind, ChildOutcome, Children, Parent,
+};
+use crate::level::children::STALE_DELETE;
+
+/// The state of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Ready,
+    NotReady,
+    Failed,
+}
+
+/// A dependent without the type of its children.
+pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
+    fn kind(&self) -> ChildKind;
+
+    /// The keys of the children, also of invalid ones.
+    fn keys(&self, parent: &Parent) -> Vec<ObjectKey>;
+
+    /// Checks the desired children, once.
+    fn check(
+        &mut self,
+        parent: &Parent,
+        known: &mut ChildKeys,
+    ) -> Result<Vec<CheckedChild>, ChildError>;
+
+    /// The state of an existing child, as it is known.
+    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress>;
+
+    /// How many children are updated at a time.
+    fn at_most(&self) -> Option<usize>;
+
+    /// Whether a child exists and has to be updated, if children are updated a few at a time.
+    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool;
+
+    /// Applies a child.
+    fn apply<'a>(
+        &'a self,
+        cx: &'a Context<K>,
+        children: &'a Children,
+        child: &'a CheckedChild,
+    ) -> BoxFuture<'a, Result<Progress, ChildError>>;
+
+    /// Deletes a child. Returns whether it no longer exists.
+    fn delete<'a>(
+        &'a self,
+        cx: &'a Context<K>,
+        children: &'a Children,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<bool, ChildError>>;
+}
+
+// === impl Dependent ===
+
+impl<K: Watchable, C: Watchable + Serialize> Dependent<K, C> {
+    const fn has_checks(&self) -> bool {
+        self.ready.is_some() || self.failed.is_some()
+    }
+
+    fn progress_of(&self, child: &C) -> Progress {
+        let is_terminating = child.meta().deletion_timestamp.is_some();
+        if is_terminating || (self.has_checks() && !is_observed(child)) {
+            Progress::NotReady
+        } else if self.failed.as_ref().is_some_and(|check| check(child)) {
+            Progress::Failed
+        } else if self.ready.as_ref().is_none_or(|check| check(child)) {
+            Progress::Ready
+        } else {
+            Progress::NotReady
+        }
+    }
+}
+
+impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K, C> {
+    fn kind(&self) -> ChildKind {
+        self.owned.kind()
+    }
+
+    fn keys(&self, parent: &Parent) -> Vec<ObjectKey> {
+        let kind = self.owned.kind();
+        let keys = self.desired.iter().filter_map(|it| it.key(parent, &kind));
+        keys.collect()
+    }
+
+    fn check(
+        &mut self,
+        parent: &Parent,
+        known: &mut ChildKeys,
+    ) -> Result<Vec<CheckedChild>, ChildError> {
+        let kind = self.owned.kind();
+        let desired = std::mem::take(&mut self.desired).into_iter();
+        let checked = desired.map(|it| parent.check_one(&kind, it, known));
+        checked.collect()
+    }
+
+    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress> {
+        let child = self.owned.child(cx, key)?;
+        Some(self.progress_of(&child))
+    }
+
+    fn at_most(&self) -> Option<usize> {
+        self.at_most
+    }
+
+    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool {
+        let existing = || self.owned.child(cx, child.key());
+        self.at_most.is_some() && existing().is_some_and(|it| child.is_newer_than(it.meta()))
+    }
+
+    fn apply<'a>(
+        &'a self,
+        cx: &'a Context<K>,
+        children: &'a Children,
+        child: &'a CheckedChild,
+    ) -> BoxFuture<'a, Result<Progress, ChildError>> {
+        Box::pin(async move {
+            let applied = self.owned.apply_checked(cx, children, child).await?;
+            Ok(match applied.outcome {
+                // Its status can be that of an earlier desired state.
+                ChildOutcome::Unchanged if cx.is_stale() && self.has_checks() => {
+                    cx.call.writes.repeat_after(STALE_DELETE);
+                    Progress::NotReady
+                }
+                ChildOutcome::Created | ChildOutcome::Changed | ChildOutcome::Unchanged => {
+                    self.progress_of(&applied.object)
+                }
+                _ => Progress::NotReady,
+            })
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        cx: &'a Context<K>,
+        children: &'a Children,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<bool, ChildError>> {
+        Box::pin(async move {
+            let (kind, stored) = (self.owned.kind(), self.owned.newest(cx, key));
+            let exists = children.remove(&kind, key, stored.as_ref()).await?;
+            if !exists {
+                return Ok(true);
+            }
+            let Some(stored) = stored else {
+                // Its deletion causes no event.
+                cx.call.writes.repeat_after(STALE_DELETE);
+                return Ok(false);
+            };
+            // The answer to the delete says whether it was deleted, or waits for its finalizers.
+            let left = self.owned.newest(cx, key);
+            Ok(left.is_none_or(|left| left.uid() != stored.uid()))
+        })
+    }
+}

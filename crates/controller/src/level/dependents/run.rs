@@ -1,0 +1,212 @@
+//! One apply or delete of `Dependents`.
+
+use std::mem;
+
+use serde::Serialize;
+use windlass_informer::ObjectKey;
+
+use super::{
+    Context, Dependent, DependentState, Watchable,
+    erased::{ErasedDependent, Progress},
+    rollout::Rollout,
+    states::Reported,
+};
+use crate::{
+    Failure,
+    children::{CheckedChild, ChildError, ChildErrors, ChildKeys, Children},
+    level::{
+        Mode,
+        children::{STALE_DELETE, failure},
+    },
+};
+
+/// A dependent of a plan.
+pub(super) struct Node<K: Watchable> {
+    pub(super) is_wanted: bool,
+    /// The indexes of the dependents that it depends on. All are less than its own.
+    after: Vec<usize>,
+    dependent: Box<dyn ErasedDependent<K>>,
+    /// The kind of its children, as `plural.group`.
+    resource: String,
+    keys: Vec<ObjectKey>,
+    /// Empty before the check, and if it is not wanted.
+    checked: Vec<CheckedChild>,
+}
+
+/// One apply or delete.
+pub(super) struct Run<'a, K: Watchable> {
+    cx: &'a Context<K>,
+    children: Children,
+    nodes: Vec<Node<K>>,
+    /// Of each node.
+    states: Vec<Reported>,
+    errors: Vec<ChildError>,
+}
+
+// === impl Node ===
+
+impl<K: Watchable> Node<K> {
+    pub(super) fn new<C: Watchable + Serialize>(
+        dependent: Dependent<K, C>,
+        after: Vec<usize>,
+        is_wanted: bool,
+    ) -> Self {
+        Self {
+            is_wanted,
+            after,
+            dependent: Box::new(dependent),
+            resource: String::new(),
+            keys: Vec::new(),
+            checked: Vec::new(),
+        }
+    }
+
+    /// The name of the dependent: that of its first child.
+    fn name(&self) -> String {
+        let first = self.keys.first().map(ToString::to_string);
+        format!("{} {}", self.resource, first.unwrap_or_default())
+    }
+}
+
+// === impl Run ===
+
+impl<'a, K: Watchable> Run<'a, K> {
+    pub(super) fn new(cx: &'a Context<K>, mut nodes: Vec<Node<K>>) -> Result<Self, Failure> {
+        let children = cx.children().map_err(failure)?;
+        for node in &mut nodes {
+            node.resource = node.dependent.kind().resource();
+            node.keys = node.dependent.keys(&children.parent);
+        }
+        Ok(Self {
+            cx,
+            children,
+            states: vec![(DependentState::Waiting, None); nodes.len()],
+            nodes,
+            errors: Vec::new(),
+        })
+    }
+
+    /// Checks all dependents before the first write.
+    pub(super) fn check(&mut self) -> Result<(), Failure> {
+        let (parent, mut known) = (&self.children.parent, ChildKeys::new());
+        for node in &mut self.nodes {
+            if node.is_wanted {
+                let checked = node.dependent.check(parent, &mut known);
+                node.checked = checked.map_err(failure)?;
+                continue;
+            }
+            let kind = node.dependent.kind();
+            for key in &node.keys {
+                let checked = parent.check_new(&kind, key, &mut known);
+                checked.map_err(failure)?;
+            }
+        }
+        self.cx.call.writes.keep(known);
+        Ok(())
+    }
+
+    /// Deletes the dependents that are not wanted, the last one first.
+    pub(super) async fn delete_unwanted(&mut self) {
+        for index in (0..self.nodes.len()).rev() {
+            if !self.nodes[index].is_wanted {
+                let (state, errors) = self.delete(index).await;
+                self.states[index] = state;
+                self.errors.extend(errors);
+            }
+        }
+    }
+
+    async fn delete(&self, index: usize) -> (Reported, Vec<ChildError>) {
+        let node = &self.nodes[index];
+        let is_held = |&later: &usize| {
+            let is_deleted = self.states[later].0 == DependentState::Deleted;
+            self.nodes[later].after.contains(&index) && !is_deleted
+        };
+        if let Some(holder) = (index + 1..self.nodes.len()).find(is_held) {
+            let (name, holder) = (node.name(), self.nodes[holder].name());
+            let reason = format!("{name} waits for the deletion of {holder}");
+            return ((DependentState::Deleting, Some(reason)), Vec::new());
+        }
+        let (mut state, mut errors) = ((DependentState::Deleted, None), Vec::new());
+        for key in &node.keys {
+            let is_deleted = self.delete_child(node, key).await;
+            if !is_deleted.as_ref().is_ok_and(|is_deleted| *is_deleted) {
+                let reason = format!("{} {key} is being deleted", node.resource);
+                state = (DependentState::Deleting, Some(reason));
+            }
+            errors.extend(is_deleted.err());
+        }
+        (state, errors)
+    }
+
+    /// Deletes a child, unless nothing is deleted in this call. Returns whether it no longer exists.
+    async fn delete_child(&self, node: &Node<K>, key: &ObjectKey) -> Result<bool, ChildError> {
+        if self.cx.mode() == Mode::Paused {
+            return Ok(node.dependent.progress(self.cx, key).is_none());
+        }
+        if self.cx.is_stale() {
+            self.cx.call.writes.repeat_after(STALE_DELETE);
+            return Ok(false);
+        }
+        (node.dependent.delete(self.cx, &self.children, key)).await
+    }
+
+    /// Applies the dependents that are wanted, the first one first.
+    pub(super) async fn apply_wanted(&mut self) {
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].is_wanted {
+                let (state, errors) = self.apply(index).await;
+                self.states[index] = state;
+                self.errors.extend(errors);
+            }
+        }
+    }
+
+    async fn apply(&self, index: usize) -> (Reported, Vec<ChildError>) {
+        let node = &self.nodes[index];
+        let is_ready = |earlier: &&usize| self.states[**earlier].0 == DependentState::Ready;
+        if let Some(&earlier) = node.after.iter().find(|it| !is_ready(it)) {
+            let reason = format!("{} waits for {}", node.name(), self.nodes[earlier].name());
+            return ((DependentState::Waiting, Some(reason)), Vec::new());
+        }
+        let (mut rollout, mut outdated) = (Rollout::default(), Vec::new());
+        for child in &node.checked {
+            if node.dependent.is_outdated(self.cx, child) {
+                outdated.push(child);
+            } else {
+                self.apply_child(node, child, &mut rollout).await;
+            }
+        }
+        let at_most = match self.cx.mode() {
+            Mode::Paused => 0,
+            Mode::Normal => node.dependent.at_most().unwrap_or(usize::MAX),
+        };
+        for child in outdated {
+            if rollout.allows_update(at_most) {
+                self.apply_child(node, child, &mut rollout).await;
+            } else {
+                rollout.wait();
+            }
+        }
+        rollout.reported(&node.name())
+    }
+
+    async fn apply_child(&self, node: &Node<K>, child: &CheckedChild, rollout: &mut Rollout) {
+        let progress = if self.cx.mode() == Mode::Paused {
+            let known = node.dependent.progress(self.cx, child.key());
+            Ok(known.unwrap_or(Progress::NotReady))
+        } else {
+            (node.dependent.apply(self.cx, &self.children, child)).await
+        };
+        let name = format!("{} {}", node.resource, child.key());
+        rollout.add(&name, progress);
+    }
+
+    /// The states of all dependents.
+    pub(super) fn finish(&mut self) -> Result<Vec<Reported>, Failure> {
+        match ChildErrors::new(mem::take(&mut self.errors)) {
+            Some(errors) => Err(errors.into_failure()),
+            None => Ok(mem::take(&mut self.states)),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The states of dependents after an apply.
+
+use std::fmt;
+
+use super::DependentId;
+
+/// The state of a dependent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DependentState {
+    /// It is applied, and ready.
+    Ready,
+    /// It is applied, and not ready yet.
+    NotReady,
+    /// It is applied, and [has failed](super::Dependent::failed).
+    Failed,
+    /// Nothing was written for it, because one that it depends on is not ready.
+    Waiting,
+    /// It is not wanted, and it still exists, or one that depends on it does.
+    Deleting,
+    /// It is not wanted, and does not exist.
+    Deleted,
+}
+
+/// The states of all dependents after an [`apply`](super::Dependents::apply).
+///
+/// It displays what is not ready and why, for example for the message of a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DependentStates {
+    plan: u64,
+    states: Vec<Reported>,
+}
+
+/// The state of a dependent, and why it is not ready.
+pub(super) type Reported = (DependentState, Option<String>);
+
+// === impl DependentStates ===
+
+impl DependentStates {
+    pub(super) const fn new(plan: u64, states: Vec<Reported>) -> Self {
+        Self { plan, states }
+    }
+
+    /// The state of a dependent. `None` if it is not one of these.
+    #[must_use]
+    pub fn get(&self, id: DependentId) -> Option<DependentState> {
+        let (state, _) = self.states.get(id.index)?;
+        (id.plan == self.plan).then_some(*state)
+    }
+
+    /// Whether all dependents are as desired: those that are wanted are ready, and the others do not
+    /// exist.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        use DependentState::{Deleted, Ready};
+
+        let is_done = |(state, _): &Reported| matches!(state, Ready | Deleted);
+        self.states.iter().all(is_done)
+    }
+}
+
+impl fmt::Display for DependentStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons = self.states.iter().filter_map(|(_, reason)| reason.clone());
+        let reasons: Vec<_> = reasons.collect();
+        if reasons.is_empty() {
+            return f.write_str("all are ready");
+        }
+        f.write_str(&reasons.join("; "))
+    }
+}

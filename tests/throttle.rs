@@ -144,7 +144,7 @@ fn throttled(kit: &Kit, since: kit::Mark, name: &str, refused: usize) {
     assert!(writes.len() > refused, "{writes:?}");
     let mut delay = 1.0;
     for pair in writes[..=refused].windows(2) {
-        let between = (pair[1].at - pair[0].at).as_secs_f64();
+        let between = pair[1].at.saturating_sub(pair[0].at).as_secs_f64();
         assert!(
             (between / delay - 1.0).abs() < 0.15,
             "{between} instead of {delay}: {writes:?}"

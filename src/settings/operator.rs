@@ -24,7 +24,7 @@ pub struct OperatorSettings {
     #[arg(long, env = "OPERATOR_LEADER_ELECTION", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_election: Option<bool>,
 
-    /// The namespace of the lease [default: $POD_NAMESPACE, or that of the client].
+    /// The namespace of the lease [default: `POD_NAMESPACE`, or that of the client].
     #[arg(long, env = "OPERATOR_LEASE_NAMESPACE", value_name = "NAMESPACE")]
     pub lease_namespace: Option<String>,
 
@@ -33,11 +33,11 @@ pub struct OperatorSettings {
     pub lease_name: Option<String>,
 
     /// The number of replicas that share the primary objects, in a `StatefulSet`. The ordinal at the end
-    /// of $POD_NAME is that of the shard and of the lease [default: no shards].
+    /// of `POD_NAME` is that of the shard and of the lease [default: no shards].
     #[arg(long, env = "OPERATOR_SHARDS", value_name = "REPLICAS")]
     pub shards: Option<NonZeroU32>,
 
-    /// What this replica writes into the lease [default: $POD_NAME, or the host name and a random
+    /// What this replica writes into the lease [default: `POD_NAME`, or the host name and a random
     /// number].
     #[arg(long, env = "OPERATOR_IDENTITY", value_name = "NAME")]
     pub identity: Option<String>,

@@ -234,9 +234,10 @@ impl RetrySchedule {
             (true, None) => self.finalizer_failures.saturating_add(1),
         };
         // Of the handler, or of its finalizer.
-        let is_first = match is_finalizer {
-            true => finalizer_failures == 1,
-            false => attempt == 1 || self.finalizer_failures > 0,
+        let is_first = if is_finalizer {
+            finalizer_failures == 1
+        } else {
+            attempt == 1 || self.finalizer_failures > 0
         };
         Self {
             early: kept.map_or(self.early, |_| Some(now)),

@@ -80,6 +80,9 @@ const VALUES: [(&str, &str); 31] = [
     ("retry-burst", "9"),
 ];
 
+/// The number of files that were written.
+static FILES: AtomicUsize = AtomicUsize::new(0);
+
 /// The settings that a user sets with these arguments, variables and file.
 fn settings(arguments: &[String], variables: &[(String, String)], file: Option<&Value>) -> Value {
     let mut command = Command::new(env::current_exe().expect("a test"));
@@ -93,7 +96,6 @@ fn settings(arguments: &[String], variables: &[(String, String)], file: Option<&
     command
         .env(CHILD, arguments)
         .envs(variables.iter().cloned());
-    static FILES: AtomicUsize = AtomicUsize::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let path = format!("windlass-settings-{}-{number}.yaml", std::process::id());
     let path = env::temp_dir().join(path);
@@ -185,7 +187,7 @@ fn each_setting_comes_from_the_command_line_the_environment_or_a_file() {
     let sections = by_arguments.as_object().expect("sections").values();
     let count: usize = sections
         .filter_map(Value::as_object)
-        .map(|fields| fields.len())
+        .map(serde_json::Map::len)
         .sum();
     assert_eq!(
         count,

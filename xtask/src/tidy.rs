@@ -16,6 +16,7 @@ mod pure;
 // Rules for the repository.
 mod apiserver;
 mod architecture;
+mod circles;
 mod commands;
 mod deploying;
 mod directions;

@@ -11,7 +11,6 @@ use windlass_controller::ErasedRunnable;
 use crate::{LeaderElection, watchdog::Progress};
 
 // The content of the pages, and who sees it.
-mod blocking;
 mod check;
 mod details;
 mod diagnostics;
@@ -42,13 +41,6 @@ use self::{
     responder::{PortResponder, Responder, Served},
     scrape::MetricsPage,
 };
-pub(crate) use self::{
-    blocking::BlockingCall,
-    route::Routes,
-    route_call::RouteCall,
-    serve::{Port, Serving},
-    tls::{Files, Tls},
-};
 pub use self::{
     check::HealthCheck,
     details::HealthDetails,
@@ -59,6 +51,12 @@ pub use self::{
 };
 #[cfg(feature = "webhook")]
 pub(crate) use self::{page::Answer, serve::Respond};
+pub(crate) use self::{
+    route::Routes,
+    route_call::RouteCall,
+    serve::{Port, Serving},
+    tls::{Files, Tls},
+};
 
 /// Serves the health and the metrics of an operator over HTTP, for kubelets, Prometheus and people.
 ///

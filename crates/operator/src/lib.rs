@@ -33,6 +33,7 @@ mod webhook;
 mod webhook;
 
 // Futures on separate threads.
+mod blocking_call;
 mod isolated;
 mod watchdog;
 

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_controller::{ErasedRunnable, RunningCall, is_time_simulated};
 use windlass_informer::log;
 
-use crate::{LeaderElection, admin::BlockingCall, isolated::Isolated, signal::Signals};
+use crate::{LeaderElection, blocking_call::BlockingCall, isolated::Isolated, signal::Signals};
 
 /// When a blocked runtime has which consequences.
 #[derive(Clone, Copy, Debug)]

@@ -11,8 +11,9 @@ use serde::Serialize;
 use windlass_controller::{ErasedRunnable, InformerDiagnostics};
 use windlass_informer::HealthState;
 
-use super::{Subject, blocking::BlockingCall};
+use super::Subject;
 use crate::LeaderElection;
+use crate::blocking_call::BlockingCall;
 
 /// The highest age of the page: it reads the identities of all objects.
 const MAX_AGE: Duration = Duration::from_secs(1);

@@ -6,7 +6,8 @@ use futures::future::join_all;
 use windlass_controller::{ErasedRunnable, InformerHealth};
 use windlass_informer::{ErrorChain, HealthState};
 
-use super::{RunningWebhooks, Subject, blocking::BlockingCall, page::Line};
+use super::{RunningWebhooks, Subject, page::Line};
+use crate::blocking_call::BlockingCall;
 use crate::{LeaderElection, election::ElectionState};
 
 /// Reads the state of an operator for `/ready`.

@@ -11,9 +11,9 @@ use prometheus::{Encoder as _, Registry, TextEncoder};
 
 use super::{
     authorize::Authorizer,
-    blocking::BlockingCall,
     page::{self, Answer},
 };
+use crate::blocking_call::BlockingCall;
 
 /// The highest age of a rendered page. Prometheus scrapes less often, every 15 s or more; a client
 /// that sends requests without a pause causes one rendering per second.

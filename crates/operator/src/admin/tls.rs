@@ -57,7 +57,7 @@ mod enabled {
     use windlass_informer::log;
 
     use super::{AdminError, Stream};
-    use crate::admin::blocking::BlockingCall;
+    use crate::blocking_call::BlockingCall;
 
     /// The time between two reads of the files, like controller-runtime's `certwatcher`. A certificate
     /// is renewed long before it expires.

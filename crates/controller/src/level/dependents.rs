@@ -336,6 +336,8 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
 impl<K: Watchable, C: Watchable> Dependent<K, C> {
     /// Sets what it depends on, which must be ready before it is applied, and which is deleted after
     /// it. By default nothing. A second call adds to the first.
+    ///
+    /// With an id of other [`Dependents`], `apply` and `delete` fail permanently before they write.
     pub fn after(mut self, others: impl IntoIterator<Item = DependentId>) -> Self {
         self.after.extend(others);
         self

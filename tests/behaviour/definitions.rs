@@ -197,7 +197,11 @@ on_both_servers! {
         };
         let webhook = WebhookClientConfig { service: Some(service), ..WebhookClientConfig::default() };
         let converted = join_versions([Shop::crd(), v1::Shop::crd()], "v1", webhook);
-        assert_eq!(install(converted.expect("versions of one kind")).await, "good");
+        let converted = converted.expect("versions of one kind");
+        let unconverted = check_crds(&cluster.aside(), [converted.clone()]).await;
+        let unconverted = unconverted.expect_err("the cluster calls no webhook");
+        assert!(matches!(unconverted, CheckError::NotConverted { .. }), "{unconverted}");
+        assert_eq!(install(converted).await, "good");
 
         // The version of the program is not served.
         let mut other = serde_json::to_value(v1::Shop::crd()).expect("a value");

@@ -204,15 +204,18 @@ on_both_servers! {
         let response = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview" });
         refused(post(VALIDATE, response.to_string()), 400, "no request").await;
         refused(post(VALIDATE, good.replace("\"uid\"", "\"no\"")), 400, "missing field `uid`").await;
-        // Two large objects; the limit is that of a list of them.
+        // Two large objects.
         let large = json!({ "title": "a", "theme": "x".repeat(3 * 1024 * 1024) });
         let large = admission("UPDATE", &website(&large), &website(&large)).to_string();
         refused(post(VALIDATE, large), 200, "\"allowed\":true").await;
         // Not much larger than the limit: the server stops to read there.
-        refused(post(VALIDATE, " ".repeat(64 * 1024 * 1024 + 1)), 413, "67108864").await;
+        refused(post(VALIDATE, " ".repeat(8 * 1024 * 1024 + 1)), 413, "8388608").await;
+        // A conversion has all objects of a list.
+        refused(post(CONVERT, " ".repeat(8 * 1024 * 1024 + 1)), 400, "not valid JSON").await;
+        refused(post(CONVERT, " ".repeat(64 * 1024 * 1024 + 1)), 413, "67108864").await;
         // Only paths and statuses of the program are labels.
         let labels: BTreeSet<_> = rig.metric("controller_runtime_webhook_requests_total").into_iter().collect();
-        assert_eq!(labels.len(), 7, "{labels:?}");
+        assert_eq!(labels.len(), 8, "{labels:?}");
         rig.stop().await;
     }
 }

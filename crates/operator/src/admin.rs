@@ -391,7 +391,7 @@ impl AdminServer {
             metrics: MetricsPage::new(registry, self.authorizer),
             call: RouteCall {
                 limits: self.limits,
-                users: Handle::current(),
+                operator_runtime: Handle::current(),
             },
         });
         let port = |listen, served, tls| Port {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
+use futures::future::{OptionFuture, join};
 use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use windlass_informer::log;
 
 use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
-    admin::{RunningWebhooks, Serving, Subject},
+    admin::{RunningWebhooks, Subject},
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
     webhook::{WebhookMetrics, WebhookServer},
@@ -94,8 +94,7 @@ struct Shared {
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time after the drain timeout after which a blocked process exits. Longer than a stop takes:
-/// 1 s to abort the controllers and release the lease, and 1 s to stop the webhook server and the
-/// admin server.
+/// 1 s to abort the controllers and release the lease, and 1 s to stop the admin server.
 const EXIT_MARGIN: Duration = Duration::from_secs(3);
 
 // === impl Operator ===
@@ -328,10 +327,19 @@ impl Operator {
             let mut controllers = ControllerSet::start(controllers, stop);
             controllers.run(self.shared.drain).await
         };
-        join_all([webhooks, admin].into_iter().flatten().map(Serving::end)).await;
+        let webhooks = webhooks.map(|server| server.end(WEBHOOKS_END));
+        let admin = admin.map(|server| server.end(ADMIN_END));
+        join(OptionFuture::from(webhooks), OptionFuture::from(admin)).await;
         outcome
     }
 }
+
+/// The time for the requests of the admin server that are in progress when the controllers have ended:
+/// only a client that reads slowly is left.
+const ADMIN_END: Duration = Duration::from_secs(1);
+
+/// The time for the webhooks that are in progress then: the default time limit of a handler.
+const WEBHOOKS_END: Duration = Duration::from_secs(9);
 
 fn take<T>(once: &Mutex<Option<T>>) -> Option<T> {
     let mut once = once.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
 //! The webhook server: validates, changes and converts objects for the API server.
 
 use std::{
-    fmt, future::Future, net::IpAddr, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration,
+    collections::HashSet, fmt, future::Future, net::IpAddr, num::NonZeroUsize, path::PathBuf,
+    sync::Arc, time::Duration,
 };
 
 use bytes::Bytes;
@@ -49,7 +50,7 @@ pub use self::{
 /// [`AdminServer::tls`](crate::AdminServer::tls).
 ///
 /// A handler is answered for in time: after the timeout that the API server states in its request, less
-/// a second or at most half of it (9 s without one), the handler is dropped. The response is then 500,
+/// a second or at most half of it (without one 9 s, and 29 s for a conversion), the handler is dropped. The response is then 500,
 /// as after a panic or [`AdmissionError::Failed`]: there is no decision, and the API server acts by the
 /// `failurePolicy` of the webhook. This also holds while the runtime of the operator is blocked.
 ///
@@ -60,7 +61,8 @@ pub use self::{
 /// the type.
 ///
 /// A request that is not a POST of JSON gets 405 or 415, one that is no review of the version `v1` 400,
-/// and one with a larger body than [`AdminLimits::body`] 413. No log line has the content of an object.
+/// and one with a larger body than [`AdminLimits::body`] 413. No log line has the content of an object,
+/// apart from the texts of your errors and panics.
 ///
 /// *Required.* Only the API server may reach the port: it does not authenticate its clients. Handlers have
 /// no side effects, or none if `dry_run` is true; state it as `sideEffects` of the webhook. A handler that
@@ -132,15 +134,24 @@ pub struct WebhookServer {
     files: Files,
     limits: AdminLimits,
     routes: Routes,
+    /// The paths of the routes that convert.
+    conversions: HashSet<String>,
     metrics: WebhookMetrics,
 }
 
 /// Answers the requests of the API server.
 struct Responder {
     routes: Routes,
+    conversions: HashSet<String>,
     metrics: WebhookMetrics,
     call: RouteCall,
 }
+
+/// The largest body of an `AdmissionReview` in bytes: two objects and their managed fields.
+const ADMISSION_BODY: NonZeroUsize = NonZeroUsize::new(8 * 1024 * 1024).expect("not zero");
+
+/// The time limit of a conversion, for which the API server states no timeout and has none.
+const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The timeout of a request that states none: the default of the API server.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -156,10 +167,12 @@ impl WebhookServer {
     /// - Connections have no longest time, because the API server uses them for a request at a time, and
     ///   would see an error if one was closed while a request is on its way. An idle one is closed after
     ///   two minutes.
-    /// - 1024 connections, and the same number for each client: all requests can come from one.
-    /// - A body has at most 64 MiB: a `ConversionReview` has all objects of a list, and an
-    ///   `AdmissionReview` at most two, with 3 MiB each. Each request needs a multiple of its body in
-    ///   memory while it is answered.
+    /// - 1024 connections, and the same number for each client: all requests can come from one. At most a
+    ///   quarter of the file descriptors of the process; above the limit, the oldest connection is closed,
+    ///   also during a request.
+    /// - A body has at most 64 MiB for a conversion, because a `ConversionReview` has all objects of a
+    ///   list, and 8 MiB for admission, because an `AdmissionReview` has at most two, with 3 MiB each.
+    ///   Each request needs ten times its body in memory while it is answered.
     pub const LIMITS: AdminLimits = AdminLimits {
         read_timeout: AdminLimits::DEFAULT_READ_TIMEOUT,
         write_timeout: AdminLimits::DEFAULT_WRITE_TIMEOUT,
@@ -184,6 +197,7 @@ impl WebhookServer {
             },
             limits: Self::LIMITS,
             routes: Routes::default(),
+            conversions: HashSet::new(),
             metrics: WebhookMetrics::new(),
         }
     }
@@ -265,11 +279,13 @@ impl WebhookServer {
     where
         H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
     {
-        let conversion = Arc::new(conversion);
-        self.route(path.into(), move |request| {
+        let (conversion, path) = (Arc::new(conversion), path.into());
+        let mut server = self.route(path.clone(), move |request| {
             let conversion = Arc::clone(&conversion);
             async move { conversion.answer(request).await }
-        })
+        })?;
+        server.conversions.insert(path);
+        Ok(server)
     }
 
     fn route(mut self, path: String, route: impl Route) -> Result<Self, RouteError> {
@@ -286,10 +302,11 @@ impl WebhookServer {
         let tls = Tls::load(self.files)?;
         let responder = Responder {
             routes: self.routes,
+            conversions: self.conversions,
             metrics: self.metrics,
             call: RouteCall {
                 limits: self.limits,
-                users: Handle::current(),
+                operator_runtime: Handle::current(),
             },
         };
         Serving::begin(vec![Port {
@@ -342,8 +359,15 @@ impl Respond for Responder {
         let Some(route) = self.routes.get(&path) else {
             return not_found(&self.routes).map(Full::new);
         };
-        let limit = time_limit(request.uri().query().unwrap_or_default());
-        let answer = timeout(limit, self.call.answer(&path, route, request)).await;
+        let mut call = self.call.clone();
+        let unstated = if self.conversions.contains(&path) {
+            CONVERSION_TIMEOUT
+        } else {
+            call.limits.body = call.limits.body.min(ADMISSION_BODY);
+            DEFAULT_TIMEOUT
+        };
+        let limit = time_limit(request.uri().query().unwrap_or_default(), unstated);
+        let answer = timeout(limit, call.answer(&path, route, request)).await;
         let answer = answer.unwrap_or_else(|_| {
             log::warn!(path, ?limit, "a webhook did not answer in time");
             failed(&format!("{path} did not answer within {limit:?}")).map(Full::new)
@@ -356,11 +380,11 @@ impl Respond for Responder {
 }
 
 /// The time for a response to a request with this query, in which the API server states its timeout, in
-/// whole seconds: `timeout=10s`.
-fn time_limit(query: &str) -> Duration {
+/// whole seconds: `timeout=10s`. `unstated` is the timeout if it does not.
+fn time_limit(query: &str, unstated: Duration) -> Duration {
     let stated = query.split('&').find_map(|it| it.strip_prefix("timeout="));
     let seconds = stated.and_then(|it| it.strip_suffix('s')?.parse().ok());
-    let timeout = seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let timeout = seconds.map_or(unstated, Duration::from_secs);
     timeout.saturating_sub(MARGIN).max(timeout / 2)
 }
 
@@ -372,7 +396,7 @@ fn not_found(routes: &Routes) -> Response<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::time_limit;
+    use super::{DEFAULT_TIMEOUT, time_limit};
 
     #[test]
     fn a_response_comes_before_the_timeout_of_the_api_server() {
@@ -385,7 +409,8 @@ mod tests {
             ("timeout=1m0s", 9_000),
             ("timeout=99999999999999999999s", 9_000),
         ] {
-            assert_eq!(time_limit(query).as_millis(), millis, "{query}");
+            let limit = time_limit(query, DEFAULT_TIMEOUT);
+            assert_eq!(limit.as_millis(), millis, "{query}");
         }
     }
 }

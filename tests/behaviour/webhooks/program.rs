@@ -86,7 +86,7 @@ impl From<v1::Website> for v1beta1::Website {
         Self {
             // Ignored: a conversion cannot change it.
             metadata: ObjectMeta {
-                uid: None,
+                generation: None,
                 ..hub.metadata
             },
             spec: v1beta1::WebsiteSpec {

@@ -58,6 +58,16 @@ pub enum CheckError {
         /// The paths of the fields. `[*]` stands for the elements of a list and the keys of a map.
         fields: Vec<String>,
     },
+
+    /// A webhook should convert the objects, and the cluster does not call it.
+    #[error(
+        "the CustomResourceDefinition {name} has no conversion webhook, so that objects are read in \
+         another version without a conversion; install the definition of this program"
+    )]
+    NotConverted {
+        /// The name of the definition.
+        name: String,
+    },
 }
 
 /// Checks that the cluster has these definitions, so that it stores each field of their Rust types.
@@ -69,7 +79,7 @@ pub enum CheckError {
 /// *Guaranteed.* Each version of a definition is served, and its schema in the cluster has all its fields.
 /// If objects are not converted by a webhook, the stored version has them too: without one, only the
 /// `apiVersion` changes, and what the stored version lacks is removed. The cluster may have more fields
-/// and versions.
+/// and versions. If a webhook converts the objects of a definition, it does so in the cluster.
 ///
 /// *Not guaranteed.* That types, formats and rules of fields are equal: the API server refuses what they
 /// do not allow, and says so.
@@ -132,7 +142,13 @@ pub async fn check_crds(
 
 /// Compares each served version of `definition` with the same version and the stored one of `installed`.
 fn check(name: &str, definition: &Value, installed: &Value) -> Result<(), CheckError> {
-    let is_converted = installed["spec"]["conversion"]["strategy"] == "Webhook";
+    let converts = |of: &Value| of["spec"]["conversion"]["strategy"] == "Webhook";
+    let is_converted = converts(installed);
+    if converts(definition) && !is_converted {
+        return Err(CheckError::NotConverted {
+            name: name.to_owned(),
+        });
+    }
     let stored = versions(installed).find(|it| it["storage"] == true && !is_converted);
     for version in versions(definition).filter(|it| it["served"] == true) {
         let served = || versions(installed).filter(|it| it["served"] == true);

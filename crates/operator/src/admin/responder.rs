@@ -123,12 +123,12 @@ impl Responder {
             return match page {
                 Page::Live => {
                     let mut lines = self.readiness.blocked();
-                    lines.extend(ask(live, *check_timeout, &self.call.users).await);
+                    lines.extend(ask(live, *check_timeout, &self.call.operator_runtime).await);
                     page::health(&lines, has_details)
                 }
                 Page::Ready => {
                     let (checks, health) = join!(
-                        ask(ready, *check_timeout, &self.call.users),
+                        ask(ready, *check_timeout, &self.call.operator_runtime),
                         self.readiness.health(*check_timeout),
                     );
                     // Reads the state after these, which take time, so that it is current.

@@ -17,10 +17,11 @@ use super::{
 };
 
 /// How routes are called.
+#[derive(Clone)]
 pub(crate) struct RouteCall {
     pub(crate) limits: AdminLimits,
     /// The runtime of the operator.
-    pub(crate) users: Handle,
+    pub(crate) operator_runtime: Handle,
 }
 
 // === impl RouteCall ===
@@ -67,7 +68,9 @@ impl RouteCall {
         route: &Arc<dyn ErasedRoute>,
         request: Request<Bytes>,
     ) -> Answer {
-        let answer = self.users.spawn(Arc::clone(route).answer(request));
+        let answer = self
+            .operator_runtime
+            .spawn(Arc::clone(route).answer(request));
         match AbortOnDropHandle::new(answer)
             .await
             .map_err(JoinError::try_into_panic)

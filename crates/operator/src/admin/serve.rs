@@ -148,13 +148,10 @@ impl Serving {
         &self.ended
     }
 
-    /// Completes the requests in progress, and stops the server.
-    pub(crate) async fn end(self) {
-        /// Short, because the controllers have ended: only a client that reads slowly is left.
-        const LIMIT: Duration = Duration::from_secs(1);
-
+    /// Completes the requests in progress within `limit`, and stops the server.
+    pub(crate) async fn end(self, limit: Duration) {
         self.stop.cancel();
-        _ = timeout(LIMIT, join_all(self.threads)).await;
+        _ = timeout(limit, join_all(self.threads)).await;
     }
 }
 

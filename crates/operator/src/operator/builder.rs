@@ -81,8 +81,9 @@ impl OperatorBuilder {
     /// of the lease. Controllers that have not ended by then are aborted. The default is 25 s.
     ///
     /// Set the pod's `terminationGracePeriodSeconds` at least 2 s higher: a stop can take 1 s more to
-    /// abort the controllers and release the lease, and 1 s more for the admin server and the webhook
-    /// server to complete the requests in progress. The same holds for a replica that does not lead.
+    /// abort the controllers and release the lease, and 1 s more for the admin server to complete the
+    /// requests in progress; 9 s more for webhooks that are in progress. The same holds for a replica
+    /// that does not lead.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }

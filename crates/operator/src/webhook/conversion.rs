@@ -1,6 +1,11 @@
 //! Conversion webhooks: objects of one kind between the versions of its definition.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -14,7 +19,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::task::yield_now;
-use windlass_informer::{api_request::decode_value, log};
+use windlass_informer::{ObjectKey, api_request::decode_value, log, panic_message};
 
 use super::{merge::carry, review};
 
@@ -31,9 +36,13 @@ use super::{merge::carry, review};
 /// the object, its version and the error.
 ///
 /// *Required.* A conversion to another version and back loses nothing: the API server converts an object
-/// to the stored version at each write. It has no side effects and reads nothing else. The Service of the
-/// webhook has `publishNotReadyAddresses: true`: otherwise an operator whose informers need its own
-/// conversions never becomes ready after all replicas have stopped.
+/// to the stored version at each write. It copies the `metadata`, has no side effects and reads nothing
+/// else. It succeeds for each object that the definition allows: one object that cannot be converted makes
+/// every list of the kind in that version fail, also those of the operator. An object with more than 128
+/// levels is not read.
+///
+/// A pod whose readiness includes its informers (`/ready`) becomes ready only after they have listed, and
+/// they may need these conversions: `docs/deploying.md` says how the first pod becomes reachable.
 ///
 /// Fields that the Rust type of the object does not have are copied to the same path, except in lists, so
 /// that an older replica keeps the fields of a newer definition that both versions have. The API server
@@ -165,7 +174,7 @@ where
         let response = ConversionResponse::for_request(request);
         let mut converted = Vec::with_capacity(objects.len());
         for object in objects {
-            match self.convert(object, &desired) {
+            match self.convert_caught(object, &desired) {
                 Ok(object) => converted.push(object),
                 Err(error) => {
                     let status = Status::failure(&error, "ConversionFailed");
@@ -176,6 +185,21 @@ where
             yield_now().await;
         }
         review::answer(&response.success(converted).into_review(), false)
+    }
+
+    /// Converts an object, and names it if the conversion panics.
+    fn convert_caught(&self, object: Value, desired: &str) -> Result<Value, String> {
+        let key = ObjectKey::new(object["metadata"]["name"].as_str().unwrap_or_default());
+        let namespace = object["metadata"]["namespace"].as_str();
+        let key = namespace.into_iter().fold(key, ObjectKey::within);
+        let converted = catch_unwind(AssertUnwindSafe(|| self.convert(object, desired)));
+        converted.unwrap_or_else(|panic| {
+            let panic = panic_message(panic);
+            Err(format!(
+                "cannot convert {} {key} to {desired}: the conversion panicked: {panic}",
+                self.kind
+            ))
+        })
     }
 
     fn convert(&self, object: Value, desired: &str) -> Result<Value, String> {
@@ -211,6 +235,11 @@ where
             return Err(failed("it was not converted to an object".to_owned()));
         };
         let changed = fields.remove("metadata").unwrap_or_default();
+        if metadata["uid"] != changed["uid"] {
+            let error =
+                "its `metadata` was not copied, which would remove its labels and annotations";
+            return Err(failed(error.to_owned()));
+        }
         fields.insert("metadata".to_owned(), with_metadata(metadata, changed));
         fields.insert("apiVersion".to_owned(), desired.into());
         fields.insert("kind".to_owned(), kind.into());
@@ -261,4 +290,89 @@ fn encode<V: Serialize>(object: &V) -> Result<Value, String> {
 
 fn text<T>(result: Result<T, impl fmt::Display>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+
+    use super::Conversion;
+
+    mod v1 {
+        use super::{CustomResource, Deserialize, JsonSchema, Serialize};
+
+        #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+        #[kube(group = "example.io", version = "v1", kind = "Toy", namespaced)]
+        pub(super) struct ToySpec {
+            pub(super) size: f64,
+        }
+    }
+
+    mod v2 {
+        use super::{CustomResource, Deserialize, JsonSchema, Serialize};
+
+        #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+        #[kube(group = "example.io", version = "v2", kind = "Toy", namespaced)]
+        pub(super) struct ToySpec {
+            pub(super) length: f64,
+        }
+    }
+
+    impl From<v1::Toy> for v2::Toy {
+        fn from(old: v1::Toy) -> Self {
+            let length = old.spec.size;
+            assert!(length >= 0.0, "a negative size");
+            let spec = v2::ToySpec { length };
+            if length == 0.0 {
+                // As kube's constructor does.
+                return Self::new("car", spec);
+            }
+            Self {
+                metadata: old.metadata,
+                spec,
+            }
+        }
+    }
+
+    impl From<v2::Toy> for v1::Toy {
+        fn from(hub: v2::Toy) -> Self {
+            let spec = v1::ToySpec {
+                size: hub.spec.length,
+            };
+            Self {
+                metadata: hub.metadata,
+                spec,
+            }
+        }
+    }
+
+    fn convert(size: f64) -> Result<Value, String> {
+        let toy = json!({
+            "apiVersion": "example.io/v1",
+            "kind": "Toy",
+            "metadata": { "namespace": "shop", "name": "car", "uid": "1", "labels": { "a": "b" } },
+            "spec": { "size": size },
+        });
+        let conversion = Conversion::<v2::Toy>::new().version::<v1::Toy>();
+        conversion.convert_caught(toy, "example.io/v2")
+    }
+
+    #[test]
+    fn a_conversion_that_panics_or_drops_the_metadata_names_the_object() {
+        let error = convert(-1.0).expect_err("it panics");
+        let start =
+            "cannot convert Toy shop/car to example.io/v2: the conversion panicked: a negative";
+        assert!(error.starts_with(start), "{error}");
+        let error = convert(0.0).expect_err("its labels would be removed");
+        assert!(
+            error.contains("Toy shop/car") && error.contains("was not copied"),
+            "{error}"
+        );
+        let converted = convert(9_007_199_254_740_993.5).expect("a conversion");
+        assert_eq!(converted["metadata"]["labels"]["a"], "b");
+        assert_eq!(converted["spec"]["length"], 9_007_199_254_740_993.5);
+    }
 }

@@ -1,5 +1,7 @@
 //! Keeps the fields of an object that its Rust type does not have. *(pure)*
 
+use std::collections::{HashMap, VecDeque};
+
 use serde_json::{Map, Value};
 
 /// Applies the change from `before` to `after` to `raw`. `before` is `raw` as the type reads and writes
@@ -36,6 +38,10 @@ fn merge_fields(
         match (raw.get_mut(name), before) {
             (Some(raw), Some(before)) => merge(raw, before, after),
             (None, Some(before)) if before == after => {}
+            // The type reads this object as a default that it omits.
+            (Some(Value::Object(raw)), None) if after.is_object() => {
+                merge_fields(raw, &Map::new(), after.as_object().unwrap_or(&Map::new()));
+            }
             _ => _ = raw.insert(name.clone(), after.clone()),
         }
     }
@@ -44,32 +50,23 @@ fn merge_fields(
 /// Each element continues one of `before`: an equal one, one with the same `name`, or, if no element
 /// was added or removed, the one without a name at its index. Other elements are new.
 fn merge_elements(raw: &mut Vec<Value>, before: &[Value], after: &[Value]) {
-    let mut sources: Vec<Option<usize>> = vec![None; after.len()];
-    let mut is_used = vec![false; before.len()];
-    let mut continue_where = |continues: &dyn Fn(usize, usize) -> bool| {
-        for (index, source) in sources.iter_mut().enumerate() {
-            if source.is_some() {
-                continue;
-            }
-            // The same index first, so that a list of equal elements takes one comparison each.
-            let indexes = std::iter::once(index).chain(0..before.len());
-            let found = indexes
-                .filter(|old| *old < before.len())
-                .find(|old| !is_used[*old] && continues(*old, index));
-            if let Some(old) = found {
-                (*source, is_used[old]) = (Some(old), true);
-            }
-        }
+    let mut sources = Sources {
+        of: vec![None; after.len()],
+        is_used: vec![false; before.len()],
     };
-    continue_where(&|old, new| before[old] == after[new]);
-    continue_where(&|old, new| {
-        let name = before[old].get("name");
-        name.is_some() && name == after[new].get("name")
+    sources.take_same_index(|index| before[index] == after[index]);
+    // Texts, because values have no hash. A list can have many elements.
+    sources.take_equal(before, after, |element| Some(element.to_string()));
+    sources.take_equal(before, after, |element| {
+        element.get("name").map(ToString::to_string)
     });
     if before.len() == after.len() {
-        continue_where(&|old, new| old == new && before[old].get("name").is_none());
+        sources.take_same_index(|index| {
+            let (before, after) = (&before[index], &after[index]);
+            before.get("name").is_none() && shares_a_value(before, after)
+        });
     }
-    let merged = sources.into_iter().zip(after).map(|(source, after)| {
+    let merged = sources.of.into_iter().zip(after).map(|(source, after)| {
         let Some(old) = source else {
             return after.clone();
         };
@@ -80,10 +77,74 @@ fn merge_elements(raw: &mut Vec<Value>, before: &[Value], after: &[Value]) {
     *raw = merged.collect();
 }
 
+/// Which old element each new element of a list continues.
+struct Sources {
+    of: Vec<Option<usize>>,
+    is_used: Vec<bool>,
+}
+
+/// Whether two elements have a field with the same value, or no fields: otherwise the second one has
+/// probably moved from another index.
+fn shares_a_value(before: &Value, after: &Value) -> bool {
+    let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else {
+        return true;
+    };
+    before.len() <= 1
+        || before
+            .iter()
+            .any(|(name, value)| after.get(name) == Some(value))
+}
+
+// === impl Sources ===
+
+impl Sources {
+    fn take(&mut self, old: usize, new: usize) {
+        self.of[new] = Some(old);
+        self.is_used[old] = true;
+    }
+
+    /// Each new element continues the old one at its index, if `continues` accepts the index.
+    fn take_same_index(&mut self, continues: impl Fn(usize) -> bool) {
+        for index in 0..self.of.len().min(self.is_used.len()) {
+            if self.of[index].is_none() && !self.is_used[index] && continues(index) {
+                self.take(index, index);
+            }
+        }
+    }
+
+    /// Each new element continues the first old one that is left and has the same `text`.
+    fn take_equal(
+        &mut self,
+        before: &[Value],
+        after: &[Value],
+        text: impl Fn(&Value) -> Option<String>,
+    ) {
+        let mut left: HashMap<String, VecDeque<usize>> = HashMap::new();
+        let unused = (0..before.len()).filter(|old| !self.is_used[*old]);
+        for old in unused {
+            if let Some(text) = text(&before[old]) {
+                left.entry(text).or_default().push_back(old);
+            }
+        }
+        for (new, after) in after.iter().enumerate() {
+            let text = if self.of[new].is_none() {
+                text(after)
+            } else {
+                None
+            };
+            let old = text.and_then(|text| left.get_mut(&text)?.pop_front());
+            if let Some(old) = old {
+                self.take(old, new);
+            }
+        }
+    }
+}
+
 /// Copies the fields of `raw` that `known` lacks to the same paths of `converted`, which is `known` in
 /// another version. `known` is `raw` as the type reads and writes it.
 ///
-/// Not within lists, because elements can have other indexes in the other version.
+/// Not within lists, because elements can have other indexes in the other version. Not a value that a
+/// type may omit because it is its default: in the other version it can have another type.
 pub(super) fn carry(raw: &Value, known: &Value, converted: &mut Value) {
     let (Some(raw), Some(known), Some(converted)) = (
         raw.as_object(),
@@ -95,10 +156,23 @@ pub(super) fn carry(raw: &Value, known: &Value, converted: &mut Value) {
     for (name, value) in raw {
         match (known.get(name), converted.get_mut(name)) {
             (Some(known), Some(converted)) => carry(value, known, converted),
-            (None, None) => _ = converted.insert(name.clone(), value.clone()),
+            (None, None) if !is_default(value) => {
+                converted.insert(name.clone(), value.clone());
+            }
             // The conversion has removed it, or has set the field itself.
-            (Some(_), None) | (None, Some(_)) => {}
+            (Some(_), None) | (None, Some(_) | None) => {}
         }
+    }
+}
+
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
     }
 }
 
@@ -107,6 +181,56 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{carry, merge};
+
+    #[test]
+    fn a_default_that_a_type_omits_is_not_carried_to_the_other_version() {
+        for value in [
+            json!([]),
+            json!({}),
+            json!(0),
+            json!(""),
+            json!(false),
+            json!(null),
+        ] {
+            let mut converted = json!({ "spec": {} });
+            let raw = json!({ "spec": { "hosts": value } });
+            carry(&raw, &json!({ "spec": {} }), &mut converted);
+            assert_eq!(converted, json!({ "spec": {} }), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_the_type_reads_as_its_default_keeps_its_unknown_fields() {
+        check(
+            json!({ "resources": { "newer": 1 } }),
+            &json!({}),
+            &json!({ "resources": { "cpu": "1" } }),
+            &json!({ "resources": { "newer": 1, "cpu": "1" } }),
+        );
+    }
+
+    /// Each element is compared with few others, so that a large list cannot stop the operator.
+    #[test]
+    fn a_list_with_many_elements_that_all_change_is_merged() {
+        const MANY: usize = 200_000;
+        let list = |end: &str| {
+            (0..MANY)
+                .map(|it| format!("{it}{end}").into())
+                .collect::<Vec<Value>>()
+        };
+        let (before, after) = (Value::from(list("")), Value::from(list("-")));
+        check(before.clone(), &before, &after, &after);
+    }
+
+    #[test]
+    fn an_element_that_was_sorted_and_changed_does_not_get_the_fields_of_another() {
+        check(
+            json!([{ "port": 2, "to": "b", "more": 2 }, { "port": 1, "to": "a", "more": 1 }]),
+            &json!([{ "port": 2, "to": "b" }, { "port": 1, "to": "a" }]),
+            &json!([{ "port": 1, "to": "A" }, { "port": 2, "to": "B" }]),
+            &json!([{ "port": 1, "to": "A" }, { "port": 2, "to": "B" }]),
+        );
+    }
 
     #[test]
     fn fields_that_the_type_does_not_have_are_carried_to_the_other_version() {

@@ -9,7 +9,7 @@ use crate::{AddError, Fence, FinalizerRegistry, InformerDiagnostics, InformerHea
 
 /// A task of an operator, which runs until it is stopped.
 ///
-/// An operator runs [`InformerController`]s, and other implementations of this trait. In
+/// An operator runs [`InformerController`](crate::InformerController)s, and other implementations of this trait. In
 /// grafana-app-sdk it is called `Controller`, in controller-runtime `Runnable`.
 ///
 /// # Contract

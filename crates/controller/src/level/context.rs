@@ -102,7 +102,7 @@ impl<K: Watchable> Context<K> {
     /// waits until the stores have it, and the event that it causes does not reconcile this object
     /// again. While the controller does not hold the lease of its operator, writes fail. If the object
     /// is [paused](Mode::Paused), writes fail with a [`kube::Error::Service`] around a
-    /// [`WritePaused`](super::WritePaused), except those of a status and of Events.
+    /// [`WritePaused`](crate::WritePaused), except those of a status and of Events.
     #[must_use]
     pub fn client(&self) -> Client {
         self.call.writer.client(|| self.call.setup.client().clone())

@@ -38,6 +38,7 @@ pub(crate) use self::{
     client::{CallRecorder, recording_client},
     records::{EventDecision, EventMark, OwnWrite, Readiness, Shown, WriteEffect},
 };
+use crate::Reasons;
 
 /// The writes of all calls of a controller, by lane: by the key of the primary object.
 #[derive(Debug)]
@@ -176,19 +177,20 @@ impl OwnWrites {
         }
     }
 
-    /// The call of `lane` has ended. Returns whether the lane is called again because of an event
-    /// that arrived meanwhile. `is_in_backoff`: the call failed and is repeated.
-    pub(crate) fn end(&mut self, lane: &ObjectKey, is_in_backoff: bool) -> bool {
-        let Some(writes) = self.lanes.get_mut(lane) else {
-            return false;
-        };
+    /// The call of `lane` has ended. Returns why the lane is called again, if events that arrived
+    /// meanwhile are no echoes. `is_in_backoff`: the call failed and is repeated.
+    pub(crate) fn end(&mut self, lane: &ObjectKey, is_in_backoff: bool) -> Option<Reasons> {
+        let writes = self.lanes.get_mut(lane)?;
         let call = writes.call.take().unwrap_or_default();
-        let echoes = |event: &EventMark| writes.is_echo(event, is_in_backoff);
-        let is_woken = call.has_overflowed || !call.marks.iter().all(echoes);
+        let others = (call.marks.iter()).filter(|event| !writes.is_echo(event, is_in_backoff));
+        let mut reasons = others.map(|event| event.reason).reduce(|all, it| all | it);
+        if call.has_overflowed {
+            reasons = Some(Reasons::CHANGED | Reasons::RELATED);
+        }
         if writes.is_empty() {
             self.lanes.remove(lane);
         }
-        is_woken
+        reasons
     }
 
     /// Whether the next call of `lane` can begin. `shown` returns what the informers show of the

@@ -19,7 +19,7 @@ use windlass_informer::{ErasedObject, Event, LazyObject, ObjectKey, resource_nam
 
 use super::{Informers, Watchable};
 use crate::{
-    Failure, Mode, content,
+    Failure, Mode, Reasons, content,
     controller::{EventFilter, OwnEvents},
     event::AnyEvent,
     mode::WritePaused,
@@ -70,7 +70,7 @@ pub(super) struct CallWriter {
 /// Reconciles objects again.
 pub(super) trait Wake: Send + Sync {
     /// Reconciles the object with `key` again.
-    fn wake(&self, key: &ObjectKey);
+    fn wake(&self, key: &ObjectKey, reasons: Reasons);
 }
 
 /// Whether a call can begin.
@@ -235,6 +235,7 @@ impl OwnEvents for OwnWriteTracker {
             version: version.filter(|_| !is_deleted),
             is_from_watch: !is_from_list,
             is_new_generation: false,
+            reason: Reasons::RELATED,
         };
         self.decide(lane, mark) == EventDecision::Wake
     }
@@ -269,6 +270,7 @@ impl OwnEvents for OwnWriteTracker {
             version: new.resource_version().and_then(parse_version),
             is_from_watch: !is_from_list,
             is_new_generation: is_new_generation || is_marked(&**new) != is_marked(old),
+            reason: Reasons::CHANGED,
         };
         self.decide(&new.key(), mark) != EventDecision::Wake
     }
@@ -338,9 +340,9 @@ impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         let lane = &self.0.recorder.lane;
         let is_in_backoff = self.0.tracker.failing.lock().contains(lane);
-        let is_woken = self.0.tracker.writes.lock().end(lane, is_in_backoff);
-        if is_woken {
-            self.0.waker.wake(lane);
+        let reasons = self.0.tracker.writes.lock().end(lane, is_in_backoff);
+        if let Some(reasons) = reasons {
+            self.0.waker.wake(lane, reasons);
         }
     }
 }

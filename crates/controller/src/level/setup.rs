@@ -84,9 +84,9 @@ impl<K: Watchable> Setup<K> {
 }
 
 impl<K: Watchable> Wake for Setup<K> {
-    fn wake(&self, key: &ObjectKey) {
+    fn wake(&self, key: &ObjectKey, reasons: Reasons) {
         if let Some((engine, kind)) = self.engine.upgrade().zip(self.kind.get()) {
-            engine.wake(*kind, [key.clone()], Priority::Live, Reasons::RELATED);
+            engine.wake(*kind, [key.clone()], Priority::Live, reasons);
         }
     }
 }

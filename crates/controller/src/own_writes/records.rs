@@ -5,6 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 
+use crate::Reasons;
+
 /// One write and its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnWrite {
@@ -40,6 +42,8 @@ pub(crate) struct EventMark {
     pub(crate) is_from_watch: bool,
     /// Whether it is the lane's own object, with a new generation.
     pub(crate) is_new_generation: bool,
+    /// The reason of a call because of it.
+    pub(crate) reason: Reasons,
 }
 
 /// What to do with an event.

@@ -25,7 +25,7 @@ impl Script {
         script.begin();
         script.writes.sending(&script.lane);
         script.record(effect, is_proven);
-        assert!(!script.writes.end(&script.lane, false));
+        assert_eq!(script.writes.end(&script.lane, false), None);
         script
     }
 
@@ -66,6 +66,7 @@ fn at(version: u64) -> WriteEffect {
 /// An event of the watch of `web` with uid `c`.
 fn event(version: u64) -> EventMark {
     EventMark {
+        reason: Reasons::RELATED,
         resource: "configmaps".into(),
         uid: Some("c".into()),
         version: Some(version),
@@ -199,7 +200,7 @@ fn a_watch_that_is_faster_than_the_response_is_decided_at_the_end_of_the_call() 
             assert_eq!(script.event(event(version)), EventDecision::Keep);
         }
         script.record(at(7), true);
-        script.writes.end(&script.lane, false)
+        script.writes.end(&script.lane, false).is_some()
     };
     assert!(!during(None));
     assert!(during(Some(6)), "a foreign write before ours");
@@ -216,7 +217,7 @@ fn a_response_that_never_comes_loses_no_event() {
     script
         .writes
         .record_unknown(&lane, "configmaps".into(), now);
-    assert!(script.writes.end(&lane, false));
+    assert!(script.writes.end(&lane, false).is_some());
 }
 
 #[test]
@@ -228,7 +229,7 @@ fn more_events_than_are_kept_wake_the_lane() {
     for _ in 0..=MAX_MARKS {
         assert_eq!(script.event(event(7)), EventDecision::Keep);
     }
-    assert!(script.writes.end(&script.lane, false));
+    assert!(script.writes.end(&script.lane, false).is_some());
 }
 
 /// Rule 7.
@@ -286,21 +287,21 @@ fn during_backoff_all_own_writes_wait_for_the_retry() {
 fn a_record_is_dropped_after_the_timeout_and_a_call_without_writes_leaves_none() {
     let mut script = Script::new();
     script.begin();
-    assert!(!script.writes.end(&script.lane, false));
+    assert_eq!(script.writes.end(&script.lane, false), None);
     assert_eq!(script.writes.len(), 0);
 
     let mut script = Script::wrote(at(7), true);
     assert_eq!(script.writes.len(), 1);
     script.now += TIMEOUT;
     script.writes.begin(&key("other"), script.now);
-    assert!(!script.writes.end(&key("other"), false));
+    assert_eq!(script.writes.end(&key("other"), false), None);
     assert_eq!(script.writes.len(), 0);
 
     let mut off = Script::new();
     off.writes = OwnWrites::new(Duration::ZERO);
     off.begin();
     off.record(at(7), true);
-    assert!(!off.writes.end(&off.lane, false));
+    assert_eq!(off.writes.end(&off.lane, false), None);
     assert_eq!(off.writes.len(), 0, "own writes are not tracked");
 }
 

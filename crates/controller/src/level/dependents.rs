@@ -268,8 +268,12 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     ///
     /// *Guaranteed.*
     /// - A child is updated when its desired state has changed since it was last applied by this
-    ///   function, also before a restart. The next one follows when those that were updated are
-    ///   [ready](Dependent::ready). It works with each [`UpdateStrategy`](crate::UpdateStrategy).
+    ///   function, also before a restart, or when it is [adopted](Desired::adopt). The next one follows
+    ///   when those that were updated are [ready](Dependent::ready). It works with each
+    ///   [`UpdateStrategy`](crate::UpdateStrategy): a child that is left to another client counts as
+    ///   waiting.
+    /// - Children that are not ready are updated before those that are, so that an update which a newer
+    ///   one replaces adds no further child that is not ready.
     /// - While a child that was updated [has failed](Dependent::failed), no further one is updated.
     ///   [`DependentState::Failed`] is reported, with the name of the child. The update continues when
     ///   it has recovered, or with a new desired state.
@@ -278,7 +282,8 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// - A change by another writer is reverted at once in children that were updated. The others are
     ///   left as they are until they are updated.
     ///
-    /// *Not guaranteed.* That children without a `ready` check, or whose check does not tell an old
+    /// *Not guaranteed.* The limit for children to adopt that the watch does not show, for example
+    /// because it selects by a label that they do not have. That children without a `ready` check, or whose check does not tell an old
     /// status from a new one, are updated in several calls. Children that the list does not have any
     /// more are left to [`prune`](Self::prune), which deletes all at once.
     ///

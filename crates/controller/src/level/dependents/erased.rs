@@ -16,6 +16,8 @@ pub(super) enum Progress {
     Ready,
     NotReady,
     Failed,
+    /// It was not updated, because that is left to another client.
+    Outdated,
 }
 
 /// A dependent without the type of its children.
@@ -38,8 +40,13 @@ pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
     /// How many children are updated at a time.
     fn at_most(&self) -> Option<usize>;
 
-    /// Whether a child exists and has to be updated, if children are updated a few at a time.
-    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool;
+    /// The state of a child that exists and has to be updated, if children are updated a few at a time.
+    fn outdated(
+        &self,
+        cx: &Context<K>,
+        children: &Children,
+        child: &CheckedChild,
+    ) -> Option<Progress>;
 
     /// Applies a child.
     fn apply<'a>(
@@ -110,9 +117,18 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         self.at_most
     }
 
-    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool {
-        let existing = || self.owned.child(cx, child.key());
-        self.at_most.is_some() && existing().is_some_and(|it| child.is_newer_than(it.meta()))
+    fn outdated(
+        &self,
+        cx: &Context<K>,
+        children: &Children,
+        child: &CheckedChild,
+    ) -> Option<Progress> {
+        self.at_most?;
+        // Also one that is to be adopted, or does not decode.
+        let existing = self.owned.newest(cx, child.key())?;
+        let is_outdated = children.is_outdated(child, &existing.metadata());
+        let progress = || existing.get().map(|it| self.progress_of(&it));
+        is_outdated.then(|| progress().unwrap_or(Progress::NotReady))
     }
 
     fn apply<'a>(
@@ -128,6 +144,12 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
                 ChildOutcome::Unchanged if cx.is_stale() && self.has_checks() => {
                     cx.call.writes.repeat_after(STALE_DELETE);
                     Progress::NotReady
+                }
+                ChildOutcome::Changed | ChildOutcome::Unchanged
+                    if self.at_most.is_some()
+                        && children.is_outdated(child, applied.object.meta()) =>
+                {
+                    Progress::Outdated
                 }
                 ChildOutcome::Created | ChildOutcome::Changed | ChildOutcome::Unchanged => {
                     self.progress_of(&applied.object)

@@ -171,17 +171,23 @@ impl<'a, K: Watchable> Run<'a, K> {
         }
         let (mut rollout, mut outdated) = (Rollout::default(), Vec::new());
         for child in &node.checked {
-            if node.dependent.is_outdated(self.cx, child) {
-                outdated.push(child);
-            } else {
-                self.apply_child(node, child, &mut rollout).await;
+            match node.dependent.outdated(self.cx, &self.children, child) {
+                Some(progress) => outdated.push((child, progress)),
+                None => self.apply_child(node, child, &mut rollout).await,
             }
         }
+        if !outdated.is_empty() && self.cx.is_stale() {
+            self.cx.call.writes.repeat_after(STALE_DELETE);
+        }
         let at_most = match self.cx.mode() {
-            Mode::Paused => 0,
-            Mode::Normal => node.dependent.at_most().unwrap_or(usize::MAX),
+            Mode::Normal if !self.cx.is_stale() => node.dependent.at_most(),
+            _ => Some(0),
         };
-        for child in outdated {
+        let at_most = at_most.unwrap_or(usize::MAX);
+        // A child that is ready is updated after those that are not, so that no more than the limit are
+        // not ready because of updates, and a bad state is replaced.
+        outdated.sort_by_key(|(_, progress)| *progress == Progress::Ready);
+        for (child, _) in outdated {
             if rollout.allows_update(at_most) {
                 self.apply_child(node, child, &mut rollout).await;
             } else {

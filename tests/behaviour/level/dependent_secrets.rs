@@ -117,6 +117,9 @@ on_both_servers! {
         script.list([]).await.expect("it runs");
         create(&configs, config("a", "1")).await;
         while rig.next().await != "1 Ready false" {}
+        // Another writer has removed its labels and its owner.
+        let bare = json!({ "labels": null, "annotations": null, "ownerReferences": null });
+        patch(&secrets, "a", json!({ "metadata": bare })).await;
         patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
         while rig.next().await != "2 Deleting true" {}
         assert_eq!(names_of(&secrets).await, ["a"], "a stale call deletes nothing");

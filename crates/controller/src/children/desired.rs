@@ -22,7 +22,8 @@ pub enum UpdateStrategy {
 
     /// Deletes the child and creates it again, if the desired state changed, or another writer
     /// changed a field of it that cannot be changed back. Before a child is deleted, the API server
-    /// is asked whether it accepts the new one.
+    /// is asked whether it accepts the new one. A child with the annotation `windlass.dev/keep` is not
+    /// deleted: the apply fails with [`ChildError::Kept`].
     Recreate,
 
     /// Leaves an existing child as it is, except for its labels and owner. A new desired state takes

@@ -208,14 +208,14 @@ impl<K: Watchable> Dependents<K> {
     ///
     /// As of [`apply`](Self::apply).
     pub async fn delete(mut self, cx: &Context<K>) -> Result<Outcome, Failure> {
-        let finalizers = cx.object().meta().finalizers.iter().flatten();
-        if finalizers.into_iter().any(|it| it == "orphan") {
+        if cx.leaves_children() {
             return Ok(Outcome::done());
         }
         for node in &mut self.nodes {
             node.is_wanted = false;
         }
         let mut run = self.begin(cx)?;
+        run.is_clean_up = true;
         run.delete_unwanted().await;
         let states = run.finish()?;
         let is_deleted = states
@@ -231,10 +231,11 @@ impl<K: Watchable> Dependents<K> {
     }
 
     fn begin(self, cx: &Context<K>) -> Result<Run<'_, K>, Failure> {
+        let run = Run::new(cx, self.nodes)?;
         if self.is_mixed {
             return Err(Failure::new(MixedPlans).permanent());
         }
-        Run::new(cx, self.nodes)
+        Ok(run)
     }
 }
 

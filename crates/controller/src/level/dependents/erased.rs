@@ -56,12 +56,14 @@ pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
         child: &'a CheckedChild,
     ) -> BoxFuture<'a, Result<Progress, ChildError>>;
 
-    /// Deletes a child. Returns whether it no longer exists.
+    /// Deletes a child. Returns whether it no longer exists. `is_clean_up`: one that the garbage
+    /// collector does not delete is read, if it is not known.
     fn delete<'a>(
         &'a self,
         cx: &'a Context<K>,
         children: &'a Children,
         key: &'a ObjectKey,
+        is_clean_up: bool,
     ) -> BoxFuture<'a, Result<bool, ChildError>>;
 }
 
@@ -164,11 +166,13 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         cx: &'a Context<K>,
         children: &'a Children,
         key: &'a ObjectKey,
+        is_clean_up: bool,
     ) -> BoxFuture<'a, Result<bool, ChildError>> {
         Box::pin(async move {
             let (kind, stored) = (self.owned.kind(), self.owned.newest(cx, key));
-            let exists = children.remove(&kind, key, stored.as_ref()).await?;
-            if !exists {
+            let reads = is_clean_up && !children.parent.can_own(key.namespace());
+            let removed = children.remove(&kind, key, stored.as_ref(), reads);
+            if !removed.await? {
                 return Ok(true);
             }
             let Some(stored) = stored else {

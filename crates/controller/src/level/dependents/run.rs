@@ -40,6 +40,7 @@ pub(super) struct Run<'a, K: Watchable> {
     nodes: Vec<Node<K>>,
     /// Of each node.
     states: Vec<Reported>,
+    pub(super) is_clean_up: bool,
     errors: Vec<ChildError>,
 }
 
@@ -71,17 +72,21 @@ impl<K: Watchable> Node<K> {
 // === impl Run ===
 
 impl<'a, K: Watchable> Run<'a, K> {
+    /// From here on [`Owned::prune`](super::Owned::prune) leaves the children, whether they are valid.
     pub(super) fn new(cx: &'a Context<K>, mut nodes: Vec<Node<K>>) -> Result<Self, Failure> {
         let children = cx.children().map_err(failure)?;
         for node in &mut nodes {
             node.resource = node.dependent.kind().resource();
             node.keys = node.dependent.keys(&children.parent);
+            let keys = node.keys.iter().cloned();
+            (cx.call.writes).keep(keys.map(|key| (node.resource.clone(), key)).collect());
         }
         Ok(Self {
             cx,
             children,
             states: vec![(DependentState::Waiting, None); nodes.len()],
             nodes,
+            is_clean_up: false,
             errors: Vec::new(),
         })
     }
@@ -101,7 +106,6 @@ impl<'a, K: Watchable> Run<'a, K> {
                 checked.map_err(failure)?;
             }
         }
-        self.cx.call.writes.keep(known);
         Ok(())
     }
 
@@ -148,7 +152,8 @@ impl<'a, K: Watchable> Run<'a, K> {
             self.cx.call.writes.repeat_after(STALE_DELETE);
             return Ok(false);
         }
-        (node.dependent.delete(self.cx, &self.children, key)).await
+        let (children, is_clean_up) = (&self.children, self.is_clean_up);
+        (node.dependent.delete(self.cx, children, key, is_clean_up)).await
     }
 
     /// Applies the dependents that are wanted, the first one first.

@@ -59,7 +59,11 @@ impl ObjectReconciler<ConfigMap> for Parts {
                 true => 0,
                 false => self.secrets.prune(&cx).await?,
             };
-            say(&self.calls, format!("applied {is_applied}, pruned {pruned}")).await;
+            say(
+                &self.calls,
+                format!("applied {is_applied}, pruned {pruned}"),
+            )
+            .await;
         }
         Ok(Outcome::done())
     }

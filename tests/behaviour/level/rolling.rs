@@ -84,7 +84,11 @@ fn shard(index: u32, settings: &Settings) -> Desired<Deployment> {
     let desired = Desired::json(json!({ "spec": spec }));
     let desired = desired.named(format!("shard-{index}"));
     let desired = desired.strategy(settings.strategy);
-    if settings.adopts { desired.adopt() } else { desired }
+    if settings.adopts {
+        desired.adopt()
+    } else {
+        desired
+    }
 }
 
 /// The shards of the test, and the operator.
@@ -322,6 +326,9 @@ on_both_servers! {
         world.reaches("v3/1 NotReady", "v2 v3 v1").await;
         // Of those that are ready, none is updated before.
         world.set_condition(2, "Available", "False").await;
+        world.rig.stop().await;
+        world.rig = start(&cluster).await;
+        world.reaches("v3/1 NotReady", "v2 v3 v1").await;
         world.set("v3", 2).await;
         world.reaches("v3/2 NotReady", "v2 v3 v3").await;
         world.set_available([1]).await;

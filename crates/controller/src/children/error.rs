@@ -166,6 +166,16 @@ pub enum ChildError {
         key: ObjectKey,
     },
 
+    /// A check of the child, of [`Dependent::ready`](crate::Dependent::ready) or
+    /// [`Dependent::failed`](crate::Dependent::failed), panicked.
+    #[error("the check whether {resource} {key} is ready panicked; the log has the message")]
+    CheckPanicked {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+    },
+
     /// Other writers have deleted the child too often since it was created.
     #[error(
         "{resource} {key} was deleted by another writer several times, and is created again after \

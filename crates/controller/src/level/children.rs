@@ -207,9 +207,12 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         deleted.map_err(failure)
     }
 
-    /// Deletes the children of the object of `cx` that this call has not applied, except those with
-    /// the annotation `windlass.dev/keep`. Returns their number. Call it after all children were
-    /// applied.
+    /// Deletes the children of the object of `cx` that this call has not applied, except those of
+    /// [`Dependents`](super::Dependents) and those with the annotation `windlass.dev/keep`. Returns their
+    /// number. Call it after all children were applied.
+    ///
+    /// The garbage collector does not know the annotation: Kubernetes deletes a child with an owner
+    /// reference together with the object.
     ///
     /// It does nothing while the object is [paused](Mode::Paused), or is deleted with
     /// `--cascade=orphan`. In a [stale](Context::is_stale) call it does nothing either, and the call is

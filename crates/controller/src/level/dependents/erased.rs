@@ -8,7 +8,7 @@ use super::{Context, Dependent, Watchable, check::is_observed};
 use crate::children::{
     CheckedChild, ChildError, ChildKeys, ChildKind, ChildOutcome, Children, Parent,
 };
-use crate::level::children::STALE_DELETE;
+use crate::{level::children::STALE_DELETE, work::call_user_code};
 
 /// The state of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,11 @@ pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
         known: &mut ChildKeys,
     ) -> Result<Vec<CheckedChild>, ChildError>;
 
-    /// The state of an existing child, as it is known.
-    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress>;
+    /// Whether a child exists, as far as it is known.
+    fn exists(&self, cx: &Context<K>, key: &ObjectKey) -> bool;
+
+    /// The state of a child, as it is known. Not ready if it does not exist.
+    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Result<Progress, ChildError>;
 
     /// How many children are updated at a time.
     fn at_most(&self) -> Option<usize>;
@@ -74,7 +77,16 @@ impl<K: Watchable, C: Watchable + Serialize> Dependent<K, C> {
         self.ready.is_some() || self.failed.is_some()
     }
 
-    fn progress_of(&self, child: &C) -> Progress {
+    /// The state of `child`, which has this key.
+    fn progress_of(&self, key: &ObjectKey, child: &C) -> Result<Progress, ChildError> {
+        let progress = call_user_code("check of a dependent", || self.checked(child));
+        progress.ok_or_else(|| ChildError::CheckPanicked {
+            resource: self.owned.kind().resource(),
+            key: key.clone(),
+        })
+    }
+
+    fn checked(&self, child: &C) -> Progress {
         let is_terminating = child.meta().deletion_timestamp.is_some();
         if is_terminating || (self.has_checks() && !is_observed(child)) {
             Progress::NotReady
@@ -110,9 +122,15 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         checked.collect()
     }
 
-    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress> {
-        let child = self.owned.child(cx, key)?;
-        Some(self.progress_of(&child))
+    fn exists(&self, cx: &Context<K>, key: &ObjectKey) -> bool {
+        self.owned.child(cx, key).is_some()
+    }
+
+    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Result<Progress, ChildError> {
+        match self.owned.child(cx, key) {
+            Some(child) => self.progress_of(key, &child),
+            None => Ok(Progress::NotReady),
+        }
     }
 
     fn at_most(&self) -> Option<usize> {
@@ -129,7 +147,10 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         // Also one that is to be adopted, or does not decode.
         let existing = self.owned.newest(cx, child.key())?;
         let is_outdated = children.is_outdated(child, &existing.metadata());
-        let progress = || existing.get().map(|it| self.progress_of(&it));
+        let progress = || {
+            let existing = existing.get().ok()?;
+            self.progress_of(child.key(), &existing).ok()
+        };
         is_outdated.then(|| progress().unwrap_or(Progress::NotReady))
     }
 
@@ -154,7 +175,7 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
                     Progress::Outdated
                 }
                 ChildOutcome::Created | ChildOutcome::Changed | ChildOutcome::Unchanged => {
-                    self.progress_of(&applied.object)
+                    self.progress_of(child.key(), &applied.object)?
                 }
                 _ => Progress::NotReady,
             })

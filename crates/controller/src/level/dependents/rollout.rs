@@ -47,6 +47,7 @@ impl Rollout {
             Err(error) => {
                 self.errors.push(error);
                 self.unready += 1;
+                (self.unready_reason).get_or_insert_with(|| format!("{child} is not ready"));
                 return self.wait();
             }
         }
@@ -66,7 +67,7 @@ impl Rollout {
             (None, _) if self.outdated > 0 => (DependentState::NotReady, None),
             (None, _) => return (DependentState::Ready, None),
         };
-        if self.outdated == 0 {
+        if self.outdated == 0 || (reason.is_some() && self.updated + self.outdated == 1) {
             return (state, reason);
         }
         let reason = reason.unwrap_or_else(|| format!("{name} is not updated"));

@@ -1,7 +1,5 @@
 //! One apply or delete of `Dependents`.
 
-use std::mem;
-
 use serde::Serialize;
 use windlass_informer::ObjectKey;
 
@@ -146,7 +144,7 @@ impl<'a, K: Watchable> Run<'a, K> {
     /// Deletes a child, unless nothing is deleted in this call. Returns whether it no longer exists.
     async fn delete_child(&self, node: &Node<K>, key: &ObjectKey) -> Result<bool, ChildError> {
         if self.cx.mode() == Mode::Paused {
-            return Ok(node.dependent.progress(self.cx, key).is_none());
+            return Ok(!node.dependent.exists(self.cx, key));
         }
         if self.cx.is_stale() {
             self.cx.call.writes.repeat_after(STALE_DELETE);
@@ -204,8 +202,7 @@ impl<'a, K: Watchable> Run<'a, K> {
 
     async fn apply_child(&self, node: &Node<K>, child: &CheckedChild, rollout: &mut Rollout) {
         let progress = if self.cx.mode() == Mode::Paused {
-            let known = node.dependent.progress(self.cx, child.key());
-            Ok(known.unwrap_or(Progress::NotReady))
+            node.dependent.progress(self.cx, child.key())
         } else {
             (node.dependent.apply(self.cx, &self.children, child)).await
         };
@@ -213,11 +210,9 @@ impl<'a, K: Watchable> Run<'a, K> {
         rollout.add(&name, progress);
     }
 
-    /// The states of all dependents.
-    pub(super) fn finish(&mut self) -> Result<Vec<Reported>, Failure> {
-        match ChildErrors::new(mem::take(&mut self.errors)) {
-            Some(errors) => Err(errors.into_failure()),
-            None => Ok(mem::take(&mut self.states)),
-        }
+    /// The states of all dependents, and the failure of those that were not written or deleted.
+    pub(super) fn finish(self) -> (Vec<Reported>, Option<Failure>) {
+        let errors = ChildErrors::new(self.errors);
+        (self.states, errors.map(ChildErrors::into_failure))
     }
 }

@@ -66,8 +66,8 @@ use crate::{
 /// `apply`, and after `delete` in the clean-up: the object can be deleted before a call with the new names.
 ///
 /// *Not guaranteed.* The order in which the garbage collector deletes children, if the object is
-/// deleted in the foreground. That the Pods of a workload have ended when it no longer exists: a deleted
-/// Deployment or StatefulSet is gone at once, and the garbage collector deletes its Pods afterwards.
+/// deleted in the foreground. That the Pods of a workload have ended when it no longer exists: the API
+/// server deletes a Deployment at once, and the garbage collector deletes its Pods afterwards.
 ///
 /// # Example
 ///

@@ -55,9 +55,11 @@ impl ObjectReconciler<ConfigMap> for Parts {
     async fn reconcile(&self, cx: Context<ConfigMap>) -> Result<Outcome, Failure> {
         if cx.key().name() == "a" {
             let is_applied = self.plan(cx.object()).apply(&cx).await.is_ok();
-            let pruned = match value(cx.object()).ends_with("unpruned") {
-                true => 0,
-                false => self.secrets.prune(&cx).await?,
+            let is_unpruned = value(cx.object()).ends_with("unpruned");
+            let pruned = if is_unpruned {
+                0
+            } else {
+                self.secrets.prune(&cx).await?
             };
             say(
                 &self.calls,

@@ -92,9 +92,10 @@ pub mod level {
     pub use windlass_controller::{
         AddedTrigger, AddedWatch, ChildError, ChildErrors, Context, Controller,
         ControllerBuildError, ControllerBuilder, Deleted, Dependent, DependentId, DependentState,
-        DependentStates, Dependents, Desired, Informers, IntoDesired, InvalidChild, MissingKind,
-        Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred, Related, RequeueHandle, Retry,
-        Step, Trigger, TriggerHandle, UpdateStrategy, Watch, Watchable, WritePaused, has_condition,
+        DependentStates, Dependents, DependentsError, Desired, Informers, IntoDesired,
+        InvalidChild, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred,
+        Related, RequeueHandle, Retry, Step, Trigger, TriggerHandle, UpdateStrategy, Watch,
+        Watchable, WritePaused, has_condition,
     };
 }
 

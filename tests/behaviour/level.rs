@@ -26,6 +26,7 @@ use crate::{
 pub(crate) mod bulk;
 pub(crate) mod children;
 pub(crate) mod context;
+pub(crate) mod dependent_clean_up;
 pub(crate) mod dependent_secrets;
 pub(crate) mod dependents;
 pub(crate) mod memo;

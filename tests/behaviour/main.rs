@@ -66,6 +66,7 @@ fn main() {
         level::bulk::trials(),
         level::children::trials(),
         level::context::trials(),
+        level::dependent_clean_up::trials(),
         level::dependent_secrets::trials(),
         level::dependents::trials(),
         level::memo::trials(),

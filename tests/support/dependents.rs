@@ -104,6 +104,8 @@ fn a_crash_or_another_writer_changes_neither_the_order_nor_the_limit() {
         held.release();
         kit.edit::<ConfigMap>("page-1", |it| {
             it.data = Some([("version".to_owned(), "theirs".to_owned())].into());
+            it.annotations_mut()
+                .insert(LOADED.to_owned(), "theirs".to_owned());
         })
         .await;
         operator.restart();

@@ -38,7 +38,8 @@ pub use self::{
     context::{Context, Step},
     controller::{AddedTrigger, Controller},
     dependents::{
-        Dependent, DependentId, DependentState, DependentStates, Dependents, has_condition,
+        Dependent, DependentId, DependentState, DependentStates, Dependents, DependentsError,
+        has_condition,
     },
     error::ControllerBuildError,
     handles::{Owned, Referred, Related},

@@ -144,9 +144,9 @@ pub use crate::{
     },
     level::{
         AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
-        Dependent, DependentId, DependentState, DependentStates, Dependents, Informers,
-        MissingKind, ObjectReconciler, Owned, Referred, Related, RequeueHandle, Step, Trigger,
-        TriggerHandle, Watch, Watchable, has_condition,
+        Dependent, DependentId, DependentState, DependentStates, Dependents, DependentsError,
+        Informers, MissingKind, ObjectReconciler, Owned, Referred, Related, RequeueHandle, Step,
+        Trigger, TriggerHandle, Watch, Watchable, has_condition,
     },
     mapper::{Mapper, Owners, SameName},
     metrics::ObjectMetrics,

@@ -117,6 +117,9 @@ on_both_servers! {
         script.list([]).await.expect("it runs");
         create(&configs, config("a", "1")).await;
         while rig.next().await != "1 Ready false" {}
+        // Another writer has removed its labels and its owner.
+        let bare = json!({ "labels": null, "annotations": null, "ownerReferences": null });
+        patch(&secrets, "a", json!({ "metadata": bare })).await;
         patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
         while rig.next().await != "2 Deleting true" {}
         assert_eq!(names_of(&secrets).await, ["a"], "a stale call deletes nothing");
@@ -198,6 +201,41 @@ on_both_servers! {
         let refused = rig.next().await;
         assert!(refused.contains("ids that `add` of the same `Dependents` has returned"), "{refused}");
         assert!(names_of(&cluster.api_aside::<Secret>()).await.is_empty());
+        rig.stop().await;
+    }
+
+    /// Rows: BO-38
+    async fn a_check_that_panics_fails_its_dependent_alone_and_the_failure_has_all_states(cluster: Cluster) {
+        let (sender, receiver) = mpsc::channel(64);
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let secrets = builder.owns(watch::<Secret>(&cluster).await);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (secrets, sender) = (secrets.clone(), sender.clone());
+            async move {
+                if cx.key().name() != "a" {
+                    return Ok(Outcome::done());
+                }
+                let secret = |name: &str| secrets.dependent(Desired::json(json!({})).named(name));
+                let mut plan = Dependents::new();
+                let first = plan.add(secret("first").ready(|_| panic!("a bug")));
+                let second = plan.add(secret("second").after([first]));
+                let third = plan.add(secret("third"));
+                let refused = plan.apply(&cx).await.expect_err("a check panicked");
+                let states = refused.states().expect("the others were tried");
+                let found = [first, second, third].map(|it| states.get(it).expect("of this plan"));
+                say(&sender, format!("{found:?} | {states} | {refused}")).await;
+                Err::<Outcome, Failure>(refused.into())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        create(&cluster.api_aside(), config("a", "")).await;
+        let refused = rig.next().await;
+        let first = format!("secrets {}/first", cluster.namespace());
+        let states = format!("[NotReady, Waiting, Ready] | {first} is not ready; ");
+        assert!(refused.starts_with(&states), "{refused}");
+        let message = format!("| the check whether {first} is ready panicked; the log has the message");
+        assert!(refused.ends_with(&message), "{refused}");
+        assert_eq!(names_of(&cluster.api_aside::<Secret>()).await, ["first", "third"]);
         rig.stop().await;
     }
 }

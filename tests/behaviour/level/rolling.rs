@@ -23,6 +23,7 @@ struct Settings {
     version: String,
     at_most: usize,
     strategy: UpdateStrategy,
+    adopts: bool,
 }
 
 /// Starts an operator that keeps three shards for each config map with a version.
@@ -60,7 +61,8 @@ fn settings(config: &ConfigMap) -> Option<Settings> {
     let mut words = value(config).split(' ');
     let version = words.next().filter(|it| it.starts_with('v'))?.to_owned();
     let at_most = words.next()?.parse().ok()?;
-    let strategy = match words.next()? {
+    let word = words.next()?;
+    let strategy = match word {
         "Recreate" => UpdateStrategy::Recreate,
         "OnDelete" => UpdateStrategy::OnDelete,
         _ => UpdateStrategy::Apply,
@@ -69,6 +71,7 @@ fn settings(config: &ConfigMap) -> Option<Settings> {
         version,
         at_most,
         strategy,
+        adopts: word == "Adopt",
     })
 }
 
@@ -78,8 +81,14 @@ fn shard(index: u32, settings: &Settings) -> Desired<Deployment> {
     let template =
         json!({ "metadata": { "labels": labels }, "spec": { "containers": [container] } });
     let spec = json!({ "selector": { "matchLabels": labels }, "template": template });
-    let name = format!("shard-{index}");
-    (Desired::json(json!({ "spec": spec })).named(name)).strategy(settings.strategy)
+    let desired = Desired::json(json!({ "spec": spec }));
+    let desired = desired.named(format!("shard-{index}"));
+    let desired = desired.strategy(settings.strategy);
+    if settings.adopts {
+        desired.adopt()
+    } else {
+        desired
+    }
 }
 
 /// The shards of the test, and the operator.
@@ -194,11 +203,12 @@ on_both_servers! {
             // A new desired state continues the update.
             world.set_condition(1, "Progressing", "False").await;
             world.reaches("v2/1 Failed", "v2 v2 v1").await;
+            world.set_available([2]).await;
             world.set("v3", 1).await;
-            world.reaches("v3/1 NotReady", "v3 v2 v1").await;
-            world.set_available([0]).await;
-            world.reaches("v3/1 NotReady", "v3 v3 v1").await;
+            world.reaches("v3/1 NotReady", "v2 v3 v1").await;
             world.set_available([1]).await;
+            world.reaches("v3/1 NotReady", "v3 v3 v1").await;
+            world.set_available([0]).await;
             world.reaches("v3/1 NotReady", "v3 v3 v3").await;
             world.set_available([2]).await;
             assert_eq!(world.reaches("v3/1 Ready", "v3 v3 v3").await, "all are ready");
@@ -212,6 +222,14 @@ on_both_servers! {
             let patched = world.shards.patch("shard-1", &params, &change);
             patched.await.expect("there");
             world.reaches("v3/0 NotReady", "v3 v3 v3").await;
+            world.set_available([1]).await;
+            world.reaches("v3/0 Ready", "v3 v3 v3").await;
+            // Nor is the removal of the annotation alone, from which a restart knows what is updated.
+            let unmarked = json!({ "metadata": { "annotations": { "windlass.dev/applied": null } } });
+            patch(&world.shards, "shard-1", unmarked).await;
+            world.set_condition(1, "Available", "False").await;
+            let reasons = world.reaches("v3/0 NotReady", "v3 v3 v3").await;
+            assert_eq!(reasons, format!("{} is not ready", name(1)));
             world.set_available([1]).await;
             world.reaches("v3/0 Ready", "v3 v3 v3").await;
 
@@ -255,7 +273,8 @@ on_both_servers! {
         world.set_available(0..3).await;
         world.reaches("v1/1 Ready", "v1 v1 v1").await;
         world.set("v2", 1).await;
-        world.reaches("v2/1 Ready", "v1 v1 v1").await;
+        let reasons = world.reaches("v2/1 NotReady", "v1 v1 v1").await;
+        assert!(reasons.ends_with("/shard-0 is not updated, 3 of 3 children wait for their update"), "{reasons}");
         world.shards.delete("shard-1", &DeleteParams::default()).await.expect("there");
         world.reaches("v2/1 NotReady", "v1 v2 v1").await;
         world.rig.stop().await;
@@ -283,6 +302,65 @@ on_both_servers! {
         world.reaches("v2/1 NotReady", "v1 v1 v2").await;
         world.set_available([2]).await;
         world.reaches("v2/1 NotReady", "v2 v1 v2").await;
+        world.rig.stop().await;
+    }
+
+    /// Rows: BO-41
+    async fn a_new_desired_state_is_given_to_the_children_that_are_not_ready_first(cluster: Cluster) {
+        let mut world = World {
+            rig: start(&cluster).await,
+            configs: cluster.api_aside(),
+            shards: cluster.api_aside(),
+            strategy: "Apply",
+        };
+        create(&world.configs, config("a", "v1 1 Apply")).await;
+        world.reaches("v1/1 NotReady", "v1 v1 v1").await;
+        world.set_available(0..3).await;
+        world.reaches("v1/1 Ready", "v1 v1 v1").await;
+        world.set("v2", 1).await;
+        world.reaches("v2/1 NotReady", "v2 v1 v1").await;
+        world.set_available([0]).await;
+        world.reaches("v2/1 NotReady", "v2 v2 v1").await;
+        // Another one would be the second that is down.
+        world.set("v3", 1).await;
+        world.reaches("v3/1 NotReady", "v2 v3 v1").await;
+        // Of those that are ready, none is updated before.
+        world.set_condition(2, "Available", "False").await;
+        world.rig.stop().await;
+        world.rig = start(&cluster).await;
+        world.reaches("v3/1 NotReady", "v2 v3 v1").await;
+        world.set("v3", 2).await;
+        world.reaches("v3/2 NotReady", "v2 v3 v3").await;
+        world.set_available([1]).await;
+        world.reaches("v3/2 NotReady", "v3 v3 v3").await;
+        world.rig.stop().await;
+    }
+
+    /// Rows: BO-41
+    async fn objects_that_are_taken_over_are_updated_a_few_at_a_time(cluster: Cluster) {
+        let shards: Api<Deployment> = cluster.api_aside();
+        let theirs = json!({ "app": "shard" });
+        let container = json!({ "name": "app", "image": "theirs" });
+        let template = json!({ "metadata": { "labels": theirs }, "spec": { "containers": [container] } });
+        for index in 0..3 {
+            let shard = json!({
+                "metadata": { "name": format!("shard-{index}") },
+                "spec": { "selector": { "matchLabels": theirs }, "template": template },
+            });
+            create(&shards, serde_json::from_value(shard).expect("a deployment")).await;
+        }
+        let configs = cluster.api_aside();
+        let mut world = World { rig: start(&cluster).await, configs, shards, strategy: "Adopt" };
+        world.set_available(0..3).await;
+        // The store has all from the start.
+        world.rig.stop().await;
+        world.rig = start(&cluster).await;
+        create(&world.configs, config("a", "v1 1 Adopt")).await;
+        world.reaches("v1/1 NotReady", "v1 theirs theirs").await;
+        world.set_available([0]).await;
+        world.reaches("v1/1 NotReady", "v1 v1 theirs").await;
+        world.set_available([1]).await;
+        world.reaches("v1/1 NotReady", "v1 v1 v1").await;
         world.rig.stop().await;
     }
 }

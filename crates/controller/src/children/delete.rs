@@ -5,7 +5,7 @@ use windlass_informer::{LazyObject, ObjectIdentity as _, ObjectKey, api_request:
 
 use super::{
     ChildError, ChildKind, ChildObject, Children,
-    identity::{KEEP, Ownership, key_of},
+    identity::{Ownership, is_kept, key_of},
     memory::ChildId,
     requests::{ObjectRequests, is_not_found},
 };
@@ -51,10 +51,8 @@ impl Children {
             key: key.clone(),
         };
         let uid = metadata.uid.clone().unwrap_or_default();
-        let is_remembered = (self.memory.lock().get(&id)).is_some_and(|it| it.uid == uid);
-        match self.parent.ownership(kind, metadata) {
+        match self.ownership(kind, metadata) {
             Ownership::Ours => {}
-            Ownership::Uncontrolled if is_remembered => {}
             Ownership::Uncontrolled => {
                 let resource = kind.resource();
                 return Err(ChildError::NotOurs { resource, key });
@@ -112,8 +110,9 @@ impl Children {
     }
 
     /// Deletes the child with this key: the `stored` one or, if the store does not have it, that of
-    /// an earlier call. Returns whether it still exists; then it is called again. A child with the
-    /// annotation `windlass.dev/keep` and an object that is not a child stay, and count as deleted.
+    /// an earlier call. If there is neither and `reads`, it is read from the API server. Returns whether
+    /// it still exists; then it is called again. A child with the annotation `windlass.dev/keep` and an
+    /// object that is not a child stay, and count as deleted.
     ///
     /// # Errors
     ///
@@ -123,6 +122,7 @@ impl Children {
         kind: &ChildKind,
         key: &ObjectKey,
         stored: Option<&LazyObject<C>>,
+        reads: bool,
     ) -> Result<bool, ChildError> {
         let id = ChildId {
             resource: kind.resource(),
@@ -131,7 +131,8 @@ impl Children {
         let remembered = self.memory.lock().get(&id).map(|it| it.uid.clone());
         let metadata = match (stored, remembered) {
             (Some(stored), _) => Some(stored.metadata().into_owned()),
-            (None, Some(uid)) => self.read_remembered(kind, key, &uid).await?,
+            (None, Some(uid)) => self.read(kind, key, Some(&uid)).await?,
+            (None, None) if reads => self.read(kind, key, None).await?,
             (None, None) => None,
         };
         let exists = match &metadata {
@@ -179,7 +180,7 @@ impl Children {
             if known.contains(&key) || self.parent.can_own(key.namespace()) {
                 continue;
             }
-            let Some(metadata) = self.read_remembered(kind, &key, &uid).await? else {
+            let Some(metadata) = self.read(kind, &key, Some(&uid)).await? else {
                 continue;
             };
             match self.remove_one(kind, &key, &metadata, None).await {
@@ -193,17 +194,17 @@ impl Children {
         }
     }
 
-    /// Reads the metadata of a child of an earlier call from the API server, if it still exists.
-    async fn read_remembered(
+    /// Reads the metadata of an object from the API server, if it exists and has this uid.
+    async fn read(
         &self,
         kind: &ChildKind,
         key: &ObjectKey,
-        uid: &str,
+        uid: Option<&str>,
     ) -> Result<Option<ObjectMeta>, ChildError> {
         let found = self.requests(kind, key).get().await?;
         let object = found.and_then(|body| serde_json::from_slice::<WithMetadata>(&body).ok());
         let metadata = object.map(|it| it.metadata);
-        Ok(metadata.filter(|it| it.uid.as_deref() == Some(uid)))
+        Ok(metadata.filter(|it| uid.is_none() || it.uid.as_deref() == uid))
     }
 
     /// Deletes an object with this metadata and, if there is one, this version, if it is a child and
@@ -216,7 +217,7 @@ impl Children {
         version: Option<&str>,
     ) -> Result<bool, ChildError> {
         if metadata.deletion_timestamp.is_some() {
-            return Ok(self.parent.ownership(kind, metadata) == Ownership::Ours);
+            return Ok(self.ownership(kind, metadata) == Ownership::Ours);
         }
         if !self.is_prunable(kind, metadata) {
             return Ok(false);
@@ -227,12 +228,24 @@ impl Children {
     }
 
     fn is_prunable(&self, kind: &ChildKind, metadata: &ObjectMeta) -> bool {
-        let annotations = metadata.annotations.as_ref();
-        let keep = annotations.and_then(|annotations| annotations.get(KEEP));
-        let is_kept = keep.is_some_and(|value| value != "false");
         metadata.deletion_timestamp.is_none()
-            && !is_kept
-            && self.parent.ownership(kind, metadata) == Ownership::Ours
+            && !is_kept(metadata)
+            && self.ownership(kind, metadata) == Ownership::Ours
+    }
+
+    /// How an object belongs to the parent. One that we have written is ours, also if another writer
+    /// has removed its labels and its owner.
+    fn ownership(&self, kind: &ChildKind, metadata: &ObjectMeta) -> Ownership {
+        let (resource, key) = (kind.resource(), key_of(metadata));
+        let is_remembered = || {
+            let memory = self.memory.lock();
+            let last = memory.get(&ChildId { resource, key });
+            last.is_some_and(|last| metadata.uid.as_ref() == Some(&last.uid))
+        };
+        match self.parent.ownership(kind, metadata) {
+            Ownership::Uncontrolled if is_remembered() => Ownership::Ours,
+            ownership => ownership,
+        }
     }
 
     /// Deletes an object with this uid and, if there is one, this version.

@@ -22,7 +22,8 @@ pub enum UpdateStrategy {
 
     /// Deletes the child and creates it again, if the desired state changed, or another writer
     /// changed a field of it that cannot be changed back. Before a child is deleted, the API server
-    /// is asked whether it accepts the new one.
+    /// is asked whether it accepts the new one. A child with the annotation `windlass.dev/keep` is not
+    /// deleted: the apply fails with [`ChildError::Kept`].
     Recreate,
 
     /// Leaves an existing child as it is, except for its labels and owner. A new desired state takes
@@ -121,6 +122,7 @@ impl<C> Desired<C> {
 
     /// Merges `overrides` into the child: a part of an object that the user of the operator has given,
     /// for example `podOverrides` in the spec of the parent. Later ones are merged over earlier ones.
+    /// Null has no effect.
     ///
     /// - Objects are merged field by field. `null` removes a field.
     /// - Lists whose items all have a `name` are merged by it: containers, volumes, variables. The
@@ -128,8 +130,12 @@ impl<C> Desired<C> {
     ///   name is that of a volume. An item is not removed, but an empty list replaces all.
     /// - Other lists, and those in which a name occurs twice, are replaced.
     ///
+    /// Fields that exclude each other are merged too: a variable with a `value` that is overridden by a
+    /// `valueFrom` needs `value: null` in the overrides. The `subjects` of role bindings are merged by
+    /// `name`, so that a subject of another kind or namespace with the name of an existing one changes it.
+    ///
     /// The child is invalid ([`InvalidChild::Overridden`]) if they have a field that identifies it:
-    /// `kind`, `apiVersion`, or the name, namespace, uid or owners in `metadata`. The labels and the
+    /// `kind`, `apiVersion`, or the name, `generateName`, namespace, uid or owners in `metadata`. The labels and the
     /// annotation of children stay. The API server checks everything else.
     ///
     /// The `DeepMerge` of `k8s-openapi` knows the keys of more lists, but it removes nothing, drops
@@ -142,15 +148,19 @@ impl<C> Desired<C> {
     /// use serde_json::json;
     /// use windlass_controller::Desired;
     ///
-    /// fn deployment(pod_overrides: serde_json::Value) -> Desired<Deployment> {
+    /// fn deployment(pod_overrides: Option<serde_json::Value>) -> Desired<Deployment> {
     ///     let container = json!({ "name": "app", "image": "app:1" });
     ///     let template = json!({ "spec": { "containers": [container] } });
     ///     let desired = Desired::json(json!({ "spec": { "template": template } }));
-    ///     desired.overridden_by(json!({ "spec": { "template": pod_overrides } }))
+    ///     match pod_overrides {
+    ///         Some(overrides) => desired.overridden_by(json!({ "spec": { "template": overrides } })),
+    ///         // `"template": null` would remove the template.
+    ///         None => desired,
+    ///     }
     /// }
     ///
     /// let container = json!({ "name": "app", "resources": { "limits": { "memory": "1Gi" } } });
-    /// let desired = deployment(json!({ "spec": { "containers": [container] } }));
+    /// let desired = deployment(Some(json!({ "spec": { "containers": [container] } })));
     /// assert!(format!("{desired:?}").contains("overrides: 1"));
     /// ```
     ///

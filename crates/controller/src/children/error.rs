@@ -154,6 +154,28 @@ pub enum ChildError {
         source: Box<kube::Error>,
     },
 
+    /// The child has the annotation `windlass.dev/keep`, so that it is not replaced.
+    #[error(
+        "{resource} {key} has to be replaced and was not changed, because it must not be deleted; to \
+         replace it, remove the annotation `windlass.dev/keep` from it"
+    )]
+    Kept {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+    },
+
+    /// A check of the child, of [`Dependent::ready`](crate::Dependent::ready) or
+    /// [`Dependent::failed`](crate::Dependent::failed), panicked.
+    #[error("the check whether {resource} {key} is ready panicked; the log has the message")]
+    CheckPanicked {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+    },
+
     /// Other writers have deleted the child too often since it was created.
     #[error(
         "{resource} {key} was deleted by another writer several times, and is created again after \

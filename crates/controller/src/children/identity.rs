@@ -20,7 +20,8 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// `Service`. The annotation tells such a copy from a child, because it names another object.
 pub const CHILD: &str = "windlass.dev/child";
 
-/// The annotation of children that are never pruned, with any value except `false`.
+/// The annotation of children that are never deleted by this crate, with any value except `false`. The
+/// garbage collector does not know it: a child with an owner reference is deleted with its parent.
 pub const KEEP: &str = "windlass.dev/keep";
 
 /// The kind of children.
@@ -174,7 +175,7 @@ impl Parent {
     /// Whether a child with this namespace can have an owner reference to the parent: the garbage
     /// collector looks for the owner in the namespace of the child, does not find it elsewhere, and
     /// deletes the child.
-    pub(super) fn can_own(&self, namespace: Option<&str>) -> bool {
+    pub(crate) fn can_own(&self, namespace: Option<&str>) -> bool {
         self.key.namespace().is_none() || self.key.namespace() == namespace
     }
 
@@ -285,6 +286,13 @@ fn labelled_parent<'a>(kind: &ChildKind, metadata: &'a ObjectMeta) -> Option<(&'
 fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = metadata.owner_references.as_ref()?;
     owners.iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether a child with this metadata is kept.
+pub(super) fn is_kept(metadata: &ObjectMeta) -> bool {
+    let annotations = metadata.annotations.as_ref();
+    let keep = annotations.and_then(|annotations| annotations.get(KEEP));
+    keep.is_some_and(|value| value != "false")
 }
 
 /// The key in `metadata`.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::InvalidChild;
 
-/// Merges `overrides` into `object`.
+/// Merges `overrides` into `object`. Null is no overrides.
 ///
 /// # Errors
 ///
@@ -16,8 +16,10 @@ pub(super) fn apply(
     object: &mut Map<String, Value>,
     overrides: &Value,
 ) -> Result<(), InvalidChild> {
-    let Value::Object(fields) = overrides else {
-        return Err(InvalidChild::NotAMap { field: "overrides" });
+    let fields = match overrides {
+        Value::Null => return Ok(()),
+        Value::Object(fields) => fields,
+        _ => return Err(InvalidChild::NotAMap { field: "overrides" }),
     };
     let empty = Map::new();
     let metadata = match fields.get("metadata") {
@@ -33,6 +35,7 @@ pub(super) fn apply(
         (fields, "apiVersion", "apiVersion"),
         (fields, "kind", "kind"),
         (metadata, "metadata.name", "name"),
+        (metadata, "metadata.generateName", "generateName"),
         (metadata, "metadata.namespace", "namespace"),
         (metadata, "metadata.uid", "uid"),
         (metadata, "metadata.ownerReferences", "ownerReferences"),
@@ -127,6 +130,7 @@ mod tests {
             json!({ "spec": { "b": { "c": 2, "d": 4, "g": { "i": 5 } }, "e": { "j": 6 } } });
         check(&object, &overrides, &merged);
         check(&object, &json!({}), &object);
+        check(&object, &Value::Null, &object);
         check(
             &object,
             &json!({ "spec": null, "metadata": {} }),
@@ -190,6 +194,10 @@ mod tests {
             (
                 json!({ "metadata": { "name": "b" } }),
                 "its metadata.name cannot",
+            ),
+            (
+                json!({ "metadata": { "generateName": "b-" } }),
+                "its metadata.generateName cannot",
             ),
             (
                 json!({ "metadata": { "namespace": "b" } }),

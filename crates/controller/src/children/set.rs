@@ -8,7 +8,7 @@ use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
     Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention, Desired,
-    InvalidChild, Parent, desired::Prepared, plan::is_marked,
+    InvalidChild, Parent, desired::Prepared, memory::ChildId, plan::is_marked,
 };
 
 /// A valid child that a parent should have. Created by [`Parent::check_one`].
@@ -115,13 +115,6 @@ impl CheckedChild {
         &self.desired.key
     }
 
-    /// Whether an existing child with this metadata was not updated to this desired state. Only for
-    /// children that are marked with the digest of their desired state.
-    #[must_use]
-    pub fn is_newer_than(&self, metadata: &ObjectMeta) -> bool {
-        metadata.deletion_timestamp.is_none() && !is_marked(&self.desired, metadata)
-    }
-
     /// The child, as it would be sent. `None` if it has too few fields to decode.
     #[must_use]
     pub fn unsent<C: DeserializeOwned>(&self) -> Option<C> {
@@ -143,6 +136,26 @@ impl CheckedChildren {
 // === impl Children ===
 
 impl Children {
+    /// Whether an existing child with this metadata was not updated to its desired state. Only for
+    /// children that are marked with the digest of their desired state. Another writer can remove the
+    /// mark: in the process that has applied the child, its memory counts as well.
+    #[must_use]
+    pub fn is_outdated(&self, child: &CheckedChild, metadata: &ObjectMeta) -> bool {
+        let id = ChildId {
+            resource: child.kind.resource(),
+            key: child.key().clone(),
+        };
+        let is_applied = || {
+            let memory = self.memory.lock();
+            memory.get(&id).is_some_and(|last| {
+                last.desired == child.desired.digest && metadata.uid.as_ref() == Some(&last.uid)
+            })
+        };
+        metadata.deletion_timestamp.is_none()
+            && !is_marked(&child.desired, metadata)
+            && !is_applied()
+    }
+
     /// Applies the children in their order. An error of one does not prevent the others. `stored`
     /// returns the object of a kind with a key, as the store has it.
     ///

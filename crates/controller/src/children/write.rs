@@ -11,6 +11,7 @@ use super::{
     Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention,
     desired::Prepared,
     digest,
+    identity::is_kept,
     memory::{ChildId, Remembered, Reverts},
     migrate,
     observed::Observed,
@@ -221,6 +222,10 @@ impl ChildWrite<'_> {
         preconditions: &Preconditions,
         object: Arc<C>,
     ) -> Result<Applied<C>, ChildError> {
+        if is_kept(object.meta()) {
+            let ChildId { resource, key } = self.id.clone();
+            return Err(ChildError::Kept { resource, key });
+        }
         let accepted = self.requests.try_create(&self.body()).await;
         accepted.map_err(|error| self.requests.error("create", error))?;
         let Preconditions { uid, version } = preconditions;

@@ -96,6 +96,13 @@ impl<K: Watchable> Context<K> {
         })
     }
 
+    /// Whether the object is deleted without its children, with `--cascade=orphan`.
+    pub(super) fn leaves_children(&self) -> bool {
+        let metadata = self.object().meta();
+        let finalizers = metadata.finalizers.iter().flatten();
+        metadata.deletion_timestamp.is_some() && finalizers.into_iter().any(|it| it == "orphan")
+    }
+
     /// The object in the store, unless it was deleted.
     #[doc(hidden)]
     #[must_use]
@@ -200,18 +207,22 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         deleted.map_err(failure)
     }
 
-    /// Deletes the children of the object of `cx` that this call has not applied, except those with
-    /// the annotation `windlass.dev/keep`. Returns their number. Call it after all children were
-    /// applied.
+    /// Deletes the children of the object of `cx` that this call has not applied, except those of
+    /// [`Dependents`](super::Dependents) and those with the annotation `windlass.dev/keep`. Returns their
+    /// number. Call it after all children were applied.
     ///
-    /// It does nothing while the object is [paused](Mode::Paused). In a [stale](Context::is_stale)
-    /// call it does nothing either, and the call is repeated.
+    /// The garbage collector does not know the annotation: Kubernetes deletes a child with an owner
+    /// reference together with the object.
+    ///
+    /// It does nothing while the object is [paused](Mode::Paused), or is deleted with
+    /// `--cascade=orphan`. In a [stale](Context::is_stale) call it does nothing either, and the call is
+    /// repeated.
     ///
     /// # Errors
     ///
     /// [`ChildError`] if a request is refused, after all were tried.
     pub async fn prune(&self, cx: &Context<K>) -> Result<usize, Failure> {
-        if cx.mode() == Mode::Paused {
+        if cx.mode() == Mode::Paused || cx.leaves_children() {
             return Ok(0);
         }
         if cx.is_stale() {

@@ -19,10 +19,11 @@ mod states;
 use self::{
     check::Check,
     run::{Node, Run},
+    states::MixedPlans,
 };
 pub use self::{
     check::has_condition,
-    states::{DependentState, DependentStates},
+    states::{DependentId, DependentState, DependentStates, DependentsError},
 };
 use super::{Context, Owned, Watchable};
 use crate::{
@@ -49,19 +50,24 @@ use crate::{
 ///   depend on it. One [`Failure`] has the errors of all.
 /// - **No polling.** The events of the children cause the next call: a status that makes one ready, or
 ///   the end of its deletion.
-/// - [`Owned::prune`] leaves the children of all dependents, also of those that wait.
+/// - [`Owned::prune`] leaves the children of all dependents, also of those that wait or are invalid, and
+///   in a clean-up.
 ///
 /// Each child is written as [`Owned::apply`] says. Children with the annotation `windlass.dev/keep` are
-/// not deleted, and do not delay the deletion of what they depend on. While the object is
+/// not deleted, and do not delay the deletion of what they depend on. Kubernetes deletes them together
+/// with the object, if they have an owner reference to it. While the object is
 /// [paused](super::Mode::Paused), nothing is sent, and the states are those of the stores. In a
 /// [stale](Context::is_stale) call nothing is deleted, what the stores show counts as not ready, and
 /// the call is repeated.
 ///
 /// *Required.* The watches of the handles show the children. Each call adds the same children, also
-/// those that are not wanted now, with a false precondition: what is not added is not deleted.
+/// those that are not wanted now, with a false precondition: what is not added is not deleted. If their
+/// names depend on the object, such as a number of them that has become less, call [`Owned::prune`] after
+/// `apply`, and after `delete` in the clean-up: the object can be deleted before a call with the new names.
 ///
 /// *Not guaranteed.* The order in which the garbage collector deletes children, if the object is
-/// deleted in the foreground.
+/// deleted in the foreground. That the Pods of a workload have ended when it no longer exists: the API
+/// server deletes a Deployment at once, and the garbage collector deletes its Pods afterwards.
 ///
 /// # Example
 ///
@@ -113,13 +119,6 @@ pub struct Dependents<K: Watchable> {
     is_mixed: bool,
 }
 
-/// Identifies a dependent within its [`Dependents`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DependentId {
-    plan: u64,
-    index: usize,
-}
-
 /// A child that is applied or deleted in order, or several that are updated a few at a time. Created
 /// by [`Owned::dependent`] and [`Owned::rolling`].
 #[must_use = "a dependent has no effect until it is added to `Dependents`"]
@@ -133,14 +132,6 @@ pub struct Dependent<K: Watchable, C: Watchable> {
     /// How many children are updated at a time. `None`: there is no limit, and they are not marked.
     at_most: Option<usize>,
 }
-
-/// A dependent depends on one of another plan.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "a dependent was added that depends on one of other `Dependents`, and nothing was written; give \
-     `after` only ids that `add` of the same `Dependents` has returned"
-)]
-struct MixedPlans;
 
 /// When a clean-up of an object that does not exist any more checks its children again: their events
 /// cause no call for it.
@@ -179,24 +170,31 @@ impl<K: Watchable> Dependents<K> {
     /// # Errors
     ///
     /// [`ChildError`](crate::ChildError) if a desired child is invalid: nothing was written, and the
-    /// failure is permanent. [`ChildErrors`](crate::ChildErrors) after all other dependents were tried.
+    /// failure is permanent. [`ChildErrors`](crate::ChildErrors) after all other dependents were tried:
+    /// then the error has the states as well.
     ///
     /// # Cancel safety
     ///
     /// After the future is dropped, any of the children may be written or deleted. The next call
     /// continues.
-    pub async fn apply(self, cx: &Context<K>) -> Result<DependentStates, Failure> {
+    pub async fn apply(self, cx: &Context<K>) -> Result<DependentStates, DependentsError> {
         let plan = self.plan;
         let mut run = self.begin(cx)?;
         run.check()?;
         run.delete_unwanted().await;
         run.apply_wanted().await;
-        Ok(DependentStates::new(plan, run.finish()?))
+        let (states, failure) = run.finish();
+        let states = DependentStates::new(plan, states);
+        match failure {
+            Some(failure) => Err(DependentsError::new(failure, Some(states))),
+            None => Ok(states),
+        }
     }
 
     /// Deletes all dependents in reverse order, for a clean-up, whatever their preconditions and
     /// whether they are valid. The outcome is [`Outcome::done`] after all were deleted, and
-    /// [`Outcome::unfinished`] before: the events of the children cause the next call.
+    /// [`Outcome::unfinished`] before: the events of the children cause the next call. A child that has
+    /// no owner reference and that the store does not show is read from the API server.
     ///
     /// If the object is deleted with `--cascade=orphan`, the children stay.
     ///
@@ -208,16 +206,19 @@ impl<K: Watchable> Dependents<K> {
     ///
     /// As of [`apply`](Self::apply).
     pub async fn delete(mut self, cx: &Context<K>) -> Result<Outcome, Failure> {
-        let finalizers = cx.object().meta().finalizers.iter().flatten();
-        if finalizers.into_iter().any(|it| it == "orphan") {
+        if cx.leaves_children() {
             return Ok(Outcome::done());
         }
         for node in &mut self.nodes {
             node.is_wanted = false;
         }
         let mut run = self.begin(cx)?;
+        run.is_clean_up = true;
         run.delete_unwanted().await;
-        let states = run.finish()?;
+        let (states, failure) = run.finish();
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
         let is_deleted = states
             .iter()
             .all(|(state, _)| *state == DependentState::Deleted);
@@ -231,10 +232,11 @@ impl<K: Watchable> Dependents<K> {
     }
 
     fn begin(self, cx: &Context<K>) -> Result<Run<'_, K>, Failure> {
+        let run = Run::new(cx, self.nodes)?;
         if self.is_mixed {
             return Err(Failure::new(MixedPlans).permanent());
         }
-        Run::new(cx, self.nodes)
+        Ok(run)
     }
 }
 
@@ -268,8 +270,12 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     ///
     /// *Guaranteed.*
     /// - A child is updated when its desired state has changed since it was last applied by this
-    ///   function, also before a restart. The next one follows when those that were updated are
-    ///   [ready](Dependent::ready). It works with each [`UpdateStrategy`](crate::UpdateStrategy).
+    ///   function, also before a restart, or when it is [adopted](Desired::adopt). The next one follows
+    ///   when those that were updated are [ready](Dependent::ready). It works with each
+    ///   [`UpdateStrategy`](crate::UpdateStrategy): a child that is left to another client counts as
+    ///   waiting.
+    /// - Children that are not ready are updated before those that are, so that an update which a newer
+    ///   one replaces adds no further child that is not ready.
     /// - While a child that was updated [has failed](Dependent::failed), no further one is updated.
     ///   [`DependentState::Failed`] is reported, with the name of the child. The update continues when
     ///   it has recovered, or with a new desired state.
@@ -278,7 +284,8 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// - A change by another writer is reverted at once in children that were updated. The others are
     ///   left as they are until they are updated.
     ///
-    /// *Not guaranteed.* That children without a `ready` check, or whose check does not tell an old
+    /// *Not guaranteed.* The limit for children to adopt that the watch does not show, for example
+    /// because it selects by a label that they do not have. That children without a `ready` check, or whose check does not tell an old
     /// status from a new one, are updated in several calls. Children that the list does not have any
     /// more are left to [`prune`](Self::prune), which deletes all at once.
     ///
@@ -349,7 +356,8 @@ impl<K: Watchable, C: Watchable> Dependent<K, C> {
     }
 
     /// Sets when it is ready, for those that depend on it. The check gets the newest known state. By
-    /// default it is ready as soon as it is applied.
+    /// default it is ready as soon as it is applied. A check that panics fails its dependent, which is
+    /// not ready then.
     ///
     /// A child is not ready while it is being deleted, or while `status.observedGeneration` is older
     /// than its generation, because its status is then that of an earlier desired state. For other

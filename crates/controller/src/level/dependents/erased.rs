@@ -8,7 +8,7 @@ use super::{Context, Dependent, Watchable, check::is_observed};
 use crate::children::{
     CheckedChild, ChildError, ChildKeys, ChildKind, ChildOutcome, Children, Parent,
 };
-use crate::level::children::STALE_DELETE;
+use crate::{level::children::STALE_DELETE, work::call_user_code};
 
 /// The state of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(super) enum Progress {
     Ready,
     NotReady,
     Failed,
+    /// It was not updated, because that is left to another client.
+    Outdated,
 }
 
 /// A dependent without the type of its children.
@@ -32,14 +34,22 @@ pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
         known: &mut ChildKeys,
     ) -> Result<Vec<CheckedChild>, ChildError>;
 
-    /// The state of an existing child, as it is known.
-    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress>;
+    /// Whether a child exists, as far as it is known.
+    fn exists(&self, cx: &Context<K>, key: &ObjectKey) -> bool;
+
+    /// The state of a child, as it is known. Not ready if it does not exist.
+    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Result<Progress, ChildError>;
 
     /// How many children are updated at a time.
     fn at_most(&self) -> Option<usize>;
 
-    /// Whether a child exists and has to be updated, if children are updated a few at a time.
-    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool;
+    /// The state of a child that exists and has to be updated, if children are updated a few at a time.
+    fn outdated(
+        &self,
+        cx: &Context<K>,
+        children: &Children,
+        child: &CheckedChild,
+    ) -> Option<Progress>;
 
     /// Applies a child.
     fn apply<'a>(
@@ -49,12 +59,14 @@ pub(super) trait ErasedDependent<K: Watchable>: Send + Sync {
         child: &'a CheckedChild,
     ) -> BoxFuture<'a, Result<Progress, ChildError>>;
 
-    /// Deletes a child. Returns whether it no longer exists.
+    /// Deletes a child. Returns whether it no longer exists. `is_clean_up`: one that the garbage
+    /// collector does not delete is read, if it is not known.
     fn delete<'a>(
         &'a self,
         cx: &'a Context<K>,
         children: &'a Children,
         key: &'a ObjectKey,
+        is_clean_up: bool,
     ) -> BoxFuture<'a, Result<bool, ChildError>>;
 }
 
@@ -65,7 +77,16 @@ impl<K: Watchable, C: Watchable + Serialize> Dependent<K, C> {
         self.ready.is_some() || self.failed.is_some()
     }
 
-    fn progress_of(&self, child: &C) -> Progress {
+    /// The state of `child`, which has this key.
+    fn progress_of(&self, key: &ObjectKey, child: &C) -> Result<Progress, ChildError> {
+        let progress = call_user_code("check of a dependent", || self.checked(child));
+        progress.ok_or_else(|| ChildError::CheckPanicked {
+            resource: self.owned.kind().resource(),
+            key: key.clone(),
+        })
+    }
+
+    fn checked(&self, child: &C) -> Progress {
         let is_terminating = child.meta().deletion_timestamp.is_some();
         if is_terminating || (self.has_checks() && !is_observed(child)) {
             Progress::NotReady
@@ -101,18 +122,36 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         checked.collect()
     }
 
-    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Option<Progress> {
-        let child = self.owned.child(cx, key)?;
-        Some(self.progress_of(&child))
+    fn exists(&self, cx: &Context<K>, key: &ObjectKey) -> bool {
+        self.owned.child(cx, key).is_some()
+    }
+
+    fn progress(&self, cx: &Context<K>, key: &ObjectKey) -> Result<Progress, ChildError> {
+        match self.owned.child(cx, key) {
+            Some(child) => self.progress_of(key, &child),
+            None => Ok(Progress::NotReady),
+        }
     }
 
     fn at_most(&self) -> Option<usize> {
         self.at_most
     }
 
-    fn is_outdated(&self, cx: &Context<K>, child: &CheckedChild) -> bool {
-        let existing = || self.owned.child(cx, child.key());
-        self.at_most.is_some() && existing().is_some_and(|it| child.is_newer_than(it.meta()))
+    fn outdated(
+        &self,
+        cx: &Context<K>,
+        children: &Children,
+        child: &CheckedChild,
+    ) -> Option<Progress> {
+        self.at_most?;
+        // Also one that is to be adopted, or does not decode.
+        let existing = self.owned.newest(cx, child.key())?;
+        let is_outdated = children.is_outdated(child, &existing.metadata());
+        let progress = || {
+            let existing = existing.get().ok()?;
+            self.progress_of(child.key(), &existing).ok()
+        };
+        is_outdated.then(|| progress().unwrap_or(Progress::NotReady))
     }
 
     fn apply<'a>(
@@ -129,8 +168,14 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
                     cx.call.writes.repeat_after(STALE_DELETE);
                     Progress::NotReady
                 }
+                ChildOutcome::Changed | ChildOutcome::Unchanged
+                    if self.at_most.is_some()
+                        && children.is_outdated(child, applied.object.meta()) =>
+                {
+                    Progress::Outdated
+                }
                 ChildOutcome::Created | ChildOutcome::Changed | ChildOutcome::Unchanged => {
-                    self.progress_of(&applied.object)
+                    self.progress_of(child.key(), &applied.object)?
                 }
                 _ => Progress::NotReady,
             })
@@ -142,11 +187,13 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         cx: &'a Context<K>,
         children: &'a Children,
         key: &'a ObjectKey,
+        is_clean_up: bool,
     ) -> BoxFuture<'a, Result<bool, ChildError>> {
         Box::pin(async move {
             let (kind, stored) = (self.owned.kind(), self.owned.newest(cx, key));
-            let exists = children.remove(&kind, key, stored.as_ref()).await?;
-            if !exists {
+            let reads = is_clean_up && !children.parent.can_own(key.namespace());
+            let removed = children.remove(&kind, key, stored.as_ref(), reads);
+            if !removed.await? {
                 return Ok(true);
             }
             let Some(stored) = stored else {

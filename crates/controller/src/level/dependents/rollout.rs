@@ -34,26 +34,24 @@ impl Rollout {
 
     /// Counts a child that was applied.
     pub(super) fn add(&mut self, child: &str, applied: Result<Progress, ChildError>) {
-        let progress = match applied {
-            Ok(progress) => progress,
-            Err(error) => {
-                self.errors.push(error);
-                self.outdated += 1;
-                self.unready += 1;
-                return;
-            }
-        };
-        self.updated += 1;
-        match progress {
-            Progress::Ready => {}
-            Progress::NotReady => {
+        match applied {
+            Ok(Progress::Ready) => {}
+            Ok(Progress::NotReady) => {
                 self.unready += 1;
                 (self.unready_reason).get_or_insert_with(|| format!("{child} is not ready"));
             }
-            Progress::Failed => {
+            Ok(Progress::Failed) => {
                 (self.failed_reason).get_or_insert_with(|| format!("{child} has failed"));
             }
+            Ok(Progress::Outdated) => return self.wait(),
+            Err(error) => {
+                self.errors.push(error);
+                self.unready += 1;
+                (self.unready_reason).get_or_insert_with(|| format!("{child} is not ready"));
+                return self.wait();
+            }
         }
+        self.updated += 1;
     }
 
     /// The state of the dependent called `name`, and the errors of its children.
@@ -69,7 +67,7 @@ impl Rollout {
             (None, _) if self.outdated > 0 => (DependentState::NotReady, None),
             (None, _) => return (DependentState::Ready, None),
         };
-        if self.outdated == 0 {
+        if self.outdated == 0 || (reason.is_some() && self.updated + self.outdated == 1) {
             return (state, reason);
         }
         let reason = reason.unwrap_or_else(|| format!("{name} is not updated"));
@@ -92,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Adds these children: `r`eady, `n`ot ready, `f`ailed, `e`rror, `w`aiting.
+    /// Adds these children: `r`eady, `n`ot ready, `f`ailed, `e`rror, `o`utdated, `w`aiting.
     fn rollout(children: &str) -> Rollout {
         let mut rollout = Rollout::default();
         for (index, child) in children.chars().enumerate() {
@@ -101,6 +99,7 @@ mod tests {
                 'r' => rollout.add(&name, Ok(Progress::Ready)),
                 'n' => rollout.add(&name, Ok(Progress::NotReady)),
                 'f' => rollout.add(&name, Ok(Progress::Failed)),
+                'o' => rollout.add(&name, Ok(Progress::Outdated)),
                 'e' => rollout.add(&name, Err(refused())),
                 _ => rollout.wait(),
             }
@@ -119,6 +118,7 @@ mod tests {
             ("rn", 2, true),
             ("nn", 2, false),
             ("re", 1, false),
+            ("oo", 1, true),
             ("rf", 1, false),
             ("rf", 9, false),
         ] {
@@ -144,6 +144,11 @@ mod tests {
                 "fw",
                 DependentState::Failed,
                 Some("pod-0 has failed, 1 of 2 children wait for their update"),
+            ),
+            (
+                "ro",
+                DependentState::NotReady,
+                Some("pods is not updated, 1 of 2 children wait for their update"),
             ),
             (
                 "rw",

@@ -1,7 +1,5 @@
 //! One apply or delete of `Dependents`.
 
-use std::mem;
-
 use serde::Serialize;
 use windlass_informer::ObjectKey;
 
@@ -40,6 +38,7 @@ pub(super) struct Run<'a, K: Watchable> {
     nodes: Vec<Node<K>>,
     /// Of each node.
     states: Vec<Reported>,
+    pub(super) is_clean_up: bool,
     errors: Vec<ChildError>,
 }
 
@@ -71,17 +70,21 @@ impl<K: Watchable> Node<K> {
 // === impl Run ===
 
 impl<'a, K: Watchable> Run<'a, K> {
+    /// From here on [`Owned::prune`](super::Owned::prune) leaves the children, whether they are valid.
     pub(super) fn new(cx: &'a Context<K>, mut nodes: Vec<Node<K>>) -> Result<Self, Failure> {
         let children = cx.children().map_err(failure)?;
         for node in &mut nodes {
             node.resource = node.dependent.kind().resource();
             node.keys = node.dependent.keys(&children.parent);
+            let keys = node.keys.iter().cloned();
+            (cx.call.writes).keep(keys.map(|key| (node.resource.clone(), key)).collect());
         }
         Ok(Self {
             cx,
             children,
             states: vec![(DependentState::Waiting, None); nodes.len()],
             nodes,
+            is_clean_up: false,
             errors: Vec::new(),
         })
     }
@@ -101,7 +104,6 @@ impl<'a, K: Watchable> Run<'a, K> {
                 checked.map_err(failure)?;
             }
         }
-        self.cx.call.writes.keep(known);
         Ok(())
     }
 
@@ -142,13 +144,14 @@ impl<'a, K: Watchable> Run<'a, K> {
     /// Deletes a child, unless nothing is deleted in this call. Returns whether it no longer exists.
     async fn delete_child(&self, node: &Node<K>, key: &ObjectKey) -> Result<bool, ChildError> {
         if self.cx.mode() == Mode::Paused {
-            return Ok(node.dependent.progress(self.cx, key).is_none());
+            return Ok(!node.dependent.exists(self.cx, key));
         }
         if self.cx.is_stale() {
             self.cx.call.writes.repeat_after(STALE_DELETE);
             return Ok(false);
         }
-        (node.dependent.delete(self.cx, &self.children, key)).await
+        let (children, is_clean_up) = (&self.children, self.is_clean_up);
+        (node.dependent.delete(self.cx, children, key, is_clean_up)).await
     }
 
     /// Applies the dependents that are wanted, the first one first.
@@ -171,17 +174,23 @@ impl<'a, K: Watchable> Run<'a, K> {
         }
         let (mut rollout, mut outdated) = (Rollout::default(), Vec::new());
         for child in &node.checked {
-            if node.dependent.is_outdated(self.cx, child) {
-                outdated.push(child);
-            } else {
-                self.apply_child(node, child, &mut rollout).await;
+            match node.dependent.outdated(self.cx, &self.children, child) {
+                Some(progress) => outdated.push((child, progress)),
+                None => self.apply_child(node, child, &mut rollout).await,
             }
         }
+        if !outdated.is_empty() && self.cx.is_stale() {
+            self.cx.call.writes.repeat_after(STALE_DELETE);
+        }
         let at_most = match self.cx.mode() {
-            Mode::Paused => 0,
-            Mode::Normal => node.dependent.at_most().unwrap_or(usize::MAX),
+            Mode::Normal if !self.cx.is_stale() => node.dependent.at_most(),
+            _ => Some(0),
         };
-        for child in outdated {
+        let at_most = at_most.unwrap_or(usize::MAX);
+        // A child that is ready is updated after those that are not, so that no more than the limit are
+        // not ready because of updates, and a bad state is replaced.
+        outdated.sort_by_key(|(_, progress)| *progress == Progress::Ready);
+        for (child, _) in outdated {
             if rollout.allows_update(at_most) {
                 self.apply_child(node, child, &mut rollout).await;
             } else {
@@ -193,8 +202,7 @@ impl<'a, K: Watchable> Run<'a, K> {
 
     async fn apply_child(&self, node: &Node<K>, child: &CheckedChild, rollout: &mut Rollout) {
         let progress = if self.cx.mode() == Mode::Paused {
-            let known = node.dependent.progress(self.cx, child.key());
-            Ok(known.unwrap_or(Progress::NotReady))
+            node.dependent.progress(self.cx, child.key())
         } else {
             (node.dependent.apply(self.cx, &self.children, child)).await
         };
@@ -202,11 +210,9 @@ impl<'a, K: Watchable> Run<'a, K> {
         rollout.add(&name, progress);
     }
 
-    /// The states of all dependents.
-    pub(super) fn finish(&mut self) -> Result<Vec<Reported>, Failure> {
-        match ChildErrors::new(mem::take(&mut self.errors)) {
-            Some(errors) => Err(errors.into_failure()),
-            None => Ok(mem::take(&mut self.states)),
-        }
+    /// The states of all dependents, and the failure of those that were not written or deleted.
+    pub(super) fn finish(self) -> (Vec<Reported>, Option<Failure>) {
+        let errors = ChildErrors::new(self.errors);
+        (self.states, errors.map(ChildErrors::into_failure))
     }
 }

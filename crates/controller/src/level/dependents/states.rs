@@ -1,8 +1,15 @@
-//! The states of dependents after an apply.
+//! The ids of dependents, and their states after an apply.
 
 use std::fmt;
 
-use super::DependentId;
+use crate::Failure;
+
+/// Identifies a dependent within its [`Dependents`](super::Dependents).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DependentId {
+    pub(super) plan: u64,
+    pub(super) index: usize,
+}
 
 /// The state of a dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +37,42 @@ pub struct DependentStates {
     plan: u64,
     states: Vec<Reported>,
 }
+
+/// Why dependents were not applied, and what the states of all of them are. It converts to [`Failure`]
+/// with `?`.
+///
+/// # Example
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_controller::{Context, Dependents, Failure};
+///
+/// async fn apply(plan: Dependents<ConfigMap>, cx: &Context<ConfigMap>) -> Result<(), Failure> {
+///     let applied = plan.apply(cx).await;
+///     let states = match &applied {
+///         Ok(states) => Some(states),
+///         Err(error) => error.states(),
+///     };
+///     if let Some(states) = states {
+///         println!("{states}");
+///     }
+///     applied?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct DependentsError {
+    failure: Failure,
+    states: Option<DependentStates>,
+}
+
+/// A dependent depends on one of another plan.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a dependent was added that depends on one of other `Dependents`, and nothing was written; give \
+     `after` only ids that `add` of the same `Dependents` has returned"
+)]
+pub(super) struct MixedPlans;
 
 /// The state of a dependent, and why it is not ready.
 pub(super) type Reported = (DependentState, Option<String>);
@@ -67,5 +110,37 @@ impl fmt::Display for DependentStates {
             return f.write_str("all are ready");
         }
         f.write_str(&reasons.join("; "))
+    }
+}
+
+// === impl DependentsError ===
+
+impl DependentsError {
+    pub(super) const fn new(failure: Failure, states: Option<DependentStates>) -> Self {
+        Self { failure, states }
+    }
+
+    /// The states of all dependents. `None` if nothing was written for any.
+    #[must_use]
+    pub const fn states(&self) -> Option<&DependentStates> {
+        self.states.as_ref()
+    }
+}
+
+impl fmt::Display for DependentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure.fmt(f)
+    }
+}
+
+impl From<Failure> for DependentsError {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure, None)
+    }
+}
+
+impl From<DependentsError> for Failure {
+    fn from(error: DependentsError) -> Self {
+        error.failure
     }
 }

@@ -285,9 +285,10 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     ///   left as they are until they are updated.
     ///
     /// *Not guaranteed.* The limit for children to adopt that the watch does not show, for example
-    /// because it selects by a label that they do not have. That children without a `ready` check, or whose check does not tell an old
-    /// status from a new one, are updated in several calls. Children that the list does not have any
-    /// more are left to [`prune`](Self::prune), which deletes all at once.
+    /// because it selects by a label that they do not have. That children without a `ready` check, or
+    /// whose check does not tell an old status from a new one, are updated in several calls. Children
+    /// that the list does not have any more are left to [`prune`](Self::prune), which deletes all at
+    /// once.
     ///
     /// # Example
     ///

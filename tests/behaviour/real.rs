@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Mutex, OnceLock},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use kube::{Config, config::Kubeconfig};
@@ -82,20 +82,36 @@ impl RealServer {
     }
 
     /// Starts a server; ends the test as ignored where there is none.
+    ///
+    /// The servers of a process start one after the other. kube-apiserver exits if a step of its
+    /// start takes too long, and expects to be started again.
     fn start(options: &[&str]) -> Self {
+        static STARTS: Mutex<()> = Mutex::new(());
+        const ATTEMPTS: usize = 3;
         Self::require();
-        let mut child = Command::new(std::env::var_os(BINARY).expect("checked above"))
+        let _one_at_a_time = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..ATTEMPTS)
+            .find_map(|_| Self::try_start(options))
+            .expect("the server starts: it writes the reason to stderr")
+    }
+
+    /// Starts a server, or returns `None` if it exited before it was ready.
+    fn try_start(options: &[&str]) -> Option<Self> {
+        let mut child = Command::new(std::env::var_os(BINARY).expect("checked before"))
             .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn()
             .expect("WINDLASS_KUBE_APISERVER names the server that `cargo xtask kube-apiserver --build-only` built");
         let stdin = child.stdin.take().expect("piped");
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let ready = read_json(&mut stdout);
+        let Some(ready) = read_json(&mut stdout) else {
+            let status = child.wait().expect("it is our child");
+            eprintln!("kube-apiserver exited before it was ready: {status}");
+            return None;
+        };
         let kubeconfig = ready["kubeconfig"].as_str().expect("a path");
-        Self {
+        Some(Self {
             kubeconfig: Kubeconfig::read_from(kubeconfig).expect("a kubeconfig"),
             powerless_token: ready["powerless_token"]
                 .as_str()
@@ -104,7 +120,7 @@ impl RealServer {
             version: ready["version"].as_str().expect("a version").to_owned(),
             pipes: Mutex::new(Pipes { stdin, stdout }),
             child,
-        }
+        })
     }
 
     pub(crate) async fn config(&self) -> Config {
@@ -126,13 +142,14 @@ impl RealServer {
             .lock()
             .expect("no thread panics while it holds the lock");
         writeln!(pipes.stdin, "{command}").expect("the server listens");
-        let answer = read_json(&mut pipes.stdout);
+        let answer = read_json(&mut pipes.stdout).expect("the server runs");
         assert!(answer.get("error").is_none(), "{answer}");
     }
 }
 
-fn read_json(from: &mut BufReader<ChildStdout>) -> Value {
+/// The next line, or `None` if the process has closed its stdout.
+fn read_json(from: &mut BufReader<ChildStdout>) -> Option<Value> {
     let mut line = String::new();
-    from.read_line(&mut line).expect("the server answers");
-    serde_json::from_str(&line).expect("one line of JSON")
+    let length = from.read_line(&mut line).expect("a pipe can be read");
+    (length != 0).then(|| serde_json::from_str(&line).expect("one line of JSON"))
 }

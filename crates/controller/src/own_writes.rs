@@ -17,15 +17,17 @@
 //!    own object. Events that arrive during a call, after its first write, are decided at its end.
 //! 7. After a write with an unknown result nothing is suppressed, and the next call waits until the
 //!    informers have passed the version that the server has then.
-//! 8. During the backoff after a failed call, events of all its writes wait for the retry.
+//! 8. A call that begins when the time of rule 4 is over is stale, and so is each later call until the
+//!    stores show the writes: then an event of them is no echo, so that a call follows that sees them.
+//! 9. During the backoff after a failed call, events of all its writes wait for the retry.
 //!
-//! A record lives until it is settled and its event has arrived, or for the timeout.
+//! A record lives for the timeout, and longer until it is settled.
 //!
 //! Source: java-operator-sdk, `ResourceOperations`, for the condition of rule 6; KEP-5647 for rule 4.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::VecDeque, mem, sync::Arc, time::Duration};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 
@@ -54,18 +56,23 @@ pub(crate) struct OwnWrites {
 struct LaneWrites {
     writes: Vec<OwnWrite>,
     unknown: Vec<UnknownWrite>,
+    /// When the last stale call began. Events of the writes before it are no echoes.
+    stale_at: Option<Instant>,
     call: Option<RunningCall>,
+    /// Whether `expiring` has this lane.
+    is_expiring: bool,
     /// Whether the next call waits for the stores.
     is_waiting: bool,
 }
 
-/// A write whose result is not known.
+/// A write whose result is not known. It is settled when the informers have passed the version that
+/// the server has after it.
 #[derive(Debug)]
 struct UnknownWrite {
     resource: Arc<str>,
     at: Instant,
     /// The version of the server after the write, once it is known.
-    passed_at: Option<u64>,
+    version: Option<u64>,
 }
 
 /// A call in progress.
@@ -79,6 +86,12 @@ struct RunningCall {
 
 /// The most events of one call that are kept.
 const MAX_MARKS: usize = 64;
+
+/// The most writes of a lane that are kept when a stale call begins: the newest ones.
+const MAX_OVERDUE: usize = 256;
+
+/// The version of a server that did not tell it.
+const NO_ANSWER: u64 = u64::MAX;
 
 /// How often a waiting call asks again, at first. An event of the written object ends the wait sooner,
 /// if it wakes this lane.
@@ -110,9 +123,14 @@ impl OwnWrites {
         self.lanes.contains_key(lane)
     }
 
-    /// A call for `lane` begins.
-    pub(crate) fn begin(&mut self, lane: &ObjectKey, now: Instant) {
-        self.expire(now);
+    /// A call for `lane` begins. `shown` is as for [`before_call`](Self::before_call).
+    pub(crate) fn begin(
+        &mut self,
+        lane: &ObjectKey,
+        now: Instant,
+        shown: impl Fn(&str, Option<&ObjectKey>) -> Shown,
+    ) {
+        self.expire(now, shown);
         let writes = self.lanes.entry(lane.clone()).or_default();
         writes.call = Some(RunningCall::default());
         writes.is_waiting = false;
@@ -130,10 +148,8 @@ impl OwnWrites {
         if self.timeout.is_zero() {
             return;
         }
-        let expires = write.at + self.timeout;
-        let lane_writes = self.lanes.entry(lane.clone()).or_default();
-        lane_writes.writes.push(write);
-        self.expiring.push_back((expires, lane.clone()));
+        let at = write.at;
+        self.expiring_lane(lane, at).writes.push(write);
     }
 
     /// Records that the result of a write of `lane` is not known: it may have been executed, or may
@@ -142,13 +158,11 @@ impl OwnWrites {
         if self.timeout.is_zero() {
             return;
         }
-        let lane_writes = self.lanes.entry(lane.clone()).or_default();
-        lane_writes.unknown.push(UnknownWrite {
+        self.expiring_lane(lane, now).unknown.push(UnknownWrite {
             resource,
             at: now,
-            passed_at: None,
+            version: None,
         });
-        (self.expiring).push_back((now + self.timeout, lane.clone()));
     }
 
     /// Decides about an event that would wake `lane`, when it arrives and before it is coalesced
@@ -206,47 +220,20 @@ impl OwnWrites {
             return Readiness::Ready;
         };
         let age = |at: Instant| now.saturating_duration_since(at);
-        let mut unsettled = Vec::new();
-        for write in &writes.writes {
-            if !write.is_settled(&shown(&write.resource, Some(&write.key))) {
-                unsettled.push(write.at);
-            }
-        }
-        let mut versions = Vec::new();
-        writes.unknown.retain(|write| {
-            if age(write.at) >= timeout {
-                unsettled.push(write.at);
-                return true;
-            }
-            let passed = match shown(&write.resource, None) {
-                Shown::Unwatched => return false,
-                Shown::Watched { passed, .. } => passed,
-            };
-            match write.passed_at {
-                None => versions.push(Arc::clone(&write.resource)),
-                Some(version) if passed.is_some_and(|passed| passed >= version) => return false,
-                Some(_) => unsettled.push(write.at),
-            }
-            true
-        });
-        let newest = unsettled.iter().max().copied();
+        writes.drop_settled(&shown, |at| age(at) < timeout);
         writes.is_waiting = true;
+        let versions = writes.missing_versions();
         if !versions.is_empty() {
-            versions.sort_unstable();
-            versions.dedup();
             return Readiness::FindVersions(versions);
         }
-        let Some(newest) = newest else {
+        let Some(newest) = writes.newest_unsettled(&shown) else {
             writes.is_waiting = false;
-            // While a call waits, records do not expire.
-            writes.writes.retain(|write| age(write.at) < timeout);
             return Readiness::Ready;
         };
         let left = timeout.saturating_sub(age(newest));
         if left.is_zero() {
             writes.is_waiting = false;
-            writes.unknown.clear();
-            (writes.writes).retain(|write| !unsettled.contains(&write.at));
+            writes.begin_stale(now);
             return Readiness::Stale;
         }
         Readiness::Wait(left.min(POLL.max(age(newest) / POLL_PART)))
@@ -260,7 +247,7 @@ impl OwnWrites {
         };
         for write in &mut writes.unknown {
             if &*write.resource == resource {
-                write.passed_at = Some(version.unwrap_or(u64::MAX));
+                write.version.get_or_insert(version.unwrap_or(NO_ANSWER));
             }
         }
     }
@@ -270,27 +257,46 @@ impl OwnWrites {
         self.lanes.remove(lane);
     }
 
-    /// Drops the records whose time is over.
-    fn expire(&mut self, now: Instant) {
-        while let Some((at, _)) = self.expiring.front() {
-            if *at > now {
-                break;
-            }
+    /// The writes of `lane`, which are looked at again when the timeout after `at` is over.
+    fn expiring_lane(&mut self, lane: &ObjectKey, at: Instant) -> &mut LaneWrites {
+        let writes = self.lanes.entry(lane.clone()).or_default();
+        if !writes.is_expiring {
+            writes.is_expiring = true;
+            (self.expiring).push_back((at + self.timeout, lane.clone()));
+        }
+        writes
+    }
+
+    /// Drops the records whose time is over and that are settled.
+    fn expire(&mut self, now: Instant, shown: impl Fn(&str, Option<&ObjectKey>) -> Shown) {
+        let timeout = self.timeout;
+        while (self.expiring.front()).is_some_and(|(at, _)| *at <= now) {
             let Some((_, lane)) = self.expiring.pop_front() else {
                 break;
             };
-            let timeout = self.timeout;
-            let is_young = |at: Instant| now.saturating_duration_since(at) < timeout;
-            if let Some(writes) = self.lanes.get_mut(&lane) {
-                // A waiting call counts its own stale writes.
-                if writes.is_waiting {
-                    continue;
-                }
-                writes.writes.retain(|write| is_young(write.at));
-                writes.unknown.retain(|write| is_young(write.at));
-                if writes.is_empty() {
-                    self.lanes.remove(&lane);
-                }
+            let Some(writes) = self.lanes.get_mut(&lane) else {
+                continue;
+            };
+            writes.drop_settled(&shown, |at| now.saturating_duration_since(at) < timeout);
+            writes.is_expiring = !writes.has_no_records();
+            if writes.is_expiring {
+                self.expiring.push_back((now + timeout, lane));
+            } else if writes.is_empty() {
+                self.lanes.remove(&lane);
+            }
+        }
+    }
+}
+
+// === impl UnknownWrite ===
+
+impl UnknownWrite {
+    /// Whether the informer shows the server after this write, or can never show it.
+    fn is_settled(&self, shown: &Shown) -> bool {
+        match shown {
+            Shown::Unwatched => true,
+            Shown::Watched { passed, .. } => {
+                (self.version).is_some_and(|version| passed.is_some_and(|it| it >= version))
             }
         }
     }
@@ -300,7 +306,69 @@ impl OwnWrites {
 
 impl LaneWrites {
     fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.unknown.is_empty() && self.call.is_none()
+        self.has_no_records() && self.call.is_none()
+    }
+
+    fn has_no_records(&self) -> bool {
+        self.writes.is_empty() && self.unknown.is_empty()
+    }
+
+    /// Drops the writes that are settled and not young: the events of young ones are echoes.
+    fn drop_settled(
+        &mut self,
+        shown: impl Fn(&str, Option<&ObjectKey>) -> Shown,
+        is_young: impl Fn(Instant) -> bool,
+    ) {
+        (self.writes).retain(|write| {
+            is_young(write.at) || !write.is_settled(&shown(&write.resource, Some(&write.key)))
+        });
+        (self.unknown).retain(|write| !write.is_settled(&shown(&write.resource, None)));
+    }
+
+    /// The resources of the unknown writes after which the version of the server is not known.
+    fn missing_versions(&self) -> Vec<Arc<str>> {
+        let missing = self.unknown.iter().filter(|write| write.version.is_none());
+        let mut resources: Vec<_> = missing.map(|write| Arc::clone(&write.resource)).collect();
+        resources.sort_unstable();
+        resources.dedup();
+        resources
+    }
+
+    /// The time of the newest write that is not settled.
+    fn newest_unsettled(
+        &self,
+        shown: impl Fn(&str, Option<&ObjectKey>) -> Shown,
+    ) -> Option<Instant> {
+        let writes = self.writes.iter();
+        let unsettled =
+            writes.filter(|write| !write.is_settled(&shown(&write.resource, Some(&write.key))));
+        let unsettled = unsettled.map(|write| write.at);
+        unsettled
+            .chain(self.unknown.iter().map(|write| write.at))
+            .max()
+    }
+
+    /// A call begins without the writes that are not settled. Of those of one object the last one is
+    /// kept, so that a long lag of a watch does not add them up.
+    fn begin_stale(&mut self, now: Instant) {
+        self.stale_at = Some(now);
+        let mut objects = HashSet::new();
+        let is_last = |write: &OwnWrite| {
+            objects.len() < MAX_OVERDUE
+                && objects.insert((Arc::clone(&write.resource), write.key.clone()))
+        };
+        let writes = mem::take(&mut self.writes).into_iter().rev();
+        self.writes = writes.filter(is_last).collect();
+        self.writes.reverse();
+
+        let mut resources = HashSet::new();
+        for write in &mut self.unknown {
+            // The next call asks again.
+            write.version = write.version.filter(|version| *version != NO_ANSWER);
+        }
+        self.unknown.sort_by_key(|write| write.version.map(Reverse));
+        self.unknown
+            .retain(|write| resources.insert(Arc::clone(&write.resource)));
     }
 
     /// Whether `event` shows a write of this lane and nothing else.
@@ -308,14 +376,16 @@ impl LaneWrites {
         if !self.unknown.is_empty() || event.is_new_generation {
             return false;
         }
-        self.writes.iter().any(|write| {
+        let mut writes = self.writes.iter();
+        writes.any(|write| {
+            let is_seen = self.stale_at.is_none_or(|stale_at| write.at > stale_at);
             let is_same = event.uid.as_deref() == Some(&*write.uid)
                 && event.resource == write.resource
                 && match write.effect {
                     WriteEffect::Version(version) => event.version == Some(version),
                     WriteEffect::Gone => event.version.is_none(),
                 };
-            is_same && event.is_from_watch && (write.is_proven || is_in_backoff)
+            is_seen && is_same && event.is_from_watch && (write.is_proven || is_in_backoff)
         })
     }
 }

@@ -86,7 +86,11 @@ impl<K: Watchable> Context<K> {
         self.call.state.as_ref()?.get()
     }
 
-    /// Whether the stores did not show a write of an earlier call for this object in time.
+    /// Whether the stores do not show a write of an earlier call for this object yet, although this
+    /// call waited for the [`own_write_timeout`](super::ControllerBuilder::own_write_timeout).
+    ///
+    /// Each call is stale until the stores show the write. If it is shown by an event, a further call
+    /// begins because of it.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.call.is_stale

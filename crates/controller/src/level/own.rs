@@ -174,7 +174,8 @@ impl OwnWriteTracker {
         mode: Mode,
         waker: Arc<dyn Wake>,
     ) -> CallWriter {
-        self.writes.lock().begin(lane, Instant::now());
+        let shown = |resource: &str, key: Option<&ObjectKey>| self.shown(resource, key);
+        self.writes.lock().begin(lane, Instant::now(), shown);
         CallWriter {
             tracker: Arc::clone(self),
             recorder: CallRecorder {

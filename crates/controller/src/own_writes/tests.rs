@@ -30,7 +30,7 @@ impl Script {
     }
 
     fn begin(&mut self) {
-        self.writes.begin(&self.lane, self.now);
+        (self.writes).begin(&self.lane, self.now, |_, _| Shown::Unwatched);
     }
 
     fn record(&mut self, effect: WriteEffect, is_proven: bool) {
@@ -121,7 +121,89 @@ fn the_next_call_waits_for_the_stores_and_is_stale_after_the_timeout() {
     assert_eq!(script.ready(&behind), Readiness::Wait(left));
     script.now += left;
     assert_eq!(script.ready(&behind), Readiness::Stale);
-    assert_eq!(script.ready(&behind), Readiness::Ready, "once");
+    assert_eq!(
+        script.ready(&behind),
+        Readiness::Stale,
+        "until the store shows it"
+    );
+    assert_eq!(script.ready(&shows(Some(("c", 7)), 7)), Readiness::Ready);
+}
+
+/// Rule 8.
+///
+/// Rows: BO-06, BO-47
+#[test]
+fn a_call_after_the_timeout_is_stale_also_if_no_call_waited() {
+    let mut script = Script::wrote(at(7), true);
+    let behind = shows(Some(("c", 6)), 6);
+    for _ in 0..3 {
+        script.now += TIMEOUT;
+        let other = key("other");
+        script
+            .writes
+            .begin(&other, script.now, |_, _| behind.clone());
+        assert_eq!(script.writes.end(&other, false), None);
+    }
+    assert_eq!(script.ready(&behind), Readiness::Stale);
+}
+
+/// Rule 8.
+#[test]
+fn after_a_stale_call_the_event_of_the_write_causes_a_call() {
+    let mut script = Script::wrote(at(7), true);
+    script.now += TIMEOUT;
+    assert_eq!(script.ready(&shows(None, 6)), Readiness::Stale);
+    script.begin();
+    script.writes.sending(&script.lane);
+    script.now += Duration::from_millis(1);
+    script.record(at(9), true);
+    assert_eq!(script.event(event(7)), EventDecision::Keep);
+    let reasons = script.writes.end(&script.lane, false);
+    assert_eq!(reasons, Some(Reasons::RELATED));
+    assert_eq!(
+        script.event(event(9)),
+        EventDecision::Drop,
+        "of the stale call itself"
+    );
+}
+
+#[test]
+fn writes_during_a_long_lag_do_not_add_up() {
+    let mut script = Script::wrote(at(7), true);
+    let behind = shows(Some(("c", 6)), 6);
+    for version in 8..200 {
+        script.now += TIMEOUT;
+        let (lane, now) = (script.lane.clone(), script.now);
+        assert_eq!(script.ready(&behind), Readiness::Stale);
+        (script.writes).begin(&lane, now, |_, _| behind.clone());
+        script.record(at(version), true);
+        let record = |it: &mut OwnWrites| it.record_unknown(&lane, "secrets".into(), now);
+        record(&mut script.writes);
+        _ = script.writes.end(&lane, false);
+        assert!(matches!(script.ready(&behind), Readiness::FindVersions(_)));
+        script.writes.passes(&lane, "secrets", Some(version));
+    }
+    let lane = &script.writes.lanes[&script.lane];
+    assert!(
+        lane.writes.len() <= 2 && lane.unknown.len() <= 2,
+        "{lane:?}"
+    );
+    assert_eq!(script.writes.expiring.len(), 1);
+    script.now += TIMEOUT;
+    assert_eq!(
+        script.ready(&shows(Some(("c", 199)), 198)),
+        Readiness::Stale
+    );
+    assert_eq!(
+        script.ready(&shows(Some(("c", 199)), 199)),
+        Readiness::Ready
+    );
+    assert_eq!(script.writes.len(), 1);
+    script.now += TIMEOUT;
+    let other = key("other");
+    (script.writes).begin(&other, script.now, |_, _| Shown::Unwatched);
+    assert_eq!(script.writes.end(&other, false), None);
+    assert_eq!(script.writes.len(), 0);
 }
 
 #[test]
@@ -254,6 +336,8 @@ fn after_an_unknown_result_nothing_is_dropped_and_the_stores_must_pass_the_serve
     assert_eq!(script.ready(&behind), Readiness::Wait(POLL));
     script.now += TIMEOUT;
     assert_eq!(script.ready(&behind), Readiness::Stale);
+    assert_eq!(script.ready(&behind), versions, "the next call asks again");
+    script.writes.passes(&lane, "secrets", Some(9));
     assert_eq!(script.ready(&behind), Readiness::Ready);
 
     script
@@ -262,7 +346,7 @@ fn after_an_unknown_result_nothing_is_dropped_and_the_stores_must_pass_the_serve
     assert_eq!(script.ready(&Shown::Unwatched), Readiness::Ready);
 }
 
-/// Rule 8.
+/// Rule 9.
 #[test]
 fn during_backoff_all_own_writes_wait_for_the_retry() {
     let mut script = Script::wrote(at(7), false);
@@ -293,7 +377,8 @@ fn a_record_is_dropped_after_the_timeout_and_a_call_without_writes_leaves_none()
     let mut script = Script::wrote(at(7), true);
     assert_eq!(script.writes.len(), 1);
     script.now += TIMEOUT;
-    script.writes.begin(&key("other"), script.now);
+    let other = key("other");
+    (script.writes).begin(&other, script.now, |_, _| Shown::Unwatched);
     assert_eq!(script.writes.end(&key("other"), false), None);
     assert_eq!(script.writes.len(), 0);
 

@@ -11,7 +11,6 @@ use windlass_simulate::{EndState, Process};
 use super::{
     Ended, PARENT,
     level::{each_site_shows, entries, observe},
-    owned::OWN_WRITES,
 };
 use crate::site::{NAMESPACE, Site, SiteStatus};
 
@@ -89,7 +88,6 @@ pub(crate) async fn dependents(process: Process) -> Ended {
     let parts = menus.parts.informers().clone();
     let sites = sites
         .finalizer("simulate.windlass.dev/level")
-        .own_write_timeout(OWN_WRITES)
         .build(process.handler("menus", menus))?;
     observe(&process, sites.informers());
     observe(&process, &configs);

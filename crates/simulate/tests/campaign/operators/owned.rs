@@ -30,7 +30,7 @@ pub(crate) const PARENT: &str = "parent";
 const GROWS: Duration = Duration::from_secs(3);
 
 /// Longer than the watch lags under any fault: a stale call could create a second secret.
-pub(super) const OWN_WRITES: Duration = Duration::from_secs(600);
+const OWN_WRITES: Duration = Duration::from_secs(600);
 
 /// Keeps a page, and a menu if the page is not short, for each site, and publishes its host name.
 struct Pages {

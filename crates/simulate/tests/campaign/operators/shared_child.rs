@@ -110,8 +110,6 @@ pub(crate) async fn shared_child(process: Process) -> Ended {
     };
     let sites = sites
         .finalizer("simulate.windlass.dev/level")
-        // Longer than a gap in the watches.
-        .own_write_timeout(Duration::from_secs(60))
         .build(process.handler("menu", menu))?;
     _ = primaries.set(sites.informers().clone());
     observe(&process, sites.informers());

@@ -38,7 +38,7 @@ mod records;
 pub(crate) use self::{
     answers::CallAnswers,
     client::{CallRecorder, recording_client},
-    records::{EventDecision, EventMark, OwnWrite, Readiness, Shown, WriteEffect},
+    records::{EventDecision, EventMark, OwnWrite, Readiness, Shown, ShownByAll, WriteEffect},
 };
 use crate::Reasons;
 
@@ -87,7 +87,7 @@ struct RunningCall {
 /// The most events of one call that are kept.
 const MAX_MARKS: usize = 64;
 
-/// The most writes of a lane that are kept when a stale call begins: the newest ones.
+/// The most objects of a lane whose writes are kept when a stale call begins.
 const MAX_OVERDUE: usize = 256;
 
 /// The version of a server that did not tell it.
@@ -106,10 +106,12 @@ const POLL_PART: u32 = 8;
 impl OwnWrites {
     /// Writes are waited for and recognized for `timeout` after their response.
     pub(crate) fn new(timeout: Duration) -> Self {
+        /// Added to a time, a longer one can exceed its range.
+        const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
         Self {
             lanes: HashMap::new(),
             expiring: VecDeque::new(),
-            timeout,
+            timeout: timeout.min(LONGEST),
         }
     }
 
@@ -123,14 +125,9 @@ impl OwnWrites {
         self.lanes.contains_key(lane)
     }
 
-    /// A call for `lane` begins. `shown` is as for [`before_call`](Self::before_call).
-    pub(crate) fn begin(
-        &mut self,
-        lane: &ObjectKey,
-        now: Instant,
-        shown: impl Fn(&str, Option<&ObjectKey>) -> Shown,
-    ) {
-        self.expire(now, shown);
+    /// A call for `lane` begins. `by_all` is as for [`before_call`](Self::before_call).
+    pub(crate) fn begin(&mut self, lane: &ObjectKey, now: Instant, by_all: &ShownByAll<'_>) {
+        self.expire(now, by_all);
         let writes = self.lanes.entry(lane.clone()).or_default();
         writes.call = Some(RunningCall::default());
         writes.is_waiting = false;
@@ -207,33 +204,32 @@ impl OwnWrites {
         reasons
     }
 
-    /// Whether the next call of `lane` can begin. `shown` returns what the informers show of the
-    /// object with this resource and key.
+    /// Whether the next call of `lane` can begin. `by_all` says what the informers show.
     pub(crate) fn before_call(
         &mut self,
         lane: &ObjectKey,
         now: Instant,
-        shown: impl Fn(&str, Option<&ObjectKey>) -> Shown,
+        by_all: &ShownByAll<'_>,
     ) -> Readiness {
         let timeout = self.timeout;
         let Some(writes) = self.lanes.get_mut(lane) else {
             return Readiness::Ready;
         };
         let age = |at: Instant| now.saturating_duration_since(at);
-        writes.drop_settled(&shown, |at| age(at) < timeout);
+        writes.drop_settled(by_all, |at| age(at) < timeout);
         writes.is_waiting = true;
         let versions = writes.missing_versions();
         if !versions.is_empty() {
             return Readiness::FindVersions(versions);
         }
-        let Some(newest) = writes.newest_unsettled(&shown) else {
+        let Some(newest) = writes.newest_unsettled(by_all) else {
             writes.is_waiting = false;
             return Readiness::Ready;
         };
         let left = timeout.saturating_sub(age(newest));
         if left.is_zero() {
             writes.is_waiting = false;
-            writes.begin_stale(now);
+            writes.begin_stale(now, by_all);
             return Readiness::Stale;
         }
         Readiness::Wait(left.min(POLL.max(age(newest) / POLL_PART)))
@@ -268,7 +264,7 @@ impl OwnWrites {
     }
 
     /// Drops the records whose time is over and that are settled.
-    fn expire(&mut self, now: Instant, shown: impl Fn(&str, Option<&ObjectKey>) -> Shown) {
+    fn expire(&mut self, now: Instant, by_all: &ShownByAll<'_>) {
         let timeout = self.timeout;
         while (self.expiring.front()).is_some_and(|(at, _)| *at <= now) {
             let Some((_, lane)) = self.expiring.pop_front() else {
@@ -277,7 +273,7 @@ impl OwnWrites {
             let Some(writes) = self.lanes.get_mut(&lane) else {
                 continue;
             };
-            writes.drop_settled(&shown, |at| now.saturating_duration_since(at) < timeout);
+            writes.drop_settled(by_all, |at| now.saturating_duration_since(at) < timeout);
             writes.is_expiring = !writes.has_no_records();
             if writes.is_expiring {
                 self.expiring.push_back((now + timeout, lane));
@@ -291,14 +287,14 @@ impl OwnWrites {
 // === impl UnknownWrite ===
 
 impl UnknownWrite {
-    /// Whether the informer shows the server after this write, or can never show it.
-    fn is_settled(&self, shown: &Shown) -> bool {
-        match shown {
+    /// Whether all informers show the server after this write, or can never show it.
+    fn is_settled(&self, by_all: &ShownByAll<'_>) -> bool {
+        by_all(&self.resource, None, &|shown| match shown {
             Shown::Unwatched => true,
             Shown::Watched { passed, .. } => {
                 (self.version).is_some_and(|version| passed.is_some_and(|it| it >= version))
             }
-        }
+        })
     }
 }
 
@@ -314,15 +310,9 @@ impl LaneWrites {
     }
 
     /// Drops the writes that are settled and not young: the events of young ones are echoes.
-    fn drop_settled(
-        &mut self,
-        shown: impl Fn(&str, Option<&ObjectKey>) -> Shown,
-        is_young: impl Fn(Instant) -> bool,
-    ) {
-        (self.writes).retain(|write| {
-            is_young(write.at) || !write.is_settled(&shown(&write.resource, Some(&write.key)))
-        });
-        (self.unknown).retain(|write| !write.is_settled(&shown(&write.resource, None)));
+    fn drop_settled(&mut self, by_all: &ShownByAll<'_>, is_young: impl Fn(Instant) -> bool) {
+        (self.writes).retain(|write| is_young(write.at) || !write.is_settled(by_all));
+        self.unknown.retain(|write| !write.is_settled(by_all));
     }
 
     /// The resources of the unknown writes after which the version of the server is not known.
@@ -335,13 +325,9 @@ impl LaneWrites {
     }
 
     /// The time of the newest write that is not settled.
-    fn newest_unsettled(
-        &self,
-        shown: impl Fn(&str, Option<&ObjectKey>) -> Shown,
-    ) -> Option<Instant> {
+    fn newest_unsettled(&self, by_all: &ShownByAll<'_>) -> Option<Instant> {
         let writes = self.writes.iter();
-        let unsettled =
-            writes.filter(|write| !write.is_settled(&shown(&write.resource, Some(&write.key))));
+        let unsettled = writes.filter(|write| !write.is_settled(by_all));
         let unsettled = unsettled.map(|write| write.at);
         unsettled
             .chain(self.unknown.iter().map(|write| write.at))
@@ -349,26 +335,37 @@ impl LaneWrites {
     }
 
     /// A call begins without the writes that are not settled. Of those of one object the last one is
-    /// kept, so that a long lag of a watch does not add them up.
-    fn begin_stale(&mut self, now: Instant) {
+    /// kept, and of many only the version, so that a long lag of a watch does not add them up. After an
+    /// unknown result the stores must pass the version of the server: if it did not tell it, nothing
+    /// follows from this write any more.
+    fn begin_stale(&mut self, now: Instant, by_all: &ShownByAll<'_>) {
         self.stale_at = Some(now);
         let mut objects = HashSet::new();
-        let is_last = |write: &OwnWrite| {
-            objects.len() < MAX_OVERDUE
-                && objects.insert((Arc::clone(&write.resource), write.key.clone()))
-        };
-        let writes = mem::take(&mut self.writes).into_iter().rev();
-        self.writes = writes.filter(is_last).collect();
+        for write in mem::take(&mut self.writes).into_iter().rev() {
+            if write.is_settled(by_all)
+                || !objects.insert((Arc::clone(&write.resource), write.key.clone()))
+            {
+                continue;
+            }
+            match write.effect {
+                WriteEffect::Version(version) if objects.len() > MAX_OVERDUE => {
+                    self.unknown.push(UnknownWrite {
+                        resource: write.resource,
+                        at: write.at,
+                        version: Some(version),
+                    });
+                }
+                _ => self.writes.push(write),
+            }
+        }
         self.writes.reverse();
 
         let mut resources = HashSet::new();
-        for write in &mut self.unknown {
-            // The next call asks again.
-            write.version = write.version.filter(|version| *version != NO_ANSWER);
-        }
-        self.unknown.sort_by_key(|write| write.version.map(Reverse));
-        self.unknown
-            .retain(|write| resources.insert(Arc::clone(&write.resource)));
+        self.unknown.sort_by_key(|write| Reverse(write.version));
+        (self.unknown).retain(|write| {
+            write.version.is_some_and(|version| version != NO_ANSWER)
+                && resources.insert(Arc::clone(&write.resource))
+        });
     }
 
     /// Whether `event` shows a write of this lane and nothing else.

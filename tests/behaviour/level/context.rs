@@ -94,6 +94,26 @@ on_both_servers! {
         rig.stop().await;
     }
 
+    async fn a_status_of_a_kind_without_the_subresource_is_an_error(cluster: Cluster) {
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let sender = sender.clone();
+            async move {
+                if cx.key().name() == "a" {
+                    let refused = cx.write_status(json!({ "ready": true })).await;
+                    say(&sender, refused.expect_err("no subresource").to_string()).await;
+                }
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let builder = builder::<ConfigMap>(&cluster).await;
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        create(&cluster.api_aside(), config("a", "1")).await;
+        let refused = rig.next().await;
+        assert!(refused.contains("the kind has no status subresource; add"), "{refused}");
+        rig.stop().await;
+    }
+
     /// Rows: BO-07
     async fn a_write_of_the_object_itself_causes_no_call_and_one_of_another_writer_does(cluster: Cluster) {
         cluster.install(&Gadget::crd()).await;

@@ -6,15 +6,47 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::{
-    Context, Desired, Failure, Informer, ObjectKey, Outcome, Watch, level::Trigger,
+    Context, Desired, Failure, Informer, ObjectKey, ObjectReconciler, Outcome, Watch,
+    controller::HandlerError,
+    level::{Retry, Trigger},
     source::Scripted,
 };
 
-use super::rig::{Rig, build, builder, create, patch, say};
+use super::rig::{Rig, build, builder, create, patch, say, secret};
 use crate::kinds::{config, value};
+
+/// Writes nothing new into a secret that affects each object, and fails. It is not repeated.
+struct FailsOnce {
+    sender: mpsc::Sender<String>,
+}
+
+impl ObjectReconciler<ConfigMap> for FailsOnce {
+    type Error = Failure;
+
+    async fn reconcile(&self, cx: Context<ConfigMap>) -> Result<Outcome, Failure> {
+        if cx.key().name() != "web" {
+            return Ok(Outcome::done());
+        }
+        let secrets = Api::<Secret>::namespaced(cx.client(), cx.key().namespace().expect("one"));
+        let same = Patch::Merge(json!({ "metadata": { "labels": { "by": "another" } } }));
+        secrets
+            .patch("shared", &PatchParams::default(), &same)
+            .await?;
+        say(&self.sender, "called".to_owned()).await;
+        Err(Failure::new("on purpose"))
+    }
+
+    async fn failed(&self, _: &Context<ConfigMap>, _: &HandlerError) -> Retry {
+        Retry::Never
+    }
+}
 
 on_both_servers! {
     /// An object that is reconciled again is read from the cache of its informer.
@@ -92,5 +124,29 @@ on_both_servers! {
             }
             rig.stop().await;
         }
+    }
+
+    /// The change of another writer has the version that our write without an effect got. The events of
+    /// a failed call wait for its retry; here there is none.
+    ///
+    /// Rows: BO-07
+    async fn a_change_by_others_causes_a_call_if_the_failed_call_is_not_repeated(cluster: Cluster) {
+        let secrets = cluster.api_aside::<Secret>();
+        let first = create(&secrets, secret("shared")).await;
+        let (script, source) = Scripted::<Secret>::new();
+        let informer = Informer::new(source);
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let web = ObjectKey::new("web").within(cluster.namespace());
+        builder.watches(Watch::from(&informer), move |_: &Secret| [web.clone()]);
+        let (sender, receiver) = mpsc::channel(64);
+        let controller = builder.build(FailsOnce { sender }).expect("good settings");
+        let mut rig = Rig::start(controller, receiver);
+        script.list([first]).await.expect("it runs");
+        patch(&secrets, "shared", json!({ "metadata": { "labels": { "by": "another" } } })).await;
+        create(&cluster.api_aside(), config("web", "1")).await;
+        assert_eq!(rig.next().await, "called");
+        script.apply(secrets.get("shared").await.expect("there")).await.expect("it runs");
+        assert_eq!(rig.next().await, "called");
+        rig.stop().await;
     }
 }

@@ -104,7 +104,9 @@ where
         if request.action() == Action::Deleted {
             let setup = &self.calls.setup;
             self.paces.forget(request.key());
-            setup.own.forget(request.key());
+            setup.own.forget(request.key(), || {
+                setup.primaries.get_lazy(request.key()).is_some()
+            });
             let object = Arc::clone(request.object());
             let ended = match &self.held {
                 Some(held) => self.with_finalizer(held, request).await,
@@ -238,10 +240,6 @@ where
             self.setup.own.set_failing(request.key(), false);
             return Ok(context.call.writes.outcome(Outcome::done()));
         }
-        // Before the call ends: events of its writes wait for the retry.
-        self.setup
-            .own
-            .set_failing(request.key(), failure.retry != Retry::Never);
         let is_conflict = failure.is_conflict || error.is_conflict();
         let decided = if is_conflict {
             Retry::Policy
@@ -267,6 +265,12 @@ where
             Retry::After(delay) => Retry::After(delay.max(error.retry_after().unwrap_or_default())),
             Retry::Never => Retry::Never,
         };
+        // Before the call ends: events of its writes wait for the retry.
+        let is_repeated = retry != Retry::Never && !request.last_attempt();
+        (self.setup.own).set_failing(
+            request.key(),
+            is_repeated && request.action() != Action::Deleted,
+        );
         let mut failed = Failure::new(error).retry(retry);
         if let Some(state) = failure.state {
             failed = failed.state(state);

@@ -250,6 +250,10 @@ impl<K: Watchable> Informers<K> {
         };
         let mut shown = Shown::Unwatched;
         for informer in informers.iter().filter(can_show) {
+            // Its first list will show the write. Its kind can be missing.
+            if !informer.has_synced() {
+                continue;
+            }
             // First, because the store is written before the version advances.
             let passed = informer.last_sync_resource_version();
             let passed = passed.as_deref().and_then(parse_version);
@@ -261,6 +265,15 @@ impl<K: Watchable> Informers<K> {
             shown = shown.with_other(Shown::Watched { object, passed });
         }
         shown
+    }
+
+    /// A namespace of which an informer shows the objects, if none shows those of all.
+    pub(super) fn watched_namespace(&self) -> Option<String> {
+        let informers = self.shared.informers.read();
+        let namespaces = self.shared.namespaces.read();
+        let mut scopes = informers.iter().map(|it| namespaces.get(&it.id()).cloned());
+        let first = scopes.next()??;
+        scopes.all(|scope| scope.is_some()).then_some(first)
     }
 
     /// Returns all objects, in no particular order.

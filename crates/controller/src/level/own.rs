@@ -56,6 +56,8 @@ struct WatchedKind {
     resource: String,
     types: ApiResource,
     shown: Box<ReadShown>,
+    /// A namespace that is watched, if not all are.
+    namespace: Box<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
 /// The writes of one call.
@@ -94,11 +96,12 @@ impl OwnWriteTracker {
     /// Adds a kind whose stores show own writes.
     pub(super) fn watch<C: Watchable>(&self, informers: &Informers<C>) {
         let types = ApiResource::erase::<C>(informers.types());
-        let informers = informers.clone();
+        let (shown, scope) = (informers.clone(), informers.clone());
         self.watched.write().push(WatchedKind {
             resource: resource_name::<C>(informers.types()),
             types,
-            shown: Box::new(move |key| informers.shown(key)),
+            shown: Box::new(move |key| shown.shown(key)),
+            namespace: Box::new(move || scope.watched_namespace()),
         });
     }
 
@@ -108,19 +111,16 @@ impl OwnWriteTracker {
         _ = self.primary.set(Primary { kind, passes });
     }
 
-    /// What the least advanced informers of `resource` show.
-    fn shown(&self, resource: &str, key: Option<&ObjectKey>) -> Shown {
+    /// Whether `is` is true of what each kind with this resource shows.
+    fn shown_by_all(
+        &self,
+        resource: &str,
+        key: Option<&ObjectKey>,
+        is: &dyn Fn(&Shown) -> bool,
+    ) -> bool {
         let watched = self.watched.read();
-        let kinds = watched.iter().filter(|kind| kind.resource == resource);
-        let shown = kinds.map(|kind| (kind.shown)(key));
-        let shown = shown.filter(|shown| *shown != Shown::Unwatched);
-        let progress = |shown: &Shown| match shown {
-            Shown::Unwatched => None,
-            Shown::Watched { object, passed } => {
-                object.as_ref().map(|(_, version)| *version).max(*passed)
-            }
-        };
-        shown.min_by_key(progress).unwrap_or(Shown::Unwatched)
+        let mut kinds = watched.iter().filter(|kind| kind.resource == resource);
+        kinds.all(|kind| is(&(kind.shown)(key)))
     }
 
     /// Whether a call for `lane` can begin. Asks the server for its version after a write with an
@@ -132,8 +132,10 @@ impl OwnWriteTracker {
         mut now: Instant,
     ) -> Begin {
         loop {
-            let shown = |resource: &str, key: Option<&ObjectKey>| self.shown(resource, key);
-            let ready = self.writes.lock().before_call(lane, now, shown);
+            let by_all = |resource: &str, key: Option<&ObjectKey>, is: &dyn Fn(&Shown) -> bool| {
+                self.shown_by_all(resource, key, is)
+            };
+            let ready = self.writes.lock().before_call(lane, now, &by_all);
             match ready {
                 Readiness::Ready => return Begin::Now { is_stale: false },
                 Readiness::Stale => return Begin::Now { is_stale: true },
@@ -149,19 +151,19 @@ impl OwnWriteTracker {
         }
     }
 
-    /// The current version of the server for `resource`.
+    /// The current version of the server for `resource`: the one of a list of what is watched.
     async fn version(&self, resource: &str, client: &Client) -> Option<u64> {
         /// The limit of the request: a call waits for it.
         const LIMIT: Duration = Duration::from_secs(5);
-        let types = {
+        type Objects = Api<PartialObjectMeta<DynamicObject>>;
+        let api: Objects = {
             let watched = self.watched.read();
-            watched
-                .iter()
-                .find(|kind| kind.resource == resource)?
-                .types
-                .clone()
+            let kind = watched.iter().find(|kind| kind.resource == resource)?;
+            match (kind.namespace)() {
+                Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &kind.types),
+                None => Api::all_with(client.clone(), &kind.types),
+            }
         };
-        let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &types);
         let one = ListParams::default().limit(1);
         let list = timeout(LIMIT, api.list_metadata(&one)).await.ok()?.ok()?;
         parse_version(list.metadata.resource_version.as_deref()?)
@@ -174,8 +176,10 @@ impl OwnWriteTracker {
         mode: Mode,
         waker: Arc<dyn Wake>,
     ) -> CallWriter {
-        let shown = |resource: &str, key: Option<&ObjectKey>| self.shown(resource, key);
-        self.writes.lock().begin(lane, Instant::now(), shown);
+        let by_all = |resource: &str, key: Option<&ObjectKey>, is: &dyn Fn(&Shown) -> bool| {
+            self.shown_by_all(resource, key, is)
+        };
+        self.writes.lock().begin(lane, Instant::now(), &by_all);
         CallWriter {
             tracker: Arc::clone(self),
             recorder: CallRecorder {
@@ -199,10 +203,12 @@ impl OwnWriteTracker {
         }
     }
 
-    /// Forgets an object that was deleted.
-    pub(super) fn forget(&self, lane: &ObjectKey) {
+    /// Forgets an object that was deleted, unless another one has its name.
+    pub(super) fn forget(&self, lane: &ObjectKey, has_successor: impl Fn() -> bool) {
         self.failing.lock().remove(lane);
-        self.writes.lock().forget(lane);
+        if !has_successor() {
+            self.writes.lock().forget(lane);
+        }
     }
 
     fn has_writes(&self) -> bool {

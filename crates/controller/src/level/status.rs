@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use windlass_informer::{LazyObject, ObjectIdentity as _, resource_name};
 
 use super::{Context, Mode, Watchable};
-use crate::{Failure, own_writes::parse_version};
+use crate::{ChildError, Failure, own_writes::parse_version};
 
 /// The type of the condition that an object has while its clean-up waits.
 const CONDITION: &str = "Paused";
@@ -29,7 +29,9 @@ impl<K: Watchable> Context<K> {
     ///
     /// # Errors
     ///
-    /// [`Failure`] with the [`kube::Error`] of the request, or if `status` does not serialize.
+    /// [`Failure`] with the [`kube::Error`] of the request, with
+    /// [`ChildError::NoStatusSubresource`](crate::ChildError) if the kind has no status subresource, or
+    /// if `status` does not serialize.
     pub async fn write_status<S: Serialize + Send>(&self, status: S) -> Result<bool, Failure>
     where
         K: Serialize,
@@ -37,7 +39,9 @@ impl<K: Watchable> Context<K> {
         let status = serde_json::to_value(status)?;
         let newest = self.newest();
         let known = serde_json::to_value(&*newest)?;
-        if known.get("status").unwrap_or(&Value::Null) == &status {
+        // In a stale call the store can have the status before the last write.
+        let is_known = known.get("status").unwrap_or(&Value::Null) == &status;
+        if is_known && !self.is_stale() {
             return Ok(false);
         }
         let types = self.call.setup.types();
@@ -65,7 +69,15 @@ impl<K: Watchable> Context<K> {
         }
         match sent {
             Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                let existing = api.get_metadata_opt(name).await?;
+                if existing.is_some_and(|it| it.metadata.uid == metadata.uid) {
+                    let resource = resource_name::<K>(types);
+                    let key = self.key().clone();
+                    return Err(ChildError::NoStatusSubresource { resource, key }.into());
+                }
+                Ok(false)
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -284,11 +284,10 @@ impl PendingWrite {
         if let (Some(name), Some(uid), Some(version)) =
             (name, &metadata.uid, &metadata.resource_version)
         {
+            // The finalizers of a namespace are in its spec.
             let is_marked = metadata.deletion_timestamp.is_some()
-                && (metadata
-                    .finalizers
-                    .as_ref()
-                    .is_some_and(|it| !it.is_empty())
+                && (answer.kind.as_deref() == Some("Namespace")
+                    || metadata.finalizers.iter().flatten().next().is_some()
                     || metadata.deletion_grace_period_seconds.unwrap_or(0) > 0);
             if *method == Method::DELETE && target.subresource.is_none() && !is_marked {
                 return Some(Some((write(name, uid, WriteEffect::Gone, false), false)));

@@ -83,6 +83,11 @@ pub(crate) enum Shown {
     },
 }
 
+/// Whether a condition is true of what each informer shows of the object with a resource and a key,
+/// or without a key, of the resource.
+pub(crate) type ShownByAll<'a> =
+    dyn Fn(&str, Option<&ObjectKey>, &dyn Fn(&Shown) -> bool) -> bool + 'a;
+
 // === impl Shown ===
 
 impl Shown {
@@ -115,8 +120,14 @@ impl Shown {
 // === impl OwnWrite ===
 
 impl OwnWrite {
-    /// Whether the informer shows this write, or something later, or can never show it.
-    pub(super) fn is_settled(&self, shown: &Shown) -> bool {
+    /// Whether all informers show this write, or something later, or can never show it.
+    pub(super) fn is_settled(&self, by_all: &ShownByAll<'_>) -> bool {
+        by_all(&self.resource, Some(&self.key), &|shown| {
+            self.is_shown(shown)
+        })
+    }
+
+    fn is_shown(&self, shown: &Shown) -> bool {
         let Shown::Watched { object, passed } = shown else {
             return true;
         };

@@ -145,6 +145,28 @@ on_both_servers! {
         rig.stop().await;
     }
 
+    /// The garbage collector has removed the owner references and its finalizer when the clean-up
+    /// begins.
+    ///
+    /// Rows: BO-38
+    async fn a_clean_up_leaves_the_children_that_the_garbage_collector_has_orphaned(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let mut rig = start(&cluster).await;
+        create(&configs, config("a", "2")).await;
+        next(&mut rig, "applied true").await;
+        rig.stop().await;
+        let orphaned = json!({ "metadata": { "ownerReferences": null } });
+        for name in ["part-0", "part-1"] {
+            patch(&secrets, name, orphaned.clone()).await;
+        }
+        configs.delete("a", &DeleteParams::default()).await.expect("there");
+        let rig = start(&cluster).await;
+        let gone = |config: Option<&ConfigMap>| config.is_none();
+        await_condition(configs, "a", gone).await.expect("deleted");
+        assert_eq!(names_of(&secrets).await, ["part-0", "part-1"]);
+        rig.stop().await;
+    }
+
     /// Rows: BO-38
     async fn a_clean_up_deletes_a_child_elsewhere_that_neither_the_store_nor_the_memory_has(cluster: Cluster) {
         let other = format!("{}-more", cluster.namespace());

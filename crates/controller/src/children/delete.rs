@@ -230,6 +230,7 @@ impl Children {
     fn is_prunable(&self, kind: &ChildKind, metadata: &ObjectMeta) -> bool {
         metadata.deletion_timestamp.is_none()
             && !is_kept(metadata)
+            && !self.parent.has_orphaned(metadata)
             && self.ownership(kind, metadata) == Ownership::Ours
     }
 

@@ -2,14 +2,17 @@
 
 use std::{fmt, marker::PhantomData};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use windlass_informer::ObjectKey;
 
+mod fields;
 mod name;
 
-use self::name::{key, name};
+use self::{
+    fields::{encode_string_data, remove_observed, set_kind},
+    name::{key, name},
+};
 use super::{ChildError, ChildKind, InvalidChild, Parent, digest::Digest, overrides};
 
 /// How an existing child is changed.
@@ -21,7 +24,7 @@ pub enum UpdateStrategy {
     Apply,
 
     /// Deletes the child and creates it again, if the desired state changed, or another writer
-    /// changed a field of it that cannot be changed back. Before a child is deleted, the API server
+    /// changed a field of it and the API server accepts the desired one for an existing object. Before a child is deleted, the API server
     /// is asked whether it accepts the new one. A child with the annotation `windlass.dev/keep` is not
     /// deleted: the apply fails with [`ChildError::Kept`].
     Recreate,
@@ -68,10 +71,11 @@ pub(super) struct Prepared {
     pub(super) body: Value,
     /// Of `body`.
     pub(super) digest: Digest,
+    /// Of what the user desires: `body` without the identity of the child. Written into an annotation,
+    /// if there is one.
+    pub(super) mark: Option<Digest>,
     pub(super) is_adopted: bool,
     pub(super) strategy: UpdateStrategy,
-    /// Whether the digest is written into an annotation.
-    pub(super) is_marked: bool,
     /// The managers whose fields move to us.
     pub(super) earlier_managers: Vec<String>,
 }
@@ -270,6 +274,9 @@ impl<C> Desired<C> {
             Some(Value::Object(metadata)) => metadata,
             Some(_) => return Err(InvalidChild::NotAMap { field: "metadata" }),
         };
+        if metadata.contains_key("resourceVersion") {
+            remove_observed(&mut body, &mut metadata, parent);
+        }
         for field in SERVER_FIELDS {
             metadata.remove(field);
         }
@@ -284,11 +291,18 @@ impl<C> Desired<C> {
         if let Some(namespace) = key.namespace() {
             metadata.insert("namespace".to_owned(), namespace.into());
         }
-        parent.mark(kind, &key, &mut metadata)?;
-        body.insert("metadata".to_owned(), metadata.into());
         if kind.group.is_empty() && kind.kind == "Secret" {
             encode_string_data(&mut body)?;
         }
+        let is_marked = self.is_rolled || self.strategy == UpdateStrategy::Recreate;
+        let mark = is_marked.then(|| {
+            let mut fields = body.clone();
+            fields.remove("apiVersion");
+            fields.insert("metadata".to_owned(), metadata.clone().into());
+            Digest::of(&fields.into())
+        });
+        parent.mark(kind, &key, &mut metadata)?;
+        body.insert("metadata".to_owned(), metadata.into());
         let body = Value::Object(body);
         Ok(Prepared {
             key,
@@ -296,7 +310,7 @@ impl<C> Desired<C> {
             body,
             is_adopted: self.is_adopted,
             strategy: self.strategy,
-            is_marked: self.is_rolled || self.strategy == UpdateStrategy::Recreate,
+            mark,
             earlier_managers: self.earlier_managers,
         })
     }
@@ -320,57 +334,6 @@ impl<C> fmt::Debug for Desired<C> {
             .field("earlier_managers", &self.earlier_managers)
             .finish_non_exhaustive()
     }
-}
-
-/// Sets `apiVersion` and `kind`, which may be missing.
-fn set_kind(body: &mut Map<String, Value>, kind: &ChildKind) -> Result<(), InvalidChild> {
-    for (field, declared) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)] {
-        match body.get(field) {
-            None | Some(Value::Null) => {}
-            Some(Value::String(found)) if found == declared => {}
-            Some(found) => {
-                let found = found.as_str().unwrap_or_default();
-                return Err(InvalidChild::OtherKind {
-                    found: windlass_informer::one_line(found).into_owned(),
-                    declared: format!("{} of {}", kind.kind, kind.api_version),
-                });
-            }
-        }
-        body.insert(field.to_owned(), declared.clone().into());
-    }
-    Ok(())
-}
-
-/// Moves the `stringData` of a Secret into `data`. The API server does that too, and then keeps
-/// entries that later requests do not have.
-///
-/// Source: <https://github.com/kubernetes/kubernetes/issues/108008>.
-fn encode_string_data(body: &mut Map<String, Value>) -> Result<(), InvalidChild> {
-    let strings = match body.remove("stringData") {
-        None | Some(Value::Null) => return Ok(()),
-        Some(Value::Object(strings)) => strings,
-        Some(_) => {
-            return Err(InvalidChild::NotAMap {
-                field: "stringData",
-            });
-        }
-    };
-    let data = body.entry("data").or_insert_with(|| json!({}));
-    if data.is_null() {
-        *data = json!({});
-    }
-    let data = data
-        .as_object_mut()
-        .ok_or(InvalidChild::NotAMap { field: "data" })?;
-    for (key, value) in strings {
-        let Value::String(text) = value else {
-            return Err(InvalidChild::NotAMap {
-                field: "stringData",
-            });
-        };
-        data.insert(key, STANDARD.encode(text).into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

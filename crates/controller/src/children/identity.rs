@@ -44,6 +44,7 @@ pub struct Parent {
     pub(super) key: ObjectKey,
     pub(super) uid: String,
     pub(super) manager: String,
+    pub(super) is_terminating: bool,
 }
 
 /// How an object belongs to a parent.
@@ -157,6 +158,7 @@ impl Parent {
             key,
             uid,
             manager: manager.to_owned(),
+            is_terminating: meta.deletion_timestamp.is_some(),
         })
     }
 
@@ -177,6 +179,20 @@ impl Parent {
     /// deletes the child.
     pub(crate) fn can_own(&self, namespace: Option<&str>) -> bool {
         self.key.namespace().is_none() || self.key.namespace() == namespace
+    }
+
+    /// Whether the parent is being deleted, and the garbage collector has removed the owner reference
+    /// to it from a child: with `--cascade=orphan` it does so, and removes nothing else.
+    pub(super) fn has_orphaned(&self, metadata: &ObjectMeta) -> bool {
+        let owners = metadata.owner_references.iter().flatten();
+        self.is_terminating
+            && self.can_own(metadata.namespace.as_deref())
+            && !owners.into_iter().any(|owner| owner.uid == self.uid)
+            && metadata
+                .labels
+                .iter()
+                .flatten()
+                .any(|(label, _)| label == PARENT_UID)
     }
 
     /// Adds the labels, the annotation and the owner reference of a child to `metadata`.

@@ -144,11 +144,14 @@ pub(super) fn plan(
             Step::Adopt(preconditions)
         });
     }
-    Ok(if is_marked(desired, metadata) {
-        Step::Compare(preconditions)
-    } else {
-        Step::Replace(preconditions)
-    })
+    // Without the annotation, another strategy has written it.
+    Ok(
+        if is_marked(desired, metadata) || applied(metadata).is_none() {
+            Step::Compare(preconditions)
+        } else {
+            Step::Replace(preconditions)
+        },
+    )
 }
 
 /// Whether the existing object is a child of the parent. False if it is to be adopted.
@@ -180,8 +183,13 @@ fn check_ownership(
 
 /// Whether the annotation of an existing child names the desired state.
 pub(super) fn is_marked(desired: &Prepared, metadata: &ObjectMeta) -> bool {
-    let applied = (metadata.annotations.as_ref()).and_then(|it| it.get(APPLIED));
-    applied == Some(&desired.digest.to_string())
+    let mark = desired.mark.map(|mark| mark.to_string());
+    mark.is_some() && applied(metadata) == mark.as_ref()
+}
+
+/// The annotation with the digest of the desired state that an existing child has.
+fn applied(metadata: &ObjectMeta) -> Option<&String> {
+    metadata.annotations.as_ref()?.get(APPLIED)
 }
 
 /// Whether an existing child has the labels, the annotation and the owner of a child.

@@ -242,8 +242,8 @@ impl ChildWrite<'_> {
     /// The body of an apply, without preconditions.
     fn body(&self) -> Value {
         let mut body = self.desired.body.clone();
-        if self.desired.is_marked {
-            body["metadata"]["annotations"][APPLIED] = self.desired.digest.to_string().into();
+        if let Some(mark) = self.desired.mark {
+            body["metadata"]["annotations"][APPLIED] = mark.to_string().into();
         }
         body
     }

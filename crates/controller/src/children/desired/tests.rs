@@ -2,8 +2,10 @@
 
 use k8s_openapi::api::{core::v1::ConfigMap, core::v1::Secret, rbac::v1::ClusterRole};
 use kube::Resource;
+use serde_json::json;
 
 use super::*;
+use crate::children::plan::APPLIED;
 
 fn parent(namespace: Option<&str>) -> Parent {
     let mut map = ConfigMap::default();
@@ -162,4 +164,42 @@ fn the_string_data_of_a_secret_is_encoded() {
     assert!(body.get("stringData").is_none());
     assert!(prepare(json!({ "stringData": [] })).is_err());
     assert!(prepare(json!({ "stringData": { "a": 7 } })).is_err());
+}
+
+/// An operator that reads a child, changes it and applies it desires the same state each time.
+#[test]
+fn a_desired_state_from_a_read_object_has_no_status_and_no_mark_of_ours() {
+    let kind = ChildKind::of::<ConfigMap>(&());
+    let prepare = |object: Value| {
+        let desired = Desired::<ConfigMap>::json(object).strategy(UpdateStrategy::Recreate);
+        let prepared = desired
+            .prepare(&parent(Some("shop")), &kind)
+            .expect("valid");
+        (prepared.digest, prepared.mark, prepared.body)
+    };
+    let (digest, mark, body) = prepare(json!({ "data": { "a": "b" } }));
+    let mut read = body;
+    read["metadata"]["resourceVersion"] = "7".into();
+    read["metadata"]["annotations"][APPLIED] = mark.expect("it has one").to_string().into();
+    read["status"] = json!({ "ready": true });
+    let (again, mark_again, body) = prepare(read);
+    assert!(digest == again && mark == mark_again, "{body}");
+    let (changed, changed_mark, _) = prepare(json!({ "data": { "a": "c" } }));
+    assert!(digest != changed && mark != changed_mark);
+}
+
+/// A new version of the operator can have another name, and its kinds another API version.
+#[test]
+fn the_mark_of_a_desired_state_does_not_depend_on_the_identity_of_the_child() {
+    let kind = ChildKind::of::<ConfigMap>(&());
+    let mark = |parent: &Parent| {
+        let desired = Desired::<ConfigMap>::json(json!({ "data": { "a": "b" } }));
+        let desired = desired.strategy(UpdateStrategy::Recreate);
+        desired.prepare(parent, &kind).expect("valid").mark
+    };
+    let parent = parent(Some("shop"));
+    let mut renamed = parent.clone();
+    renamed.manager = "sites-operator".to_owned();
+    renamed.api_version = "v2".to_owned();
+    assert!(mark(&parent).is_some() && mark(&parent) == mark(&renamed));
 }

@@ -231,12 +231,20 @@ fn a_strategy_decides_how_a_changed_child_is_written() {
 
     let recreate = || desired(UpdateStrategy::Recreate);
     let kind = ChildKind::of::<ConfigMap>(&());
-    let digest = recreate().prepare(&parent(), &kind).expect("valid").digest;
-    let applied = json!({ "metadata": { "annotations": { APPLIED: digest.to_string() } } });
-    let marked = || with(ours("6"), &applied);
-    Case::of(Some(ours("6")))
+    let mark = recreate().prepare(&parent(), &kind).expect("valid").mark;
+    let mark = mark.expect("it has one").to_string();
+    let marked_by = |mark: &str| {
+        let applied = json!({ "metadata": { "annotations": { APPLIED: mark } } });
+        with(ours("6"), &applied)
+    };
+    let marked = || marked_by(&mark);
+    Case::of(Some(marked_by("of another state")))
         .wants(recreate())
         .check("replace c at 6");
+    // Written with another strategy.
+    Case::of(Some(ours("6")))
+        .wants(recreate())
+        .check("compare c at 6");
     Case::of(Some(marked()))
         .wants(recreate())
         .check("compare c at 6");

@@ -20,7 +20,7 @@ use crate::status::{FieldError, float_text};
 /// of 128 KiB.
 pub(super) const MAX_MATCHING: u64 = 1 << 34;
 
-impl<'a> Validation<'a> {
+impl Validation<'_> {
     /// Takes the cost of matching `text` from the rest. Returns false if this or an earlier match is
     /// too expensive.
     fn may_match(self, pattern: &Pattern, text: &str) -> bool {

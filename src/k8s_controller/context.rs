@@ -1,15 +1,14 @@
-//! The trait of the crate `k8s_controller` that users implement, and its adapter to this crate.
+//! The trait of the crate `k8s_controller` that users implement.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use kube::Client;
-use windlass_controller::ApplyCleanupError as Error;
 use windlass_controller::{ExponentialBackoff, Outcome};
 
-use super::Action;
+use super::{Action, Error};
 
-/// Callbacks for the objects that a [`Controller`] watches. The signatures are those of
-/// `k8s_controller`; [`ApplyCleanup`] has the contract.
+/// Callbacks for the objects that a [`Controller`](super::Controller) watches. The signatures are
+/// those of `k8s_controller`; [`ApplyCleanup`](windlass_controller::ApplyCleanup) has the contract.
 ///
 /// # Example
 ///

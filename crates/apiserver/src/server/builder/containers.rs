@@ -42,9 +42,9 @@ impl ApiServerBuilder {
     /// Sets the function that is called when a client executes a command in a container or attaches
     /// to one. It returns the exit code.
     ///
-    /// A client must connect to a [port](ApiServer::listen), over a WebSocket with the protocol
+    /// A client must connect to a [port](crate::ApiServer::listen), over a WebSocket with the protocol
     /// `v5.channel.k8s.io` or `v4.channel.k8s.io`, as kube and kubectl do. The
-    /// [service](ApiServer::service) rejects such requests. The future is dropped when the client
+    /// [service](crate::ApiServer::service) rejects such requests. The future is dropped when the client
     /// disconnects. The size of a terminal is ignored. The pod needs no node.
     ///
     /// # Example
@@ -74,7 +74,7 @@ impl ApiServerBuilder {
 
     /// Sets the function that is called for each port of a pod that a client forwards.
     ///
-    /// A client must connect to a [port](ApiServer::listen), over a WebSocket with the protocol
+    /// A client must connect to a [port](crate::ApiServer::listen), over a WebSocket with the protocol
     /// `v4.channel.k8s.io`, as kube does. `kubectl port-forward` uses SPDY and gets 400. The future
     /// is dropped when the client disconnects. The pod needs no node.
     ///

@@ -119,6 +119,7 @@ async fn check(cluster: &Cluster) -> String {
 
 on_both_servers! {
     /// Rows: BO-65
+    #[expect(clippy::too_many_lines, reason = "one definition after the other")]
     async fn a_definition_that_loses_fields_of_the_type_is_found_at_the_start(cluster: Cluster) {
         let client = cluster.aside();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());

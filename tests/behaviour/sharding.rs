@@ -136,6 +136,10 @@ fn shard(index: u32) -> Shard {
 }
 
 /// An informer of shard 1 shows all changes of its objects, and no other object.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one change of the objects after the other"
+)]
 async fn follows_its_shard(configs: Api<ConfigMap>, watched: Api<ConfigMap>) {
     let names: Vec<_> = (0..20).map(|number| format!("c{number}")).collect();
     for name in &names[..10] {

@@ -152,6 +152,10 @@ pub(crate) fn types(of: &K8sType) -> ApiResource {
 
 /// Rows: RO-01, RO-02, RO-03, RO-06, RO-08, RO-09, RO-19, RO-23, RO-36, RO-38
 #[tokio::test(start_paused = true)]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one object, from its creation to its deletion"
+)]
 async fn a_greeter_has_a_pod_and_a_service() {
     let cluster = Cluster::start().await;
     let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());

@@ -122,6 +122,10 @@ impl FailableHandler for SandboxHandler {
 
 /// Rows: RO-24, RO-25, RO-29, RO-33, RO-36
 #[tokio::test(start_paused = true)]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one object, from its creation to its deletion"
+)]
 async fn a_sandbox_has_a_namespace_while_it_is_needed() {
     let cluster = Cluster::start().await;
     let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());

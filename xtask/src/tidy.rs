@@ -7,6 +7,7 @@ mod events;
 mod header;
 mod ignored;
 mod language;
+mod lengths;
 mod locks;
 mod loops;
 mod names;

@@ -1,12 +1,17 @@
 //! All scenarios, in the order in which they run.
 
-use super::{Like, Number, Scenario, Served};
+use super::{Number, Scenario, Served};
 use crate::{
-    child::{Task, Trouble},
+    child::Task,
     contender::{Contender, Form, Keeps, Lists},
     objects::{Kind, short},
     servers::Load,
 };
+
+mod controllers;
+mod stores;
+
+use self::controllers::CONTROLLERS;
 
 /// All scenarios of this size.
 pub(crate) fn catalogue(size: Size) -> Vec<Scenario> {
@@ -55,14 +60,6 @@ const STORES: [Contender; 5] = [
 
 /// The contenders that can read from a server without a socket.
 const RUST: [Contender; 3] = [Contender::Windlass, Contender::Runtime, Contender::Floor];
-
-/// The contenders of scenarios that measure a handler.
-const CONTROLLERS: [Contender; 4] = [
-    Contender::Windlass,
-    Contender::Runtime,
-    Contender::ControllerRuntime,
-    Contender::GrafanaAppSdk,
-];
 
 /// The contenders of scenarios that measure a queue alone.
 const QUEUES: [Contender; 3] = [
@@ -159,50 +156,6 @@ impl Size {
         vec![configs.clone(), streamed(configs), in_process, pods]
     }
 
-    /// P1: a store is filled.
-    fn cold_start(self) -> Vec<Scenario> {
-        BOTH.into_iter().flat_map(|kind| self.lists(kind)).collect()
-    }
-
-    fn lists(self, kind: Kind) -> Vec<Scenario> {
-        let count = match kind {
-            Kind::Configmap => self.pick(100_000, 10_000),
-            Kind::Pod => self.pick(100_000, 2_000),
-        };
-        let streaming = streamed(self.base("P1", kind, self.few(), Task::Sync));
-        let streaming = Scenario {
-            numbers: self.of(&streaming.numbers),
-            ..streaming
-        };
-        let mut handled = Scenario {
-            contenders: CONTROLLERS.to_vec(),
-            numbers: vec![Number::CPU, Number::WALL],
-            ..self.base("P1-handled", kind, count, Task::Start)
-        };
-        if kind == Kind::Pod {
-            // Left out: it takes as long as without a handler, which is minutes.
-            without(&mut handled, Contender::GrafanaAppSdk);
-        }
-        let sync = self.base("P1", kind, count, Task::Sync);
-        let mut all = vec![sync, streaming, handled];
-        if kind == Kind::Pod {
-            all.push(Scenario {
-                contenders: QUEUES.to_vec(),
-                numbers: self.of(&[
-                    Number::FIRST_READ,
-                    Number::SECOND_READ,
-                    Number::LATER_READ,
-                    Number::SETTLED,
-                ]),
-                ..self.base("read", kind, self.few(), Task::Read)
-            });
-        }
-        if self.is_full() {
-            all.push(self.base("P1", kind, 1_000, Task::Sync));
-        }
-        all
-    }
-
     /// P3: a steady stream of updates.
     fn updates(self) -> Vec<Scenario> {
         let of = |kind| {
@@ -226,109 +179,6 @@ impl Size {
             })
         };
         BOTH.into_iter().flat_map(of).collect()
-    }
-
-    /// P2: a relist without changes.
-    fn relist(self) -> Vec<Scenario> {
-        let numbers = [
-            Number::CPU,
-            Number::SETTLED,
-            Number::RELIST_PEAK,
-            Number::CALLS,
-        ];
-        let of = |kind| Scenario {
-            numbers: match kind {
-                Kind::Configmap => self.of(&numbers),
-                Kind::Pod => numbers.to_vec(),
-            },
-            ..self.base("P2", kind, self.few(), Task::Relist)
-        };
-        BOTH.into_iter().map(of).collect()
-    }
-
-    /// P1 to P3 in the other forms that a store can have.
-    fn stores(self) -> Vec<Scenario> {
-        let kinds = if self.is_full() {
-            &BOTH[..]
-        } else {
-            &BOTH[1..]
-        };
-        kinds
-            .iter()
-            .flat_map(|kind| self.stores_of(*kind))
-            .collect()
-    }
-
-    fn stores_of(self, kind: Kind) -> Vec<Scenario> {
-        let (lists, updates) = (self.lists(kind), self.updates());
-        let relists = self.relist();
-        let find = |all: &[Scenario], id: &str| {
-            let mut all = all.iter();
-            all.find(|it| it.kind == kind && it.name.starts_with(id))
-                .cloned()
-                .expect("the scenario exists")
-        };
-        let list = find(&lists, "P1-");
-        let relist = find(&relists, "P2-");
-        let update = find(&updates, &format!("P3-{}", kind.name()));
-        let peers = |scenario: &Scenario| {
-            let contenders = scenario.contenders.iter().copied();
-            contenders.filter(|it| it.is_peer()).collect::<Vec<_>>()
-        };
-        // The peers keep the same form as before, so they are not measured twice.
-        let raw = |id, scenario: &Scenario| Scenario {
-            like: Some(Like {
-                name: scenario.name.clone(),
-                contenders: peers(scenario),
-            }),
-            ..kept(id, Keeps::Packed, scenario)
-        };
-        let decoded = Scenario {
-            like: Some(Like {
-                name: update.name.clone(),
-                contenders: [peers(&update), vec![Contender::Floor]].concat(),
-            }),
-            ..kept("P3-packed-decoded", Keeps::Decoded, &update)
-        };
-        // Contenders in Go use their usual types, as before.
-        let own = |id, scenario: &Scenario| {
-            let in_go = scenario.contenders.iter().copied();
-            Scenario {
-                like: Some(Like {
-                    name: scenario.name.clone(),
-                    contenders: in_go.filter(|it| it.in_go()).collect(),
-                }),
-                ..kept(id, Keeps::Own, scenario)
-            }
-        };
-        let mut all = vec![
-            raw("P1-packed", &list),
-            raw("P2-packed", &relist),
-            raw("P3-packed", &update),
-            decoded,
-            metadata("P1-metadata", &list),
-            metadata("P3-metadata", &update),
-        ];
-        if kind == Kind::Pod {
-            all.extend([own("P1-own-type", &list), own("P3-own-type", &update)]);
-        }
-        all
-    }
-
-    /// P4: 1,000 updates per second.
-    fn latency(self) -> Vec<Scenario> {
-        let events = self.pick(5_000, 1_000);
-        let rate = 1_000;
-        vec![Scenario {
-            contenders: [&CONTROLLERS[..], &[Contender::ClientGo]].concat(),
-            numbers: vec![Number::P50, Number::P99, Number::CPU],
-            ..self.base(
-                "P4",
-                Kind::Pod,
-                self.pick(1_000, 1_000),
-                Task::Handle { events, rate },
-            )
-        }]
     }
 
     /// P5: empty reconciles, by the number of waiting keys.
@@ -388,85 +238,6 @@ impl Size {
         all
     }
 
-    /// P3, P5, P6 and reads of stores with the other forms of a controller. The peers are not
-    /// measured again.
-    fn forms(self) -> Vec<Scenario> {
-        let lists = self.lists(Kind::Pod).into_iter();
-        let reads = lists.filter(|it| it.task == Task::Read).collect();
-        let measured = [self.updates(), self.reconciles(), self.retries(), reads].concat();
-        let with = |form, id: &str, peers: &[Contender], measured_ids: &[&str]| {
-            let measured = measured.iter().filter_map(|scenario| {
-                let (group, rest) = scenario.name.split_once('-')?;
-                let wanted = measured_ids.contains(&group) && !rest.starts_with("store");
-                let among = |it: &&Contender| scenario.contenders.contains(it);
-                wanted.then(|| Scenario {
-                    name: format!("{group}-{id}-{rest}"),
-                    form,
-                    contenders: [&[Contender::Windlass], peers].concat(),
-                    like: Some(Like {
-                        name: scenario.name.clone(),
-                        contenders: peers.iter().filter(among).copied().collect(),
-                    }),
-                    ..scenario.clone()
-                })
-            });
-            measured.collect::<Vec<_>>()
-        };
-        let level = [Contender::Runtime, Contender::ControllerRuntime];
-        [
-            with(Form::Level, "level", &level, &["P3", "P5", "P6", "read"]),
-            with(
-                Form::Runtime,
-                "runtime",
-                &[Contender::Runtime],
-                &["P3", "P5"],
-            ),
-        ]
-        .concat()
-    }
-
-    /// P7: one broken watch and one working watch.
-    fn broken_watch(self) -> Scenario {
-        let events = self.pick(2_000, 150);
-        let task = Task::Isolation { events, rate: 100 };
-        Scenario {
-            contenders: vec![
-                Contender::Windlass,
-                Contender::Runtime,
-                Contender::GrafanaAppSdk,
-            ],
-            numbers: vec![Number::DELIVERED, Number::P99],
-            repeats: 1,
-            ..self.base("P7-broken-watch", Kind::Configmap, events, task)
-        }
-    }
-
-    /// P7: one object that disturbs many others.
-    fn troubles(self) -> Vec<Scenario> {
-        let events = self.pick(1_000, 250);
-        let of = |(id, by)| {
-            let rate = 500;
-            let task = Task::Disturbed { events, rate, by };
-            Scenario {
-                name: format!("{id}-configmap-{}", short(events)),
-                contenders: CONTROLLERS.to_vec(),
-                numbers: vec![
-                    Number::DELIVERED,
-                    Number::QUIET_P99,
-                    Number::P99,
-                    Number::SLOWDOWN,
-                ],
-                ..self.base(id, Kind::Configmap, events + 1, task)
-            }
-        };
-        [
-            ("P7-hot-object", Trouble::Hot),
-            ("P7-hanging-handler", Trouble::Hanging),
-        ]
-        .map(of)
-        .to_vec()
-    }
-
     /// P10: the embedded API server, and the real one.
     fn servers(self) -> Scenario {
         let load = Load {
@@ -488,23 +259,6 @@ impl Size {
             ..self.base("P10", Kind::Configmap, 0, Task::Serve(load))
         }
     }
-}
-
-/// The same scenario with another form of the store.
-fn kept(id: &str, keeps: Keeps, scenario: &Scenario) -> Scenario {
-    Scenario {
-        name: format!("{id}-{}-{}", scenario.kind.name(), short(scenario.count)),
-        keeps,
-        ..scenario.clone()
-    }
-}
-
-/// The same scenario with metadata only, for the contenders that support it.
-fn metadata(id: &str, scenario: &Scenario) -> Scenario {
-    let mut scenario = kept(id, Keeps::Metadata, scenario);
-    // grafana-app-sdk reads complete objects only.
-    without(&mut scenario, Contender::GrafanaAppSdk);
-    scenario
 }
 
 /// The same scenario without a contender.

@@ -10,6 +10,8 @@ use serde_json::{Map, Value, json};
 mod about;
 mod field;
 mod float;
+mod json;
+mod refusals;
 
 #[cfg(test)]
 mod tests;
@@ -81,34 +83,6 @@ impl Status {
             status["details"] = details.clone().into();
         }
         status
-    }
-
-    /// Returns the `Status` object in JSON, with the members in the order of Go's type.
-    pub(crate) fn to_json(&self) -> String {
-        let value = self.to_value();
-        let members = [
-            "kind",
-            "apiVersion",
-            "metadata",
-            "status",
-            "message",
-            "reason",
-            "details",
-            "code",
-        ];
-        let mut json = String::from("{");
-        for name in members {
-            let Some(member) = value.get(name) else {
-                continue;
-            };
-            let text = match name {
-                "details" => details_json(member),
-                _ => member.to_string(),
-            };
-            push_member(&mut json, name, &text);
-        }
-        json.push('}');
-        json
     }
 
     /// Creates a status without details.
@@ -281,11 +255,6 @@ impl Status {
         Self::invalid(&about, errors)
     }
 
-    /// 400: the request is malformed.
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
-        Self::failure(StatusCode::BAD_REQUEST, "BadRequest", message)
-    }
-
     /// 403: the request is forbidden, for the reason in `detail`.
     pub(crate) fn forbidden(about: &About<'_>, detail: &str) -> Self {
         let resource = about.qualified_resource();
@@ -307,81 +276,6 @@ impl Status {
             &format!("namespace {namespace} is being terminated"),
             "metadata.namespace",
         )
-    }
-
-    /// 405: the resource does not support the verb.
-    pub(crate) fn method_not_allowed(about: &About<'_>, verb: &str) -> Self {
-        let message = format!(
-            "{verb} is not supported on resources of kind {:?}",
-            about.qualified_resource()
-        );
-        Self::about(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
-            message,
-            about,
-        )
-    }
-
-    /// An error about the request and not about an object, with empty details, as in Kubernetes.
-    pub(crate) fn generic(code: StatusCode, reason: &'static str, message: &str) -> Self {
-        Self {
-            details: Some(Map::new()),
-            ..Self::failure(code, reason, message)
-        }
-    }
-
-    /// 404: the server does not serve the resource.
-    pub(crate) fn no_such_resource() -> Self {
-        let message = "the server could not find the requested resource";
-        Self::generic(StatusCode::NOT_FOUND, "NotFound", message)
-    }
-
-    /// 406: the server supports no media type that the client accepts.
-    pub(crate) fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json, \
-                       application/yaml, application/vnd.kubernetes.protobuf";
-        Self::failure(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
-    }
-
-    /// 415: the server does not support the media type of the body for this request.
-    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {}",
-            accepted.join(", ")
-        );
-        Self::failure(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
-            message,
-        )
-    }
-
-    /// 413: the body is larger than `limit` bytes.
-    pub(crate) fn too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
-        Self::failure(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "RequestEntityTooLarge",
-            message,
-        )
-    }
-
-    /// 500 without a reason, as in Kubernetes for Go errors that are not API errors.
-    pub(crate) fn untyped(message: impl Into<String>) -> Self {
-        Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", message)
-    }
-
-    /// 500 with the reason `InternalError`.
-    pub(crate) fn internal(why: &str) -> Self {
-        let message = format!("Internal error occurred: {why}");
-        Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-            .cause("", why, "")
-    }
-
-    /// 401: the credentials are invalid.
-    pub(crate) fn unauthorized() -> Self {
-        Self::failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
     /// 429: a disruption budget does not currently allow the eviction of a pod.
@@ -414,43 +308,6 @@ impl Status {
         }
     }
 
-    /// 504: the requested resourceVersion is higher than the current one.
-    pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
-        Self::failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
-            .cause("ResourceVersionTooLarge", "Too large resource version", "")
-            .retry_after(1)
-    }
-
-    /// 410: the history since the requested resourceVersion has expired.
-    pub(crate) fn expired(message: impl Into<String>) -> Self {
-        Self::failure(StatusCode::GONE, "Expired", message)
-    }
-
-    /// 410: the continue token has expired. A list with `token` continues with the current objects.
-    pub(crate) fn continue_expired(token: String) -> Self {
-        let message = "The provided continue parameter is too old to display a consistent list \
-                       result. You can start a new list without the continue parameter, or use \
-                       the continue token in this response to retrieve the remainder of the \
-                       results. Continuing with the provided token results in an inconsistent \
-                       list - objects that were created, modified, or deleted between the time \
-                       the first chunk was returned and now may show up in the list.";
-        Self {
-            continue_token: Some(token.into()),
-            ..Self::expired(message)
-        }
-    }
-
-    /// 503: the server is stopping.
-    pub(crate) fn shutting_down() -> Self {
-        Self::failure(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "ServiceUnavailable",
-            "the server is shutting down",
-        )
-        .retry_after(1)
-    }
-
     /// 201: the request to a subresource succeeded.
     pub(crate) fn done() -> Self {
         Self::failure(StatusCode::CREATED, "", "")
@@ -464,52 +321,4 @@ impl Status {
         }
         status
     }
-}
-
-/// Returns the details of a `Status` in JSON, in the order of Go's type.
-fn details_json(details: &Value) -> String {
-    let mut json = String::from("{");
-    for name in [
-        "name",
-        "group",
-        "kind",
-        "uid",
-        "causes",
-        "retryAfterSeconds",
-    ] {
-        let Some(member) = details.get(name) else {
-            continue;
-        };
-        let text = match member.as_array() {
-            Some(causes) => {
-                let causes: Vec<_> = causes.iter().map(cause_json).collect();
-                format!("[{}]", causes.join(","))
-            }
-            None => member.to_string(),
-        };
-        push_member(&mut json, name, &text);
-    }
-    json.push('}');
-    json
-}
-
-fn cause_json(cause: &Value) -> String {
-    let mut json = String::from("{");
-    for name in ["reason", "message", "field"] {
-        if let Some(member) = cause.get(name) {
-            push_member(&mut json, name, &member.to_string());
-        }
-    }
-    json.push('}');
-    json
-}
-
-fn push_member(json: &mut String, name: &str, value: &str) {
-    if !json.ends_with('{') {
-        json.push(',');
-    }
-    json.push('"');
-    json.push_str(name);
-    json.push_str("\":");
-    json.push_str(value);
 }

@@ -7,11 +7,13 @@
 //! `pkg/printers/internalversion` and apiextensions-apiserver
 //! `pkg/registry/customresource/tableconvertor`.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 mod age;
-mod builtin;
+pub(crate) mod builtin;
 mod cells;
 mod path;
 
@@ -51,11 +53,11 @@ pub(crate) enum MetaVersion {
 
 /// A column: its definition and the source of its cells.
 #[derive(Clone, Debug)]
-struct Column {
-    name: String,
-    kind: String,
-    format: String,
-    description: String,
+pub(crate) struct Column {
+    name: Cow<'static, str>,
+    kind: Cow<'static, str>,
+    format: Cow<'static, str>,
+    description: Cow<'static, str>,
     priority: i64,
     cell: Cell,
 }
@@ -65,6 +67,18 @@ struct Column {
 enum Cell {
     /// A field, converted to the type of the column; `None` if the path is not supported.
     Field(Option<Path>),
+
+    /// The text at a JSON pointer; the second text if it is absent or empty.
+    Text(&'static str, &'static str),
+
+    /// As [`Text`](Self::Text), for a text or a number.
+    TextOrNumber(&'static str, &'static str),
+
+    /// The number at a JSON pointer, or 0.
+    Count(&'static str),
+
+    /// The boolean at a JSON pointer, or false.
+    Flag(&'static str),
 
     /// A function of the object and the current time.
     Read(fn(&Value, Timestamp) -> Value),
@@ -103,22 +117,22 @@ impl Columns {
             .and_then(Value::as_array)
             .filter(|columns| !columns.is_empty());
         let Some(additional) = additional else {
-            let mut age = Column::builtin("Age", "date", 0, cells::age);
-            "When the object was created.".clone_into(&mut age.description);
+            let mut age = Column::builtin("Age", "date", 0, Cell::Read(cells::age));
+            age.description = Cow::Borrowed("When the object was created.");
             return Self {
-                columns: vec![Column::name(), age],
+                columns: vec![Column::name(0), age],
             };
         };
         let columns = additional.iter().map(Column::from_crd);
         Self {
-            columns: std::iter::once(Column::name()).chain(columns).collect(),
+            columns: std::iter::once(Column::name(0)).chain(columns).collect(),
         }
     }
 
-    /// Returns the columns of a built-in resource; name and age if it has no specific columns.
-    pub(crate) fn builtin(group: &str, plural: &str) -> Self {
+    /// Returns the columns of a built-in resource.
+    pub(crate) fn builtin(columns: &[Column]) -> Self {
         Self {
-            columns: builtin::columns(group, plural),
+            columns: columns.to_vec(),
         }
     }
 
@@ -185,27 +199,26 @@ impl Columns {
 // === impl Column ===
 
 impl Column {
-    fn builtin(
-        name: &str,
-        kind: &str,
-        priority: i64,
-        read: fn(&Value, Timestamp) -> Value,
-    ) -> Self {
+    const fn builtin(name: &'static str, kind: &'static str, priority: i64, cell: Cell) -> Self {
         Self {
-            name: name.to_owned(),
-            kind: kind.to_owned(),
-            format: String::new(),
-            description: String::new(),
+            name: Cow::Borrowed(name),
+            kind: Cow::Borrowed(kind),
+            format: Cow::Borrowed(""),
+            description: Cow::Borrowed(""),
             priority,
-            cell: Cell::Read(read),
+            cell,
         }
     }
 
-    fn name() -> Self {
+    /// The name of the object.
+    const fn name(priority: i64) -> Self {
         Self {
-            format: "name".to_owned(),
-            description: "What the object is called; unique in its namespace.".to_owned(),
-            ..Self::builtin("Name", "string", 0, cells::name)
+            name: Cow::Borrowed("Name"),
+            kind: Cow::Borrowed("string"),
+            format: Cow::Borrowed("name"),
+            description: Cow::Borrowed("What the object is called; unique in its namespace."),
+            priority,
+            cell: Cell::Text("/metadata/name", ""),
         }
     }
 
@@ -222,10 +235,10 @@ impl Column {
             description => description.to_owned(),
         };
         Self {
-            name: text("name").to_owned(),
-            kind: text("type").to_owned(),
-            format: text("format").to_owned(),
-            description,
+            name: text("name").to_owned().into(),
+            kind: text("type").to_owned().into(),
+            format: text("format").to_owned().into(),
+            description: description.into(),
             priority: column
                 .get("priority")
                 .and_then(Value::as_i64)
@@ -246,6 +259,10 @@ impl Column {
 
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         match &self.cell {
+            Cell::Text(pointer, absent) => cells::text(object, pointer, absent),
+            Cell::TextOrNumber(pointer, absent) => cells::text_or_number(object, pointer, absent),
+            Cell::Count(pointer) => cells::count(object, pointer),
+            Cell::Flag(pointer) => cells::flag(object, pointer),
             Cell::Read(read) => read(object, now),
             Cell::Field(path) => {
                 let found = path.as_ref().and_then(|path| path.find(object));
@@ -256,7 +273,7 @@ impl Column {
 
     /// Converts `value` to the type of the column; `null` if it has another type.
     fn convert(&self, value: &Value, now: Timestamp) -> Value {
-        match (self.kind.as_str(), value) {
+        match (&*self.kind, value) {
             // Go's templates print it so.
             ("string", Value::Null) => "<no value>".into(),
             (_, Value::Null) => Value::Null,

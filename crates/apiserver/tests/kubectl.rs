@@ -45,6 +45,7 @@ async fn run(listening: &Listening, arguments: &[&str]) -> Result<String, Box<dy
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one command after the other")]
 async fn kubectl_gets_watches_describes_applies_and_deletes() -> Result<(), Box<dyn Error>> {
     if Command::new("kubectl")
         .args(["version", "--client"])

@@ -115,16 +115,7 @@ impl Facts {
         }
         match &record.entry {
             Entry::Started => self.started = Some(self.at),
-            Entry::Stopped => {
-                self.started = None;
-                self.is_restored = false;
-                self.informers.clear();
-                self.handlers.clear();
-                self.observed.clear();
-                self.work.clear();
-                self.open.clear();
-                self.patches = 0;
-            }
+            Entry::Stopped => self.stopped(),
             Entry::HandlerAdded(handler) => {
                 let handling = HandlerState {
                     handler: handler.clone(),
@@ -151,16 +142,7 @@ impl Facts {
                 };
                 self.informers.insert(*informer, showing);
             }
-            Entry::InformerRemoved(informer) => {
-                let now = self.moment();
-                self.informers.remove(informer);
-                for (uid, observed) in &mut self.observed {
-                    if observed.forget(*informer, now) {
-                        let works = self.work.iter_mut().filter(|((_, its), _)| its == uid);
-                        works.for_each(|(_, work)| work.forget());
-                    }
-                }
-            }
+            Entry::InformerRemoved(informer) => self.informer_removed(*informer),
             Entry::Synced(informer) => {
                 if let Some(showing) = self.informers.get_mut(informer) {
                     showing.synced = true;
@@ -194,6 +176,28 @@ impl Facts {
             Entry::Listed(_) | Entry::Read { .. } | Entry::Answered { .. } => {}
             Entry::Quiet => self.is_quiet = true,
             Entry::Settled => self.is_settled = true,
+        }
+    }
+
+    fn stopped(&mut self) {
+        self.started = None;
+        self.is_restored = false;
+        self.informers.clear();
+        self.handlers.clear();
+        self.observed.clear();
+        self.work.clear();
+        self.open.clear();
+        self.patches = 0;
+    }
+
+    fn informer_removed(&mut self, informer: InformerId) {
+        let now = self.moment();
+        self.informers.remove(&informer);
+        for (uid, observed) in &mut self.observed {
+            if observed.forget(informer, now) {
+                let works = self.work.iter_mut().filter(|((_, its), _)| its == uid);
+                works.for_each(|(_, work)| work.forget());
+            }
         }
     }
 

@@ -97,6 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one measurement after the other")]
 fn measure() -> Result<(), Error> {
     let options: Vec<String> = env::args().skip(1).collect();
     let shared_cores = options.iter().any(|it| it == SHARED_CORES);

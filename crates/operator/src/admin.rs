@@ -3,8 +3,7 @@
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use kube::Client;
-use prometheus::{Registry, core::Collector};
-use tokio::runtime::Handle;
+use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::ErasedRunnable;
 
@@ -25,6 +24,7 @@ mod decisions;
 mod limits;
 mod listen;
 mod page;
+mod ports;
 mod responder;
 mod route_call;
 mod serve;
@@ -33,14 +33,7 @@ mod tls;
 // Errors.
 mod error;
 
-use self::{
-    authorize::Authorizer,
-    check::Check,
-    diagnostics::DiagnosticsPage,
-    readiness::Readiness,
-    responder::{PortResponder, Responder, Served},
-    scrape::MetricsPage,
-};
+use self::{authorize::Authorizer, check::Check, ports::MetricsPort};
 pub use self::{
     check::HealthCheck,
     details::HealthDetails,
@@ -50,13 +43,13 @@ pub use self::{
     route::Route,
 };
 #[cfg(feature = "webhook")]
-pub(crate) use self::{page::Answer, serve::Respond};
 pub(crate) use self::{
-    route::Routes,
+    page::Answer,
     route_call::RouteCall,
-    serve::{Port, Serving},
-    tls::{Files, Tls},
+    serve::{Port, Respond},
+    tls::Tls,
 };
+pub(crate) use self::{route::Routes, serve::Serving, tls::Files};
 
 /// Serves the health and the metrics of an operator over HTTP, for kubelets, Prometheus and people.
 ///
@@ -129,17 +122,6 @@ pub struct AdminServer {
     limits: AdminLimits,
     registry: Option<Registry>,
     pages: Pages,
-}
-
-/// The port of the metrics.
-#[derive(Debug)]
-enum MetricsPort {
-    /// That of the other pages.
-    Shared,
-    Separate(Listen),
-    /// That of the server, which serves no other page.
-    Alone,
-    None,
 }
 
 /// The checks and pages of users.
@@ -371,59 +353,6 @@ impl AdminServer {
         self.pages.routes.add(path, route)?;
         Ok(self)
     }
-
-    /// Starts the server.
-    pub(crate) fn serve(
-        self,
-        subject: Subject,
-        collectors: Vec<Box<dyn Collector>>,
-    ) -> Result<Serving, AdminError> {
-        let registry = match self.registry {
-            Some(registry) => registry,
-            None => registry_of(collectors)?,
-        };
-        let tls = self.tls.map(Tls::load).transpose()?.map(Arc::new);
-        let diagnostics = (self.pages.has_diagnostics).then(|| DiagnosticsPage::new(&subject));
-        let responder = Arc::new(Responder {
-            pages: self.pages,
-            diagnostics,
-            readiness: Readiness::new(subject),
-            metrics: MetricsPage::new(registry, self.authorizer),
-            call: RouteCall {
-                limits: self.limits,
-                operator_runtime: Handle::current(),
-            },
-        });
-        let port = |listen, served, tls| Port {
-            listen,
-            tls,
-            responder: PortResponder {
-                responder: Arc::clone(&responder),
-                served,
-                details: self.details,
-            },
-        };
-        let ports = match self.metrics {
-            MetricsPort::Shared => vec![port(self.listen, Served::All, tls)],
-            MetricsPort::Separate(metrics) => vec![
-                port(self.listen, Served::Rest, None),
-                port(metrics, Served::Metrics, tls),
-            ],
-            MetricsPort::Alone => vec![port(self.listen, Served::Metrics, tls)],
-            MetricsPort::None => vec![port(self.listen, Served::Rest, tls)],
-        };
-        Serving::begin(ports)
-    }
-}
-
-/// A registry with these collectors.
-fn registry_of(collectors: Vec<Box<dyn Collector>>) -> Result<Registry, AdminError> {
-    let registry = Registry::new();
-    for collector in collectors {
-        let registered = registry.register(collector);
-        registered.map_err(|source| AdminError::Collectors { source })?;
-    }
-    Ok(registry)
 }
 
 impl fmt::Debug for AdminServer {

@@ -76,11 +76,7 @@ impl Connection {
             // The run is over, and virtual time must pass so that it ends.
             sleep(READ_TIMEOUT).await;
         }
-        sleep(world.latency()).await;
-        world.halt_if_crashed(*origin).await;
-        if world.wait_for_partition_end(*origin).await {
-            return Err(connection_error("the connection timed out"));
-        }
+        self.transfer().await?;
         let kind = target.kind();
         let fault = world.step(*origin, kind, &target.text(&body), target.subject());
         if kind == StepKind::Watch && world.refuses_watches(*origin) {
@@ -138,12 +134,23 @@ impl Connection {
             Some(Fault::Freeze) => world.freeze().await,
             _ => {}
         }
+        self.transfer().await?;
+        Ok(answer.into_response())
+    }
+
+    /// Waits for the latency of one message between the process and the server.
+    ///
+    /// # Errors
+    ///
+    /// If they are partitioned.
+    async fn transfer(&self) -> Result<(), BoxError> {
+        let Self { world, origin } = self;
         sleep(world.latency()).await;
         world.halt_if_crashed(*origin).await;
         if world.wait_for_partition_end(*origin).await {
             return Err(connection_error("the connection timed out"));
         }
-        Ok(answer.into_response())
+        Ok(())
     }
 
     /// Opens a watch.

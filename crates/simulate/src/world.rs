@@ -8,11 +8,8 @@ use std::{
 
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::task::TaskTracker;
 use windlass_apiserver::ApiServer;
 use windlass_informer::{SimulatedHost, wall_clock};
 
@@ -26,14 +23,13 @@ use crate::{
 };
 
 mod calls;
+mod network;
 mod other_clients;
 mod writes;
 
+pub(crate) use self::network::Origin;
+use self::network::{Lag, Replica};
 use self::{calls::Calls, writes::Writes};
-
-/// The largest latency of a request, a response or an event, in milliseconds. Messages that are
-/// sent at the same time arrive in an order that depends on the seed.
-const LATENCY: u64 = 5;
 
 /// The duration of a gap in the watches.
 const GAP: Duration = Duration::from_secs(20);
@@ -53,13 +49,6 @@ const JUMPS: [Duration; 2] = [
     Duration::from_secs(3600),
     Duration::from_secs(10 * 365 * 86_400),
 ];
-
-/// The identity of a process: its replica, and the number of starts of this replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Origin {
-    pub(crate) replica: usize,
-    pub(crate) incarnation: u32,
-}
 
 /// The shared state of one run.
 pub(crate) struct World {
@@ -104,27 +93,6 @@ struct State {
     violations: Vec<Violation>,
 }
 
-/// The connection state of one replica of the operator.
-struct Replica {
-    incarnation: u32,
-    /// Cancelled when the process crashes.
-    crash: CancellationToken,
-    /// Cancelled when the process has to shut down.
-    stop: CancellationToken,
-    /// Cancelled when the watches of the process are cut.
-    cut: CancellationToken,
-    no_watches_until: Option<Instant>,
-    partitioned_until: Option<Instant>,
-    lag: Option<Lag>,
-}
-
-/// The revision and the end of a lag: until then, reads return the state of the revision.
-#[derive(Clone, Copy, Debug)]
-struct Lag {
-    revision: u64,
-    until: Instant,
-}
-
 // === impl World ===
 
 impl World {
@@ -163,128 +131,11 @@ impl World {
         })
     }
 
-    /// A random latency of a message.
-    pub(crate) fn latency(&self) -> Duration {
-        Duration::from_millis(self.random(1..=LATENCY))
-    }
-
     pub(crate) fn random(&self, range: std::ops::RangeInclusive<u64>) -> u64 {
         self.state.lock().random.random_range(range)
     }
 
     // --- processes ---
-
-    /// Starts a process of `replica`. Returns the token of its crash and the token of its shutdown.
-    pub(crate) fn start(&self, replica: usize) -> (Origin, CancellationToken, CancellationToken) {
-        let mut state = self.state.lock();
-        let own = &mut state.replicas[replica];
-        *own = Replica {
-            incarnation: own.incarnation + 1,
-            lag: own.lag,
-            partitioned_until: own.partitioned_until,
-            ..Replica::new()
-        };
-        let origin = Origin {
-            replica,
-            incarnation: own.incarnation,
-        };
-        let ends = (own.crash.clone(), own.stop.clone());
-        drop(state);
-        self.log(Some(origin), "process started");
-        (origin, ends.0, ends.1)
-    }
-
-    /// Crashes a process: none of its later requests reaches the server.
-    pub(crate) fn crash(&self, origin: Origin) {
-        let state = self.state.lock();
-        let own = &state.replicas[origin.replica];
-        if own.incarnation == origin.incarnation {
-            own.crash.cancel();
-            own.cut.cancel();
-        }
-    }
-
-    /// Returns immediately while the process runs, and never returns after it has crashed.
-    pub(crate) async fn halt_if_crashed(&self, origin: Origin) {
-        let is_alive = {
-            let state = self.state.lock();
-            let own = &state.replicas[origin.replica];
-            own.incarnation == origin.incarnation && !own.crash.is_cancelled()
-        };
-        if !is_alive {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// Waits until the process is not partitioned from the server any more. Returns whether it was
-    /// partitioned.
-    pub(crate) async fn wait_for_partition_end(&self, origin: Origin) -> bool {
-        let partitioned = self
-            .wait(|state| state.replicas[origin.replica].partitioned_until)
-            .await;
-        if partitioned {
-            self.mark_effective(Fault::Partition);
-        }
-        partitioned
-    }
-
-    /// Whether the process cannot open watches now.
-    pub(crate) fn refuses_watches(&self, origin: Origin) -> bool {
-        let refuses = {
-            let state = self.state.lock();
-            let until = state.replicas[origin.replica].no_watches_until;
-            until.is_some_and(|until| Instant::now() < until) && !state.faults_ended
-        };
-        if refuses {
-            self.mark_effective(Fault::Gap);
-        }
-        refuses
-    }
-
-    /// Waits until the server does not lag behind `revision` any more for this process.
-    pub(crate) async fn wait_for_revision(&self, origin: Origin, revision: u64) {
-        let waited = self.wait(|state| {
-            let lag = state.replicas[origin.replica].lag?;
-            (revision > lag.revision).then_some(lag.until)
-        });
-        if waited.await {
-            self.mark_effective(Fault::Stale);
-        }
-    }
-
-    /// The revision that the process reads while the server lags. `None` if the server does not lag.
-    pub(crate) fn lag(&self, origin: Origin) -> Option<u64> {
-        let state = self.state.lock();
-        let lag = state.replicas[origin.replica].lag?;
-        (Instant::now() < lag.until && !state.faults_ended).then_some(lag.revision)
-    }
-
-    /// Waits until `until` returns no time or a time in the past, or until all faults end. Returns
-    /// whether it had to wait.
-    async fn wait(&self, until: impl Fn(&State) -> Option<Instant>) -> bool {
-        let mut waited = false;
-        loop {
-            let changed = self.changed.notified();
-            let due = {
-                let state = self.state.lock();
-                until(&state).filter(|_| !state.faults_ended)
-            };
-            let Some(due) = due.filter(|due| Instant::now() < *due) else {
-                return waited;
-            };
-            waited = true;
-            tokio::select! {
-                biased;
-                () = sleep_until(due) => {}
-                () = changed => {}
-            }
-        }
-    }
-
-    /// The token that ends the watches of a process.
-    pub(crate) fn cut_token(&self, origin: Origin) -> CancellationToken {
-        self.state.lock().replicas[origin.replica].cut.clone()
-    }
 
     // --- steps ---
 
@@ -527,20 +378,4 @@ fn jump(forward: bool, by: Duration) {
         now.checked_sub(by)
     };
     SimulatedHost::set_wall_clock(then.unwrap_or(now));
-}
-
-// === impl Replica ===
-
-impl Replica {
-    fn new() -> Self {
-        Self {
-            incarnation: 0,
-            crash: CancellationToken::new(),
-            stop: CancellationToken::new(),
-            cut: CancellationToken::new(),
-            no_watches_until: None,
-            partitioned_until: None,
-            lag: None,
-        }
-    }
 }

@@ -34,7 +34,7 @@ impl IncompleteCreate {
         /// After this number of other responses, another request ran when the create arrived, and the
         /// create, of an administrator, does not count.
         const TRIES: usize = 200;
-        /// Only the create can hold the place for so many requests: a server that has just started
+        /// Only the create can hold the place for this number of requests: a server that has just started
         /// writes objects of its own, one after the other.
         const IN_A_ROW: usize = 20;
         let mut number = 0;

@@ -163,6 +163,7 @@ impl Events {
 }
 
 /// Objects of several kinds: where they are, and what is sent.
+#[expect(clippy::too_many_lines, reason = "a table of objects")]
 fn objects(raw: &Raw) -> Vec<(String, Value)> {
     let object = |api_version: &str, kind: &str, rest: Value| {
         let mut object = json!({

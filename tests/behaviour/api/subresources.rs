@@ -294,6 +294,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 104, 126.
+    #[expect(clippy::too_many_lines, reason = "one review after the other")]
     async fn reviews_return_the_user_and_its_permissions(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let selves = "/apis/authentication.k8s.io/v1/selfsubjectreviews";

@@ -162,6 +162,7 @@ impl World {
 
 on_both_servers! {
     /// Rows: BO-41
+    #[expect(clippy::too_many_lines, reason = "one step of an update after the other")]
     async fn children_are_updated_a_few_at_a_time_and_not_while_one_of_them_has_failed(cluster: Cluster) {
         for strategy in ["Apply", "Recreate"] {
             let mut world = World {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::registry::{Definition, Generation, Resource};
-use crate::status::Status;
+use crate::status::{FieldError, Status};
 use crate::store::{Key, Stored};
 use crate::typed;
 use crate::wire::WriteOptions;
@@ -124,22 +124,9 @@ impl Cluster {
         }
         self.prepare_create(resource, &mut object, options, now)?;
         defaults::created(resource, &mut object);
-        let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
-        errors.extend(decode::check_schema(
-            resource,
-            Part::Main,
-            None,
-            &mut object,
-        ));
-        if let Some(kind) = resource.stored_type() {
-            errors.extend(typed::validate_new(kind.name, &object));
-        }
-        if &*resource.table == NAMESPACES {
-            errors.extend(metadata::validate_namespace_finalizers(&object, true));
-        }
+        let errors = self.check_new(resource, &mut object);
         let key = key_of(resource, &object);
         if &*resource.table == DEFINITIONS {
-            errors.extend(Definition::validate(&object, &self.pattern_memory));
             object["status"] = serde_json::json!({
                 "acceptedNames": { "kind": "", "plural": "" },
                 "conditions": null,
@@ -170,7 +157,7 @@ impl Cluster {
                 Status::no_unique_name(&about)
             });
         }
-        errors.extend(self.allocate(resource, &mut object, None));
+        let errors = self.allocate(resource, &mut object, None);
         if !errors.is_empty() {
             return Err(Status::invalid(
                 &resource.about_contents(&key.name),
@@ -194,6 +181,22 @@ impl Cluster {
             self.accept_names(&key, now);
         }
         Ok(Written { object, warnings })
+    }
+
+    /// Validates a new object.
+    fn check_new(&self, resource: &Resource, object: &mut Value) -> Vec<FieldError> {
+        let mut errors = validate(object, resource.rules.names, resource.rules.finalizers);
+        errors.extend(decode::check_schema(resource, Part::Main, None, object));
+        if let Some(kind) = resource.stored_type() {
+            errors.extend(typed::validate_new(kind.name, object));
+        }
+        if &*resource.table == NAMESPACES {
+            errors.extend(metadata::validate_namespace_finalizers(object, true));
+        }
+        if &*resource.table == DEFINITIONS {
+            errors.extend(Definition::validate(object, &self.pattern_memory));
+        }
+        errors
     }
 
     /// Writes an object in the form of the request's version.

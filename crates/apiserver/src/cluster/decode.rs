@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Part, defaults};
 use crate::metadata;
 use crate::registry::{Resource, View};
-use crate::schema::{DefaultsTooLarge, write_whole};
+use crate::schema::{DefaultsTooLarge, Schema, write_whole};
 use crate::status::{About, FieldError, Status};
 use crate::typed;
 use crate::wire::{UnknownFields, WriteOptions, yaml};
@@ -68,60 +68,22 @@ pub(super) fn decode(
     if let Some(schema) = &resource.schema {
         body["apiVersion"] = resource.api_version().into();
         body["kind"] = resource.info.kind.as_str().into();
-        unknown.extend(schema.prune(&mut body));
-        let embedded = schema.decode_embedded(&mut body);
-        let embedded = embedded.map_err(|error| cannot_handle(resource, &error.to_string()));
-        unknown.extend(embedded?);
-        let filled = if unknown_fields == UnknownFields::Applied {
-            schema.fill(&mut body)
-        } else {
-            schema.default(&mut body)
-        };
-        filled.map_err(|DefaultsTooLarge| {
-            Status::failure(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "RequestEntityTooLarge",
-                format!(
-                    "Request entity too large: the defaults of {} take more than 16 MiB; use smaller \
-                     defaults in its CustomResourceDefinition, or fewer list elements",
-                    resource.info.kind
-                ),
-            )
-        })?;
+        unknown.extend(decode_custom(resource, schema, &mut body, unknown_fields)?);
     }
-    let mut duplicates = options.duplicates.clone();
-    if !resource.info.custom {
-        // Go's decoder of a type skips unknown fields without looking into them.
-        duplicates.retain(|report| !unknown.iter().any(|path| is_about(report, path)));
-    }
-    let unknown = unknown
-        .into_iter()
-        .map(|path| format!("unknown field {path:?}"));
-    let mut strict: Vec<String> = duplicates;
-    if resource.info.custom {
-        // The duplicates are found when the text is read, and the unknown fields by the schema.
-        options.field_order.sort(&mut strict);
-        strict.extend(unknown);
-    } else {
-        // The duplicates of YAML are found before the fields of the type are known, and those of JSON
-        // with them.
-        let first = strict
-            .iter()
-            .take_while(|it| !it.starts_with("duplicate field "))
-            .count();
-        strict.splice(first..first, unknown);
-        options.field_order.sort(&mut strict);
-    }
-    let unknown = strict.into_iter();
+    let strict = strict_errors(resource, options, unknown);
     match unknown_fields {
         UnknownFields::Refuse => {
-            let unknown: Vec<_> = unknown.collect();
-            if !unknown.is_empty() {
-                let error = format!("{STRICT}{}", unknown.join(", "));
+            if !strict.is_empty() {
+                let error = format!("{STRICT}{}", strict.join(", "));
                 return Err(cannot_handle(resource, &error));
             }
         }
-        UnknownFields::Warn => warnings = unknown.flat_map(yaml::duplicate_warnings).collect(),
+        UnknownFields::Warn => {
+            warnings = strict
+                .into_iter()
+                .flat_map(yaml::duplicate_warnings)
+                .collect();
+        }
         UnknownFields::Ignore | UnknownFields::Applied => {}
     }
     resource.view.store(&mut body);
@@ -140,6 +102,69 @@ pub(super) fn decode(
         object: body,
         warnings,
     })
+}
+
+/// Drops the fields of a custom resource that its schema does not have, and fills in its defaults.
+/// Returns the paths of the dropped fields.
+///
+/// # Errors
+///
+/// 400 if an embedded resource has no type, 413 if the defaults are too large.
+fn decode_custom(
+    resource: &Resource,
+    schema: &Schema,
+    body: &mut Value,
+    unknown_fields: UnknownFields,
+) -> Result<Vec<String>, Status> {
+    let mut unknown = schema.prune(body);
+    let embedded = schema.decode_embedded(body);
+    let embedded = embedded.map_err(|error| cannot_handle(resource, &error.to_string()));
+    unknown.extend(embedded?);
+    let filled = if unknown_fields == UnknownFields::Applied {
+        schema.fill(body)
+    } else {
+        schema.default(body)
+    };
+    filled.map_err(|DefaultsTooLarge| {
+        Status::failure(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!(
+                "Request entity too large: the defaults of {} take more than 16 MiB; use smaller \
+                 defaults in its CustomResourceDefinition, or fewer list elements",
+                resource.info.kind
+            ),
+        )
+    })?;
+    Ok(unknown)
+}
+
+/// The errors of strict decoding, in the order of Kubernetes: duplicate fields, and the fields with
+/// the paths `unknown`.
+fn strict_errors(resource: &Resource, options: &WriteOptions, unknown: Vec<String>) -> Vec<String> {
+    let mut strict = options.duplicates.clone();
+    if !resource.info.custom {
+        // Go's decoder of a type skips unknown fields without looking into them.
+        strict.retain(|report| !unknown.iter().any(|path| is_about(report, path)));
+    }
+    let unknown = unknown
+        .into_iter()
+        .map(|path| format!("unknown field {path:?}"));
+    if resource.info.custom {
+        // The duplicates are found when the text is read, and the unknown fields by the schema.
+        options.field_order.sort(&mut strict);
+        strict.extend(unknown);
+    } else {
+        // The duplicates of YAML are found before the fields of the type are known, and those of JSON
+        // with them.
+        let first = strict
+            .iter()
+            .take_while(|it| !it.starts_with("duplicate field "))
+            .count();
+        strict.splice(first..first, unknown);
+        options.field_order.sort(&mut strict);
+    }
+    strict
 }
 
 /// The schema errors of a decoded object. `before` is the old object of an update.

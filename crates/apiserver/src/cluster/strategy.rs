@@ -33,10 +33,10 @@ pub(super) const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
 /// The table of certificate signing requests in the store.
 pub(super) const SIGNING_REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
-/// The table of runtime classes in the store.
 /// The table of deployments in the store.
 pub(super) const DEPLOYMENTS: &str = "deployments.apps";
 
+/// The table of runtime classes in the store.
 const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
 
 // === impl Cluster ===

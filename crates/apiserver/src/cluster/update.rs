@@ -6,34 +6,23 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::strategy::{self, signing};
+use super::strategy;
 use super::{Cluster, DEFINITIONS, NAMESPACES, Written, create, ownership, pods, size};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
-use crate::status::{About, FieldError, Status};
+use crate::status::{FieldError, Status};
 use crate::store::{Key, Stored};
 use crate::typed;
-use crate::wire::{WriteOptions, resource_version};
+use crate::wire::WriteOptions;
 
-/// The part of an object that a request can change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// All fields, except the status if it is a subresource.
-    Main,
-    /// The status.
-    Status,
-    /// The finalizers in the spec of a namespace.
-    Finalize,
-    /// The number of desired replicas of a workload.
-    Scale,
-    /// The ephemeral containers of a pod.
-    EphemeralContainers,
-    /// The resources of the containers of a pod.
-    Resize,
-    /// The approval conditions of a certificate signing request.
-    Approval,
-}
+mod identity;
+mod part;
+
+use self::identity::{check_kind, wrong_uid};
+pub(super) use self::identity::{check_name, sent_version};
+pub(crate) use self::part::Part;
+use self::part::{check_part, limit_to};
 
 /// The result of a write that creates a missing object.
 #[derive(Debug)]
@@ -220,39 +209,13 @@ impl Cluster {
         } = decoded;
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
-        let is_definition = &*resource.table == DEFINITIONS && part == Part::Main;
-        if is_definition {
+        if &*resource.table == DEFINITIONS && part == Part::Main {
             Definition::add_storage_version(&mut object);
         }
         strategy::prepare_update(resource, part, before, &mut object, now);
         let mut errors = metadata::carry_over(&mut object, before);
         ownership::keep_times(&mut object, before);
-        errors.extend(validate(
-            &object,
-            resource.rules.names,
-            resource.rules.finalizers,
-        ));
-        if old.is_terminating() {
-            errors.extend(metadata::new_finalizers(&object, before));
-        }
-        errors.extend(decode::check_schema(
-            resource,
-            part,
-            Some(before),
-            &mut object,
-        ));
-        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
-            errors.extend(typed::validate_update(kind.name, before, &object));
-        }
-        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Status) {
-            errors.extend(typed::validate_status(kind.name, before, &object));
-        }
-        if is_definition {
-            errors.extend(Definition::validate(&object, &self.pattern_memory));
-            errors.extend(Definition::of(before).frozen(&object));
-            errors.extend(Definition::of(&object).dropped_versions());
-        }
-        errors.extend(check_part(part, resource, before, &object));
+        errors.extend(self.check_change(resource, part, old, &mut object));
         if errors.is_empty() && part == Part::Main {
             errors = self.allocate(resource, &mut object, Some(before));
         }
@@ -313,77 +276,34 @@ impl Cluster {
         }
         Ok(Written { object, warnings })
     }
-}
 
-/// The errors of a write to a subresource that its own rules reject.
-fn check_part(part: Part, resource: &Resource, before: &Value, object: &Value) -> Vec<FieldError> {
-    match part {
-        Part::EphemeralContainers => pods::check_ephemeral(before, object),
-        Part::Resize => pods::check_resize(before, object),
-        Part::Finalize => metadata::validate_namespace_finalizers(object, false),
-        Part::Approval => signing::check(before, object, true),
-        Part::Status if &*resource.table == strategy::SIGNING_REQUESTS => {
-            signing::check(before, object, false)
+    /// Validates an object that replaces `old`.
+    fn check_change(
+        &self,
+        resource: &Resource,
+        part: Part,
+        old: &Stored,
+        object: &mut Value,
+    ) -> Vec<FieldError> {
+        let before = old.value();
+        let mut errors = validate(object, resource.rules.names, resource.rules.finalizers);
+        if old.is_terminating() {
+            errors.extend(metadata::new_finalizers(object, before));
         }
-        _ => Vec::new(),
-    }
-}
-
-/// Combines the part `part` of `object` with the other parts of the old object.
-fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) -> Value {
-    let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
-        Some(value) => to[field] = value.clone(),
-        None => _ = to.as_object_mut().map(|to| to.remove(field)),
-    };
-    match part {
-        Part::Main | Part::Scale => {
-            if resource.has_subresource("status") {
-                copy(before, &mut object, "status");
-            }
-            // The spec of a namespace is only changed by a subresource. The spec of a certificate
-            // signing request is immutable, because it contains the identity of its creator.
-            if [NAMESPACES, strategy::SIGNING_REQUESTS].contains(&&*resource.table) {
-                copy(before, &mut object, "spec");
-            }
-            object
+        errors.extend(decode::check_schema(resource, part, Some(before), object));
+        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Main) {
+            errors.extend(typed::validate_update(kind.name, before, object));
         }
-        Part::Status
-        | Part::Finalize
-        | Part::EphemeralContainers
-        | Part::Resize
-        | Part::Approval => {
-            let mut whole = before.clone();
-            match part {
-                Part::Status if !resource.rules.status_alone => {
-                    copy(&object, &mut whole, "status");
-                    copy(&object, &mut whole, "metadata");
-                }
-                Part::Status => {
-                    copy(&object, &mut whole, "status");
-                    // It is checked although the other metadata is ignored.
-                    let uid = metadata::text(&object, "uid");
-                    if !uid.is_empty() {
-                        metadata::of(&mut whole).insert("uid".to_owned(), uid.into());
-                    }
-                }
-                Part::Resize => pods::copy_resources(&object, &mut whole["spec"]),
-                Part::Approval => {
-                    copy(&object["status"], &mut whole["status"], "conditions");
-                    copy(&object, &mut whole, "metadata");
-                }
-                Part::EphemeralContainers => {
-                    copy(&object["spec"], &mut whole["spec"], "ephemeralContainers");
-                }
-                _ => {
-                    copy(&object, &mut whole, "spec");
-                    copy(&object, &mut whole, "metadata");
-                }
-            }
-            // The managedFields of the request include the ownership of the changed part.
-            let entries = metadata::of(&mut object).remove("managedFields");
-            ownership::set_entries(&mut whole, entries);
-            whole
+        if let Some(kind) = resource.stored_type().filter(|_| part == Part::Status) {
+            errors.extend(typed::validate_status(kind.name, before, object));
         }
+        if &*resource.table == DEFINITIONS && part == Part::Main {
+            errors.extend(Definition::validate(object, &self.pattern_memory));
+            errors.extend(Definition::of(before).frozen(object));
+            errors.extend(Definition::of(object).dropped_versions());
+        }
+        errors.extend(check_part(part, resource, before, object));
+        errors
     }
 }
 
@@ -416,120 +336,4 @@ fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
             (generation.unwrap_or_default() + 1).into(),
         );
     }
-}
-
-/// The resourceVersion in an update, which is its precondition.
-pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
-    resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
-}
-
-/// The error of a write to the object with the uid `sent` if the object has the uid `found`.
-fn wrong_uid(resource: &Resource, key: &Key, dry_run: bool, [sent, found]: [&str; 2]) -> Status {
-    let detail = format!(
-        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {sent}, UID in object meta: {found}",
-        registry_path(resource, key, dry_run),
-    );
-    Status::conflict(&resource.about(&key.name), &detail)
-}
-
-/// The etcd key of an object on the real server, which the error of a wrong uid shows.
-fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
-    let group = if resource.info.custom {
-        resource.info.group.as_str()
-    } else {
-        ""
-    };
-    let resource = match &*resource.table {
-        "services" => "services/specs",
-        "endpoints" => "services/endpoints",
-        "nodes" => "minions",
-        "replicationcontrollers" => "controllers",
-        _ => &resource.info.plural,
-    };
-    // A dry run does not reach the storage layer, which adds the prefix.
-    let root = if dry_run { "" } else { "registry" };
-    let parts = [root, group, resource, &key.namespace, &key.name];
-    let parts = parts.into_iter().filter(|part| !part.is_empty());
-    parts.fold(String::new(), |path, part| path + "/" + part)
-}
-
-/// Validates the kind and the version of a patched object. A strategic merge patch does not change
-/// them.
-///
-/// # Errors
-///
-/// 422 if another patch has changed them, or has removed the kind of a custom resource; 500 if it
-/// has removed the version of one.
-fn check_kind(resource: &Resource, patch: &Patch, object: &mut Value) -> Result<(), Status> {
-    let expected = &resource.info.kind;
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if resource.info.custom {
-        if kind.is_empty() {
-            let why = "Object 'Kind' is missing";
-            return Err(Status::patch_invalid(&patch.shown(object), why));
-        }
-        if api_version.is_empty() {
-            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-            return Err(Status::internal(why));
-        }
-        let mut errors = Vec::new();
-        let fields = [
-            ("kind", kind, expected.as_str()),
-            ("apiVersion", api_version, resource.api_version()),
-        ];
-        for (field, value, expected) in fields {
-            if value != expected {
-                let why = format!("must be {expected}");
-                errors.push(FieldError::invalid(field, &value.into(), why));
-            }
-        }
-        if errors.is_empty() {
-            return Ok(());
-        }
-        let about = About {
-            group: api_version.split_once('/').map_or("", |(group, _)| group),
-            resource: "",
-            kind,
-            name: metadata::text(object, "name"),
-        };
-        return Err(Status::invalid(&about, &errors));
-    }
-    if matches!(patch, Patch::Strategic(_)) {
-        for (field, value) in [("apiVersion", resource.api_version()), ("kind", expected)] {
-            if object[field].is_string() {
-                object[field] = value.into();
-            }
-        }
-    } else if !kind.is_empty() && kind != expected {
-        let why = if typed::kind(api_version, kind).is_some() {
-            format!("{kind} in version {api_version:?} cannot be handled as a {expected}")
-        } else {
-            format!(
-                "no kind {kind:?} is registered for version {api_version:?} {}",
-                decode::SCHEME
-            )
-        };
-        return Err(Status::patch_invalid(&patch.shown(object), &why));
-    }
-    Ok(())
-}
-
-pub(super) fn check_name(key: &Key, object: &Value) -> Result<(), Status> {
-    let name = metadata::text(object, "name");
-    if name == &*key.name {
-        return Ok(());
-    }
-    Err(Status::bad_request(if name.is_empty() {
-        format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            key.name
-        )
-    } else {
-        format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            key.name
-        )
-    }))
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::metadata::{Finalizers, NameRule};
 use crate::selector::SelectableField;
-use crate::table::Columns;
+use crate::table::{Column, Columns};
 
 mod rows;
 
@@ -36,6 +36,7 @@ struct Builtin {
     /// The fields that field selectors support in addition to name and namespace, with the value of
     /// an absent field.
     fields: &'static [(&'static str, &'static str)],
+    columns: &'static [Column],
 }
 
 /// A property in which a kind differs from most kinds.
@@ -139,7 +140,7 @@ impl Builtin {
             stored_schema: None,
             stored_schema_number: 0,
             field_types: None,
-            columns: Columns::builtin(self.group, self.plural),
+            columns: Columns::builtin(self.columns),
             is_closing: false,
             derived: Derived::default(),
         }

@@ -25,16 +25,8 @@ pub(super) const NONE: &str = "<none>";
 
 // Fields of every object.
 
-pub(super) fn name(object: &Value, _: Timestamp) -> Value {
-    text(object, "/metadata/name", "")
-}
-
 pub(super) fn age(object: &Value, now: Timestamp) -> Value {
     age::since(crate::metadata::field(object, "creationTimestamp"), now).into()
-}
-
-pub(super) fn created(object: &Value, _: Timestamp) -> Value {
-    text(object, "/metadata/creationTimestamp", "")
 }
 
 // Fields that several kinds have.
@@ -89,10 +81,6 @@ fn labels(object: &Value, pointer: &str) -> String {
     }
 }
 
-pub(super) fn phase(object: &Value, _: Timestamp) -> Value {
-    text(object, "/status/phase", "")
-}
-
 /// Returns the string or number at `pointer`, or `absent`.
 pub(super) fn text_or_number(object: &Value, pointer: &str, absent: &str) -> Value {
     match object.pointer(pointer) {
@@ -118,20 +106,12 @@ pub(super) fn flag(object: &Value, pointer: &str) -> Value {
         .into()
 }
 
-pub(super) fn kind(object: &Value, _: Timestamp) -> Value {
-    text(object, "/type", "")
-}
-
 /// Returns the number of entries in `data` and `binaryData`.
 pub(super) fn entries(object: &Value, _: Timestamp) -> Value {
     let maps = ["data", "binaryData"]
         .into_iter()
         .filter_map(|map| object.get(map)?.as_object());
     maps.map(serde_json::Map::len).sum::<usize>().into()
-}
-
-pub(super) fn holder(object: &Value, _: Timestamp) -> Value {
-    text(object, "/spec/holderIdentity", "")
 }
 
 pub(super) fn role(object: &Value, _: Timestamp) -> Value {

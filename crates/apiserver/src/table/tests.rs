@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Columns, IncludeObject, MetaVersion};
+use super::{Columns, IncludeObject, MetaVersion, builtin};
 
 /// Rows of docs/apiserver.md: 53.
 #[test]
@@ -11,7 +11,7 @@ fn a_table_has_columns_rows_and_list_metadata() {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
         "metadata": {"name": "c", "creationTimestamp": "2024-01-01T00:00:00Z"}});
     let meta = json!({"resourceVersion": "7", "continue": "x", "selfLink": "no"});
-    let columns = Columns::builtin("", "configmaps");
+    let columns = Columns::builtin(builtin::CONFIG_MAPS);
     let table = columns.table(
         &[&object],
         &meta,
@@ -111,7 +111,7 @@ fn the_status_of_a_pod_follows_from_its_containers() {
     };
     let cells = |status: Value| {
         let object = pod(status);
-        let table = Columns::builtin("", "pods").table(
+        let table = Columns::builtin(builtin::PODS).table(
             &[&object],
             &json!({}),
             IncludeObject::None,
@@ -152,7 +152,7 @@ fn the_status_of_a_pod_follows_from_its_containers() {
 fn built_in_kinds_have_the_columns_of_kubectl() {
     let meta = json!({"name": "x", "creationTimestamp": "2024-01-01T23:58:00Z"});
     check(
-        &Columns::builtin("apps", "deployments"),
+        &Columns::builtin(builtin::DEPLOYMENTS),
         &json!({"metadata": meta, "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}},
             "template": {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}},
             "status": {"readyReplicas": 1, "updatedReplicas": 2}}),
@@ -160,7 +160,7 @@ fn built_in_kinds_have_the_columns_of_kubectl() {
         &json!(["x", "1/3", 2, 0, "2m", "c", "i:1", "a=b"]),
     );
     check(
-        &Columns::builtin("", "services"),
+        &Columns::builtin(builtin::SERVICES),
         &json!({"metadata": meta, "spec": {"type": "NodePort", "clusterIPs": ["10.0.0.1"],
             "ports": [{"port": 80, "nodePort": 30000, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}}),
         "Name Type Cluster-IP External-IP Port(s) Age Selector",
@@ -175,25 +175,25 @@ fn built_in_kinds_have_the_columns_of_kubectl() {
         ]),
     );
     check(
-        &Columns::builtin("", "namespaces"),
+        &Columns::builtin(builtin::NAMESPACES),
         &json!({"metadata": meta, "status": {"phase": "Active"}}),
         "Name Status Age",
         &json!(["x", "Active", "2m"]),
     );
     check(
-        &Columns::builtin("coordination.k8s.io", "leases"),
+        &Columns::builtin(builtin::LEASES),
         &json!({"metadata": meta, "spec": {"holderIdentity": "me"}}),
         "Name Holder Age",
         &json!(["x", "me", "2m"]),
     );
     check(
-        &Columns::builtin("apiextensions.k8s.io", "customresourcedefinitions"),
+        &Columns::builtin(builtin::CREATED),
         &json!({"metadata": meta}),
         "Name Created_At",
         &json!(["x", "2024-01-01T23:58:00Z"]),
     );
     check(
-        &Columns::builtin("", "events"),
+        &Columns::builtin(builtin::EVENTS),
         &json!({"metadata": meta, "type": "Normal", "reason": "Made", "message": " yes\n", "count": 2,
             "firstTimestamp": "2024-01-01T23:00:00Z", "lastTimestamp": "2024-01-01T23:59:59Z",
             "involvedObject": {"kind": "Pod", "name": "p"}, "source": {"component": "c"}}),
@@ -203,14 +203,14 @@ fn built_in_kinds_have_the_columns_of_kubectl() {
         ]),
     );
     check(
-        &Columns::builtin("batch", "jobs"),
+        &Columns::builtin(builtin::JOBS),
         &json!({"metadata": meta, "spec": {"completions": 2}, "status": {"succeeded": 1,
             "startTime": "2024-01-01T23:59:00Z"}}),
         "Name Status Completions Duration Age Containers Images Selector",
         &json!(["x", "Running", "1/2", "60s", "2m", "", "", "<none>"]),
     );
     check(
-        &Columns::builtin("", "limitranges"),
+        &Columns::builtin(builtin::CREATED),
         &json!({"metadata": meta}),
         "Name Created_At",
         &json!(["x", "2024-01-01T23:58:00Z"]),
@@ -220,7 +220,7 @@ fn built_in_kinds_have_the_columns_of_kubectl() {
 #[test]
 fn an_api_service_shows_its_service_and_why_it_is_not_available() {
     let meta = json!({"name": "x", "creationTimestamp": "2024-01-01T23:58:00Z"});
-    let columns = Columns::builtin("apiregistration.k8s.io", "apiservices");
+    let columns = Columns::builtin(builtin::API_SERVICES);
     let names = "Name Service Available Age";
     check(
         &columns,
@@ -241,7 +241,7 @@ fn an_api_service_shows_its_service_and_why_it_is_not_available() {
 #[test]
 fn the_age_of_an_ip_address_has_no_column() {
     check(
-        &Columns::builtin("networking.k8s.io", "ipaddresses"),
+        &Columns::builtin(builtin::IP_ADDRESSES),
         &json!({"metadata": {"name": "10.0.0.1", "creationTimestamp": "2024-01-01T23:58:00Z"},
             "spec": {"parentRef": {"resource": "services", "namespace": "n", "name": "s"}}}),
         "Name ParentRef",

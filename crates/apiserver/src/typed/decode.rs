@@ -3,14 +3,22 @@
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use base64::alphabet::STANDARD;
-use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use super::table::{Empty, Field, FieldType, Struct, named};
+use super::table::{FieldType, Struct, named};
 use super::{Quantity, defaults};
 use crate::json::type_name;
 use crate::timestamp;
+
+mod bytes;
+mod zero;
+
+#[cfg(test)]
+mod tests;
+
+use self::bytes::BASE64;
+pub(crate) use self::zero::{empty, zero_member};
+use self::zero::{is_empty, zero};
 
 /// Converts `object` to the JSON that Go writes for type `kind`: checks the types of fields, drops
 /// unknown fields, fills in defaults, and adds the fields that Go never omits.
@@ -38,17 +46,6 @@ pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<St
     }
 }
 
-/// The value that Go writes for an unset field, without defaults.
-pub(crate) fn empty(kind: &Struct, field: &str) -> Option<Value> {
-    kind.fields.get(field).map(|field| zero(&field.shape))
-}
-
-/// Base64 as Go reads it: the unused bits of the last digit can have any value.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
-);
-
 /// Go's name of the type of resource lists.
 const RESOURCES: &str = "v1.ResourceList";
 
@@ -70,13 +67,6 @@ struct Decoder {
     /// The error of the first field of a wrong type. Go decodes the rest of the object, and reports
     /// this error only if all values can be parsed.
     first_error: Option<String>,
-}
-
-/// Whether Go can decode a number into an integer field.
-enum Number {
-    Fits,
-    /// The number has a fraction or is too large. The error quotes it.
-    TooLarge,
 }
 
 // === impl Decoder ===
@@ -149,21 +139,8 @@ impl Decoder {
                 FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double,
                 Value::Number(number),
             ) => {
-                let fits = match shape {
-                    FieldType::Int32(_) => is_int32(number),
-                    FieldType::Int64(_) if number.as_i64().is_some() => Number::Fits,
-                    FieldType::Int64(_) => Number::TooLarge,
-                    _ => Number::Fits,
-                };
-                match fits {
-                    Number::Fits => Ok(()),
-                    Number::TooLarge => {
-                        let found = format!("number {number}");
-                        let error = self.mistyped(&found, &shape.go_name());
-                        self.remember(error);
-                        Ok(())
-                    }
-                }
+                self.check_range(shape, number);
+                Ok(())
             }
             (FieldType::Bytes, Value::String(text)) => {
                 self.base64(text);
@@ -192,13 +169,10 @@ impl Decoder {
                 Ok(())
             }
             (FieldType::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
-            (FieldType::IntOrString, Value::Number(number)) => match is_int32(number) {
-                Number::Fits => Ok(()),
-                Number::TooLarge => {
-                    let found = format!("number {number}");
-                    Err(self.mistyped(&found, "int32"))
-                }
-            },
+            (FieldType::IntOrString, Value::Number(number)) if is_int32(number) => Ok(()),
+            (FieldType::IntOrString, Value::Number(number)) => {
+                Err(self.mistyped(&format!("number {number}"), "int32"))
+            }
             (FieldType::Struct(name), Value::Object(members)) => match named(name) {
                 Some(found) => self.members(found, members),
                 None => Ok(()),
@@ -212,15 +186,7 @@ impl Decoder {
             }
             (FieldType::Map(name, values), Value::Object(members)) => {
                 self.rounds = *name == Some(RESOURCES);
-                for (key, member) in members.iter_mut() {
-                    // Most values of maps are strings, which cannot have errors and need no path.
-                    if !matches!(
-                        (&**values, &*member),
-                        (FieldType::Text(_), Value::String(_))
-                    ) {
-                        self.item(Step::Key(key.clone()), values, member)?;
-                    }
-                }
+                self.map(values, members)?;
                 self.rounds = false;
                 Ok(())
             }
@@ -239,33 +205,28 @@ impl Decoder {
         }
     }
 
-    /// Checks base64, and removes line ends from it, as Go does.
-    fn base64(&mut self, text: &mut String) {
-        let joined = text.replace(['\r', '\n'], "");
-        if let Ok(bytes) = BASE64.decode(joined) {
-            *text = BASE64.encode(bytes);
-        } else {
-            let at = first_bad_byte(text.as_bytes());
-            self.remember(format!("illegal base64 data at input byte {at}"));
+    /// Decodes the values of a map.
+    fn map(&mut self, values: &FieldType, members: &mut Map<String, Value>) -> Result<(), String> {
+        for (key, member) in members.iter_mut() {
+            // Most values of maps are strings, which cannot have errors and need no path.
+            if !matches!((values, &*member), (FieldType::Text(_), Value::String(_))) {
+                self.item(Step::Key(key.clone()), values, member)?;
+            }
         }
+        Ok(())
     }
 
-    /// Decodes a list of numbers, which Go accepts for bytes too.
-    fn bytes(&mut self, items: &[Value]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(items.len());
-        for item in items {
-            let byte = item.as_u64().and_then(|number| u8::try_from(number).ok());
-            if byte.is_none() && !item.is_null() {
-                let found = match item {
-                    Value::Number(number) => format!("number {number}"),
-                    other => type_name(other).to_owned(),
-                };
-                let error = self.mistyped(&found, "uint8");
-                self.remember(error);
-            }
-            bytes.push(byte.unwrap_or_default());
+    /// Stores an error if the number has a fraction or is too large for the integers of `shape`.
+    fn check_range(&mut self, shape: &FieldType, number: &serde_json::Number) {
+        let fits = match shape {
+            FieldType::Int32(_) => is_int32(number),
+            FieldType::Int64(_) => number.as_i64().is_some(),
+            _ => true,
+        };
+        if !fits {
+            let error = self.mistyped(&format!("number {number}"), &shape.go_name());
+            self.remember(error);
         }
-        bytes
     }
 
     /// Stores the error of a field of a wrong type, unless there is an earlier one.
@@ -335,187 +296,7 @@ impl Decoder {
     }
 }
 
-/// The value that Go writes for a field that is not set. `None` if Go omits it.
-pub(crate) fn zero_member(field: &Field) -> Option<Value> {
-    match (field.empty, field.is_pointer) {
-        (Empty::Zero, _) | (Empty::Omitted, true) => None,
-        (Empty::Kept, true) => Some(Value::Null),
-        // These are structs in Go, and `omitempty` never omits a struct.
-        (Empty::Omitted, false) => match &field.shape {
-            FieldType::Struct(_)
-            | FieldType::Time
-            | FieldType::MicroTime
-            | FieldType::Quantity
-            | FieldType::IntOrString
-            | FieldType::Duration => Some(zero(&field.shape)),
-            // Go writes empty raw JSON as `null`.
-            FieldType::Json => Some(Value::Null),
-            _ => None,
-        },
-        (Empty::Kept, false) => Some(zero(&field.shape)),
-    }
-}
-
-/// The JSON that Go writes for the zero value of a type.
-fn zero(shape: &FieldType) -> Value {
-    match shape {
-        FieldType::Text(_) => "".into(),
-        FieldType::Int32(_) | FieldType::Int64(_) | FieldType::Double | FieldType::IntOrString => {
-            0.into()
-        }
-        FieldType::Bool => false.into(),
-        FieldType::Quantity => "0".into(),
-        FieldType::Duration => "0s".into(),
-        FieldType::Struct(name) => {
-            let mut members = Value::Object(Map::new());
-            // An empty object has no field of the wrong type.
-            let _ = named(name).map(|found| decode(found, &mut members));
-            members
-        }
-        _ => Value::Null,
-    }
-}
-
-/// Whether Go's `omitempty` omits a value that is not a struct.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(flag) => !flag,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
-    }
-}
-
-fn is_int32(number: &serde_json::Number) -> Number {
-    let fits = number.as_i64().is_some_and(|it| i32::try_from(it).is_ok());
-    if fits { Number::Fits } else { Number::TooLarge }
-}
-
-/// The position at which Go's base64 decoder stops: the first byte that is not a digit, or the
-/// beginning of an incomplete group of four.
-fn first_bad_byte(text: &[u8]) -> usize {
-    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
-    let mut digits = 0;
-    for (at, byte) in text.iter().enumerate() {
-        match byte {
-            b'\r' | b'\n' => {}
-            byte if is_digit(*byte) => digits += 1,
-            b'=' if digits % 4 >= 2 => {
-                let rest = &text[at + 1..];
-                let wanted = usize::from(digits % 4 == 2);
-                return match rest.first() {
-                    Some(b'=') | None => (at + wanted + 1).min(text.len()),
-                    Some(_) if wanted == 1 => at,
-                    Some(_) => at + 1,
-                };
-            }
-            _ => return at,
-        }
-    }
-    text.len() - digits % 4
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::super::table::{kind, kinds};
-    use super::{decode, first_bad_byte};
-
-    #[track_caller]
-    fn refused(name: &str, object: Value) -> String {
-        let mut object = object;
-        let found = kind("v1", name).expect("a kind");
-        decode(found, &mut object).expect_err("it has a wrong type")
-    }
-
-    #[test]
-    fn the_error_of_a_wrong_type_equals_that_of_go() {
-        let container =
-            |field: &str, value: Value| json!({ "spec": { "containers": [{ field: value }] } });
-        for (object, expected) in [
-            (
-                json!({ "spec": 7 }),
-                "number into Go struct field Pod.spec of type v1.PodSpec",
-            ),
-            (
-                container("env", json!([{ "value": 1 }])),
-                "number into Go struct field EnvVar.spec.containers.env.value of type string",
-            ),
-            (
-                container("resources", json!({ "limits": [] })),
-                "array into Go struct field ResourceRequirements.spec.containers.resources.limits \
-                 of type v1.ResourceList",
-            ),
-            (
-                container("livenessProbe", json!({ "grpc": { "port": "x" } })),
-                "string into Go struct field \
-                 GRPCAction.spec.containers.livenessProbe.ProbeHandler.grpc.port of type int32",
-            ),
-            (
-                json!({ "metadata": { "labels": { "a": 1 } } }),
-                "number into Go struct field ObjectMeta.metadata.labels of type string",
-            ),
-        ] {
-            assert_eq!(
-                refused("Pod", object),
-                format!("json: cannot unmarshal {expected}")
-            );
-        }
-        // The labels of the template become the labels of the job as well. The error names the
-        // template.
-        let template = json!({ "metadata": { "labels": { "a": 1 } }, "spec": {} });
-        let mut job = json!({ "metadata": {}, "spec": { "template": template } });
-        let found = kind("batch/v1", "Job").expect("a kind");
-        assert_eq!(
-            decode(found, &mut job).expect_err("it has a wrong type"),
-            "json: cannot unmarshal number into Go struct field \
-             ObjectMeta.spec.template.metadata.labels of type string"
-        );
-        assert_eq!(
-            refused("Secret", json!({ "data": { "a": "%%" } })),
-            "illegal base64 data at input byte 0"
-        );
-    }
-
-    #[test]
-    fn unknown_fields_are_dropped_and_named() {
-        let mut object = json!({ "x": 1, "spec": { "containers": [{ "name": "a", "y": null }] } });
-        let pod = kind("v1", "Pod").expect("a kind");
-        let dropped = decode(pod, &mut object).expect("its fields have the right types");
-        assert_eq!(dropped, ["spec.containers[0].y", "x"]);
-        assert_eq!(object.get("x"), None);
-        assert_eq!(object["spec"]["containers"][0].get("y"), None);
-    }
-
-    #[test]
-    fn decoding_is_idempotent() {
-        for (version, name) in kinds() {
-            let found = kind(version, name).expect("a kind");
-            let mut object =
-                json!({ "metadata": { "name": "a" }, "spec": {}, "data": {}, "status": {} });
-            if decode(found, &mut object).is_err() {
-                continue;
-            }
-            let mut again = object.clone();
-            let dropped = decode(found, &mut again).expect("it has been decoded before");
-            assert_eq!((again, dropped), (object, Vec::new()), "{version} {name}");
-        }
-    }
-
-    #[test]
-    fn the_position_of_bad_base64_equals_that_of_go() {
-        for (text, at) in [
-            ("%%", 0),
-            ("YWJj=A", 4),
-            ("YWJ", 0),
-            ("YWJjY", 4),
-            ("YQ=A", 2),
-            ("YQ=", 3),
-        ] {
-            assert_eq!(first_bad_byte(text.as_bytes()), at, "{text}");
-        }
-    }
+/// Whether Go can decode a number into an `int32`: it has no fraction and is not too large.
+fn is_int32(number: &serde_json::Number) -> bool {
+    number.as_i64().is_some_and(|it| i32::try_from(it).is_ok())
 }

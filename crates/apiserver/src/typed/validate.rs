@@ -21,6 +21,7 @@ mod cron;
 mod data;
 mod env;
 mod faults;
+mod flow_control;
 mod job;
 mod limits;
 mod network;
@@ -49,6 +50,7 @@ pub(crate) use update::validate_update;
 pub(crate) use warnings::warnings;
 
 /// Returns the validation errors of an object of type `name`.
+#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
     let mut faults = Faults::default();
     let root = At {
@@ -99,9 +101,9 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
             cluster::event(root, true, &mut faults);
             cluster::reported_event(root, &mut faults);
         }
-        "flowcontrol.v1.FlowSchema" => admission::flow_schema(root, &mut faults),
+        "flowcontrol.v1.FlowSchema" => flow_control::flow_schema(root, &mut faults),
         "flowcontrol.v1.PriorityLevelConfiguration" => {
-            admission::priority_level(root, &mut faults);
+            flow_control::priority_level(root, &mut faults);
         }
         "networking.v1.IPAddress" => network::address(root, &mut faults),
         "networking.v1.IngressClass" => network::ingress_class(root, &mut faults),

@@ -4,13 +4,12 @@ use std::{
     fmt,
     num::NonZeroU32,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
-use parking_lot::Mutex;
-use prometheus::{core::Collector, core::Desc, proto::MetricFamily};
+use prometheus::core::Collector;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::panic_message;
@@ -25,6 +24,10 @@ use crate::{
     InformerController, InformerControllerBuilder, InformerDiagnostics, InformerHealth, OnStop,
     RetryPolicy as _, RunError, Runnable, RunningCall, erased_runnable::ErasedRunnable,
 };
+
+mod current;
+
+use self::current::{Current, CurrentCollector, Runs};
 
 /// Runs a [`KeyedResource`]: its informer, its calls, its background task and nested controllers.
 ///
@@ -88,33 +91,6 @@ pub struct ResourceController<R: KeyedResource> {
 
 /// Changes the settings of the controller of a run.
 type Configure = dyn Fn(InformerControllerBuilder) -> InformerControllerBuilder + Send + Sync;
-
-/// The state that all runs share.
-#[derive(Default)]
-struct Runs {
-    fence: OnceLock<Fence>,
-    is_running: AtomicBool,
-    /// The controller of the current or last run; before the first run, that of the first one.
-    current: Mutex<Current>,
-}
-
-#[derive(Default)]
-struct Current {
-    controller: Option<InformerController>,
-    /// Whether it was run: a controller runs once.
-    has_run: bool,
-}
-
-/// Ends the state of running.
-struct RunGuard<'a>(&'a Runs);
-
-/// A collector of the current run. A later run has other collectors with the same descriptions.
-struct CurrentCollector {
-    runs: Arc<Runs>,
-    /// Its position in the collectors of a controller.
-    at: usize,
-    first: Box<dyn Collector>,
-}
 
 // === impl ResourceController ===
 
@@ -399,39 +375,5 @@ impl<R: KeyedResource> fmt::Debug for ResourceController<R> {
         f.debug_struct("ResourceController")
             .field("name", &self.name)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Runs ===
-
-impl Runs {
-    fn begin(&self) -> Result<RunGuard<'_>, RunError> {
-        if self.is_running.swap(true, Ordering::AcqRel) {
-            return Err(RunError::AlreadyRuns);
-        }
-        Ok(RunGuard(self))
-    }
-}
-
-// === impl RunGuard ===
-
-impl Drop for RunGuard<'_> {
-    fn drop(&mut self) {
-        self.0.is_running.store(false, Ordering::Release);
-    }
-}
-
-// === impl CurrentCollector ===
-
-impl Collector for CurrentCollector {
-    fn desc(&self) -> Vec<&Desc> {
-        self.first.desc()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let controller = self.runs.current.lock().controller.clone();
-        let all = controller.map(|it| it.prometheus_collectors());
-        let collector = all.and_then(|all| all.into_iter().nth(self.at));
-        collector.map_or_else(Vec::new, |it| it.collect())
     }
 }

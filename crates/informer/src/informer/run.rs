@@ -14,8 +14,8 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{InformerError, Shared, resync::ResyncSchedule, status::InformerStatus};
 use crate::{
-    HealthState, HistoryWentBack, ObjectIdentity as _, Problem, Source, Stored, WatchError, log,
-    panics, problem,
+    HealthState, HistoryWentBack, IncomingObject, ObjectIdentity as _, Problem, Source, Stored,
+    WatchError, log, panics, problem,
     source::{Change, Changes, until},
     store::Writer,
     subscription::Publisher,
@@ -228,22 +228,7 @@ impl<K: Stored> Run<'_, K> {
                 });
             }
             Change::ListEnded { resource_version } => self.end_list(resource_version).await,
-            Change::Applied(incoming) => {
-                let object = incoming.lazy.clone();
-                let was_undecodable = status.send_if_modified(|status| {
-                    // Building a key allocates, and objects are rarely undecodable.
-                    !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
-                });
-                let changed = self.writer.apply(incoming);
-                // After the store: a reader that sees the version also sees the object.
-                status.send_if_modified(|status| {
-                    status.advance_version(object.resource_version());
-                    false
-                });
-                // The list may have shown the object while it did not decode.
-                self.publish_all(changed, self.is_listing || was_undecodable)
-                    .await;
-            }
+            Change::Applied(incoming) => self.apply_object(incoming).await,
             Change::Unchanged(object) => {
                 let changed = self.writer.keep(&object);
                 self.publish_all(changed, self.is_listing).await;
@@ -298,6 +283,25 @@ impl<K: Stored> Run<'_, K> {
                 });
             }
         }
+    }
+
+    /// Stores an object that was created or updated.
+    async fn apply_object(&mut self, incoming: IncomingObject<K>) {
+        let status = &self.shared.status;
+        let object = incoming.lazy.clone();
+        let was_undecodable = status.send_if_modified(|status| {
+            // Building a key allocates, and objects are rarely undecodable.
+            !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
+        });
+        let changed = self.writer.apply(incoming);
+        // After the store: a reader that sees the version also sees the object.
+        status.send_if_modified(|status| {
+            status.advance_version(object.resource_version());
+            false
+        });
+        // The list may have shown the object while it did not decode.
+        self.publish_all(changed, self.is_listing || was_undecodable)
+            .await;
     }
 
     /// Ends a list: removes the objects that it did not show.

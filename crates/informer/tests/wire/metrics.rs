@@ -27,6 +27,10 @@ fn series(registry: &Registry) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(
+    clippy::too_many_lines,
+    reason = "the script of a server, and its metrics"
+)]
 async fn changes_undecodable_objects_and_restarts_are_counted_separately() {
     let broken = added("bad", 5, "1").replace(&object("bad", 5, "1"), &bad("bad", 5));
     let server = Server::new([

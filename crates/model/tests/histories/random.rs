@@ -200,6 +200,7 @@ fn options(random: &mut StdRng) -> Options {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each step")]
 fn step(
     random: &mut StdRng,
     informers: &[Selector],

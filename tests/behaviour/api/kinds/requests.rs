@@ -283,6 +283,10 @@ const PARSERS: [&str; 10] = [
 ];
 
 /// What is compared of an answer.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one difference after the other that is not compared"
+)]
 fn summary(answer: &Answer, request: &Request, name: &str) -> Value {
     let mut parsed = Answer {
         code: answer.code,
@@ -453,6 +457,7 @@ on_both_servers! {
     /// All answers are the same, but for the rules of `known.rs`.
     ///
     /// `WINDLASS_SEED` chooses other requests, `WINDLASS_REQUESTS` says how many are sent.
+    #[expect(clippy::too_many_lines, reason = "the generator, both servers, and the report")]
     async fn random_requests_are_answered_as_by_the_embedded_server(cluster: Cluster) {
         cluster.require_the_default_version();
         let seed = number("WINDLASS_SEED").unwrap_or(15);

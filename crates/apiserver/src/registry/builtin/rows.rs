@@ -6,6 +6,7 @@ use super::Trait::{
     StatusAlone,
 };
 use super::{Builtin, Trait};
+use crate::table::{Column, builtin as columns};
 
 const CORE: (&str, &str) = ("", "v1");
 pub(super) const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
@@ -55,14 +56,33 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// The row of scales, which are only subresources.
-pub(super) const SCALE: Builtin = row(("autoscaling", "v1"), "Scale", "scales", &[], &[], &[]);
+pub(super) const SCALE: Builtin = row(
+    ("autoscaling", "v1"),
+    "Scale",
+    "scales",
+    &[],
+    &[],
+    &[],
+    columns::SCALES,
+);
 
 /// The rows of the objects that clients send to subresources, with the names of the subresources.
 pub(super) const POSTED: [(&str, Builtin); 3] = [
-    ("binding", row(CORE, "Binding", "bindings", &[], &[], &[])),
+    (
+        "binding",
+        row(CORE, "Binding", "bindings", &[], &[], &[], columns::DEFAULT),
+    ),
     (
         "eviction",
-        row(POLICY, "Eviction", "evictions", &[], &[], &[]),
+        row(
+            POLICY,
+            "Eviction",
+            "evictions",
+            &[],
+            &[],
+            &[],
+            columns::DEFAULT,
+        ),
     ),
     (
         "token",
@@ -73,12 +93,21 @@ pub(super) const POSTED: [(&str, Builtin); 3] = [
             &[],
             &[],
             &[],
+            columns::DEFAULT,
         ),
     ),
 ];
 
 pub(super) const BUILTINS: &[Builtin] = &[
-    row(CORE, "ConfigMap", "configmaps", &["cm"], &[], &[]),
+    row(
+        CORE,
+        "ConfigMap",
+        "configmaps",
+        &["cm"],
+        &[],
+        &[],
+        columns::CONFIG_MAPS,
+    ),
     row(
         CORE,
         "Endpoints",
@@ -86,6 +115,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ep"],
         &[CreateOnUpdate],
         &[],
+        columns::ENDPOINTS,
     ),
     row(
         CORE,
@@ -94,6 +124,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ev"],
         &[CreateOnUpdate, NamedAsSegment],
         EVENT_FIELDS,
+        columns::EVENTS,
     ),
     row(
         CORE,
@@ -102,6 +133,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["limits"],
         &[CreateOnUpdate],
         &[],
+        columns::CREATED,
     ),
     row(
         CORE,
@@ -110,6 +142,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ns"],
         &[Cluster, Status, NamedAsLabel],
         &[("status.phase", "")],
+        columns::NAMESPACES,
     ),
     row(
         CORE,
@@ -118,6 +151,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["no"],
         &[Cluster, Status],
         &[("spec.unschedulable", "false")],
+        columns::NODES,
     ),
     row(
         CORE,
@@ -126,6 +160,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["pvc"],
         &[Status, ReturnsDeleted],
         &[],
+        columns::VOLUME_CLAIMS,
     ),
     row(
         CORE,
@@ -134,6 +169,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["pv"],
         &[Cluster, Status, ReturnsDeleted],
         &[],
+        columns::VOLUMES,
     ),
     row(
         CORE,
@@ -142,6 +178,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["po"],
         &[Status, ReturnsDeleted, All, G],
         POD_FIELDS,
+        columns::PODS,
     ),
     row(
         CORE,
@@ -150,6 +187,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[ContentGeneration, ReturnsDeleted],
         &[],
+        columns::POD_TEMPLATES,
     ),
     row(
         CORE,
@@ -158,6 +196,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["rc"],
         &[Scale, Status, G, All, Orphans],
         &[("status.replicas", "0")],
+        columns::REPLICA_SETS,
     ),
     row(
         CORE,
@@ -166,8 +205,17 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["quota"],
         &[Status, ReturnsDeleted],
         &[],
+        columns::QUOTAS,
     ),
-    row(CORE, "Secret", "secrets", &[], &[], &[("type", "")]),
+    row(
+        CORE,
+        "Secret",
+        "secrets",
+        &[],
+        &[],
+        &[("type", "")],
+        columns::SECRETS,
+    ),
     row(
         CORE,
         "ServiceAccount",
@@ -175,6 +223,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["sa"],
         &[ReturnsDeleted],
         &[],
+        columns::DEFAULT,
     ),
     row(
         CORE,
@@ -183,6 +232,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["svc"],
         &[Status, ReturnsDeleted, All, NamedAsLabel, CreateOnUpdate],
         &[("spec.clusterIP", ""), ("spec.type", "")],
+        columns::SERVICES,
     ),
     row(
         ADMISSION,
@@ -191,6 +241,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, G, Conditional, Extension],
         &[],
+        columns::MUTATING_POLICIES,
     ),
     row(
         ADMISSION,
@@ -199,6 +250,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, G, Conditional, Extension],
         &[],
+        columns::POLICY_BINDINGS,
     ),
     row(
         ADMISSION,
@@ -207,6 +259,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, ContentGeneration, Conditional, Extension],
         &[],
+        columns::WEBHOOKS,
     ),
     row(
         ADMISSION,
@@ -215,6 +268,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, ContentGeneration, Conditional, Extension],
         &[],
+        columns::WEBHOOKS,
     ),
     row(
         ADMISSION,
@@ -223,6 +277,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Status, G, Conditional, Extension, StatusAlone],
         &[],
+        columns::VALIDATING_POLICIES,
     ),
     row(
         ADMISSION,
@@ -231,6 +286,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, G, Conditional, Extension],
         &[],
+        columns::POLICY_BINDINGS,
     ),
     row(
         EXTENSIONS,
@@ -239,6 +295,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["crd", "crds"],
         &[Cluster, Status, G, Conditional, Extension, StatusAlone],
         &[],
+        columns::CREATED,
     ),
     row(
         API_REGISTRATION,
@@ -247,6 +304,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Status, Conditional, Extension, StatusAlone],
         &[],
+        columns::API_SERVICES,
     ),
     row(
         APPS,
@@ -255,6 +313,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[],
         &[],
+        columns::CONTROLLER_REVISIONS,
     ),
     row(
         APPS,
@@ -263,6 +322,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ds"],
         &[Status, G, All],
         &[],
+        columns::DAEMON_SETS,
     ),
     row(
         APPS,
@@ -271,6 +331,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["deploy"],
         &[Scale, Status, G, All],
         &[],
+        columns::DEPLOYMENTS,
     ),
     row(
         APPS,
@@ -279,6 +340,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["rs"],
         &[Scale, Status, G, All],
         &[],
+        columns::REPLICA_SETS,
     ),
     row(
         APPS,
@@ -287,6 +349,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["sts"],
         &[Scale, Status, G, All, NamedAsLabel],
         &[],
+        columns::STATEFUL_SETS,
     ),
     row(
         AUTHENTICATION,
@@ -295,6 +358,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Review],
         &[],
+        columns::DEFAULT,
     ),
     row(
         AUTHENTICATION,
@@ -303,6 +367,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Review],
         &[],
+        columns::DEFAULT,
     ),
     row(
         AUTHORIZATION,
@@ -311,6 +376,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Review],
         &[],
+        columns::DEFAULT,
     ),
     row(
         AUTHORIZATION,
@@ -319,6 +385,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Review],
         &[],
+        columns::DEFAULT,
     ),
     row(
         AUTHORIZATION,
@@ -327,6 +394,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Review],
         &[],
+        columns::DEFAULT,
     ),
     row(
         AUTHORIZATION,
@@ -335,6 +403,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Review],
         &[],
+        columns::DEFAULT,
     ),
     row(
         AUTOSCALING,
@@ -343,6 +412,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["hpa"],
         &[Status, All],
         &[],
+        columns::AUTOSCALERS,
     ),
     row(
         OLD_AUTOSCALING,
@@ -351,6 +421,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["hpa"],
         &[Status, All],
         &[],
+        columns::AUTOSCALERS,
     ),
     row(
         BATCH,
@@ -359,8 +430,17 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["cj"],
         &[Status, G, All],
         &[],
+        columns::CRON_JOBS,
     ),
-    row(BATCH, "Job", "jobs", &[], &[Status, G, All, Orphans], &[]),
+    row(
+        BATCH,
+        "Job",
+        "jobs",
+        &[],
+        &[Status, G, All, Orphans],
+        &[],
+        columns::JOBS,
+    ),
     row(
         CERTIFICATES,
         "CertificateSigningRequest",
@@ -368,6 +448,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["csr"],
         &[Cluster, Status, NamedAsSegment],
         &[("spec.signerName", "")],
+        columns::CERTIFICATE_REQUESTS,
     ),
     row(
         COORDINATION,
@@ -376,6 +457,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Conditional, CreateOnUpdate],
         &[],
+        columns::LEASES,
     ),
     row(
         DISCOVERY,
@@ -384,6 +466,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[ContentGeneration],
         &[],
+        columns::ENDPOINT_SLICES,
     ),
     row(
         EVENTS,
@@ -392,6 +475,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ev"],
         &[CreateOnUpdate],
         &[("reason", ""), ("type", "")],
+        columns::EVENTS,
     ),
     row(
         FLOW_CONTROL,
@@ -400,6 +484,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Status, G, StatusAlone],
         &[],
+        columns::FLOW_SCHEMAS,
     ),
     row(
         FLOW_CONTROL,
@@ -408,6 +493,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Status, G, StatusAlone],
         &[],
+        columns::PRIORITY_LEVELS,
     ),
     row(
         NETWORKING,
@@ -416,6 +502,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ip"],
         &[Cluster, NamedAsAddress],
         &[],
+        columns::IP_ADDRESSES,
     ),
     row(
         NETWORKING,
@@ -424,6 +511,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Status, StatusAlone],
         &[],
+        columns::SERVICE_CIDRS,
     ),
     row(
         NETWORKING,
@@ -432,6 +520,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, G],
         &[],
+        columns::INGRESS_CLASSES,
     ),
     row(
         NETWORKING,
@@ -440,6 +529,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ing"],
         &[Status, G],
         &[],
+        columns::INGRESSES,
     ),
     row(
         NETWORKING,
@@ -448,6 +538,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["netpol"],
         &[G],
         &[],
+        columns::NETWORK_POLICIES,
     ),
     row(
         NODE,
@@ -456,6 +547,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Conditional, CreateOnUpdate],
         &[],
+        columns::RUNTIME_CLASSES,
     ),
     row(
         POLICY,
@@ -464,6 +556,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["pdb"],
         &[Status, G, Conditional, NamedAsSegment],
         &[],
+        columns::DISRUPTION_BUDGETS,
     ),
     row(
         RBAC,
@@ -472,6 +565,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, NamedAsSegment, CreateOnUpdate],
         &[],
+        columns::ROLE_BINDINGS,
     ),
     row(
         RBAC,
@@ -480,6 +574,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, NamedAsSegment, CreateOnUpdate],
         &[],
+        columns::CREATED,
     ),
     row(
         RBAC,
@@ -488,6 +583,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[NamedAsSegment, CreateOnUpdate],
         &[],
+        columns::ROLE_BINDINGS,
     ),
     row(
         RBAC,
@@ -496,6 +592,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[NamedAsSegment, CreateOnUpdate],
         &[],
+        columns::CREATED,
     ),
     row(
         RESOURCE,
@@ -504,6 +601,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, G, ReturnsDeleted],
         &[],
+        columns::DEFAULT,
     ),
     row(
         RESOURCE,
@@ -512,6 +610,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Status, StatusAlone, ReturnsDeleted],
         &[],
+        columns::RESOURCE_CLAIMS,
     ),
     row(
         RESOURCE,
@@ -520,6 +619,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[ReturnsDeleted],
         &[],
+        columns::DEFAULT,
     ),
     row(
         RESOURCE,
@@ -528,6 +628,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, G, ReturnsDeleted],
         &[("spec.nodeName", ""), ("spec.driver", "")],
+        columns::RESOURCE_SLICES,
     ),
     row(
         SCHEDULING,
@@ -536,6 +637,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["pc"],
         &[Cluster, G],
         &[],
+        columns::PRIORITY_CLASSES,
     ),
     row(
         STORAGE,
@@ -544,6 +646,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Conditional, ReturnsDeleted],
         &[],
+        columns::DRIVERS,
     ),
     row(
         STORAGE,
@@ -552,6 +655,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Conditional, ReturnsDeleted],
         &[],
+        columns::NODE_DRIVERS,
     ),
     row(
         STORAGE,
@@ -560,6 +664,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Conditional],
         &[],
+        columns::CREATED,
     ),
     row(
         STORAGE,
@@ -568,6 +673,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
         &[Cluster, Status, Conditional, ReturnsDeleted, StatusAlone],
         &[],
+        columns::VOLUME_ATTACHMENTS,
     ),
     row(
         STORAGE,
@@ -576,6 +682,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["vac"],
         &[Cluster, ReturnsDeleted],
         &[],
+        columns::ATTRIBUTES_CLASSES,
     ),
     row(
         STORAGE,
@@ -584,6 +691,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["sc"],
         &[Cluster, ReturnsDeleted],
         &[],
+        columns::STORAGE_CLASSES,
     ),
 ];
 
@@ -594,6 +702,7 @@ const fn row(
     short_names: &'static [&'static str],
     traits: &'static [Trait],
     fields: &'static [(&'static str, &'static str)],
+    columns: &'static [Column],
 ) -> Builtin {
     let (group, version) = group_version;
     Builtin {
@@ -604,5 +713,6 @@ const fn row(
         short_names,
         traits,
         fields,
+        columns,
     }
 }

@@ -116,15 +116,7 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         faults.required(at.path("ports"), "");
     }
     if kind == "ExternalName" {
-        if !at.text("clusterIP").is_empty() {
-            let why = "may not be set when `type` is 'ExternalName'";
-            faults.forbidden(at.path("clusterIPs"), why);
-        }
-        if faults.needs(at, "externalName") {
-            faults.follows(at, "externalName", |name| {
-                syntax::subdomain(name.strip_suffix('.').unwrap_or(name))
-            });
-        }
+        external_name(at, faults);
     }
     let mut names = BTreeSet::new();
     let mut numbers = BTreeSet::new();
@@ -157,21 +149,7 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         "type",
         &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
     );
-    let ranges = at.list("loadBalancerSourceRanges");
-    // The real server's error path has a capital letter.
-    let path = at.path("LoadBalancerSourceRanges");
-    if !ranges.is_empty() && kind != "LoadBalancer" {
-        let why = "may only be used when `type` is 'LoadBalancer'";
-        faults.forbidden(path.as_str(), why);
-    }
-    for (number, range) in ranges.iter().enumerate() {
-        let text = range.as_str().unwrap_or_default().trim();
-        faults.wrong(
-            format!("{path}[{number}]"),
-            &text.into(),
-            network::cidr(text),
-        );
-    }
+    source_ranges(at, faults);
     let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     faults.must_be_one_of(at, "trafficDistribution", &known);
     for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
@@ -196,6 +174,38 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         faults.one_of(at, "externalTrafficPolicy", &["Cluster", "Local"]);
     }
     faults.one_of(at, "internalTrafficPolicy", &["Cluster", "Local"]);
+}
+
+/// Checks the name of a service outside of the cluster.
+fn external_name(at: At<'_>, faults: &mut Faults) {
+    if !at.text("clusterIP").is_empty() {
+        let why = "may not be set when `type` is 'ExternalName'";
+        faults.forbidden(at.path("clusterIPs"), why);
+    }
+    if faults.needs(at, "externalName") {
+        faults.follows(at, "externalName", |name| {
+            syntax::subdomain(name.strip_suffix('.').unwrap_or(name))
+        });
+    }
+}
+
+/// Checks the addresses from which clients can reach a load balancer.
+fn source_ranges(at: At<'_>, faults: &mut Faults) {
+    let ranges = at.list("loadBalancerSourceRanges");
+    // The real server's error path has a capital letter.
+    let path = at.path("LoadBalancerSourceRanges");
+    if !ranges.is_empty() && at.text("type") != "LoadBalancer" {
+        let why = "may only be used when `type` is 'LoadBalancer'";
+        faults.forbidden(path.as_str(), why);
+    }
+    for (number, range) in ranges.iter().enumerate() {
+        let text = range.as_str().unwrap_or_default().trim();
+        faults.wrong(
+            format!("{path}[{number}]"),
+            &text.into(),
+            network::cidr(text),
+        );
+    }
 }
 
 fn port(at: At<'_>, many: bool, kind: &str, names: &mut BTreeSet<String>, faults: &mut Faults) {

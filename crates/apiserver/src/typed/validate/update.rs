@@ -5,6 +5,12 @@ use serde_json::Value;
 use super::{At, Faults, network};
 use crate::status::FieldError;
 
+mod job;
+mod pod;
+
+use self::job::job;
+use self::pod::pod;
+
 const IMMUTABLE: &str = "field is immutable";
 
 /// Returns the errors of an update from `before` to `after`, for an object of type `name`.
@@ -21,56 +27,11 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
             same(before, after, &["/spec/selector"], &mut faults);
         }
         "batch.v1.Job" => job(before, after, &mut faults),
-        "apps.v1.StatefulSet" => {
-            const FREE: [&str; 7] = [
-                "replicas",
-                "ordinals",
-                "template",
-                "updateStrategy",
-                "revisionHistoryLimit",
-                "persistentVolumeClaimRetentionPolicy",
-                "minReadySeconds",
-            ];
-            if without(before, &FREE) != without(after, &FREE) {
-                let why = "updates to statefulset spec for fields other than 'replicas', \
-                           'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', \
-                           'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are \
-                           forbidden";
-                faults.forbidden("spec", why);
-            }
-        }
+        "apps.v1.StatefulSet" => stateful_set(before, after, &mut faults),
         "core.v1.Pod" => pod(before, after, &mut faults),
-        "core.v1.Service" => {
-            let is_set = |object: &Value| {
-                let address = object["spec"]["clusterIP"].as_str().unwrap_or_default();
-                !address.is_empty() && object["spec"]["type"] != "ExternalName"
-            };
-            let is_right = super::service::has_addresses(after);
-            if is_right && is_set(before) && is_set(after) && has_changed("/spec/clusterIP") {
-                let value = after["spec"]["clusterIP"].clone();
-                let why = "may not change once set";
-                faults.invalid("spec.clusterIPs[0]", &vec![value].into(), why);
-            }
-        }
+        "core.v1.Service" => cluster_ip(before, after, &mut faults),
         "core.v1.PersistentVolumeClaim" => claim(before, after, &mut faults),
-        "core.v1.PersistentVolume" => {
-            const FREE: [&str; 9] = [
-                "accessModes",
-                "capacity",
-                "claimRef",
-                "mountOptions",
-                "nodeAffinity",
-                "persistentVolumeReclaimPolicy",
-                "storageClassName",
-                "volumeAttributesClassName",
-                "volumeMode",
-            ];
-            if without(before, &FREE) != without(after, &FREE) {
-                let why = "spec.persistentvolumesource is immutable after creation";
-                faults.forbidden("spec.persistentvolumesource", why);
-            }
-            same(before, after, &["/spec/volumeMode"], &mut faults);
-        }
+        "core.v1.PersistentVolume" => volume(before, after, &mut faults),
         "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding" if has_changed("/roleRef") => {
             faults.invalid(
                 "roleRef",
@@ -102,6 +63,59 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
         _ => fixed_fields(name, before, after, &mut faults),
     }
     faults.0
+}
+
+fn stateful_set(before: &Value, after: &Value, faults: &mut Faults) {
+    const FREE: [&str; 7] = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    if without(before, &FREE) != without(after, &FREE) {
+        let why = "updates to statefulset spec for fields other than 'replicas', \
+                   'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', \
+                   'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are \
+                   forbidden";
+        faults.forbidden("spec", why);
+    }
+}
+
+/// Rejects another cluster IP of a service that has one.
+fn cluster_ip(before: &Value, after: &Value, faults: &mut Faults) {
+    let address = |object: &Value| object["spec"]["clusterIP"].clone();
+    let is_set = |object: &Value| {
+        let has_address = address(object).as_str().is_some_and(|it| !it.is_empty());
+        has_address && object["spec"]["type"] != "ExternalName"
+    };
+    let is_right = super::service::has_addresses(after);
+    if is_right && is_set(before) && is_set(after) && address(before) != address(after) {
+        let why = "may not change once set";
+        faults.invalid("spec.clusterIPs[0]", &vec![address(after)].into(), why);
+    }
+}
+
+/// Rejects another source of a persistent volume.
+fn volume(before: &Value, after: &Value, faults: &mut Faults) {
+    const FREE: [&str; 9] = [
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    if without(before, &FREE) != without(after, &FREE) {
+        let why = "spec.persistentvolumesource is immutable after creation";
+        faults.forbidden("spec.persistentvolumesource", why);
+    }
+    same(before, after, &["/spec/volumeMode"], faults);
 }
 
 /// Rejects changes of immutable fields.
@@ -228,80 +242,6 @@ fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
     }
 }
 
-fn job(before: &Value, after: &Value, faults: &mut Faults) {
-    // The real server reports the errors of the spec twice.
-    let root = At {
-        value: after,
-        path: "",
-    };
-    root.inner("spec", |at| super::job::selecting_spec(at, faults));
-    if after["spec"]["completionMode"] != "Indexed" {
-        same(before, after, &["/spec/completions"], faults);
-    }
-    same(before, after, &["/spec/selector"], faults);
-    let fixed = [
-        "/spec/podFailurePolicy",
-        "/spec/backoffLimitPerIndex",
-        "/spec/managedBy",
-        "/spec/successPolicy",
-    ];
-    same(before, after, &fixed, faults);
-    if after["spec"]["completionMode"] == "Indexed" {
-        let number = |job: &Value, field: &str| job["spec"][field].clone();
-        let (completions, parallelism) =
-            (number(after, "completions"), number(after, "parallelism"));
-        let has_changed = completions != number(before, "completions");
-        if has_changed && !completions.is_null() && completions != parallelism {
-            let why = "can only be modified in tandem with spec.parallelism";
-            faults.invalid("spec.completions", &completions, why);
-        }
-    }
-    if is_suspended(before) {
-        let fixed = |job: &Value| without_scheduling(&job["spec"]["template"]["spec"]);
-        if fixed(before) != fixed(after) {
-            let spec = &after["spec"]["template"]["spec"];
-            faults.invalid("spec.template.spec", spec, IMMUTABLE);
-        }
-    } else {
-        same(before, after, &["/spec/template"], faults);
-    }
-    same(before, after, &["/spec/completionMode"], faults);
-}
-
-/// Whether the template of a job can change: the job is suspended, and has not started or has the
-/// condition `Suspended`.
-fn is_suspended(job: &Value) -> bool {
-    let conditions = job["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    job["spec"]["suspend"] == true
-        && (job["status"]["startTime"].is_null()
-            || conditions.any(|it| it["type"] == "Suspended" && it["status"] == "True"))
-}
-
-/// The pod spec without the fields that can change while the job is suspended: the scheduling
-/// fields, and the resources of containers.
-fn without_scheduling(spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    if let Some(spec) = spec.as_object_mut() {
-        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-            spec.remove(field);
-        }
-        if let Some(Value::Object(affinity)) = spec.get_mut("affinity") {
-            affinity.remove("nodeAffinity");
-            if affinity.is_empty() {
-                spec.remove("affinity");
-            }
-        }
-        for list in ["containers", "initContainers"] {
-            let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-            for container in containers.into_iter().flatten() {
-                container.as_object_mut().map(|it| it.remove("resources"));
-            }
-        }
-    }
-    spec
-}
-
 /// Rejects changes of immutable data and of `immutable: true`.
 fn immutable_data(before: &Value, after: &Value, fields: &[&str], faults: &mut Faults) {
     let why = "field is immutable when `immutable` is set";
@@ -327,91 +267,6 @@ fn without(object: &Value, fields: &[&str]) -> Value {
         }
     }
     spec
-}
-
-fn pod(before: &Value, after: &Value, faults: &mut Faults) {
-    const WHY: &str = "pod updates may not change fields other than \
-        `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
-        `spec.tolerations` (only additions to existing \
-        tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
-        previously negative)";
-
-    let old_deadline = before["spec"]["activeDeadlineSeconds"].as_i64();
-    let deadline = after["spec"]["activeDeadlineSeconds"].as_i64();
-    match (old_deadline, deadline) {
-        (Some(_), None) => faults.invalid(
-            "spec.activeDeadlineSeconds",
-            &Value::Null,
-            "must not update from a positive integer to nil value",
-        ),
-        (Some(old), Some(new)) if new > old => faults.invalid(
-            "spec.activeDeadlineSeconds",
-            &new.into(),
-            "must be less than or equal to previous value",
-        ),
-        _ => {}
-    }
-    let count = |object: &Value, list: &str| object["spec"][list].as_array().map_or(0, Vec::len);
-    for list in ["containers", "initContainers"] {
-        if count(before, list) != count(after, list) {
-            let why = "pod updates may not add or remove containers";
-            faults.forbidden(format!("spec.{list}"), why);
-            return;
-        }
-    }
-    if !keeps_tolerations(before, after) {
-        let why = "existing toleration can not be modified except its tolerationSeconds";
-        faults.forbidden("spec.tolerations", why);
-    }
-    let gates = |object: &Value| {
-        let gates = object["spec"]["schedulingGates"].as_array();
-        let gates = gates.cloned().unwrap_or_default().into_iter();
-        gates
-            .map(|gate| gate["name"].as_str().unwrap_or_default().to_owned())
-            .collect::<Vec<_>>()
-    };
-    let old_gates = gates(before);
-    for (at, gate) in gates(after).iter().enumerate() {
-        if !old_gates.contains(gate) {
-            let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
-            faults.forbidden(format!("spec.schedulingGates[{at}].name"), &why);
-        }
-    }
-    let fixed = |object: &Value| {
-        let free = ["activeDeadlineSeconds", "tolerations", "schedulingGates"];
-        let mut spec = without(object, &free);
-        if spec["terminationGracePeriodSeconds"]
-            .as_i64()
-            .is_some_and(|it| it < 0)
-        {
-            spec["terminationGracePeriodSeconds"] = 1.into();
-        }
-        for list in ["containers", "initContainers"] {
-            let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-            for container in containers.into_iter().flatten() {
-                container.as_object_mut().map(|it| it.remove("image"));
-            }
-        }
-        // Kubernetes lets a pod with scheduling gates gain a node affinity. This server does not.
-        spec
-    };
-    if fixed(before) != fixed(after) {
-        faults.forbidden("spec", WHY);
-    }
-}
-
-/// Whether each old toleration still exists. Its `tolerationSeconds` can change.
-fn keeps_tolerations(before: &Value, after: &Value) -> bool {
-    let of = |pod: &Value| {
-        let tolerations = pod["spec"]["tolerations"].as_array();
-        let mut tolerations = tolerations.cloned().unwrap_or_default();
-        for toleration in tolerations.iter_mut().filter_map(Value::as_object_mut) {
-            toleration.remove("tolerationSeconds");
-        }
-        tolerations
-    };
-    let new = of(after);
-    of(before).iter().all(|old| new.contains(old))
 }
 
 fn claim(before: &Value, after: &Value, faults: &mut Faults) {

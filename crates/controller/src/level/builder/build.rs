@@ -32,6 +32,10 @@ impl<K: Watchable> ControllerBuilder<K> {
     ///
     /// [`ControllerBuildError`] if the finalizer or a selector is invalid, if a shared informer has
     /// run before and lacks an index, or if an informer was added twice.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the parts of a controller, each of which needs the parts before it"
+    )]
     pub fn build<R>(self, reconciler: R) -> Result<Controller<K>, ControllerBuildError>
     where
         K: Serialize,

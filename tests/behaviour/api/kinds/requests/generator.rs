@@ -162,6 +162,10 @@ impl Generator<'_> {
         self.random.random_bool(probability)
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one part of a request after the other"
+    )]
     pub(super) fn request(mut self) -> Request {
         let is_frequent = self.chance(0.7);
         let is_candidate = |it: &&Target| !is_frequent || FREQUENT.contains(&it.kind());

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{OLD_VOLUMES, Warnings, replacement};
+use super::storage::OLD_VOLUMES;
+use super::{Warnings, replacement};
 use crate::typed::validate::At;
 
 /// The annotations that a field replaces, with the version in which they lost their effect.

@@ -22,11 +22,9 @@ use super::{
     error::ControllerBuildError,
     watch::{DeclaredIndex, Opened, Watch, Watchable},
 };
-use crate::{
-    AddError, InformerController, Kind,
-    controller::Shared,
-    own_writes::{Shown, parse_version},
-};
+use crate::{AddError, InformerController, Kind, controller::Shared};
+
+mod shown;
 
 /// The informers of one kind of a [`Controller`](crate::Controller), with their stores read as one.
 ///
@@ -234,46 +232,6 @@ impl<K: Watchable> Informers<K> {
             Some((version(&store.get_lazy(key)?), store))
         });
         Some(versions.max_by_key(|(version, _)| *version)?.1)
-    }
-
-    /// What the informers show of the object with this key: the newest state, and the lowest version
-    /// that all informers which can show the object have passed.
-    pub(super) fn shown(&self, key: Option<&ObjectKey>) -> Shown {
-        let informers = self.shared.informers.read();
-        let namespaces = self.shared.namespaces.read();
-        let can_show = |informer: &&Informer<K>| {
-            let namespace = namespaces.get(&informer.id());
-            let (Some(key), Some(namespace)) = (key, namespace) else {
-                return true;
-            };
-            key.namespace() == Some(&**namespace)
-        };
-        let mut shown = Shown::Unwatched;
-        for informer in informers.iter().filter(can_show) {
-            // Its first list will show the write. Its kind can be missing.
-            if !informer.has_synced() {
-                continue;
-            }
-            // First, because the store is written before the version advances.
-            let passed = informer.last_sync_resource_version();
-            let passed = passed.as_deref().and_then(parse_version);
-            let object = key.and_then(|key| informer.store().get_lazy(key));
-            let object = object.and_then(|object| {
-                let version = parse_version(object.resource_version()?)?;
-                Some((Arc::from(object.uid()?), version))
-            });
-            shown = shown.with_other(Shown::Watched { object, passed });
-        }
-        shown
-    }
-
-    /// A namespace of which an informer shows the objects, if none shows those of all.
-    pub(super) fn watched_namespace(&self) -> Option<String> {
-        let informers = self.shared.informers.read();
-        let namespaces = self.shared.namespaces.read();
-        let mut scopes = informers.iter().map(|it| namespaces.get(&it.id()).cloned());
-        let first = scopes.next()??;
-        scopes.all(|scope| scope.is_some()).then_some(first)
     }
 
     /// Returns all objects, in no particular order.

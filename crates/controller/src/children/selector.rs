@@ -121,11 +121,11 @@ mod tests {
     #[test]
     fn a_selector_matches_labels_as_in_the_api_server() {
         #[track_caller]
-        fn check(expression: Value, labels: &[(&str, &str)], expected: bool) {
+        fn check(expression: &Value, labels: &[(&str, &str)], expected: bool) {
             let selector = parsed(json!({ "matchExpressions": [expression] })).expect("valid");
             let labels = labels
                 .iter()
-                .map(|(key, value)| (key.to_string(), value.to_string()));
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             assert_eq!(
                 selector.matches(Some(&labels.collect())),
                 expected,
@@ -133,16 +133,16 @@ mod tests {
             );
         }
         let blue = [("app", "blue")];
-        check(expression("app", "In", &["blue", "red"]), &blue, true);
-        check(expression("app", "In", &["red"]), &blue, false);
-        check(expression("app", "In", &["red"]), &[], false);
-        check(expression("app", "NotIn", &["red"]), &blue, true);
-        check(expression("app", "NotIn", &["blue"]), &blue, false);
-        check(expression("app", "NotIn", &["blue"]), &[], true);
-        check(expression("app", "Exists", &[]), &blue, true);
-        check(expression("app", "Exists", &[]), &[], false);
-        check(expression("app", "DoesNotExist", &[]), &blue, false);
-        check(expression("app", "DoesNotExist", &[]), &[], true);
+        check(&expression("app", "In", &["blue", "red"]), &blue, true);
+        check(&expression("app", "In", &["red"]), &blue, false);
+        check(&expression("app", "In", &["red"]), &[], false);
+        check(&expression("app", "NotIn", &["red"]), &blue, true);
+        check(&expression("app", "NotIn", &["blue"]), &blue, false);
+        check(&expression("app", "NotIn", &["blue"]), &[], true);
+        check(&expression("app", "Exists", &[]), &blue, true);
+        check(&expression("app", "Exists", &[]), &[], false);
+        check(&expression("app", "DoesNotExist", &[]), &blue, false);
+        check(&expression("app", "DoesNotExist", &[]), &[], true);
         let both = json!({
             "matchLabels": { "app": "blue" }, "matchExpressions": [expression("b", "Exists", &[])],
         });

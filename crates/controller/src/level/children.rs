@@ -9,7 +9,7 @@ use std::{
 use kube::Resource;
 use parking_lot::Mutex;
 use serde::Serialize;
-use windlass_informer::{LazyObject, ObjectIdentity as _, ObjectKey, Uid, log};
+use windlass_informer::{LazyObject, ObjectIdentity, ObjectKey, Uid, log};
 
 use super::{Context, Mode, Owned, Watchable, claims::slot};
 use crate::{
@@ -234,14 +234,14 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         let selector = claims.selector(&parent, cx.object()).map_err(failure)?;
         let children = cx.children().map_err(failure)?;
         let mut candidates = self.lazy(cx);
-        let known: HashSet<_> = candidates.iter().map(|it| it.key()).collect();
+        let known: HashSet<_> = candidates.iter().map(ObjectIdentity::key).collect();
         let slot = slot(cx.key().namespace(), selector.required());
         // The index is declared in all informers of this kind.
         let orphans = self.informers().keys_by(&claims.orphans, &slot);
         let orphans = orphans.unwrap_or_default().into_iter();
         let orphans = orphans.filter(|key| !known.contains(key));
         candidates.extend(orphans.filter_map(|key| self.newest(cx, &key)));
-        candidates.sort_by_cached_key(|it| it.key());
+        candidates.sort_by_cached_key(ObjectIdentity::key);
         let is_terminating = cx.object().meta().deletion_timestamp.is_some();
         let by = ClaimBy {
             selector: &selector,

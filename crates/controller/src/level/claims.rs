@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(metadata: Value, is_parent_namespaced: bool, expected: &[&str]) {
+    fn check(metadata: &Value, is_parent_namespaced: bool, expected: &[&str]) {
         let metadata = json!({ "metadata": metadata });
         let child: ConfigMap = serde_json::from_value(metadata).expect("an object");
         assert_eq!(orphan_slots(&child, is_parent_namespaced), expected);
@@ -252,11 +252,7 @@ mod tests {
         let owner = |controller: bool| json!([{ "apiVersion": "v1", "kind": "A", "name": "a", "uid": "u", "controller": controller }]);
         let labels = json!({ "app": "web", "example.io/x": "" });
         let free = json!({ "namespace": "shop", "labels": labels });
-        check(
-            free.clone(),
-            true,
-            &["shop/app=web", "shop/example.io/x=", "shop"],
-        );
+        check(&free, true, &["shop/app=web", "shop/example.io/x=", "shop"]);
         let all = [
             "shop/app=web",
             "shop/example.io/x=",
@@ -265,11 +261,11 @@ mod tests {
             "/example.io/x=",
             "",
         ];
-        check(free, false, &all);
-        let owned =
+        check(&free, false, &all);
+        let with_owner =
             |controller| json!({ "namespace": "shop", "ownerReferences": owner(controller) });
-        check(owned(true), true, &[]);
-        check(owned(false), true, &["shop"]);
-        check(json!({}), false, &[""]);
+        check(&with_owner(true), true, &[]);
+        check(&with_owner(false), true, &["shop"]);
+        check(&json!({}), false, &[""]);
     }
 }

@@ -27,7 +27,7 @@ fn owner(uid: &str, controller: bool) -> Value {
 /// What a parent with the selector `app=web` does with an object: if it writes, and if it is paused
 /// or being deleted.
 #[track_caller]
-fn check(more: Value, expected: [Claim; 2]) {
+fn check(more: &Value, expected: [Claim; 2]) {
     let kind = ChildKind::of::<ConfigMap>(&());
     let selector = json!({ "matchLabels": { "app": "web" } });
     let selector = serde_json::from_value(selector).expect("a selector");
@@ -38,7 +38,7 @@ fn check(more: Value, expected: [Claim; 2]) {
             parent: &kind,
             writes,
         };
-        parent().claim(&kind, &by, &metadata(&more))
+        parent().claim(&kind, &by, &metadata(more))
     });
     assert_eq!(claims, expected, "{more}");
 }
@@ -53,24 +53,24 @@ fn an_object_is_claimed_by_its_controller_and_its_labels() {
         more
     };
     let owned_by = |uid: &str| json!({ "ownerReferences": [owner(uid, true)] });
-    check(selected(owned_by("u-1")), [Claimed, Claimed]);
-    check(owned_by("u-1"), [Release, Leave]);
-    check(selected(owned_by("u-2")), [Leave, Leave]);
-    check(owned_by("u-2"), [Leave, Leave]);
-    check(selected(json!({})), [Adopt, Leave]);
-    check(json!({}), [Leave, Leave]);
+    check(&selected(owned_by("u-1")), [Claimed, Claimed]);
+    check(&owned_by("u-1"), [Release, Leave]);
+    check(&selected(owned_by("u-2")), [Leave, Leave]);
+    check(&owned_by("u-2"), [Leave, Leave]);
+    check(&selected(json!({})), [Adopt, Leave]);
+    check(&json!({}), [Leave, Leave]);
     // An owner that is not the controller.
     for uid in ["u-1", "u-2"] {
         let free = json!({ "ownerReferences": [owner(uid, false)] });
-        check(selected(free.clone()), [Adopt, Leave]);
-        check(free, [Leave, Leave]);
+        check(&selected(free.clone()), [Adopt, Leave]);
+        check(&free, [Leave, Leave]);
     }
     let marked = json!({ "deletionTimestamp": "2020-01-01T00:00:00Z" });
-    check(selected(marked.clone()), [Leave, Leave]);
+    check(&selected(marked.clone()), [Leave, Leave]);
     let mut child = owned_by("u-1");
     json_patch::merge(&mut child, &marked);
-    check(selected(child), [Claimed, Claimed]);
-    check(selected(json!({ "namespace": "other" })), [Leave, Leave]);
+    check(&selected(child), [Claimed, Claimed]);
+    check(&selected(json!({ "namespace": "other" })), [Leave, Leave]);
 }
 
 #[test]
@@ -90,22 +90,22 @@ fn the_label_of_a_child_decides_only_where_no_owner_reference_is_possible() {
     };
     // A child of ours in another namespace, and one whose owner reference was removed.
     let elsewhere = named("other", "u-1", "ConfigMap/shop/blog");
-    check(elsewhere.clone(), [Claimed, Claimed]);
-    check(other_labels(elsewhere), [Release, Leave]);
+    check(&elsewhere, [Claimed, Claimed]);
+    check(&other_labels(elsewhere), [Release, Leave]);
     let stripped = named("shop", "u-1", "ConfigMap/shop/blog");
-    check(stripped.clone(), [Adopt, Leave]);
-    check(other_labels(stripped), [Release, Leave]);
+    check(&stripped, [Adopt, Leave]);
+    check(&other_labels(stripped), [Release, Leave]);
     // A child of another parent in another namespace, and those that another parent has left.
     let theirs = named("shop", "u-2", "ConfigMap/other/blog");
-    check(theirs.clone(), [Leave, Leave]);
-    check(other_labels(theirs), [Leave, Leave]);
+    check(&theirs, [Leave, Leave]);
+    check(&other_labels(theirs), [Leave, Leave]);
     for left in [
         "ConfigMap/shop/blog",
         "ClusterRole.rbac.authorization.k8s.io/blog",
     ] {
         let left = named("shop", "u-0", left);
-        check(left.clone(), [Adopt, Leave]);
-        check(other_labels(left), [Leave, Leave]);
+        check(&left, [Adopt, Leave]);
+        check(&other_labels(left), [Leave, Leave]);
     }
 }
 

@@ -47,7 +47,7 @@ impl<K: Watchable> ControllerBuilder<K> {
     }
 
     /// Watches the objects of kind `C` that objects of kind `K` own and select by their labels, as a
-    /// ReplicaSet does with its Pods.
+    /// `ReplicaSet` does with its Pods.
     ///
     /// The reconciler calls [`Owned::claim`], which adopts the objects without a controller that the
     /// selector of its object matches, releases the children that it does not match, and returns the

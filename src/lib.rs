@@ -90,12 +90,12 @@ pub mod level {
     //! Controllers of one kind: each call gets the newest object, whatever has changed.
 
     pub use windlass_controller::{
-        AddedTrigger, AddedWatch, ChildError, ChildErrors, Context, Controller,
+        AddedTrigger, AddedWatch, ChildError, ChildErrors, ChildSelector, Context, Controller,
         ControllerBuildError, ControllerBuilder, Deleted, Dependent, DependentId, DependentState,
-        DependentStates, Dependents, DependentsError, Desired, Informers, IntoDesired,
-        InvalidChild, MissingKind, Mode, ObjectReconciler, Owned, PAUSED, Reasons, Referred,
-        Related, RequeueHandle, Retry, Step, Trigger, TriggerHandle, UpdateStrategy, Watch,
-        Watchable, WritePaused, has_condition,
+        DependentStates, Dependents, DependentsError, Desired, GeneratedSelector, Informers,
+        IntoDesired, InvalidChild, InvalidSelector, MissingKind, Mode, ObjectReconciler, Owned,
+        PAUSED, Reasons, Referred, Related, RequeueHandle, Retry, Step, Trigger, TriggerHandle,
+        UpdateStrategy, Watch, Watchable, WritePaused, has_condition,
     };
 }
 

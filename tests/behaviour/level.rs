@@ -25,6 +25,8 @@ use crate::{
 
 pub(crate) mod bulk;
 pub(crate) mod children;
+pub(crate) mod claim_calls;
+pub(crate) mod claims;
 pub(crate) mod context;
 pub(crate) mod dependent_clean_up;
 pub(crate) mod dependent_secrets;

@@ -65,6 +65,8 @@ fn main() {
         level::trials(),
         level::bulk::trials(),
         level::children::trials(),
+        level::claim_calls::trials(),
+        level::claims::trials(),
         level::context::trials(),
         level::dependent_clean_up::trials(),
         level::dependent_secrets::trials(),

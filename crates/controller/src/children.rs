@@ -7,8 +7,10 @@
 //! # Contract
 //!
 //! *Guaranteed.* An object that another object controls, or that was not created for the parent, is
-//! never changed or deleted, unless it is [adopted](Desired::adopt). Each request names the uid of
-//! the object that it was planned for, so that a recreated object is neither changed nor deleted. An
+//! never changed or deleted, unless it is [adopted](Desired::adopt), or has no controller and the
+//! selector of the parent matches it ([`Owned::claim`](crate::Owned::claim)). Each request names the
+//! uid of the object that it was planned for, so that a recreated object is neither changed nor
+//! deleted. An
 //! invalid child is refused before anything is written. A child that is as desired causes no
 //! request after the first apply in the process; a change of a field that was applied is reverted;
 //! fields of other writers are left alone. When two writers revert each other, this one slows down
@@ -30,6 +32,7 @@ mod identity;
 mod into_desired;
 mod overrides;
 mod parents;
+mod selector;
 
 // The decision.
 mod memory;
@@ -38,6 +41,7 @@ mod plan;
 
 // The requests.
 mod apply;
+mod claim;
 mod delete;
 mod observed;
 mod requests;
@@ -48,7 +52,6 @@ mod write;
 mod error;
 mod errors;
 
-pub(crate) use self::requests::{ApplyMode, ObjectRequests};
 pub use self::{
     apply::{Applied, ChildOutcome, Children, Contention},
     delete::{Deleted, Pruned},
@@ -60,5 +63,12 @@ pub use self::{
     memory::ChildMemory,
     observed::ChildObject,
     parents::ParentOf,
+    selector::InvalidSelector,
     set::{AllApplied, CheckedChild, CheckedChildren, ChildKeys},
+};
+pub(crate) use self::{
+    claim::ClaimBy,
+    identity::controller_of,
+    requests::{ApplyMode, ObjectRequests},
+    selector::ParentSelector,
 };

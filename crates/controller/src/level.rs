@@ -13,6 +13,7 @@ mod watch;
 
 // Other kinds.
 mod children;
+mod claims;
 mod dependents;
 mod handles;
 mod informers;
@@ -35,6 +36,7 @@ mod rate;
 
 pub use self::{
     builder::ControllerBuilder,
+    claims::{ChildSelector, GeneratedSelector},
     context::{Context, Step},
     controller::{AddedTrigger, Controller},
     dependents::{

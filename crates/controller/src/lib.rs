@@ -121,7 +121,8 @@ pub use crate::{
     action::{Action, ResourceAction},
     apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
     children::{
-        ChildError, ChildErrors, Deleted, Desired, IntoDesired, InvalidChild, UpdateStrategy,
+        ChildError, ChildErrors, Deleted, Desired, IntoDesired, InvalidChild, InvalidSelector,
+        UpdateStrategy,
     },
     conditions::{Conditions, InvalidCondition, NewCondition},
     controller::{
@@ -143,10 +144,11 @@ pub use crate::{
         test_controller_run,
     },
     level::{
-        AddedTrigger, AddedWatch, Context, Controller, ControllerBuildError, ControllerBuilder,
-        Dependent, DependentId, DependentState, DependentStates, Dependents, DependentsError,
-        Informers, MissingKind, ObjectReconciler, Owned, Referred, Related, RequeueHandle, Step,
-        Trigger, TriggerHandle, Watch, Watchable, has_condition,
+        AddedTrigger, AddedWatch, ChildSelector, Context, Controller, ControllerBuildError,
+        ControllerBuilder, Dependent, DependentId, DependentState, DependentStates, Dependents,
+        DependentsError, GeneratedSelector, Informers, MissingKind, ObjectReconciler, Owned,
+        Referred, Related, RequeueHandle, Step, Trigger, TriggerHandle, Watch, Watchable,
+        has_condition,
     },
     mapper::{Mapper, Owners, SameName},
     metrics::ObjectMetrics,

@@ -277,7 +277,12 @@ impl Children {
         Err(refused)
     }
 
-    const fn requests<'a>(&'a self, kind: &'a ChildKind, key: &'a ObjectKey) -> ObjectRequests<'a> {
+    /// The requests for the object with `key`.
+    pub(super) const fn requests<'a>(
+        &'a self,
+        kind: &'a ChildKind,
+        key: &'a ObjectKey,
+    ) -> ObjectRequests<'a> {
         ObjectRequests {
             client: &self.client,
             kind,
@@ -290,8 +295,8 @@ impl Children {
 
 /// The metadata of an object.
 #[derive(serde::Deserialize)]
-struct WithMetadata {
-    metadata: ObjectMeta,
+pub(super) struct WithMetadata {
+    pub(super) metadata: ObjectMeta,
 }
 
 /// Whether the object in `body` has this uid.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use windlass_informer::ObjectKey;
 
+use super::InvalidSelector;
+
 /// Why a desired child is invalid. Nothing is written then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -88,6 +90,16 @@ pub enum InvalidChild {
         field: &'static str,
     },
 
+    /// The selector of the parent does not match its labels.
+    #[error(
+        "the selector of its parent ({selector}) does not match its labels, so that it would be \
+         released after it was created; add the labels"
+    )]
+    NotSelected {
+        /// The selector.
+        selector: String,
+    },
+
     /// The same child is desired twice.
     #[error("it is desired twice")]
     Twice,
@@ -140,6 +152,32 @@ pub enum ChildError {
         /// The kind, as `plural.group`.
         resource: String,
         /// The object.
+        key: ObjectKey,
+    },
+
+    /// The label selector of the parent is invalid. Nothing was adopted or released.
+    #[error(
+        "the selector of {resource} {key} is invalid, and nothing was adopted or released: {source}"
+    )]
+    InvalidSelector {
+        /// The kind of the parent, as `plural.group`.
+        resource: String,
+        /// The parent.
+        key: ObjectKey,
+        /// The reason, which is part of the message.
+        source: InvalidSelector,
+    },
+
+    /// The parent was deleted, is being deleted, or was replaced by another object of its name. It
+    /// adopts nothing.
+    #[error(
+        "{resource} {key} was deleted or replaced meanwhile, and adopted nothing; the next event \
+         shows its newest state"
+    )]
+    ParentGone {
+        /// The kind of the parent, as `plural.group`.
+        resource: String,
+        /// The parent.
         key: ObjectKey,
     },
 
@@ -249,13 +287,13 @@ impl ChildError {
     /// Whether the error is a conflict with another writer: a retry with the newest state helps.
     #[must_use]
     pub const fn is_conflict(&self) -> bool {
-        matches!(self, Self::Conflict { .. })
+        matches!(self, Self::Conflict { .. } | Self::ParentGone { .. })
     }
 
     /// Whether a retry cannot help before the desired child or the existing object changes.
     #[must_use]
     pub const fn is_invalid(&self) -> bool {
-        matches!(self, Self::Invalid { .. })
+        matches!(self, Self::Invalid { .. } | Self::InvalidSelector { .. })
     }
 
     /// The error of the API server.

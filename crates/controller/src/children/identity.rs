@@ -292,14 +292,18 @@ pub(super) fn parent_key(
 
 /// The uid in the label of an object and its parent's name in the annotation, if the annotation
 /// names the object itself.
-fn labelled_parent<'a>(kind: &ChildKind, metadata: &'a ObjectMeta) -> Option<(&'a str, &'a str)> {
+pub(super) fn labelled_parent<'a>(
+    kind: &ChildKind,
+    metadata: &'a ObjectMeta,
+) -> Option<(&'a str, &'a str)> {
     let uid = metadata.labels.as_ref()?.get(PARENT_UID)?;
     let annotation = metadata.annotations.as_ref()?.get(CHILD)?;
     let (child, parent) = annotation.split_once(' ')?;
     (child == kind.reference(&key_of(metadata))).then_some((uid, parent))
 }
 
-fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+/// The owner that is the controller of an object.
+pub(crate) fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = metadata.owner_references.as_ref()?;
     owners.iter().find(|owner| owner.controller == Some(true))
 }

@@ -1,9 +1,13 @@
 //! `CheckedChild` and `CheckedChildren`: children that were checked before one of them is written.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
@@ -113,6 +117,15 @@ impl CheckedChild {
     #[must_use]
     pub const fn key(&self) -> &ObjectKey {
         &self.desired.key
+    }
+
+    /// The labels.
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
+        let labels = self.desired.body.pointer("/metadata/labels");
+        let labels = labels.and_then(Value::as_object).into_iter().flatten();
+        labels
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
     }
 
     /// The child, as it would be sent. `None` if it has too few fields to decode.

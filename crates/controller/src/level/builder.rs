@@ -64,8 +64,8 @@ mod kinds;
 /// }
 /// ```
 ///
-/// [`owns`](Self::owns), [`watches`](Self::watches) and [`refers_to`](Self::refers_to) return handles, which the reconciler keeps
-/// to read the objects. All other methods are settings.
+/// [`owns`](Self::owns), [`claims`](Self::claims), [`watches`](Self::watches) and
+/// [`refers_to`](Self::refers_to) return handles, which the reconciler keeps to read the objects. All other methods are settings.
 #[must_use = "a builder does nothing until it is built"]
 pub struct ControllerBuilder<K: Watchable> {
     client: Client,

@@ -1,18 +1,22 @@
 //! Children of the object of a call: apply, delete and prune.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use kube::Resource;
 use parking_lot::Mutex;
 use serde::Serialize;
-use windlass_informer::{LazyObject, ObjectIdentity as _, ObjectKey, Uid, log};
+use windlass_informer::{LazyObject, ObjectIdentity, ObjectKey, Uid, log};
 
-use super::{Context, Mode, Owned, Watchable};
+use super::{Context, Mode, Owned, Watchable, claims::slot};
 use crate::{
     Failure, ObjectEvent, Outcome,
     children::{
         Applied, CheckedChild, ChildError, ChildKeys, ChildKind, ChildMemory, ChildOutcome,
-        Children, Contention, Deleted, IntoDesired, Parent,
+        Children, ClaimBy, Contention, Deleted, IntoDesired, InvalidChild, Parent,
     },
 };
 
@@ -181,6 +185,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         children: &Children,
         child: &CheckedChild,
     ) -> Result<Applied<C>, ChildError> {
+        self.check_selected(cx, child)?;
         let stored = self.newest(cx, child.key());
         let applied = children.apply(child, stored).await?;
         if let ChildOutcome::Delayed(wait) = applied.outcome {
@@ -190,6 +195,80 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
             cx.report_contention(contention);
         }
         Ok(applied)
+    }
+
+    /// Adopts and releases children by the selector of the object of `cx`, and returns its children,
+    /// sorted by key. Call it first: it decides which children the object has.
+    ///
+    /// - An object that the selector matches and that has no controller is adopted: the object of `cx`
+    ///   becomes its controller, and its other owners stay.
+    /// - A child that the selector does not match is released: its owner reference to the object of
+    ///   `cx`, and the labels and the annotation that [`apply`](Self::apply) adds, are removed. It keeps
+    ///   its name, so that further children need other names, and an [`apply`](Self::apply) with its name
+    ///   is an error.
+    /// - An object with another controller is left alone. If the selectors of two objects match the same
+    ///   one, the first that adopts it keeps it.
+    /// - An object that is being deleted is not adopted. An object of `cx` that is being deleted or
+    ///   [paused](Mode::Paused) adopts and releases nothing.
+    ///
+    /// The objects are those of the store, and nothing is sent if there is nothing to adopt or release.
+    /// Before the first adoption the object of `cx` is read from the API server. Each request names the
+    /// uid and the version of the child, so that it is neither adopted nor released if it has changed
+    /// since.
+    ///
+    /// Without a selector, of a kind that was added with
+    /// [`owns`](super::ControllerBuilder::owns), these are the children that [`of`](Self::of) returns.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError::InvalidSelector`] if the selector is invalid or empty;
+    /// [`ChildError::ParentGone`] if the object of `cx` was deleted or replaced; a refused request,
+    /// after all were tried; a child that does not decode.
+    ///
+    /// Source: Kubernetes, `pkg/controller/controller_ref_manager.go`.
+    pub async fn claim(&self, cx: &Context<K>) -> Result<Vec<Arc<C>>, Failure> {
+        let Some(claims) = &self.claims else {
+            return Ok(self.of(cx));
+        };
+        let parent = ChildKind::of::<K>(cx.call.setup.types());
+        let selector = claims.selector(&parent, cx.object()).map_err(failure)?;
+        let children = cx.children().map_err(failure)?;
+        let mut candidates = self.lazy(cx);
+        let known: HashSet<_> = candidates.iter().map(ObjectIdentity::key).collect();
+        let slot = slot(cx.key().namespace(), selector.required());
+        // The index is declared in all informers of this kind.
+        let orphans = self.informers().keys_by(&claims.orphans, &slot);
+        let orphans = orphans.unwrap_or_default().into_iter();
+        let orphans = orphans.filter(|key| !known.contains(key));
+        candidates.extend(orphans.filter_map(|key| self.newest(cx, &key)));
+        candidates.sort_by_cached_key(ObjectIdentity::key);
+        let is_terminating = cx.object().meta().deletion_timestamp.is_some();
+        let by = ClaimBy {
+            selector: &selector,
+            parent: &parent,
+            writes: cx.mode() == Mode::Normal && !is_terminating,
+        };
+        let claimed = children.claim(&self.kind(), &by, candidates).await;
+        claimed.map_err(failure)
+    }
+
+    /// Checks that the selector of the object of `cx` matches the labels of a desired child.
+    fn check_selected(&self, cx: &Context<K>, child: &CheckedChild) -> Result<(), ChildError> {
+        let Some(claims) = &self.claims else {
+            return Ok(());
+        };
+        let parent = ChildKind::of::<K>(cx.call.setup.types());
+        let selector = claims.selector(&parent, cx.object())?;
+        if selector.matches(Some(&child.labels())) {
+            return Ok(());
+        }
+        Err(ChildError::Invalid {
+            resource: self.kind().resource(),
+            name: child.key().to_string(),
+            source: InvalidChild::NotSelected {
+                selector: selector.to_string(),
+            },
+        })
     }
 
     /// Deletes a child of the object of `cx`, and no other object of its name. While the object of

@@ -2,24 +2,27 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use kube::ResourceExt as _;
+use kube::api::ObjectMeta;
 use windlass_informer::{DecodeError, Index, LazyObject, ObjectKey, Uid, resource_name};
 
-use super::{Context, Informers, Watchable, references::References};
+use super::{Context, Informers, Watchable, claims::Claims, references::References};
 use crate::{
     Mapper, Owners,
     children::{ChildKind, ParentOf, parent_uid},
 };
 
-/// The objects of kind `C` that objects of kind `K` own. [`ControllerBuilder::owns`] creates it.
+/// The objects of kind `C` that objects of kind `K` own. [`ControllerBuilder::owns`] and
+/// [`ControllerBuilder::claims`] create it.
 ///
 /// The handle contains the stores, so that a kind that is not owned cannot be read.
 ///
 /// [`ControllerBuilder::owns`]: super::ControllerBuilder::owns
+/// [`ControllerBuilder::claims`]: super::ControllerBuilder::claims
 pub struct Owned<K: Watchable, C: Watchable> {
     informers: Informers<C>,
     by_owner: Index<C, Uid>,
-    of: PhantomData<fn(K)>,
+    /// The selector, if the children are selected.
+    pub(super) claims: Option<Claims<K, C>>,
 }
 
 /// The objects of kind `O` that affect objects of kind `K` through a mapper.
@@ -53,14 +56,22 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// names.
     pub(super) fn index(types: &C::DynamicType) -> Index<C, Uid> {
         let kind = ChildKind::of::<C>(types);
-        Index::new(move |child: &C| owners(&kind, child))
+        Index::new(move |child: &C| owners(&kind, child.meta()))
     }
 
     pub(super) const fn new(informers: Informers<C>, by_owner: Index<C, Uid>) -> Self {
         Self {
             informers,
             by_owner,
-            of: PhantomData,
+            claims: None,
+        }
+    }
+
+    /// The children are those that `claims` selects.
+    pub(super) fn claimed(self, claims: Claims<K, C>) -> Self {
+        Self {
+            claims: Some(claims),
+            ..self
         }
     }
 
@@ -89,14 +100,12 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
         let stored = keys.iter().filter_map(|key| {
             (cx.call.writer).newest(&resource, key, self.informers.get_lazy(key))
         });
-        let mut children: Vec<_> = stored.collect();
         let kind = ChildKind::of::<C>(self.informers.types());
+        let is_owned = |child: &LazyObject<C>| owners(&kind, &child.metadata()).contains(&uid);
+        // A child that this call has released.
+        let is_kept = |child: &LazyObject<C>| self.claims.is_none() || is_owned(child);
+        let mut children: Vec<_> = stored.filter(is_kept).collect();
         let created = (cx.call.writer).created::<C>(&resource, |key| keys.contains(key));
-        let is_owned = |child: &LazyObject<C>| {
-            child
-                .get()
-                .is_ok_and(|child| owners(&kind, &*child).contains(&uid))
-        };
         children.extend(created.into_iter().filter(is_owned));
         children
     }
@@ -117,7 +126,7 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
         let child = self.newest(cx, key)?.get().ok()?;
         let uid = Uid::from(cx.object().meta().uid.as_deref()?);
         let kind = ChildKind::of::<C>(self.informers.types());
-        owners(&kind, &*child).contains(&uid).then_some(child)
+        owners(&kind, child.meta()).contains(&uid).then_some(child)
     }
 
     /// The newest state of the child with `key`: from the store, or from a response of this call.
@@ -142,13 +151,11 @@ fn newest<K: Watchable, O: Watchable>(
     (cx.call.writer).newest(&resource, key, informers.get_lazy(key))
 }
 
-/// The uids of the owners of `child`, and of the parent that its annotation names.
-fn owners<C: Watchable>(kind: &ChildKind, child: &C) -> Vec<Uid> {
-    let owners = child
-        .owner_references()
-        .iter()
-        .map(|owner| Uid::from(owner.uid.as_str()));
-    let parent = parent_uid(kind, child.meta()).map(|uid| Uid::from(uid.as_str()));
+/// The uids of the owners of a child, and of the parent that its annotation names.
+fn owners(kind: &ChildKind, child: &ObjectMeta) -> Vec<Uid> {
+    let owners = child.owner_references.iter().flatten();
+    let owners = owners.map(|owner| Uid::from(owner.uid.as_str()));
+    let parent = parent_uid(kind, child).map(|uid| Uid::from(uid.as_str()));
     owners.chain(parent).collect()
 }
 
@@ -229,7 +236,11 @@ impl<K: Watchable, O: Watchable> Referred<K, O> {
 
 impl<K: Watchable, C: Watchable> Clone for Owned<K, C> {
     fn clone(&self) -> Self {
-        Self::new(self.informers.clone(), self.by_owner.clone())
+        Self {
+            informers: self.informers.clone(),
+            by_owner: self.by_owner.clone(),
+            claims: self.claims.clone(),
+        }
     }
 }
 

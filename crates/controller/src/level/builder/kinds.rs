@@ -8,10 +8,11 @@ use windlass_informer::{ObjectKey, resource_name};
 
 use super::ControllerBuilder;
 use crate::{
-    AddError, ControllerBuildError, InformerController, Informers, Kind, Mapper, Owned, Owners,
-    Referred, Related, Trigger, Watch, Watchable,
+    AddError, ChildSelector, ControllerBuildError, InformerController, Informers, Kind, Mapper,
+    Owned, Owners, Referred, Related, Trigger, Watch, Watchable,
     children::{ChildKind, ParentOf},
     level::{
+        claims::Claims,
         handles::OwnersOrParent,
         own::OwnWriteTracker,
         references::{self, Referrers},
@@ -41,13 +42,74 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// Watches the objects of kind `C` that objects of kind `K` own: a change, creation or deletion
     /// of one reconciles its owners.
     pub fn owns<C: Watchable>(&mut self, children: Watch<C>) -> Owned<K, C> {
+        let owners = self.owners::<C>(&children.types);
+        self.add_owned(children, owners)
+    }
+
+    /// Watches the objects of kind `C` that objects of kind `K` own and select by their labels, as a
+    /// `ReplicaSet` does with its Pods.
+    ///
+    /// The reconciler calls [`Owned::claim`], which adopts the objects without a controller that the
+    /// selector of its object matches, releases the children that it does not match, and returns the
+    /// children. A change, creation or deletion of a child reconciles its owners, and a change or
+    /// creation of an object without a controller reconciles the objects whose selectors match it.
+    ///
+    /// `selector` is a function that returns the selector in the spec, or [`GeneratedSelector`], which
+    /// selects by the uid of the parent.
+    ///
+    /// *Required.* The `children` are not watched by labels that can change: a child that leaves the
+    /// watch is not released.
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
+    /// use windlass_controller::{Context, Controller, Failure, Outcome, Watch};
+    ///
+    /// # fn example(client: kube::Client) -> Result<(), windlass_controller::ControllerBuildError> {
+    /// let mut sets = Controller::<ReplicaSet>::builder(client, Watch::all());
+    /// let pods = sets.claims(Watch::<Pod>::all(), |set: &ReplicaSet| {
+    ///     set.spec.clone().unwrap_or_default().selector
+    /// });
+    /// let sets = sets.build(move |cx: Context<ReplicaSet>| {
+    ///     let pods = pods.clone();
+    ///     async move {
+    ///         let pods = pods.claim(&cx).await?;
+    ///         cx.write_status(serde_json::json!({ "replicas": pods.len() })).await?;
+    ///         Ok::<_, Failure>(Outcome::done())
+    ///     }
+    /// })?;
+    /// # drop(sets);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`GeneratedSelector`]: crate::GeneratedSelector
+    pub fn claims<C: Watchable>(
+        &mut self,
+        children: Watch<C>,
+        selector: impl ChildSelector<K>,
+    ) -> Owned<K, C> {
+        let claims = Claims::new(selector);
+        let owners = self.owners::<C>(&children.types);
+        let owned = self.add_owned(children, claims.claimants(owners, &self.primaries));
+        owned.informers().declare(&claims.orphans);
+        owned.claimed(claims)
+    }
+
+    fn owners<C: Watchable>(&self, children: &C::DynamicType) -> OwnersOrParent {
+        let (types, kind) = (self.primaries.types(), ChildKind::of::<C>(children));
+        OwnersOrParent {
+            owners: Owners::of::<K>(types),
+            parent: ParentOf::of::<K>(types, kind),
+        }
+    }
+
+    fn add_owned<C: Watchable>(
+        &mut self,
+        children: Watch<C>,
+        mapper: impl Mapper<C>,
+    ) -> Owned<K, C> {
         let index = Owned::<K, C>::index(&children.types);
-        let kind = ChildKind::of::<C>(&children.types);
-        let owners = OwnersOrParent {
-            owners: Owners::of::<K>(self.primaries.types()),
-            parent: ParentOf::of::<K>(self.primaries.types(), kind),
-        };
-        let informers = self.add_secondary(children, owners);
+        let informers = self.add_secondary(children, mapper);
         // Also in the informers that are added later.
         informers.declare(&index);
         Owned::new(informers, index)

@@ -22,6 +22,7 @@ mod scrape;
 mod authorize;
 mod connections;
 mod decisions;
+mod head_timeout;
 mod limits;
 mod listen;
 mod page;
@@ -391,6 +392,7 @@ impl AdminServer {
             metrics: MetricsPage::new(registry, self.authorizer),
             call: RouteCall {
                 limits: self.limits,
+                body_timeout: self.limits.read_timeout,
                 operator_runtime: Handle::current(),
             },
         });

@@ -1,38 +1,33 @@
 //! The webhook server: validates, changes and converts objects for the API server.
 
 use std::{
-    collections::HashSet, fmt, future::Future, net::IpAddr, num::NonZeroUsize, path::PathBuf,
-    sync::Arc, time::Duration,
+    collections::HashSet, fmt, future::Future, num::NonZeroUsize, path::PathBuf, sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http::{Request, Response};
 use kube::{Resource, core::admission::AdmissionRequest};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{
-    runtime::Handle,
-    time::{Instant, timeout},
-};
-use windlass_informer::log;
+use tokio::runtime::Handle;
 
 use crate::{
     AdminError, AdminLimits, Listen, Route, RouteError,
-    admin::{Answer, Files, Port, Respond, RouteCall, Routes, Serving, Tls},
+    admin::{Files, Port, RouteCall, Routes, Serving, Tls},
 };
 
 // Requests and responses.
 mod admission;
 mod conversion;
 mod merge;
+mod responder;
 mod review;
 
 // Numbers.
 mod metrics;
 
 pub(crate) use self::metrics::WebhookMetrics;
-use self::review::{Refused, failed, refuse};
+use self::responder::{Responder, not_found};
 pub use self::{
     admission::{AdmissionError, Denied, Warnings},
     conversion::Conversion,
@@ -139,26 +134,6 @@ pub struct WebhookServer {
     metrics: WebhookMetrics,
 }
 
-/// Answers the requests of the API server.
-struct Responder {
-    routes: Routes,
-    conversions: HashSet<String>,
-    metrics: WebhookMetrics,
-    call: RouteCall,
-}
-
-/// The largest body of an `AdmissionReview` in bytes: two objects and their managed fields.
-const ADMISSION_BODY: NonZeroUsize = NonZeroUsize::new(8 * 1024 * 1024).expect("not zero");
-
-/// The time limit of a conversion, for which the API server states no timeout and has none.
-const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The timeout of a request that states none: the default of the API server.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long before its timeout the API server has the response.
-const MARGIN: Duration = Duration::from_secs(1);
-
 // === impl WebhookServer ===
 
 impl WebhookServer {
@@ -166,13 +141,16 @@ impl WebhookServer {
     ///
     /// - Connections have no longest time, because the API server uses them for a request at a time, and
     ///   would see an error if one was closed while a request is on its way. An idle one is closed after
-    ///   two minutes.
+    ///   two minutes, and one whose client has begun the head of a request after `read_timeout`.
     /// - 1024 connections, and the same number for each client: all requests can come from one. At most a
     ///   quarter of the file descriptors of the process; above the limit, the oldest connection is closed,
     ///   also during a request.
     /// - A body has at most 64 MiB for a conversion, because a `ConversionReview` has all objects of a
-    ///   list, and 8 MiB for admission, because an `AdmissionReview` has at most two, with 3 MiB each.
-    ///   Each request needs ten times its body in memory while it is answered.
+    ///   list, and 20 MiB for admission, because an `AdmissionReview` has at most two, with 9 MiB each if
+    ///   they consist of characters that the API server escapes. Another limit than this default holds for
+    ///   both. Each request needs ten times its body in memory while it is answered.
+    /// - `read_timeout` is the longest time without progress while a body is read. The body and the handler
+    ///   together have the time limit of the handler.
     pub const LIMITS: AdminLimits = AdminLimits {
         read_timeout: AdminLimits::DEFAULT_READ_TIMEOUT,
         write_timeout: AdminLimits::DEFAULT_WRITE_TIMEOUT,
@@ -202,7 +180,28 @@ impl WebhookServer {
         }
     }
 
-    /// Sets the limits of connections and requests. The default is [`LIMITS`](Self::LIMITS).
+    /// Sets the limits of connections and requests. The default is [`LIMITS`](Self::LIMITS); begin with it
+    /// rather than with the default of [`AdminLimits`], which closes each connection after a minute.
+    ///
+    /// The requests in progress have 9 s, and not `write_timeout`, when the connection has reached
+    /// `connection_timeout`, and when the operator stops.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    ///
+    /// use windlass_operator::{AdminLimits, WebhookServer};
+    ///
+    /// let limits = AdminLimits {
+    ///     connections: NonZeroUsize::new(256).expect("not zero"),
+    ///     ..WebhookServer::LIMITS
+    /// };
+    /// let webhooks = WebhookServer::new(([0, 0, 0, 0], 9443), "/tls/tls.crt", "/tls/tls.key")
+    ///     .limits(limits);
+    /// let shown = format!("{webhooks:?}");
+    /// assert!(shown.contains("connections: 256"), "{shown}");
+    /// ```
     pub fn limits(self, limits: AdminLimits) -> Self {
         Self { limits, ..self }
     }
@@ -306,6 +305,8 @@ impl WebhookServer {
             metrics: self.metrics,
             call: RouteCall {
                 limits: self.limits,
+                // That of the path, which includes the handler.
+                body_timeout: Duration::MAX,
                 operator_runtime: Handle::current(),
             },
         };
@@ -334,83 +335,5 @@ impl fmt::Debug for WebhookServer {
             .field("limits", &self.limits)
             .field("paths", &self.routes.paths().collect::<Vec<_>>())
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Responder ===
-
-impl Respond for Responder {
-    const SERVER: &'static str = "webhooks";
-
-    const PACE: Duration = Duration::ZERO;
-
-    fn limits(&self) -> AdminLimits {
-        self.call.limits
-    }
-
-    /// Longer than the 90 s after which the API server closes an idle connection.
-    fn idle_timeout(&self) -> Duration {
-        Duration::from_secs(120)
-    }
-
-    async fn answer(&self, _: IpAddr, request: Request<Incoming>) -> Answer {
-        let began = Instant::now();
-        let path = request.uri().path().to_owned();
-        let Some(route) = self.routes.get(&path) else {
-            return not_found(&self.routes).map(Full::new);
-        };
-        let mut call = self.call.clone();
-        let unstated = if self.conversions.contains(&path) {
-            CONVERSION_TIMEOUT
-        } else {
-            call.limits.body = call.limits.body.min(ADMISSION_BODY);
-            DEFAULT_TIMEOUT
-        };
-        let limit = time_limit(request.uri().query().unwrap_or_default(), unstated);
-        let answer = timeout(limit, call.answer(&path, route, request)).await;
-        let answer = answer.unwrap_or_else(|_| {
-            log::warn!(path, ?limit, "a webhook did not answer in time");
-            failed(&format!("{path} did not answer within {limit:?}")).map(Full::new)
-        });
-        let is_refused = answer.extensions().get::<Refused>().is_some();
-        let code = answer.status().as_u16();
-        (self.metrics).answered(&path, code, is_refused, began.elapsed());
-        answer
-    }
-}
-
-/// The time for a response to a request with this query, in which the API server states its timeout, in
-/// whole seconds: `timeout=10s`. `unstated` is the timeout if it does not.
-fn time_limit(query: &str, unstated: Duration) -> Duration {
-    let stated = query.split('&').find_map(|it| it.strip_prefix("timeout="));
-    let seconds = stated.and_then(|it| it.strip_suffix('s')?.parse().ok());
-    let timeout = seconds.map_or(unstated, Duration::from_secs);
-    timeout.saturating_sub(MARGIN).max(timeout / 2)
-}
-
-fn not_found(routes: &Routes) -> Response<Bytes> {
-    let paths: Vec<_> = routes.paths().map(String::as_str).collect();
-    let text = format!("not found; this port serves {}", paths.join(", "));
-    refuse(StatusCode::NOT_FOUND, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{DEFAULT_TIMEOUT, time_limit};
-
-    #[test]
-    fn a_response_comes_before_the_timeout_of_the_api_server() {
-        for (query, millis) in [
-            ("timeout=10s", 9_000),
-            ("a=b&timeout=30s", 29_000),
-            ("timeout=1s", 500),
-            ("timeout=0s", 0),
-            ("", 9_000),
-            ("timeout=1m0s", 9_000),
-            ("timeout=99999999999999999999s", 9_000),
-        ] {
-            let limit = time_limit(query, DEFAULT_TIMEOUT);
-            assert_eq!(limit.as_millis(), millis, "{query}");
-        }
     }
 }

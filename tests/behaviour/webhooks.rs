@@ -114,6 +114,8 @@ on_both_servers! {
         let complete = website(&json!({ "title": "a", "replicas": 3 }));
         assert_eq!(mutate("UPDATE", &complete, &site).await, json!([]));
         assert_eq!(mutate("DELETE", &Value::Null, &site).await, json!([]));
+        let bad = website(&json!({ "title": 7 }));
+        assert_eq!(mutate("DELETE", &Value::Null, &bad).await, json!([]));
         rig.stop().await;
     }
 
@@ -146,6 +148,15 @@ on_both_servers! {
         let mut unchanged = new.clone();
         unchanged["metadata"].as_object_mut().expect("an object").remove("annotations");
         assert_eq!(answer["convertedObjects"], json!([new, unchanged]));
+
+        // Also one whose value could be a default.
+        for value in [json!(false), json!(0), json!(""), json!([]), json!({})] {
+            let (mut new, mut old) = (new.clone(), old.clone());
+            new["spec"]["newer"] = value.clone();
+            old["spec"]["newer"] = value;
+            let answer = convert("v1", std::slice::from_ref(&old)).await;
+            assert_eq!(answer["convertedObjects"], json!([new]));
+        }
 
         // One failure fails the review, and its message names the object.
         let mut bad = old.clone();

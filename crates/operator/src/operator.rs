@@ -14,7 +14,7 @@ use windlass_controller::Runnable;
 use windlass_informer::log;
 
 use crate::{
-    AddControllerError, AdminServer, LeaderElection, OperatorError,
+    AddControllerError, AdminLimits, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
@@ -265,7 +265,7 @@ impl Operator {
     /// The time after a signal after which a blocked process exits.
     fn exit_after(&self) -> Duration {
         let webhooks = self.shared.webhook_metrics.as_ref();
-        let webhooks = webhooks.map_or(Duration::ZERO, |_| WEBHOOKS_END);
+        let webhooks = webhooks.map_or(Duration::ZERO, |_| AdminLimits::WEBHOOKS_END);
         let drain = self.shared.drain.saturating_add(EXIT_MARGIN);
         drain.saturating_add(webhooks)
     }
@@ -337,7 +337,7 @@ impl Operator {
             let mut controllers = ControllerSet::start(controllers, stop);
             controllers.run(self.shared.drain).await
         };
-        let webhooks = webhooks.map(|server| server.end(WEBHOOKS_END));
+        let webhooks = webhooks.map(|server| server.end(AdminLimits::WEBHOOKS_END));
         let admin = admin.map(|server| server.end(ADMIN_END));
         join(OptionFuture::from(webhooks), OptionFuture::from(admin)).await;
         outcome
@@ -347,9 +347,6 @@ impl Operator {
 /// The time for the requests of the admin server that are in progress when the controllers have ended:
 /// only a client that reads slowly is left.
 const ADMIN_END: Duration = Duration::from_secs(1);
-
-/// The time for the webhooks that are in progress then: the default time limit of a handler.
-pub(crate) const WEBHOOKS_END: Duration = Duration::from_secs(9);
 
 fn take<T>(once: &Mutex<Option<T>>) -> Option<T> {
     let mut once = once.lock().unwrap_or_else(PoisonError::into_inner);

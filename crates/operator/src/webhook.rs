@@ -18,6 +18,7 @@ use crate::{
 
 // Requests and responses.
 mod admission;
+mod carry;
 mod conversion;
 mod merge;
 mod responder;
@@ -44,16 +45,18 @@ pub use self::{
 /// run at the same time, also for one object. The certificate is reloaded as in
 /// [`AdminServer::tls`](crate::AdminServer::tls).
 ///
-/// A handler is answered for in time: after the timeout that the API server states in its request, less
-/// a second or at most half of it (without one 9 s, and 29 s for a conversion), the handler is dropped. The response is then 500,
-/// as after a panic or [`AdmissionError::Failed`]: there is no decision, and the API server acts by the
-/// `failurePolicy` of the webhook. This also holds while the runtime of the operator is blocked.
+/// A handler is answered for in time: after the timeout that the API server states in its request (1 s to
+/// 30 s), less a second or at most half of it (without one 9 s, and 29 s for a conversion), the handler is
+/// dropped. The response is then 500, as after a panic of an admission handler or
+/// [`AdmissionError::Failed`]: there is no decision, and the API server acts by the `failurePolicy` of the
+/// webhook. This also holds while the runtime of the operator is blocked. A conversion that panics fails
+/// its review, and the message names the object.
 ///
 /// An object or old object that does not decode is denied with the code 400 and the path of the field:
 /// to allow it would skip a check. So is an object of another kind or version than that of the type. To
-/// decide yourself, take `DeserializeGuard<Website>` of kube instead
-/// of `Website`, for example to let users delete or correct objects that were stored before a change of
-/// the type.
+/// decide yourself in [`validate`](Self::validate), take `DeserializeGuard<Website>` of kube instead of
+/// `Website`, for example to let users delete or correct objects that were stored before a change of the
+/// type.
 ///
 /// A request that is not a POST of JSON gets 405 or 415, one that is no review of the version `v1` 400,
 /// and one with a larger body than [`AdminLimits::body`] 413. No log line has the content of an object,
@@ -61,10 +64,13 @@ pub use self::{
 ///
 /// *Required.* Only the API server may reach the port: it does not authenticate its clients. Handlers have
 /// no side effects, or none if `dry_run` is true; state it as `sideEffects` of the webhook. A handler that
-/// blocks its thread delays the controllers.
+/// blocks its thread delays the controllers. A handler that must not miss an object reads the API server,
+/// or returns [`AdmissionError::Failed`].
 ///
 /// *Not guaranteed.* That a handler runs once for each write, or that the write succeeds after it. The
-/// future of a handler is dropped when the API server closes the connection.
+/// future of a handler is dropped when the API server closes the connection. That the store of a
+/// controller has objects: it is filled only in the replica that leads, after its first list, and lags
+/// behind the API server.
 ///
 /// The [`Route`] of a server answers a request without a socket, for tests.
 ///
@@ -236,11 +242,13 @@ impl WebhookServer {
     /// Adds a mutating webhook. `handler` returns the object with its changes, or denies the request.
     ///
     /// The object is that of the request, where it is `None`. A delete is allowed without a call, because
-    /// it has no object to change.
+    /// it has no object to change, also of an object that does not decode.
     ///
     /// *Guaranteed.* Only what the handler has changed is changed: fields that the Rust type does not
-    /// have stay, also in elements of lists that have a `name`, and of lists to which no element is added
-    /// and from which none is removed. A default of the Rust type is not written.
+    /// have stay. They also stay in an element of a list that is unchanged, or that has the same `name`.
+    /// If no element is added or removed, they stay in an element without a `name` at the same index, if
+    /// one of its fields keeps its value, or if it is the only element that changes. A default of the Rust
+    /// type is not written.
     ///
     /// *Required.* The API server may call it again with its own result, so a second call changes nothing.
     ///

@@ -16,7 +16,6 @@ use super::{
 use crate::{
     AdminLimits,
     admin::{Answer, Respond, RouteCall, Routes},
-    operator::WEBHOOKS_END,
 };
 
 /// Answers the requests of the API server.
@@ -75,7 +74,7 @@ impl Respond for Responder {
     }
 
     fn drain_limit(&self) -> Duration {
-        WEBHOOKS_END
+        AdminLimits::WEBHOOKS_END
     }
 
     async fn answer(&self, _: IpAddr, request: Request<Incoming>) -> Answer {

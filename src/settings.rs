@@ -3,7 +3,8 @@
 //! [`Settings`] has the settings of the builders as options of [`clap`], which also reads each from an
 //! environment variable, and as fields of a YAML file. What is not set keeps the default of the builder,
 //! except that an operator has leader election. The command line wins over the environment, and the
-//! environment over the file. A setting that has no effect is an error.
+//! environment over the file. An empty value, such as that of a variable that a Helm chart leaves blank, is
+//! not set. A setting that has no effect is an error.
 //!
 //! Settings that change what handlers may rely on are not here: names, finalizers, predicates, the
 //! coalescing of events, and what happens to calls at a stop and after a delete.
@@ -86,11 +87,12 @@ impl Settings {
         read(file)
     }
 
-    /// These settings, and those of `fallback` that are not set here.
+    /// These settings, and those of `fallback` that are not set here. An empty text here is not set, and
+    /// neither is a list with only an empty text.
     ///
     /// # Errors
     ///
-    /// [`SettingsError::Merge`] if a path is not UTF-8.
+    /// [`SettingsError::Merge`] with the key if a path is not UTF-8.
     pub fn with_fallback(&self, fallback: &Self) -> Result<Self, SettingsError> {
         with_fallback(self, fallback)
     }
@@ -116,7 +118,8 @@ pub fn read<T: DeserializeOwned>(file: impl AsRef<Path>) -> Result<T, SettingsEr
 }
 
 /// The fields of `settings`, and those of `fallback` that `settings` does not have. Each field that can
-/// come from both is an [`Option`].
+/// come from both is an [`Option`]. An empty text in `settings` is not set, and neither is a list with only
+/// an empty text.
 ///
 /// # Errors
 ///
@@ -125,23 +128,42 @@ pub fn with_fallback<T: Serialize + DeserializeOwned>(
     settings: &T,
     fallback: &T,
 ) -> Result<T, SettingsError> {
-    let merged = serde_json::to_value(settings).and_then(|settings| {
-        let mut merged = serde_json::to_value(fallback)?;
-        replace(&mut merged, settings);
-        serde_json::from_value(merged)
-    });
-    merged.map_err(|source| SettingsError::Merge { source })
+    let mut merged = to_value(fallback)?;
+    replace(&mut merged, to_value(settings)?);
+    serde_path_to_error::deserialize(merged).map_err(|error| SettingsError::Merge {
+        key: error.path().to_string(),
+        source: error.into_inner(),
+    })
+}
+
+fn to_value<T: Serialize>(settings: &T) -> Result<Value, SettingsError> {
+    let mut key = serde_path_to_error::Track::new();
+    let serializer = serde_path_to_error::Serializer::new(serde_json::value::Serializer, &mut key);
+    let value = settings.serialize(serializer);
+    value.map_err(|source| SettingsError::Merge {
+        key: key.path().to_string(),
+        source,
+    })
 }
 
 /// Replaces what is set in `settings`.
 fn replace(merged: &mut Value, settings: Value) {
     match (merged, settings) {
-        (_, Value::Null) => {}
+        (_, settings) if is_unset(&settings) => {}
         (Value::Object(merged), Value::Object(settings)) => {
             for (key, value) in settings {
                 replace(merged.entry(key).or_insert(Value::Null), value);
             }
         }
         (merged, settings) => *merged = settings,
+    }
+}
+
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.len() == 1 && items[0] == "",
+        _ => false,
     }
 }

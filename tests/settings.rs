@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Config};
 use serde_json::{Value, json};
 use windlass::{
@@ -221,6 +221,52 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     assert_eq!(flag, json!({ "operator": { "diagnostics": true } }));
 }
 
+/// A Helm chart sets a variable whose value its user leaves blank.
+///
+/// Rows: BO-56
+#[test]
+fn an_empty_value_is_not_set() {
+    let file = json!({
+        "operator": { "leaseName": "file" },
+        "watch": { "namespaces": ["shop"], "labelSelector": "app=web" },
+    });
+    let blank = |name: &str| (name.to_owned(), String::new());
+    let variables = [
+        blank("OPERATOR_NAMESPACES"),
+        blank("OPERATOR_LABEL_SELECTOR"),
+        blank("OPERATOR_LEASE_NAME"),
+    ];
+    assert_eq!(settings(&[], &variables, Some(&file)), file);
+    let arguments = ["--namespaces=".to_owned(), "--identity=".to_owned()];
+    assert_eq!(settings(&arguments, &[], Some(&file)), file);
+    // Nothing but blanks.
+    let merged = Cli::try_parse_from(["operator", "--namespaces="]).expect("valid");
+    let merged = merged.settings.with_fallback(&Settings::default());
+    assert_eq!(merged.expect("no path").watch.namespaces, None);
+    for namespaces in ["--namespaces=shop,,web", "--namespaces="] {
+        let cli = Cli::try_parse_from(["operator", namespaces]).expect("it is a list");
+        let watch = cli.settings.watch.watch::<ConfigMap>();
+        assert!(
+            matches!(watch, Err(SettingsError::EmptyNamespace)),
+            "{namespaces}"
+        );
+    }
+}
+
+/// Rows: BO-56
+#[cfg(unix)]
+#[test]
+fn a_path_that_cannot_be_merged_is_named() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let mut settings = Settings::default();
+    settings.operator.tls_key = Some(std::ffi::OsStr::from_bytes(b"\xff").into());
+    let error = settings.with_fallback(&Settings::default());
+    let error = chain(&error.expect_err("it is not UTF-8"));
+    let start = "the settings of two sources cannot be merged at `operator.tlsKey`: ";
+    assert!(error.starts_with(start), "{error}");
+}
+
 /// Rows: BO-56
 #[test]
 fn an_invalid_setting_is_named() {
@@ -308,6 +354,25 @@ async fn a_setting_without_effect_is_an_error() {
         let refused = chain(&refused.expect_err(argument));
         assert!(refused.contains(error), "{argument}: {refused}");
     }
+    for (argument, setting) in [
+        ("--lease-namespace=shop", "leaseNamespace"),
+        ("--lease-name=web", "leaseName"),
+        ("--identity=web-0", "identity"),
+        ("--lease-duration=15s", "leaseDuration"),
+        ("--lease-renew-deadline=10s", "leaseRenewDeadline"),
+        ("--lease-retry-period=2s", "leaseRetryPeriod"),
+        ("--resign-blocked-after=60s", "resignBlockedAfter"),
+    ] {
+        let mut settings = parse(argument).operator;
+        let builder = settings.builder(&config, "web").map(drop);
+        builder.expect("it has a lease");
+        settings.leader_election = Some(false);
+        let refused = settings.builder(&config, "web").map(drop);
+        let refused = chain(&refused.expect_err(argument));
+        let expected =
+            format!("`{setting}` has no effect in this operator, because it uses no leader");
+        assert!(refused.contains(&expected), "{argument}: {refused}");
+    }
     for (argument, error) in [
         (
             "--debounce=1s",
@@ -335,6 +400,12 @@ async fn a_setting_without_effect_is_an_error() {
     let refused = chain(&refused.expect_err("it has no queue"));
     assert!(
         refused.contains("`queueSize` has no effect in this operator"),
+        "{refused}"
+    );
+    let refused = parse("--namespaces=shop").watch.apply(Watch::<Node>::all());
+    let refused = chain(&refused.map(drop).expect_err("a node has no namespace"));
+    assert!(
+        refused.contains("`namespaces` has no effect in this operator"),
         "{refused}"
     );
     let list = ListWatch::new(Api::<ConfigMap>::all(client));

@@ -3,7 +3,7 @@
 //! It greets each `ConfigMap` of its namespace that has the label `greeter.windlass.dev/greet=yes`:
 //! it sets `data.greeting`. Each setting is an option of the command line, an environment variable, or
 //! a key of a YAML file: `cargo run --example production -- --help` lists them. The manifests set
-//! `POD_NAMESPACE`, the namespace of the objects and of the lease, and `POD_NAME`, the identity in the
+//! `POD_NAMESPACE`, the namespace of the objects and, unless it is set, of the lease, and `POD_NAME`, the identity in the
 //! lease. `RUST_LOG` says which log lines are written, by default `info`.
 
 use std::{error::Error, path::PathBuf};
@@ -16,7 +16,10 @@ use kube::{
 };
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
-use windlass::{Context, Controller, Failure, Outcome, settings::Settings};
+use windlass::{
+    Context, Controller, Failure, Outcome,
+    settings::{OperatorSettings, Settings},
+};
 
 /// The name of the lease, of the controller, and of the field manager.
 const NAME: &str = "greeter";
@@ -39,10 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_env_filter(filter)
         .with_ansi(false)
         .init();
-    let settings = match cli.config {
-        Some(file) => cli.settings.with_fallback(&Settings::read(file)?)?,
-        None => cli.settings,
-    };
+    let file = cli.config.map(Settings::read).transpose()?;
+    let settings = cli.settings.with_fallback(&file.unwrap_or_default())?;
     // Ends the process although a blocking call hangs: a DNS lookup, or an exec plugin.
     windlass::operator::block_on(run(settings))?
 }
@@ -57,7 +58,7 @@ async fn run(mut settings: Settings) -> Result<(), Box<dyn Error>> {
     let watch = &mut settings.watch;
     watch
         .namespaces
-        .get_or_insert(vec![operator.namespace(&config)]);
+        .get_or_insert(vec![OperatorSettings::pod_namespace(&config)]);
     watch
         .label_selector
         .get_or_insert("greeter.windlass.dev/greet=yes".to_owned());
@@ -72,7 +73,7 @@ async fn run(mut settings: Settings) -> Result<(), Box<dyn Error>> {
 
 /// The controller that greets.
 fn greeter(client: Client, settings: &Settings) -> Result<Controller<ConfigMap>, Box<dyn Error>> {
-    let mut watch = settings.watch.watch::<ConfigMap>();
+    let mut watch = settings.watch.watch::<ConfigMap>()?;
     if let Some(shard) = settings.operator.shard()? {
         watch = watch.shard(shard);
     }

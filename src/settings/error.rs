@@ -32,8 +32,10 @@ pub enum SettingsError {
     },
 
     /// Two sources cannot be merged, because a value has no JSON form.
-    #[error("the settings of two sources cannot be merged")]
+    #[error("the settings of two sources cannot be merged at `{key}`")]
     Merge {
+        /// The path of the key, such as `operator.tlsKey`.
+        key: String,
         /// The error.
         source: serde_json::Error,
     },
@@ -73,6 +75,13 @@ pub enum SettingsError {
         #[from]
         source: InvalidShard,
     },
+
+    /// The list of namespaces has an empty name.
+    #[error(
+        "the setting `namespaces` has an empty name: remove it, or remove the setting to watch all \
+         namespaces"
+    )]
+    EmptyNamespace,
 
     /// A selector is invalid.
     #[error("the settings of the watch are invalid")]

@@ -11,7 +11,11 @@ use kube::{Client, Config};
 use serde::{Deserialize, Serialize};
 use windlass_operator::{AdminLimits, HealthDetails, OperatorBuilder, RequestBudget};
 
-use super::{SettingsError, error::incomplete, period};
+use super::{
+    SettingsError,
+    error::{incomplete, unused},
+    period,
+};
 use crate::{AdminServer, LeaderElection, Operator, source::Shard};
 
 /// Settings of an [`Operator`]: its leader election, its admin server, and its end.
@@ -249,11 +253,46 @@ impl OperatorSettings {
     #[must_use]
     pub fn namespace(&self, config: &Config) -> String {
         let namespace = self.lease_namespace.clone();
-        let namespace = namespace.or_else(|| variable("POD_NAMESPACE"));
-        namespace.unwrap_or_else(|| config.default_namespace.clone())
+        namespace.unwrap_or_else(|| Self::pod_namespace(config))
+    }
+
+    /// The namespace of this pod: that of the variable `POD_NAMESPACE`, or of `config`. Use it for the
+    /// objects of an operator of one namespace, whose lease can be in another one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use kube::Config;
+    /// use windlass::settings::{OperatorSettings, Settings};
+    ///
+    /// let mut config = Config::new("http://127.0.0.1:8001".parse()?);
+    /// config.default_namespace = "shop".to_owned();
+    /// let mut settings = Settings::default();
+    /// settings.operator.lease_namespace = Some("leases".to_owned());
+    /// assert_eq!(settings.operator.namespace(&config), "leases");
+    /// # if std::env::var_os("POD_NAMESPACE").is_none() {
+    /// assert_eq!(OperatorSettings::pod_namespace(&config), "shop");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn pod_namespace(config: &Config) -> String {
+        variable("POD_NAMESPACE").unwrap_or_else(|| config.default_namespace.clone())
     }
 
     fn check(&self) -> Result<(), SettingsError> {
+        if self.leader_election == Some(false) {
+            let of_the_lease = [
+                ("leaseNamespace", self.lease_namespace.is_some()),
+                ("leaseName", self.lease_name.is_some()),
+                ("identity", self.identity.is_some()),
+                ("leaseDuration", self.lease_duration.is_some()),
+                ("leaseRenewDeadline", self.lease_renew_deadline.is_some()),
+                ("leaseRetryPeriod", self.lease_retry_period.is_some()),
+                ("resignBlockedAfter", self.resign_blocked_after.is_some()),
+            ];
+            unused(&of_the_lease, "no leader election")?;
+        }
         if self.requests_per_second.is_none() {
             let burst = ("requestBurst", self.request_burst.is_some());
             incomplete(&[burst], "requestsPerSecond")?;

@@ -18,7 +18,7 @@ use crate::{ListWatch, Watch, level::Watchable};
 #[command(next_help_heading = "Watch")]
 #[non_exhaustive]
 pub struct WatchSettings {
-    /// The namespaces of the objects, separated by commas. Empty names are ignored [default: all].
+    /// The namespaces of the objects, separated by commas [default: all].
     #[arg(
         long,
         env = "OPERATOR_NAMESPACES",
@@ -84,22 +84,41 @@ pub struct WatchSettings {
 
 impl WatchSettings {
     /// A watch of the objects of a kind with namespaces, as these settings say.
-    pub fn watch<K>(&self) -> Watch<K>
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::EmptyNamespace`] if a namespace has no name.
+    pub fn watch<K>(&self) -> Result<Watch<K>, SettingsError>
     where
         K: Watchable + Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
-        let namespaces = self.namespaces.iter().flatten();
-        let namespaces: Vec<_> = namespaces.filter(|name| !name.is_empty()).collect();
-        self.apply(if namespaces.is_empty() {
+        let namespaces = self.namespaces.as_deref().unwrap_or_default();
+        if namespaces.iter().any(String::is_empty) {
+            return Err(SettingsError::EmptyNamespace);
+        }
+        Ok(self.apply_to_any(if namespaces.is_empty() {
             Watch::all()
         } else {
             Watch::in_namespaces(namespaces)
-        })
+        }))
     }
 
-    /// Changes a watch as these settings say, except for its namespaces.
-    pub fn apply<K: Watchable>(&self, mut watch: Watch<K>) -> Watch<K> {
+    /// Changes a watch as these settings say, for example one of a kind without namespaces. Its namespaces
+    /// are its own.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Unused`] if namespaces are set.
+    pub fn apply<K: Watchable>(&self, watch: Watch<K>) -> Result<Watch<K>, SettingsError> {
+        unused(
+            &[("namespaces", self.namespaces.is_some())],
+            "the namespaces of a `Watch`",
+        )?;
+        Ok(self.apply_to_any(watch))
+    }
+
+    fn apply_to_any<K: Watchable>(&self, mut watch: Watch<K>) -> Watch<K> {
         if let Some(selector) = &self.label_selector {
             watch = watch.labels(selector);
         }

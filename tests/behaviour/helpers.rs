@@ -206,7 +206,7 @@ on_both_servers! {
             Api::namespaced_with(client.clone(), cluster.namespace(), &resource);
         gears_api.list(&ListParams::default()).await.expect("they are served");
 
-        install_crds(&client, [gears("2.1")], timeout).await.expect("again");
+        install_crds(&client, [gears("2.1")], Duration::MAX).await.expect("again");
         let refused = install_crds(&client, [gears("2.0.9")], timeout).await;
         match refused.expect_err("it is older") {
             InstallError::Newer { installed, given, .. } => {

@@ -114,6 +114,8 @@ on_both_servers! {
         let complete = website(&json!({ "title": "a", "replicas": 3 }));
         assert_eq!(mutate("UPDATE", &complete, &site).await, json!([]));
         assert_eq!(mutate("DELETE", &Value::Null, &site).await, json!([]));
+        let bad = website(&json!({ "title": 7 }));
+        assert_eq!(mutate("DELETE", &Value::Null, &bad).await, json!([]));
         rig.stop().await;
     }
 
@@ -146,6 +148,15 @@ on_both_servers! {
         let mut unchanged = new.clone();
         unchanged["metadata"].as_object_mut().expect("an object").remove("annotations");
         assert_eq!(answer["convertedObjects"], json!([new, unchanged]));
+
+        // Also one whose value could be a default.
+        for value in [json!(false), json!(0), json!(""), json!([]), json!({})] {
+            let (mut new, mut old) = (new.clone(), old.clone());
+            new["spec"]["newer"] = value.clone();
+            old["spec"]["newer"] = value;
+            let answer = convert("v1", std::slice::from_ref(&old)).await;
+            assert_eq!(answer["convertedObjects"], json!([new]));
+        }
 
         // One failure fails the review, and its message names the object.
         let mut bad = old.clone();
@@ -204,14 +215,15 @@ on_both_servers! {
         let response = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview" });
         refused(post(VALIDATE, response.to_string()), 400, "no request").await;
         refused(post(VALIDATE, good.replace("\"uid\"", "\"no\"")), 400, "missing field `uid`").await;
-        // Two large objects.
-        let large = json!({ "title": "a", "theme": "x".repeat(3 * 1024 * 1024) });
+        // Two objects of the largest size that is stored, of characters that Go escapes.
+        let large = json!({ "title": "a", "theme": "<".repeat(3 * 512 * 1024) });
         let large = admission("UPDATE", &website(&large), &website(&large)).to_string();
+        let large = large.replace('<', "\\u003c");
         refused(post(VALIDATE, large), 200, "\"allowed\":true").await;
         // Not much larger than the limit: the server stops to read there.
-        refused(post(VALIDATE, " ".repeat(8 * 1024 * 1024 + 1)), 413, "8388608").await;
+        refused(post(VALIDATE, " ".repeat(20 * 1024 * 1024 + 1)), 413, "20971520").await;
         // A conversion has all objects of a list.
-        refused(post(CONVERT, " ".repeat(8 * 1024 * 1024 + 1)), 400, "not valid JSON").await;
+        refused(post(CONVERT, " ".repeat(20 * 1024 * 1024 + 1)), 400, "not valid JSON").await;
         refused(post(CONVERT, " ".repeat(64 * 1024 * 1024 + 1)), 413, "67108864").await;
         // Only paths and statuses of the program are labels.
         let labels: BTreeSet<_> = rig.metric("controller_runtime_webhook_requests_total").into_iter().collect();

@@ -80,6 +80,8 @@ async fn production_obeys_settings_from_each_source() {
         "--lease-name=other",
         "--identity=of-the-arguments",
         "--shards=1",
+        // Blank, as a chart may leave it: the namespace of the pod, and not all of them.
+        "--namespaces=",
     ];
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/greeter/roles/greeter";
     let rule = json!([{ "op": "replace", "path": "/rules", "value": [

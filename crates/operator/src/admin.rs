@@ -21,6 +21,7 @@ mod scrape;
 mod authorize;
 mod connections;
 mod decisions;
+mod head_timeout;
 mod limits;
 mod listen;
 mod page;

@@ -14,7 +14,7 @@ use windlass_controller::Runnable;
 use windlass_informer::log;
 
 use crate::{
-    AddControllerError, AdminServer, LeaderElection, OperatorError,
+    AddControllerError, AdminLimits, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
@@ -94,7 +94,8 @@ struct Shared {
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time after the drain timeout after which a blocked process exits. Longer than a stop takes:
-/// 1 s to abort the controllers and release the lease, and 1 s to stop the admin server.
+/// 1 s to abort the controllers and release the lease, and 1 s to stop the admin server. The time of
+/// webhooks is added to it.
 const EXIT_MARGIN: Duration = Duration::from_secs(3);
 
 // === impl Operator ===
@@ -224,9 +225,11 @@ impl Operator {
     ///
     /// # The end of the process
     ///
-    /// A stop takes at most the [drain timeout](OperatorBuilder::drain_timeout) and 2 s. If handlers
+    /// A stop takes at most the [drain timeout](OperatorBuilder::drain_timeout) and 2 s, and 10 s
+    /// with webhooks, whose requests in progress have 9 s after the controllers have ended. If handlers
     /// block all threads of the runtime, no task can perform the stop: then the process exits 3 s
-    /// after the drain timeout, with the exit code 1 and an error in the log that names the calls.
+    /// after the drain timeout, or 12 s with webhooks, with the exit code 1 and an error in the log that
+    /// names the calls.
     ///
     /// After `run` has returned, the runtime of `#[tokio::main]` still waits for blocking calls that
     /// hang: a lookup of a host name, or an exec plugin. Run the program with
@@ -244,8 +247,7 @@ impl Operator {
     pub async fn run(&self) -> Result<(), OperatorError> {
         let mut signals = Signals::listen().map_err(|source| OperatorError::Signals { source })?;
         let stop = CancellationToken::new();
-        let exit_after = self.shared.drain.saturating_add(EXIT_MARGIN);
-        let mut run = Box::pin(self.run_watched(stop.clone(), Some(exit_after)));
+        let mut run = Box::pin(self.run_watched(stop.clone(), Some(self.exit_after())));
         tokio::select! {
             ended = &mut run => return ended,
             signal = signals.next() => log::info!(signal, "stopping"),
@@ -258,6 +260,14 @@ impl Operator {
                 Err(OperatorError::Forced)
             }
         }
+    }
+
+    /// The time after a signal after which a blocked process exits.
+    fn exit_after(&self) -> Duration {
+        let webhooks = self.shared.webhook_metrics.as_ref();
+        let webhooks = webhooks.map_or(Duration::ZERO, |_| AdminLimits::WEBHOOKS_END);
+        let drain = self.shared.drain.saturating_add(EXIT_MARGIN);
+        drain.saturating_add(webhooks)
     }
 
     /// Runs all controllers until `stop` is cancelled. Signals are not handled.
@@ -327,7 +337,7 @@ impl Operator {
             let mut controllers = ControllerSet::start(controllers, stop);
             controllers.run(self.shared.drain).await
         };
-        let webhooks = webhooks.map(|server| server.end(WEBHOOKS_END));
+        let webhooks = webhooks.map(|server| server.end(AdminLimits::WEBHOOKS_END));
         let admin = admin.map(|server| server.end(ADMIN_END));
         join(OptionFuture::from(webhooks), OptionFuture::from(admin)).await;
         outcome
@@ -337,9 +347,6 @@ impl Operator {
 /// The time for the requests of the admin server that are in progress when the controllers have ended:
 /// only a client that reads slowly is left.
 const ADMIN_END: Duration = Duration::from_secs(1);
-
-/// The time for the webhooks that are in progress then: the default time limit of a handler.
-const WEBHOOKS_END: Duration = Duration::from_secs(9);
 
 fn take<T>(once: &Mutex<Option<T>>) -> Option<T> {
     let mut once = once.lock().unwrap_or_else(PoisonError::into_inner);
@@ -361,5 +368,22 @@ impl fmt::Debug for Operator {
             .field("election", &self.shared.election)
             .field("drain", &self.shared.drain)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "webhook"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_process_exits_after_the_time_for_its_webhooks() {
+        let seconds = Duration::from_secs;
+        let builder = || Operator::builder().drain_timeout(seconds(20));
+        assert_eq!(builder().build().exit_after(), seconds(23));
+        let webhooks = WebhookServer::new(([127, 0, 0, 1], 0), "tls.crt", "tls.key");
+        let operator = builder().webhook_server(webhooks).build();
+        assert_eq!(operator.exit_after(), seconds(32));
+        let endless = Operator::builder().drain_timeout(Duration::MAX).build();
+        assert_eq!(endless.exit_after(), Duration::MAX);
     }
 }

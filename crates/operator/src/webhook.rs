@@ -18,6 +18,7 @@ use crate::{
 
 // Requests and responses.
 mod admission;
+mod carry;
 mod conversion;
 mod merge;
 mod responder;
@@ -44,16 +45,18 @@ pub use self::{
 /// run at the same time, also for one object. The certificate is reloaded as in
 /// [`AdminServer::tls`](crate::AdminServer::tls).
 ///
-/// A handler is answered for in time: after the timeout that the API server states in its request, less
-/// a second or at most half of it (without one 9 s, and 29 s for a conversion), the handler is dropped. The response is then 500,
-/// as after a panic or [`AdmissionError::Failed`]: there is no decision, and the API server acts by the
-/// `failurePolicy` of the webhook. This also holds while the runtime of the operator is blocked.
+/// A handler is answered for in time: after the timeout that the API server states in its request (1 s to
+/// 30 s), less a second or at most half of it (without one 9 s, and 29 s for a conversion), the handler is
+/// dropped. The response is then 500, as after a panic of an admission handler or
+/// [`AdmissionError::Failed`]: there is no decision, and the API server acts by the `failurePolicy` of the
+/// webhook. This also holds while the runtime of the operator is blocked. A conversion that panics fails
+/// its review, and the message names the object.
 ///
 /// An object or old object that does not decode is denied with the code 400 and the path of the field:
 /// to allow it would skip a check. So is an object of another kind or version than that of the type. To
-/// decide yourself, take `DeserializeGuard<Website>` of kube instead
-/// of `Website`, for example to let users delete or correct objects that were stored before a change of
-/// the type.
+/// decide yourself in [`validate`](Self::validate), take `DeserializeGuard<Website>` of kube instead of
+/// `Website`, for example to let users delete or correct objects that were stored before a change of the
+/// type.
 ///
 /// A request that is not a POST of JSON gets 405 or 415, one that is no review of the version `v1` 400,
 /// and one with a larger body than [`AdminLimits::body`] 413. No log line has the content of an object,
@@ -61,10 +64,13 @@ pub use self::{
 ///
 /// *Required.* Only the API server may reach the port: it does not authenticate its clients. Handlers have
 /// no side effects, or none if `dry_run` is true; state it as `sideEffects` of the webhook. A handler that
-/// blocks its thread delays the controllers.
+/// blocks its thread delays the controllers. A handler that must not miss an object reads the API server,
+/// or returns [`AdmissionError::Failed`].
 ///
 /// *Not guaranteed.* That a handler runs once for each write, or that the write succeeds after it. The
-/// future of a handler is dropped when the API server closes the connection.
+/// future of a handler is dropped when the API server closes the connection. That the store of a
+/// controller has objects: it is filled only in the replica that leads, after its first list, and lags
+/// behind the API server.
 ///
 /// The [`Route`] of a server answers a request without a socket, for tests.
 ///
@@ -141,13 +147,16 @@ impl WebhookServer {
     ///
     /// - Connections have no longest time, because the API server uses them for a request at a time, and
     ///   would see an error if one was closed while a request is on its way. An idle one is closed after
-    ///   two minutes.
+    ///   two minutes, and one whose client has begun the head of a request after `read_timeout`.
     /// - 1024 connections, and the same number for each client: all requests can come from one. At most a
     ///   quarter of the file descriptors of the process; above the limit, the oldest connection is closed,
     ///   also during a request.
     /// - A body has at most 64 MiB for a conversion, because a `ConversionReview` has all objects of a
-    ///   list, and 8 MiB for admission, because an `AdmissionReview` has at most two, with 3 MiB each.
-    ///   Each request needs ten times its body in memory while it is answered.
+    ///   list, and 20 MiB for admission, because an `AdmissionReview` has at most two, with 9 MiB each if
+    ///   they consist of characters that the API server escapes. Another limit than this default holds for
+    ///   both. Each request needs ten times its body in memory while it is answered.
+    /// - `read_timeout` is the longest time without progress while a body is read. The body and the handler
+    ///   together have the time limit of the handler.
     pub const LIMITS: AdminLimits = AdminLimits {
         read_timeout: AdminLimits::DEFAULT_READ_TIMEOUT,
         write_timeout: AdminLimits::DEFAULT_WRITE_TIMEOUT,
@@ -177,7 +186,28 @@ impl WebhookServer {
         }
     }
 
-    /// Sets the limits of connections and requests. The default is [`LIMITS`](Self::LIMITS).
+    /// Sets the limits of connections and requests. The default is [`LIMITS`](Self::LIMITS); begin with it
+    /// rather than with the default of [`AdminLimits`], which closes each connection after a minute.
+    ///
+    /// The requests in progress have 9 s, and not `write_timeout`, when the connection has reached
+    /// `connection_timeout`, and when the operator stops.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    ///
+    /// use windlass_operator::{AdminLimits, WebhookServer};
+    ///
+    /// let limits = AdminLimits {
+    ///     connections: NonZeroUsize::new(256).expect("not zero"),
+    ///     ..WebhookServer::LIMITS
+    /// };
+    /// let webhooks = WebhookServer::new(([0, 0, 0, 0], 9443), "/tls/tls.crt", "/tls/tls.key")
+    ///     .limits(limits);
+    /// let shown = format!("{webhooks:?}");
+    /// assert!(shown.contains("connections: 256"), "{shown}");
+    /// ```
     pub fn limits(self, limits: AdminLimits) -> Self {
         Self { limits, ..self }
     }
@@ -212,11 +242,13 @@ impl WebhookServer {
     /// Adds a mutating webhook. `handler` returns the object with its changes, or denies the request.
     ///
     /// The object is that of the request, where it is `None`. A delete is allowed without a call, because
-    /// it has no object to change.
+    /// it has no object to change, also of an object that does not decode.
     ///
     /// *Guaranteed.* Only what the handler has changed is changed: fields that the Rust type does not
-    /// have stay, also in elements of lists that have a `name`, and of lists to which no element is added
-    /// and from which none is removed. A default of the Rust type is not written.
+    /// have stay. They also stay in an element of a list that is unchanged, or that has the same `name`.
+    /// If no element is added or removed, they stay in an element without a `name` at the same index, if
+    /// one of its fields keeps its value, or if it is the only element that changes. A default of the Rust
+    /// type is not written.
     ///
     /// *Required.* The API server may call it again with its own result, so a second call changes nothing.
     ///
@@ -281,6 +313,8 @@ impl WebhookServer {
             metrics: self.metrics,
             call: RouteCall {
                 limits: self.limits,
+                // That of the path, which includes the handler.
+                body_timeout: Duration::MAX,
                 operator_runtime: Handle::current(),
             },
         };

@@ -196,6 +196,23 @@ fn incomplete_requests_and_clients_that_never_read_lose_their_connections() {
     running.stop();
 }
 
+/// A page of several megabytes, so that the server waits for its client.
+#[test]
+fn the_longest_timeouts_are_valid() {
+    let limits = AdminLimits {
+        read_timeout: Duration::MAX,
+        write_timeout: Duration::MAX,
+        connection_timeout: Duration::MAX,
+        ..AdminLimits::default()
+    };
+    let running = Running::start(Operator::builder(), |server| {
+        server.limits(limits).registry(large_registry())
+    });
+    let (status, page) = get(running.address, "/metrics");
+    assert!(status == 200 && page.len() > 1 << 20, "{status}");
+    running.stop();
+}
+
 #[test]
 fn a_probe_is_answered_above_the_connection_limit() {
     let limits = AdminLimits {

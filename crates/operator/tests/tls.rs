@@ -22,9 +22,10 @@ use tokio_rustls::{
     },
 };
 use tokio_util::sync::CancellationToken;
-use windlass_operator::{
-    AdminError, AdminLimits, AdminServer, Operator, OperatorError, WebhookServer,
-};
+use windlass_operator::{AdminError, AdminLimits, AdminServer, Operator, OperatorError};
+
+#[path = "tls/webhooks.rs"]
+mod webhooks;
 
 type Run = JoinHandle<Result<(), OperatorError>>;
 
@@ -147,40 +148,6 @@ async fn a_renewed_certificate_is_used_and_an_invalid_one_is_ignored() {
     stop.cancel();
     run.await.expect("no panic").expect("no error");
     _ = fs::remove_dir_all(folder);
-}
-
-/// The API server would see an error if its next request met the end of the connection.
-#[tokio::test]
-async fn a_connection_to_webhooks_stays_open_while_it_is_idle() {
-    let listener = listener();
-    let address = address(&listener);
-    let limits = AdminLimits {
-        read_timeout: std::time::Duration::from_millis(200),
-        ..WebhookServer::LIMITS
-    };
-    let webhooks = WebhookServer::new(listener, file("first.pem"), file("first-key.pem"));
-    let operator = Operator::builder()
-        .webhook_server(webhooks.limits(limits))
-        .build();
-    let stop = CancellationToken::new();
-    let run = tokio::spawn({
-        let stop = stop.clone();
-        async move { operator.run_until(stop).await }
-    });
-    let mut stream = connect_over_tls(address, "first.pem")
-        .await
-        .expect("trusted");
-    for _ in 0..2 {
-        let head = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n";
-        stream.write_all(head).await.expect("it is open");
-        let mut answer = [0; 1024];
-        let length = stream.read(&mut answer).await.expect("it is open");
-        assert_eq!(status(&answer[..length]), Some(404));
-        // Real time: several read timeouts pass.
-        tokio::time::sleep(3 * limits.read_timeout).await;
-    }
-    stop.cancel();
-    run.await.expect("no panic").expect("no error");
 }
 
 /// A file that blocks: a named pipe that no process writes to.

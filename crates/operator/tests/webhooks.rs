@@ -21,6 +21,7 @@ async fn no_content_of_an_object_is_logged() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
+        .with_target(false)
         .with_ansi(false)
         .with_writer({
             let log = log.clone();
@@ -59,12 +60,38 @@ async fn no_content_of_an_object_is_logged() {
         status == 200 && failed.contains("cannot convert ConfigMap ns/blog from v1 to v2"),
         "{failed}"
     );
+    let mut long = undecodable.clone();
+    long["metadata"]["name"] = "x\n".repeat(100_000).into();
+    let mut other = conversion.clone();
+    other["request"]["objects"] = json!([long, long]);
+    post(&webhooks, "/convert", &other).await;
     let log = log.text();
+    assert!(log.contains("an admission webhook failed"), "{log}");
+    // One for each review.
+    assert_eq!(log.matches("WARN a conversion failed").count(), 2, "{log}");
     assert!(
-        log.contains("an admission webhook failed") && log.contains("a conversion failed"),
+        log.contains("object=\"ns/blog\" from=\"v1\" to=\"v2\""),
         "{log}"
     );
-    assert!(!log.contains(SECRET), "{log}");
+    assert!(log.len() < 4096 && !log.contains(SECRET), "{log}");
+}
+
+/// A delete has no object that the webhook could change.
+#[tokio::test]
+async fn a_mutating_webhook_allows_the_delete_of_an_object_that_does_not_decode() {
+    let webhooks = server()
+        .mutate("/mutate", |it: ConfigMap, _| async { Ok::<_, Denied>(it) })
+        .expect("a path");
+    let (good, bad) = (config(&json!({})), config(&json!(7)));
+    for (object, old, is_allowed) in [
+        (&Value::Null, &bad, true),
+        (&good, &bad, false),
+        (&bad, &good, false),
+    ] {
+        let (_, answer) = post(&webhooks, "/mutate", &review(object, old)).await;
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["response"]["allowed"], is_allowed, "{answer}");
+    }
 }
 
 /// Objects that were stored before a change of the type can be deleted and corrected.

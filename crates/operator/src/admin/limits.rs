@@ -62,6 +62,10 @@ impl AdminLimits {
     pub(crate) const DEFAULT_CONNECTIONS_PER_CLIENT: NonZeroUsize =
         NonZeroUsize::new(256).expect("not zero");
 
+    /// The time for the requests to webhooks that are in progress when the controllers have ended: the
+    /// default time limit of a handler.
+    pub(crate) const WEBHOOKS_END: Duration = Duration::from_secs(9);
+
     /// The default of `body`: more than a form or a small file.
     pub(crate) const DEFAULT_BODY: NonZeroUsize = NonZeroUsize::new(1024 * 1024).expect("not zero");
 }

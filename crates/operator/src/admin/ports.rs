@@ -49,6 +49,7 @@ impl AdminServer {
             metrics: MetricsPage::new(registry, self.authorizer),
             call: RouteCall {
                 limits: self.limits,
+                body_timeout: self.limits.read_timeout,
                 operator_runtime: Handle::current(),
             },
         });

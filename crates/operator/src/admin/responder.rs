@@ -68,6 +68,10 @@ impl Respond for PortResponder {
         self.limits().read_timeout
     }
 
+    fn drain_limit(&self) -> Duration {
+        self.limits().write_timeout
+    }
+
     async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Answer {
         let access = ClientAccess {
             address: client,

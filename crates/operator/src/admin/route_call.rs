@@ -1,8 +1,8 @@
 //! Calls routes: reads the body of a request, and runs the route on the runtime of the operator.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -20,6 +20,8 @@ use super::{
 #[derive(Clone)]
 pub(crate) struct RouteCall {
     pub(crate) limits: AdminLimits,
+    /// The timeout for reading a body. [`AdminLimits::read_timeout`] is that between two parts of it.
+    pub(crate) body_timeout: Duration,
     /// The runtime of the operator.
     pub(crate) operator_runtime: Handle,
 }
@@ -34,32 +36,51 @@ impl RouteCall {
         route: &Arc<dyn ErasedRoute>,
         request: Request<Incoming>,
     ) -> Answer {
+        let (parts, body) = request.into_parts();
+        let late = |limit| {
+            let text = format!("the body did not arrive within {limit:?}\n");
+            (StatusCode::REQUEST_TIMEOUT, text)
+        };
+        let body = timeout(self.body_timeout, self.read(body)).await;
+        let refused = match body.map_err(|_| late(self.body_timeout)) {
+            Ok(Ok(body)) => {
+                let request = Request::from_parts(parts, body);
+                return self.call(path, route, request).await;
+            }
+            Ok(Err(refused)) | Err(refused) => refused,
+        };
+        page::text(refused.0, refused.1)
+    }
+
+    /// Reads a body. The error is the status and the text of the response.
+    async fn read(&self, body: Incoming) -> Result<Bytes, (StatusCode, String)> {
         let AdminLimits {
             body: most,
             read_timeout,
             ..
         } = self.limits;
-        let (parts, body) = request.into_parts();
-        let body = Limited::new(body, most.get()).collect();
-        let refused = match timeout(read_timeout, body).await {
-            Ok(Ok(body)) => {
-                let request = Request::from_parts(parts, body.to_bytes());
-                return self.call(path, route, request).await;
+        let (mut body, mut read) = (Limited::new(body, most.get()), BytesMut::new());
+        loop {
+            let frame = match timeout(read_timeout, body.frame()).await {
+                Ok(None) => return Ok(read.freeze()),
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) if error.is::<LengthLimitError>() => {
+                    let text = format!("a body has at most {most} bytes\n");
+                    return Err((StatusCode::PAYLOAD_TOO_LARGE, text));
+                }
+                Ok(Some(Err(_))) => {
+                    let text = "the body of the request is incomplete\n".to_owned();
+                    return Err((StatusCode::BAD_REQUEST, text));
+                }
+                Err(_) => {
+                    let text = format!("no part of the body arrived within {read_timeout:?}\n");
+                    return Err((StatusCode::REQUEST_TIMEOUT, text));
+                }
+            };
+            if let Ok(part) = frame.into_data() {
+                read.extend_from_slice(&part);
             }
-            Ok(Err(error)) if error.is::<LengthLimitError>() => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("a body has at most {most} bytes\n"),
-            ),
-            Ok(Err(_)) => (
-                StatusCode::BAD_REQUEST,
-                "the body of the request is incomplete\n".to_owned(),
-            ),
-            Err(_) => (
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the body did not arrive within {read_timeout:?}\n"),
-            ),
-        };
-        page::text(refused.0, refused.1)
+        }
     }
 
     async fn call(

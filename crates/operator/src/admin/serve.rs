@@ -33,9 +33,17 @@ use tracing::instrument::WithSubscriber as _;
 use windlass_informer::log;
 
 use super::{
-    AdminError, AdminLimits, Listen, connections::ConnectionTable, page::Answer, tls::Tls,
+    AdminError, AdminLimits, Listen,
+    connections::ConnectionTable,
+    head_timeout::{AwaitsHead, HeadTimeout},
+    page::Answer,
+    tls::Tls,
 };
 use crate::isolated::Isolated;
+
+/// The longest timeout of an I/O operation: longer than a process runs, and without an overflow of the
+/// clock.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The largest head of a request, in bytes. It also limits the read buffer of each connection.
 const MAX_HEAD: usize = 16 * 1024;
@@ -72,8 +80,12 @@ pub(crate) trait Respond: Send + Sync + 'static {
 
     fn limits(&self) -> AdminLimits;
 
-    /// The timeout for reading the head of a request, from the end of the previous response.
+    /// The timeout for reading the head of a request, from the end of the previous response. From its
+    /// first byte, it is the read timeout.
     fn idle_timeout(&self) -> Duration;
+
+    /// The time for a request in progress when its connection is to be closed.
+    fn drain_limit(&self) -> Duration;
 
     /// Answers a request of the client with this address.
     fn answer(
@@ -268,7 +280,7 @@ async fn connect<R: Respond>(
         ..
     } = responder.limits();
     let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(write_timeout));
+    stream.set_write_timeout(Some(write_timeout.min(LONGEST)));
     let stream = Box::pin(stream);
     let Some(tls) = tls else {
         return serve(stream, client, responder, stop).await;
@@ -289,30 +301,36 @@ async fn serve<R: Respond>(
     stop: CancellationToken,
 ) {
     let AdminLimits {
-        write_timeout,
+        read_timeout,
         connection_timeout,
         ..
     } = responder.limits();
-    let has_request = AtomicBool::new(false);
+    let drain_limit = responder.drain_limit();
+    let (has_request, awaits_head) = (AtomicBool::new(false), AwaitsHead::new());
+    let stream = HeadTimeout::new(stream, read_timeout, awaits_head.clone());
     let service = service_fn(|request| {
         let (responder, again) = (&responder, has_request.swap(true, Ordering::Relaxed));
+        let awaits_head = awaits_head.clone();
+        awaits_head.set(false);
         async move {
             if again && !R::PACE.is_zero() {
                 sleep(R::PACE).await;
             }
-            Ok::<_, Infallible>(responder.answer(client, request).await)
+            let answer = responder.answer(client, request).await;
+            awaits_head.set(true);
+            Ok::<_, Infallible>(answer)
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(responder.idle_timeout())
+        .header_read_timeout(responder.idle_timeout().min(LONGEST))
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stop.cancelled() => finish(connection, write_timeout).await,
-        () = sleep(connection_timeout) => finish(connection, write_timeout).await,
+        () = stop.cancelled() => finish(connection, drain_limit).await,
+        () = sleep(connection_timeout) => finish(connection, drain_limit).await,
     };
     if let Err(error) = ended {
         log::debug!(server = R::SERVER, %error, "a connection of the server failed");
@@ -321,7 +339,7 @@ async fn serve<R: Respond>(
 
 /// Closes a connection after the request in progress is answered, or after `limit`.
 async fn finish<S>(
-    mut connection: Pin<&mut http1::Connection<TokioIo<Stream>, S>>,
+    mut connection: Pin<&mut http1::Connection<TokioIo<HeadTimeout<Stream>>, S>>,
     limit: Duration,
 ) -> hyper::Result<()>
 where

@@ -82,8 +82,8 @@ impl OperatorBuilder {
     ///
     /// Set the pod's `terminationGracePeriodSeconds` at least 2 s higher: a stop can take 1 s more to
     /// abort the controllers and release the lease, and 1 s more for the admin server to complete the
-    /// requests in progress; 9 s more for webhooks that are in progress. The same holds for a replica
-    /// that does not lead.
+    /// requests in progress. With webhooks, set it 10 s higher: their requests in progress have 9 s
+    /// after the controllers have ended. The same holds for a replica that does not lead.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }

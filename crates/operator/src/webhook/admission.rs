@@ -53,11 +53,13 @@ pub enum AdmissionError {
     Failed(Box<dyn Error + Send + Sync>),
 }
 
-/// A review that was read: the request, its object as JSON, and the response to complete.
+/// A review that was read: the request, its objects as JSON, and the response to complete.
 struct Received<T: Resource> {
     path: String,
+    /// Without its objects.
     request: AdmissionRequest<T>,
     object: Value,
+    old_object: Value,
     response: AdmissionResponse,
 }
 
@@ -152,13 +154,12 @@ impl From<kube::Error> for AdmissionError {
 // === impl Received ===
 
 impl<T: Resource + DeserializeOwned> Received<T> {
-    /// Reads a review. The error is the response to one that is malformed, or that has an object which
-    /// does not decode.
+    /// Reads a review. The error is the response to one that is malformed.
     fn read(request: &Request<Bytes>) -> Result<Self, Box<Response<Bytes>>> {
         let path = request.uri().path().to_owned();
         let mut wire = review::read(request, META_KIND, META_API_VERSION_V1)?;
         let mut taken = |field| wire.get_mut(field).map(Value::take).unwrap_or_default();
-        let (object, old) = (taken("object"), taken("oldObject"));
+        let (object, old_object) = (taken("object"), taken("oldObject"));
         let mut request: AdmissionRequest<T> = decode_value(wire).map_err(|error| {
             let text = format!("the request of the review does not decode: {error}");
             Box::new(review::refuse(StatusCode::BAD_REQUEST, text))
@@ -168,19 +169,29 @@ impl<T: Resource + DeserializeOwned> Received<T> {
             kind: META_KIND.to_owned(),
         };
         let response = AdmissionResponse::from(&request);
-        match (decode("object", &object), decode("old object", &old)) {
-            (Ok(new), Ok(old)) => (request.object, request.old_object) = (new, old),
-            (Err(error), _) | (_, Err(error)) => {
-                let denied = Denied::new(error).code(400);
-                return Err(finish(&path, response, Err(denied.into())).into());
-            }
-        }
         Ok(Self {
             path,
             request,
             object,
+            old_object,
             response,
         })
+    }
+
+    /// Decodes the objects. The error is the response if one does not decode.
+    fn decode_objects(mut self) -> Result<Self, Box<Response<Bytes>>> {
+        let objects = (
+            decode("object", &self.object),
+            decode("old object", &self.old_object),
+        );
+        match objects {
+            (Ok(new), Ok(old)) => (self.request.object, self.request.old_object) = (new, old),
+            (Err(error), _) | (_, Err(error)) => {
+                let denied = Denied::new(error).code(400);
+                return Err(finish(&self.path, self.response, Err(denied.into())).into());
+            }
+        }
+        Ok(self)
     }
 }
 
@@ -220,7 +231,7 @@ where
     W: Into<Warnings>,
     E: Into<AdmissionError>,
 {
-    match Received::read(&request) {
+    match Received::read(&request).and_then(Received::decode_objects) {
         Ok(Received {
             path,
             request,
@@ -248,16 +259,24 @@ where
     Fut: Future<Output = Result<T, E>>,
     E: Into<AdmissionError>,
 {
+    let received = match Received::<T>::read(&request) {
+        Ok(received) => received,
+        Err(response) => return *response,
+    };
+    // A delete has only an old object, which no webhook can change. It may be one that does not decode.
+    if received.object.is_null() {
+        return finish(&received.path, received.response, Ok(Warnings::default()));
+    }
     let Received {
         path,
         mut request,
         object: raw,
         response,
-    } = match Received::<T>::read(&request) {
+        ..
+    } = match received.decode_objects() {
         Ok(received) => received,
         Err(response) => return *response,
     };
-    // A delete has only an old object, which no webhook can change.
     let Some(object) = request.object.take() else {
         return finish(&path, response, Ok(Warnings::default()));
     };

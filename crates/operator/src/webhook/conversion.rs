@@ -19,9 +19,9 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::task::yield_now;
-use windlass_informer::{ObjectKey, api_request::decode_value, log, panic_message};
+use windlass_informer::{ObjectKey, api_request::decode_value, log, one_line, panic_message};
 
-use super::{merge::carry, review};
+use super::{carry::carry, review};
 
 /// The versions of a kind, and how its objects are converted between them: each version to the hub `H`
 /// and back, so that a further version needs two conversions.
@@ -46,7 +46,9 @@ use super::{merge::carry, review};
 ///
 /// Fields that the Rust type of the object does not have are copied to the same path, except in lists, so
 /// that an older replica keeps the fields of a newer definition that both versions have. The API server
-/// removes those that the other version does not have.
+/// removes those that the other version does not have. A field that is `false`, `0` or empty is copied
+/// only if the type of the other version reads the same object with it: the field may be a default that
+/// one of the types omits. Of more than 32 such fields, some are lost if the type reads one of them.
 ///
 /// Source: controller-runtime, `pkg/conversion`, for hubs.
 ///
@@ -109,6 +111,8 @@ struct Version<H> {
     /// Also returns the object as its type writes it.
     to_hub: fn(&Value) -> Result<(H, Value), String>,
     from_hub: fn(H) -> Result<Value, String>,
+    /// An object of this version as its type reads and writes it. `None` if it does not decode.
+    read: fn(&Value) -> Option<Value>,
 }
 
 // === impl Conversion ===
@@ -123,6 +127,7 @@ where
         let hub = Version {
             to_hub: decode::<H>,
             from_hub: |hub| encode(&hub),
+            read: read::<H>,
         };
         Self {
             kind: H::kind(&()),
@@ -146,6 +151,7 @@ where
                 Ok((text(object.try_into())?, known))
             },
             from_hub: |hub| encode::<V>(&text(hub.try_into())?),
+            read: read::<V>,
         };
         let name = V::api_version(&()).into_owned();
         self.versions.insert(name, version);
@@ -192,9 +198,26 @@ where
         let key = ObjectKey::new(object["metadata"]["name"].as_str().unwrap_or_default());
         let namespace = object["metadata"]["namespace"].as_str();
         let key = namespace.into_iter().fold(key, ObjectKey::within);
+        let from = object["apiVersion"].as_str().unwrap_or_default().to_owned();
         let converted = catch_unwind(AssertUnwindSafe(|| self.convert(object, desired)));
+        // Any client can state the names.
+        let [object, from, to] =
+            [&*key.to_string(), &*from, desired].map(|it| one_line(it).into_owned());
+        let kind = &*self.kind;
+        if let Ok(Err(_)) = converted {
+            // Without the error: it may quote the object.
+            log::warn!(kind, object, from, to, "a conversion failed");
+        }
         converted.unwrap_or_else(|panic| {
             let panic = panic_message(panic);
+            log::error!(
+                kind,
+                object,
+                from,
+                to,
+                message = panic,
+                "a conversion panicked"
+            );
             Err(format!(
                 "cannot convert {} {key} to {desired}: the conversion panicked: {panic}",
                 self.kind
@@ -213,8 +236,6 @@ where
         let failed = |error: String| {
             let (namespace, name) = (of("namespace"), of("name"));
             let slash = if namespace.is_empty() { "" } else { "/" };
-            // Without the error: it may quote the object.
-            log::debug!(kind, namespace, name, from, desired, "a conversion failed");
             format!(
                 "cannot convert {kind} {namespace}{slash}{name} from {from} to {desired}: {error}"
             )
@@ -230,7 +251,7 @@ where
         let (source, target) = (version(&from)?, version(desired)?);
         let (hub, known) = (source.to_hub)(&object).map_err(failed)?;
         let mut converted = (target.from_hub)(hub).map_err(failed)?;
-        carry(&object, &known, &mut converted);
+        carry(&object, &known, &mut converted, target.read);
         let Some(fields) = converted.as_object_mut() else {
             return Err(failed("it was not converted to an object".to_owned()));
         };
@@ -284,6 +305,10 @@ fn decode<V: DeserializeOwned + Serialize>(object: &Value) -> Result<(V, Value),
     Ok((object, known))
 }
 
+fn read<V: DeserializeOwned + Serialize>(object: &Value) -> Option<Value> {
+    Some(decode::<V>(object).ok()?.1)
+}
+
 fn encode<V: Serialize>(object: &V) -> Result<Value, String> {
     text(serde_json::to_value(object))
 }
@@ -293,86 +318,4 @@ fn text<T>(result: Result<T, impl fmt::Display>) -> Result<T, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use kube::CustomResource;
-    use schemars::JsonSchema;
-    use serde::{Deserialize, Serialize};
-    use serde_json::{Value, json};
-
-    use super::Conversion;
-
-    mod v1 {
-        use super::{CustomResource, Deserialize, JsonSchema, Serialize};
-
-        #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-        #[kube(group = "example.io", version = "v1", kind = "Toy", namespaced)]
-        pub(super) struct ToySpec {
-            pub(super) size: f64,
-        }
-    }
-
-    mod v2 {
-        use super::{CustomResource, Deserialize, JsonSchema, Serialize};
-
-        #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-        #[kube(group = "example.io", version = "v2", kind = "Toy", namespaced)]
-        pub(super) struct ToySpec {
-            pub(super) length: f64,
-        }
-    }
-
-    impl From<v1::Toy> for v2::Toy {
-        fn from(old: v1::Toy) -> Self {
-            let length = old.spec.size;
-            assert!(length >= 0.0, "a negative size");
-            let spec = v2::ToySpec { length };
-            if length == 0.0 {
-                // As kube's constructor does.
-                return Self::new("car", spec);
-            }
-            Self {
-                metadata: old.metadata,
-                spec,
-            }
-        }
-    }
-
-    impl From<v2::Toy> for v1::Toy {
-        fn from(hub: v2::Toy) -> Self {
-            let spec = v1::ToySpec {
-                size: hub.spec.length,
-            };
-            Self {
-                metadata: hub.metadata,
-                spec,
-            }
-        }
-    }
-
-    fn convert(size: f64) -> Result<Value, String> {
-        let toy = json!({
-            "apiVersion": "example.io/v1",
-            "kind": "Toy",
-            "metadata": { "namespace": "shop", "name": "car", "uid": "1", "labels": { "a": "b" } },
-            "spec": { "size": size },
-        });
-        let conversion = Conversion::<v2::Toy>::new().version::<v1::Toy>();
-        conversion.convert_caught(toy, "example.io/v2")
-    }
-
-    #[test]
-    fn a_conversion_that_panics_or_drops_the_metadata_names_the_object() {
-        let error = convert(-1.0).expect_err("it panics");
-        let start =
-            "cannot convert Toy shop/car to example.io/v2: the conversion panicked: a negative";
-        assert!(error.starts_with(start), "{error}");
-        let error = convert(0.0).expect_err("its labels would be removed");
-        assert!(
-            error.contains("Toy shop/car") && error.contains("was not copied"),
-            "{error}"
-        );
-        let converted = convert(9_007_199_254_740_993.5).expect("a conversion");
-        assert_eq!(converted["metadata"]["labels"]["a"], "b");
-        assert_eq!(converted["spec"]["length"], 9_007_199_254_740_993.5);
-    }
-}
+mod tests;

@@ -48,7 +48,8 @@ fn merge_fields(
 }
 
 /// Each element continues one of `before`: an equal one, one with the same `name`, or, if no element
-/// was added or removed, the one without a name at its index. Other elements are new.
+/// was added or removed, the one without a name at its index, if they share a value or no other element
+/// is left. Other elements are new.
 fn merge_elements(raw: &mut Vec<Value>, before: &[Value], after: &[Value]) {
     let mut sources = Sources {
         of: vec![None; after.len()],
@@ -65,6 +66,7 @@ fn merge_elements(raw: &mut Vec<Value>, before: &[Value], after: &[Value]) {
             let (before, after) = (&before[index], &after[index]);
             before.get("name").is_none() && shares_a_value(before, after)
         });
+        sources.take_last(|index| before[index].get("name").is_none());
     }
     let merged = sources.of.into_iter().zip(after).map(|(source, after)| {
         let Some(old) = source else {
@@ -112,6 +114,18 @@ impl Sources {
         }
     }
 
+    /// If one new and one old element are left, and they have the same index, the new one continues the
+    /// old one, if `continues` accepts the index.
+    fn take_last(&mut self, continues: impl Fn(usize) -> bool) {
+        let mut left = (0..self.of.len()).filter(|new| self.of[*new].is_none());
+        if let (Some(index), None) = (left.next(), left.next())
+            && self.is_used.get(index) == Some(&false)
+            && continues(index)
+        {
+            self.take(index, index);
+        }
+    }
+
     /// Each new element continues the first old one that is left and has the same `text`.
     fn take_equal(
         &mut self,
@@ -140,64 +154,11 @@ impl Sources {
     }
 }
 
-/// Copies the fields of `raw` that `known` lacks to the same paths of `converted`, which is `known` in
-/// another version. `known` is `raw` as the type reads and writes it.
-///
-/// Not within lists, because elements can have other indexes in the other version. Not a value that a
-/// type may omit because it is its default: in the other version it can have another type.
-pub(super) fn carry(raw: &Value, known: &Value, converted: &mut Value) {
-    let (Some(raw), Some(known), Some(converted)) = (
-        raw.as_object(),
-        known.as_object(),
-        converted.as_object_mut(),
-    ) else {
-        return;
-    };
-    for (name, value) in raw {
-        match (known.get(name), converted.get_mut(name)) {
-            (Some(known), Some(converted)) => carry(value, known, converted),
-            (None, None) if !is_default(value) => {
-                converted.insert(name.clone(), value.clone());
-            }
-            // The conversion has removed it, or has set the field itself.
-            (Some(_), None) | (None, Some(_) | None) => {}
-        }
-    }
-}
-
-fn is_default(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Bool(true) => false,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{carry, merge};
-
-    #[test]
-    fn a_default_that_a_type_omits_is_not_carried_to_the_other_version() {
-        for value in [
-            json!([]),
-            json!({}),
-            json!(0),
-            json!(""),
-            json!(false),
-            json!(null),
-        ] {
-            let mut converted = json!({ "spec": {} });
-            let raw = json!({ "spec": { "hosts": value } });
-            carry(&raw, &json!({ "spec": {} }), &mut converted);
-            assert_eq!(converted, json!({ "spec": {} }), "{value}");
-        }
-    }
+    use super::merge;
 
     #[test]
     fn an_object_that_the_type_reads_as_its_default_keeps_its_unknown_fields() {
@@ -229,22 +190,6 @@ mod tests {
             &json!([{ "port": 2, "to": "b" }, { "port": 1, "to": "a" }]),
             &json!([{ "port": 1, "to": "A" }, { "port": 2, "to": "B" }]),
             &json!([{ "port": 1, "to": "A" }, { "port": 2, "to": "B" }]),
-        );
-    }
-
-    #[test]
-    fn fields_that_the_type_does_not_have_are_carried_to_the_other_version() {
-        let raw = json!({
-            "spec": { "size": 1, "newer": { "a": 1 }, "both": 1, "list": [{ "more": 1 }], "old": 1 },
-            "status": { "ready": true },
-        });
-        let known = json!({ "spec": { "size": 1, "list": [{}], "old": 1 } });
-        let mut converted = json!({ "spec": { "replicas": 1, "both": 2, "list": [{}] } });
-        carry(&raw, &known, &mut converted);
-        let spec = json!({ "replicas": 1, "newer": { "a": 1 }, "both": 2, "list": [{}] });
-        assert_eq!(
-            converted,
-            json!({ "spec": spec, "status": { "ready": true } })
         );
     }
 
@@ -324,6 +269,23 @@ mod tests {
             &before,
             &json!([{ "port": 1 }, { "port": 3 }]),
             &json!([{ "port": 1, "more": 1 }, { "port": 3, "more": 2 }]),
+        );
+        // All known fields of the only element that changes.
+        let raw_rules =
+            json!([{ "port": 1, "to": "a", "more": 1 }, { "port": 2, "to": "b", "more": 2 }]);
+        let rules = json!([{ "port": 1, "to": "a" }, { "port": 2, "to": "b" }]);
+        check(
+            raw_rules.clone(),
+            &rules,
+            &json!([{ "port": 1, "to": "a" }, { "port": 3, "to": "c" }]),
+            &json!([{ "port": 1, "to": "a", "more": 1 }, { "port": 3, "to": "c", "more": 2 }]),
+        );
+        // It was moved too: the element that is left has another index.
+        check(
+            raw_rules,
+            &rules,
+            &json!([{ "port": 3, "to": "c" }, { "port": 1, "to": "a" }]),
+            &json!([{ "port": 3, "to": "c" }, { "port": 1, "to": "a", "more": 1 }]),
         );
         // Which of the two has changed cannot be seen.
         check(

@@ -1,9 +1,6 @@
 //! `Controller` with one object that belongs to several primary objects: a menu of all sites.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _, api::PostParams};

@@ -312,14 +312,21 @@ fn an_invalid_setting_is_named() {
     );
 }
 
+/// The settings with one argument.
+fn parse(argument: &str) -> Settings {
+    let cli = Cli::try_parse_from(["operator", argument]).expect("it is valid alone");
+    cli.settings().expect("no file")
+}
+
+/// A connection that is not used.
+fn config() -> Config {
+    Config::new("http://127.0.0.1:1".parse().expect("a URL"))
+}
+
 /// Rows: BO-56
 #[tokio::test]
-async fn a_setting_without_effect_is_an_error() {
-    let parse = |argument: &str| {
-        let cli = Cli::try_parse_from(["operator", argument]).expect("it is valid alone");
-        cli.settings().expect("no file")
-    };
-    let config = Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+async fn a_setting_of_the_operator_without_effect_is_an_error() {
+    let config = config();
     for (argument, error) in [
         (
             "--request-burst=9",
@@ -354,6 +361,12 @@ async fn a_setting_without_effect_is_an_error() {
         let refused = chain(&refused.expect_err(argument));
         assert!(refused.contains(error), "{argument}: {refused}");
     }
+}
+
+/// Rows: BO-56
+#[tokio::test]
+async fn a_setting_of_a_leader_election_that_is_not_used_is_an_error() {
+    let config = config();
     for (argument, setting) in [
         ("--lease-namespace=shop", "leaseNamespace"),
         ("--lease-name=web", "leaseName"),
@@ -373,6 +386,11 @@ async fn a_setting_without_effect_is_an_error() {
             format!("`{setting}` has no effect in this operator, because it uses no leader");
         assert!(refused.contains(&expected), "{argument}: {refused}");
     }
+}
+
+/// Rows: BO-56
+#[tokio::test]
+async fn a_setting_of_a_controller_without_effect_is_an_error() {
     for (argument, error) in [
         (
             "--debounce=1s",

@@ -60,10 +60,10 @@ async fn no_content_of_an_object_is_logged() {
         status == 200 && failed.contains("cannot convert ConfigMap ns/blog from v1 to v2"),
         "{failed}"
     );
-    let mut long = undecodable.clone();
-    long["metadata"]["name"] = "x\n".repeat(100_000).into();
+    let mut lengthy = undecodable.clone();
+    lengthy["metadata"]["name"] = "x\n".repeat(100_000).into();
     let mut other = conversion.clone();
-    other["request"]["objects"] = json!([long, long]);
+    other["request"]["objects"] = json!([lengthy, lengthy]);
     post(&webhooks, "/convert", &other).await;
     let log = log.text();
     assert!(log.contains("an admission webhook failed"), "{log}");

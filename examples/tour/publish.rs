@@ -66,9 +66,11 @@ impl<N: NameService> ObjectReconciler<Website> for Publish<N> {
             url: url.clone(),
             observed_generation: site.metadata.generation,
         };
-        if cx.write_status(status).await? {
+        // Before the status is written: who waits for the status finds the line printed.
+        if site.status.as_ref() != Some(&status) {
             self.print(site, format!("is published at {url}"));
         }
+        cx.write_status(status).await?;
         Ok(Outcome::done())
     }
 

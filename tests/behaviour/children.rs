@@ -538,6 +538,78 @@ on_both_servers! {
         assert_eq!(writer.done(on_delete("2")).await, none);
     }
 
+    /// A changed image of a Job is refused in the same way.
+    ///
+    /// Rows: RO-25
+    async fn a_child_that_was_applied_before_and_cannot_be_changed_is_recreated(cluster: Cluster) {
+        let writer = Writer::<Secret>::new(&cluster).await;
+        let secret = |value: &str| {
+            Desired::<Secret>::json(json!({
+                "metadata": { "name": "web" }, "immutable": true, "stringData": { "a": value },
+            }))
+        };
+        writer.done(secret("1")).await;
+        // The operator is started again with another strategy, and another desired state.
+        *writer.memory.lock() = ChildMemory::new();
+        let recreate = |value: &str| secret(value).strategy(UpdateStrategy::Recreate);
+        assert_eq!(writer.done(recreate("2")).await.0, ChildOutcome::Replaced);
+        assert_eq!(writer.done(recreate("2")).await.0, ChildOutcome::Created);
+        assert_eq!(writer.get("web").await["data"], json!({ "a": "Mg==" }));
+        // The same after another writer has removed the mark.
+        writer.merge("web", json!({ "metadata": { "annotations": { "windlass.dev/applied": null } } })).await;
+        *writer.memory.lock() = ChildMemory::new();
+        assert_eq!(writer.done(recreate("2")).await.0, ChildOutcome::Unchanged);
+        *writer.memory.lock() = ChildMemory::new();
+        assert_eq!(writer.done(recreate("3")).await.0, ChildOutcome::Replaced);
+    }
+
+    /// Rows: RO-43
+    async fn a_fight_about_the_labels_of_a_child_that_is_updated_on_delete_slows_down(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        let ours = || map(json!({ "a": "1" })).strategy(UpdateStrategy::OnDelete);
+        writer.done(ours()).await;
+        // After a restart nothing is remembered of it.
+        *writer.memory.lock() = ChildMemory::new();
+        let mut is_contended = false;
+        for _ in 0..12 {
+            let theirs = json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "other" } } });
+            writer.merge("web", theirs).await;
+            let applied = writer.apply(ours()).await.expect("applied");
+            match applied.outcome {
+                ChildOutcome::Changed => is_contended |= applied.contention.is_some(),
+                ChildOutcome::Delayed(wait) => {
+                    assert!(wait <= Duration::from_secs(300), "{wait:?}");
+                    assert_eq!(writer.methods(), "");
+                    assert!(is_contended, "it was reported before the first delay");
+                    return;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("it never slows down");
+    }
+
+    async fn a_child_without_labels_and_owner_is_removed_when_its_finalizer_is(cluster: Cluster) {
+        let writer = Writer::<ConfigMap>::new(&cluster).await;
+        writer.done(map(json!({ "a": "1" }))).await;
+        let bare = json!({
+            "labels": null, "annotations": null, "ownerReferences": null,
+            "finalizers": ["test.windlass.dev/x"],
+        });
+        writer.merge("web", json!({ "metadata": bare })).await;
+        let key = ObjectKey::new("web").within(cluster.namespace());
+        let remove = async || {
+            writer.caught_up().await;
+            let stored = writer.children.informer.store().get_lazy(&key);
+            let exists = writer.children().remove(&writer.kind, &key, stored.as_ref(), false).await;
+            exists.expect("removed")
+        };
+        assert!(remove().await, "it is being deleted");
+        assert!(remove().await, "its finalizer holds it");
+        writer.merge("web", json!({ "metadata": { "finalizers": null } })).await;
+        assert!(!remove().await);
+    }
+
     /// Rows: RO-41
     async fn a_child_that_is_being_deleted_is_created_again_afterwards(cluster: Cluster) {
         let writer = Writer::<ConfigMap>::new(&cluster).await;

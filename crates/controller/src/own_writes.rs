@@ -21,7 +21,8 @@
 //!    stores show the writes: then an event of them is no echo, so that a call follows that sees them.
 //! 9. During the backoff after a failed call, events of all its writes wait for the retry.
 //!
-//! A record lives for the timeout, and longer until it is settled.
+//! A record lives for the timeout, and longer until it is settled, at most for [`LONGEST_LAG`]: for
+//! example, a watch of another cluster never shows the write.
 //!
 //! Source: java-operator-sdk, `ResourceOperations`, for the condition of rule 6; KEP-5647 for rule 4.
 
@@ -38,7 +39,9 @@ mod records;
 pub(crate) use self::{
     answers::CallAnswers,
     client::{CallRecorder, recording_client},
-    records::{EventDecision, EventMark, OwnWrite, Readiness, Shown, ShownByAll, WriteEffect},
+    records::{
+        EventDecision, EventMark, OwnWrite, Readiness, Scope, Shown, ShownByAll, WriteEffect,
+    },
 };
 use crate::Reasons;
 
@@ -69,7 +72,7 @@ struct LaneWrites {
 /// the server has after it.
 #[derive(Debug)]
 struct UnknownWrite {
-    resource: Arc<str>,
+    scope: Scope,
     at: Instant,
     /// The version of the server after the write, once it is known.
     version: Option<u64>,
@@ -89,6 +92,10 @@ const MAX_MARKS: usize = 64;
 
 /// The most objects of a lane whose writes are kept when a stale call begins.
 const MAX_OVERDUE: usize = 256;
+
+/// The longest time for which a write that no store shows is remembered: twice the time after which a
+/// silent watch is opened again.
+pub(crate) const LONGEST_LAG: Duration = Duration::from_secs(360);
 
 /// The version of a server that did not tell it.
 const NO_ANSWER: u64 = u64::MAX;
@@ -149,14 +156,14 @@ impl OwnWrites {
         self.expiring_lane(lane, at).writes.push(write);
     }
 
-    /// Records that the result of a write of `lane` is not known: it may have been executed, or may
-    /// be executed later.
-    pub(crate) fn record_unknown(&mut self, lane: &ObjectKey, resource: Arc<str>, now: Instant) {
+    /// Records that the result of a write of `lane` to an object in `scope` is not known: it may have
+    /// been executed, or may be executed later.
+    pub(crate) fn record_unknown(&mut self, lane: &ObjectKey, scope: Scope, now: Instant) {
         if self.timeout.is_zero() {
             return;
         }
         self.expiring_lane(lane, now).unknown.push(UnknownWrite {
-            resource,
+            scope,
             at: now,
             version: None,
         });
@@ -216,7 +223,7 @@ impl OwnWrites {
             return Readiness::Ready;
         };
         let age = |at: Instant| now.saturating_duration_since(at);
-        writes.drop_settled(by_all, |at| age(at) < timeout);
+        writes.drop_finished(now, timeout, by_all);
         writes.is_waiting = true;
         let versions = writes.missing_versions();
         if !versions.is_empty() {
@@ -235,14 +242,15 @@ impl OwnWrites {
         Readiness::Wait(left.min(POLL.max(age(newest) / POLL_PART)))
     }
 
-    /// Tells the version that the server had for `resource` after the unknown writes of `lane`.
-    /// Without one, for example because the server did not answer, the calls wait for the timeout.
-    pub(crate) fn passes(&mut self, lane: &ObjectKey, resource: &str, version: Option<u64>) {
+    /// Tells the version that the server had for the objects in `scope` after the unknown writes of
+    /// `lane`. Without one, for example because the server did not answer, the calls wait for the
+    /// timeout.
+    pub(crate) fn passes(&mut self, lane: &ObjectKey, scope: &Scope, version: Option<u64>) {
         let Some(writes) = self.lanes.get_mut(lane) else {
             return;
         };
         for write in &mut writes.unknown {
-            if &*write.resource == resource {
+            if write.scope == *scope {
                 write.version.get_or_insert(version.unwrap_or(NO_ANSWER));
             }
         }
@@ -273,7 +281,7 @@ impl OwnWrites {
             let Some(writes) = self.lanes.get_mut(&lane) else {
                 continue;
             };
-            writes.drop_settled(by_all, |at| now.saturating_duration_since(at) < timeout);
+            writes.drop_finished(now, timeout, by_all);
             writes.is_expiring = !writes.has_no_records();
             if writes.is_expiring {
                 self.expiring.push_back((now + timeout, lane));
@@ -289,12 +297,16 @@ impl OwnWrites {
 impl UnknownWrite {
     /// Whether all informers show the server after this write, or can never show it.
     fn is_settled(&self, by_all: &ShownByAll<'_>) -> bool {
-        by_all(&self.resource, None, &|shown| match shown {
-            Shown::Unwatched => true,
-            Shown::Watched { passed, .. } => {
-                (self.version).is_some_and(|version| passed.is_some_and(|it| it >= version))
-            }
-        })
+        by_all(
+            &self.scope.resource,
+            &self.scope.key(),
+            &|shown| match shown {
+                Shown::Unwatched => true,
+                Shown::Watched { passed, .. } => {
+                    (self.version).is_some_and(|version| passed.is_some_and(|it| it >= version))
+                }
+            },
+        )
     }
 }
 
@@ -309,19 +321,24 @@ impl LaneWrites {
         self.writes.is_empty() && self.unknown.is_empty()
     }
 
-    /// Drops the writes that are settled and not young: the events of young ones are echoes.
-    fn drop_settled(&mut self, by_all: &ShownByAll<'_>, is_young: impl Fn(Instant) -> bool) {
-        (self.writes).retain(|write| is_young(write.at) || !write.is_settled(by_all));
-        self.unknown.retain(|write| !write.is_settled(by_all));
+    /// Drops the writes that are settled and older than `timeout`: the events of younger ones are
+    /// echoes. Drops those that no store has shown for too long.
+    fn drop_finished(&mut self, now: Instant, timeout: Duration, by_all: &ShownByAll<'_>) {
+        let age = |at: Instant| now.saturating_duration_since(at);
+        let is_late = |at: Instant| age(at) >= timeout.max(LONGEST_LAG);
+        self.writes.retain(|write| {
+            age(write.at) < timeout || !(is_late(write.at) || write.is_settled(by_all))
+        });
+        (self.unknown).retain(|write| !is_late(write.at) && !write.is_settled(by_all));
     }
 
-    /// The resources of the unknown writes after which the version of the server is not known.
-    fn missing_versions(&self) -> Vec<Arc<str>> {
+    /// The scopes of the unknown writes after which the version of the server is not known.
+    fn missing_versions(&self) -> Vec<Scope> {
         let missing = self.unknown.iter().filter(|write| write.version.is_none());
-        let mut resources: Vec<_> = missing.map(|write| Arc::clone(&write.resource)).collect();
-        resources.sort_unstable();
-        resources.dedup();
-        resources
+        let mut scopes: Vec<_> = missing.map(|write| write.scope.clone()).collect();
+        scopes.sort_unstable();
+        scopes.dedup();
+        scopes
     }
 
     /// The time of the newest write that is not settled.
@@ -350,7 +367,10 @@ impl LaneWrites {
             match write.effect {
                 WriteEffect::Version(version) if objects.len() > MAX_OVERDUE => {
                     self.unknown.push(UnknownWrite {
-                        resource: write.resource,
+                        scope: Scope {
+                            resource: write.resource,
+                            namespace: write.key.namespace().map(Arc::from),
+                        },
                         at: write.at,
                         version: Some(version),
                     });
@@ -360,11 +380,11 @@ impl LaneWrites {
         }
         self.writes.reverse();
 
-        let mut resources = HashSet::new();
+        let mut scopes = HashSet::new();
         self.unknown.sort_by_key(|write| Reverse(write.version));
         (self.unknown).retain(|write| {
             write.version.is_some_and(|version| version != NO_ANSWER)
-                && resources.insert(Arc::clone(&write.resource))
+                && scopes.insert(write.scope.clone())
         });
     }
 

@@ -229,6 +229,23 @@ pub(super) fn owned_by(mut object: ConfigMap, owner: &ConfigMap) -> ConfigMap {
 }
 
 on_both_servers! {
+    async fn a_resource_with_claimed_children_has_one_handle(cluster: Cluster) {
+        for is_owned in [true, false] {
+            let mut builder = builder::<Pool>(&cluster).await;
+            builder.claims(watch_of::<ConfigMap>(&cluster).await, GeneratedSelector);
+            let again = watch_of::<ConfigMap>(&cluster).await;
+            if is_owned {
+                builder.owns(again);
+            } else {
+                builder.claims(again, GeneratedSelector);
+            }
+            let built = builder.build(|_: Context<Pool>| async { Ok::<_, Failure>(Outcome::done()) });
+            let refused = built.expect_err("two handles").to_string();
+            assert!(refused.contains("the children of the resource configmaps are claimed"), "{refused}");
+            assert!(refused.ends_with("use one handle for the resource"), "{refused}");
+        }
+    }
+
     /// Rows: BO-42
     async fn a_selector_adopts_objects_without_a_controller_and_releases_children_that_it_does_not_match(cluster: Cluster) {
         let mut world = World::new(cluster).await;

@@ -134,10 +134,66 @@ on_both_servers! {
         rig.stop().await;
     }
 
+    /// With no timeout a call does not wait for the watch, and is never stale.
+    ///
     /// Rows: BO-38
-    async fn what_a_stale_store_shows_is_not_ready(cluster: Cluster) {
+    async fn what_an_old_store_shows_is_not_ready(cluster: Cluster) {
         let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
-        // A watch that shows what the test says.
+        for (name, timeout) in [("a", Duration::from_millis(500)), ("b", Duration::ZERO)] {
+            // A watch that shows what the test says.
+            let (script, source) = Scripted::<Secret>::new();
+            let informer = Informer::new(source);
+            let builder = builder::<ConfigMap>(&cluster).await;
+            let mut builder = builder.name(name).own_write_timeout(timeout);
+            let children = builder.owns(Watch::from(&informer));
+            let (sender, receiver) = mpsc::channel(64);
+            let reconciler = move |cx: Context<ConfigMap>| {
+                let (children, sender) = (children.clone(), sender.clone());
+                async move {
+                    if cx.key().name() != name {
+                        return Ok(Outcome::done());
+                    }
+                    let version = value(cx.object());
+                    let child = json!({ "metadata": { "annotations": { "version": version } } });
+                    let child = |number: u32| {
+                        children.dependent(Desired::json(child.clone()).named(format!("{name}-{number}")))
+                    };
+                    let is_ready = |it: &Secret| it.annotations().get("ready") == it.annotations().get("version");
+                    let mut plan = Dependents::new();
+                    let first = plan.add(child(1).ready(is_ready));
+                    let second = plan.add(child(2).after([first]));
+                    let states = plan.apply(&cx).await?;
+                    let states = [first, second].map(|it| states.get(it).expect("of this plan"));
+                    say(&sender, format!("{version} {states:?} {}", cx.is_stale())).await;
+                    Ok::<_, Failure>(Outcome::done())
+                }
+            };
+            let (first, second) = (&*format!("{name}-1"), &*format!("{name}-2"));
+            let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+            script.list([]).await.expect("it runs");
+            create(&configs, config(name, "1")).await;
+            while rig.next().await != "1 [NotReady, Waiting] false" {}
+            patch(&secrets, first, json!({ "metadata": { "annotations": { "ready": "1" } } })).await;
+            script.apply(secrets.get(first).await.expect("applied")).await.expect("it runs");
+            while rig.next().await != "1 [Ready, Ready] false" {}
+            script.apply(secrets.get(second).await.expect("applied")).await.expect("it runs");
+
+            patch(&configs, name, json!({ "data": { "value": "2" } })).await;
+            while rig.next().await != "2 [NotReady, Waiting] false" {}
+            // The store still has the first version, which was ready.
+            patch(&configs, name, json!({ "metadata": { "labels": { "any": "event" } } })).await;
+            let line = format!("2 [NotReady, Waiting] {}", !timeout.is_zero());
+            assert_eq!(rig.next().await, line);
+            let second = secrets.get(second).await.expect("applied");
+            assert_eq!(second.annotations()["version"], "1");
+            rig.stop().await;
+        }
+    }
+
+    /// Rows: BO-41
+    async fn children_that_an_old_store_does_not_show_are_not_updated_all_at_once(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        // A watch that shows nothing.
         let (script, source) = Scripted::<Secret>::new();
         let informer = Informer::new(source);
         let builder = builder::<ConfigMap>(&cluster).await;
@@ -149,15 +205,13 @@ on_both_servers! {
             async move {
                 if cx.key().name() == "a" {
                     let version = value(cx.object());
-                    let child = json!({ "metadata": { "annotations": { "version": version } } });
-                    let child = |name: &str| children.dependent(Desired::json(child.clone()).named(name));
+                    let desired = json!({ "metadata": { "annotations": { "version": version } } });
+                    let shards = (0..3).map(|it| Desired::json(desired.clone()).named(format!("shard-{it}")));
                     let is_ready = |it: &Secret| it.annotations().get("ready") == it.annotations().get("version");
                     let mut plan = Dependents::new();
-                    let first = plan.add(child("first").ready(is_ready));
-                    let second = plan.add(child("second").after([first]));
-                    let states = plan.apply(&cx).await?;
-                    let states = [first, second].map(|it| states.get(it).expect("of this plan"));
-                    say(&sender, format!("{version} {states:?} {}", cx.is_stale())).await;
+                    let shards = plan.add(children.rolling(shards).at_most(1).ready(is_ready));
+                    let state = plan.apply(&cx).await?.get(shards).expect("of this plan");
+                    say(&sender, format!("{version} {state:?} {}", cx.is_stale())).await;
                 }
                 Ok::<_, Failure>(Outcome::done())
             }
@@ -165,19 +219,20 @@ on_both_servers! {
         let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
         script.list([]).await.expect("it runs");
         create(&configs, config("a", "1")).await;
-        while rig.next().await != "1 [NotReady, Waiting] false" {}
-        patch(&secrets, "first", json!({ "metadata": { "annotations": { "ready": "1" } } })).await;
-        script.apply(secrets.get("first").await.expect("applied")).await.expect("it runs");
-        while rig.next().await != "1 [Ready, Ready] false" {}
-        script.apply(secrets.get("second").await.expect("applied")).await.expect("it runs");
-
+        while rig.next().await != "1 NotReady false" {}
         patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
-        while rig.next().await != "2 [NotReady, Waiting] false" {}
-        // The store still has the first version, which was ready.
-        patch(&configs, "a", json!({ "metadata": { "labels": { "any": "event" } } })).await;
-        assert_eq!(rig.next().await, "2 [NotReady, Waiting] true");
-        let second = secrets.get("second").await.expect("applied");
-        assert_eq!(second.annotations()["version"], "1");
+        while rig.next().await != "2 NotReady true" {}
+        let versions = async || {
+            let all = secrets.list(&kube::api::ListParams::default()).await.expect("a list");
+            let shards = all.items.iter().filter_map(|it| it.annotations().get("version").cloned());
+            shards.collect::<String>()
+        };
+        assert_eq!(versions().await, "111");
+        for shard in secrets.list(&kube::api::ListParams::default()).await.expect("a list") {
+            script.apply(shard).await.expect("it runs");
+        }
+        while rig.next().await != "2 NotReady false" {}
+        assert_eq!(versions().await, "211", "one at a time");
         rig.stop().await;
     }
 

@@ -19,8 +19,11 @@ use windlass::{
     source::Scripted,
 };
 
-use super::rig::{Rig, build, builder, create, patch, say, secret};
-use crate::kinds::{config, value};
+use super::rig::{Rig, build, builder, create, patch, say, secret, watch};
+use crate::{
+    kinds::{config, value},
+    watched::quick,
+};
 
 /// Writes nothing new into a secret that affects each object, and fails. It is not repeated.
 struct FailsOnce {
@@ -124,6 +127,41 @@ on_both_servers! {
             }
             rig.stop().await;
         }
+    }
+
+    /// A shared informer of another namespace, and one of another cluster, never show the writes of this
+    /// controller.
+    ///
+    /// Rows: BO-06
+    async fn a_call_does_not_wait_for_a_watch_that_cannot_show_the_write(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let elsewhere = kube::Api::<Secret>::namespaced(cluster.client().await, "kube-system");
+        let (script, source) = Scripted::<Secret>::new();
+        let remote = Informer::new(source);
+        let mut builder = builder::<ConfigMap>(&cluster).await.own_write_timeout(Duration::from_secs(60));
+        let children = builder.owns(watch::<Secret>(&cluster).await);
+        builder.watches(Watch::from(Informer::new(quick(elsewhere))), |_: &Secret| None);
+        builder.watches(Watch::from(remote).of_another_cluster(), |_: &Secret| None);
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (children, sender) = (children.clone(), sender.clone());
+            async move {
+                if cx.key().name() == "a" {
+                    children.apply(&cx, Desired::json(json!({}))).await?;
+                    say(&sender, format!("{} {}", value(cx.object()), cx.is_stale())).await;
+                }
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        let mut old = secret("old");
+        old.metadata.resource_version = Some("1".to_owned());
+        script.list([old]).await.expect("it runs");
+        create(&configs, config("a", "1")).await;
+        assert_eq!(rig.next().await, "1 false");
+        patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
+        assert_eq!(rig.next().await, "2 false");
+        rig.stop().await;
     }
 
     /// The change of another writer has the version that our write without an effect got. The events of

@@ -142,8 +142,8 @@ impl Children {
             }
             None => false,
         };
-        // A child that the store does not have is read again, until it was deleted.
-        if !exists || stored.is_some() {
+        // It is ours until it was deleted, also if another writer has removed its labels and its owner.
+        if !exists {
             self.memory.lock().forget(&id);
         }
         Ok(exists)

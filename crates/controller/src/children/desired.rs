@@ -30,7 +30,8 @@ pub enum UpdateStrategy {
     Recreate,
 
     /// Leaves an existing child as it is, except for its labels and owner. A new desired state takes
-    /// effect after another client deleted the child.
+    /// effect after another client deleted the child. Whether a child has its desired state is known only
+    /// of those of [`Owned::rolling`](crate::Owned::rolling).
     OnDelete,
 }
 
@@ -133,6 +134,7 @@ impl<C> Desired<C> {
     ///   `volumeMounts` are merged by `mountPath` and the `volumeDevices` by `devicePath`, because their
     ///   name is that of a volume. An item is not removed, but an empty list replaces all.
     /// - Other lists, and those in which a name occurs twice, are replaced.
+    /// - The `stringData` of a Secret and of its overrides are merged as `data`.
     ///
     /// Fields that exclude each other are merged too: a variable with a `value` that is overridden by a
     /// `valueFrom` needs `value: null` in the overrides. The `subjects` of role bindings are merged by
@@ -265,8 +267,22 @@ impl<C> Desired<C> {
         let metadata = body.get("metadata").and_then(Value::as_object);
         let name = name(self.name.as_deref(), metadata, parent);
         *shown = Some(name.clone());
-        for overrides in &self.overrides {
-            overrides::apply(&mut body, overrides)?;
+        let is_secret = kind.group.is_empty() && kind.kind == "Secret";
+        if is_secret {
+            encode_string_data(&mut body)?;
+        }
+        for mut overrides in self.overrides {
+            if let Value::Object(fields) = &mut overrides
+                && is_secret
+            {
+                if fields.get("stringData").is_some_and(Value::is_null) {
+                    return Err(InvalidChild::NotAMap {
+                        field: "overrides.stringData",
+                    });
+                }
+                encode_string_data(fields)?;
+            }
+            overrides::apply(&mut body, &overrides)?;
         }
         set_kind(&mut body, kind)?;
         let mut metadata = match body.remove("metadata") {
@@ -290,9 +306,6 @@ impl<C> Desired<C> {
         metadata.insert("name".to_owned(), name.into());
         if let Some(namespace) = key.namespace() {
             metadata.insert("namespace".to_owned(), namespace.into());
-        }
-        if kind.group.is_empty() && kind.kind == "Secret" {
-            encode_string_data(&mut body)?;
         }
         let is_marked = self.is_rolled || self.strategy == UpdateStrategy::Recreate;
         let mark = is_marked.then(|| {

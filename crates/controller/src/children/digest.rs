@@ -140,6 +140,11 @@ fn sorted(map: &Map<String, Value>) -> Vec<&String> {
 // === impl Digest ===
 
 impl Digest {
+    /// The digest of no object.
+    pub(super) const fn none() -> Self {
+        Self([0; 16])
+    }
+
     /// The digest of all of `value`.
     pub(super) fn of(value: &Value) -> Self {
         let mut hasher = Sha256::new();

@@ -119,6 +119,27 @@ impl ChildMemory {
     }
 }
 
+// === impl Remembered ===
+
+impl Remembered {
+    /// A child of which only the labels and the owner were restored: its digests are those of no
+    /// object, and its version is older than all.
+    pub(super) fn restored(uid: &str) -> Self {
+        let none = Digest::none();
+        Self {
+            uid: uid.to_owned(),
+            desired: none,
+            answer: AnswerDigests {
+                json: none,
+                decoded: none,
+                metadata: none,
+            },
+            version: String::new(),
+            reverts: Reverts::default(),
+        }
+    }
+}
+
 impl fmt::Debug for ChildMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChildMemory")

@@ -115,11 +115,11 @@ pub(super) fn plan(
         version,
     };
     if desired.strategy == UpdateStrategy::OnDelete {
-        return Ok(if has_identity(parent, kind, desired, metadata) {
-            Step::Unchanged
-        } else {
-            Step::Restore(preconditions(version))
-        });
+        if has_identity(parent, kind, desired, metadata) {
+            return Ok(Step::Unchanged);
+        }
+        let wait = remembered.and_then(|it| it.reverts.wait(now));
+        return Ok(wait.map_or_else(|| Step::Restore(preconditions(version)), Step::Wait));
     }
     // A state from before our last write counts as the response to that write.
     let is_stale = remembered.is_some_and(|it| ChildMemory::is_newer(it, &uid, &version));

@@ -11,8 +11,8 @@ use serde_json::Value;
 use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
-    Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention, Desired,
-    InvalidChild, Parent, desired::Prepared, memory::ChildId, plan::is_marked,
+    Applied, ChildError, ChildKind, ChildMemory, ChildObject, ChildOutcome, Children, Contention,
+    Desired, InvalidChild, Parent, desired::Prepared, memory::ChildId, plan::is_marked,
 };
 
 /// A valid child that a parent should have. Created by [`Parent::check_one`].
@@ -119,6 +119,13 @@ impl CheckedChild {
         &self.desired.key
     }
 
+    fn id(&self) -> ChildId {
+        ChildId {
+            resource: self.kind.resource(),
+            key: self.key().clone(),
+        }
+    }
+
     /// The labels.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         let labels = self.desired.body.pointer("/metadata/labels");
@@ -154,19 +161,33 @@ impl Children {
     /// mark: in the process that has applied the child, its memory counts as well.
     #[must_use]
     pub fn is_outdated(&self, child: &CheckedChild, metadata: &ObjectMeta) -> bool {
-        let id = ChildId {
-            resource: child.kind.resource(),
-            key: child.key().clone(),
-        };
         let is_applied = || {
             let memory = self.memory.lock();
-            memory.get(&id).is_some_and(|last| {
+            memory.get(&child.id()).is_some_and(|last| {
                 last.desired == child.desired.digest && metadata.uid.as_ref() == Some(&last.uid)
             })
         };
         metadata.deletion_timestamp.is_none()
             && !is_marked(&child.desired, metadata)
             && !is_applied()
+    }
+
+    /// Whether a child that the store does not have yet was applied with another desired state.
+    pub(crate) fn was_applied_differently(&self, child: &CheckedChild) -> bool {
+        let memory = self.memory.lock();
+        let last = memory.get(&child.id());
+        last.is_some_and(|last| last.desired != child.desired.digest)
+    }
+
+    /// Whether `metadata` is of a state from before the last apply of the child.
+    pub(crate) fn is_behind(&self, child: &CheckedChild, metadata: &ObjectMeta) -> bool {
+        let memory = self.memory.lock();
+        let (uid, version) = (
+            metadata.uid.as_deref(),
+            metadata.resource_version.as_deref(),
+        );
+        let known = memory.get(&child.id()).zip(uid).zip(version);
+        known.is_some_and(|((last, uid), version)| ChildMemory::is_newer(last, uid, version))
     }
 
     /// Applies the children in their order. An error of one does not prevent the others. `stored`

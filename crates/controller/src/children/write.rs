@@ -15,7 +15,7 @@ use super::{
     memory::{ChildId, Remembered, Reverts},
     migrate,
     observed::Observed,
-    plan::{APPLIED, ExistingChild, Preconditions, Step, plan},
+    plan::{APPLIED, ExistingChild, Preconditions, Step, is_marked, plan},
     requests::{ApplyMode, ObjectRequests, is_not_found},
 };
 
@@ -195,11 +195,33 @@ impl ChildWrite<'_> {
         let answer = self.requests.merge(&body).await;
         let answer = answer.map_err(|error| self.requests.error("patch", error))?;
         let object = self.decode::<C>("patch", &answer)?.get(self.kind)?;
-        Ok(Applied::without_write(object, ChildOutcome::Changed))
+        let is_contended = self.remember_restored(&preconditions.uid);
+        Ok(Applied {
+            object,
+            outcome: ChildOutcome::Changed,
+            contention: is_contended.then(|| Contention {
+                resource: self.id.resource.clone(),
+                key: self.id.key.clone(),
+                conflicts: Vec::new(),
+            }),
+        })
     }
 
-    /// Whether the existing child has everything that an apply would set, or cannot be changed to
-    /// it: injected fields and defaults are no reason to replace it.
+    /// Counts a revert of another writer, and nothing else: the child has not its desired state.
+    /// Returns whether it is one of too many.
+    fn remember_restored(&self, uid: &str) -> bool {
+        let now = Instant::now();
+        let mut memory = self.children.memory.lock();
+        let known = memory.get(&self.id).filter(|last| last.uid == uid);
+        let mut remembered = known.cloned().unwrap_or_else(|| Remembered::restored(uid));
+        let is_contended = remembered.reverts.is_contended(now);
+        remembered.reverts.record(now);
+        memory.put(self.id.clone(), remembered);
+        is_contended
+    }
+
+    /// Whether the existing child has everything that an apply would set: injected fields and defaults
+    /// are no reason to replace it. If an apply is refused, the mark decides.
     async fn is_equivalent<C: ChildObject>(
         &self,
         preconditions: &Preconditions,
@@ -208,7 +230,9 @@ impl ChildWrite<'_> {
         let body = preconditions.added_to(&self.body(), false);
         let result = match self.requests.apply(&body, ApplyMode::DryRun).await {
             Ok(result) => self.decode::<C>("patch", &result)?.value(self.kind)?.1,
-            Err(RequestError::Status(status)) if status.code == 422 => return Ok(true),
+            Err(RequestError::Status(status)) if status.code == 422 => {
+                return Ok(is_marked(self.desired, &existing.metadata()));
+            }
             Err(error) => return Err(self.requests.error("patch", error)),
         };
         let existing = existing.value(self.kind)?.1;

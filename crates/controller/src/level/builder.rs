@@ -9,7 +9,7 @@ use std::{
 use kube::Client;
 use windlass_informer::resource_name;
 
-use self::kinds::AddSecondary;
+use self::kinds::{AddSecondary, OwnedResource};
 use super::{Informers, MissingKind, Trigger, Watch, Watchable, debounce::Debounce, rate::Rate};
 use crate::{
     CallReport, ErrorReport, InformerController, InformerControllerBuilder, Predicate, RetryPolicy,
@@ -74,6 +74,7 @@ pub struct ControllerBuilder<K: Watchable> {
     engine: InformerControllerBuilder,
     name: String,
     secondaries: Vec<AddSecondary<K>>,
+    owned: Vec<OwnedResource>,
     triggers: Vec<Trigger>,
     finalizer: Option<String>,
     predicate: Option<Box<dyn Predicate<K>>>,
@@ -105,6 +106,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             primaries,
             engine: InformerController::builder().level_triggered(),
             secondaries: Vec::new(),
+            owned: Vec::new(),
             triggers: Vec::new(),
             finalizer: None,
             predicate: None,
@@ -205,7 +207,8 @@ impl<K: Watchable> ControllerBuilder<K> {
 
     /// Sets how long a call for an object waits until the stores have the writes of the earlier call.
     /// Then it begins, and [`Context::is_stale`](super::Context::is_stale) returns true. The default
-    /// is 5 seconds. With zero, own writes are neither waited for nor recognized.
+    /// is 5 seconds. With zero, own writes are neither waited for nor recognized: a call can see the
+    /// state of a child before its last write.
     pub fn own_write_timeout(mut self, timeout: Duration) -> Self {
         self.own_write_timeout = timeout;
         self

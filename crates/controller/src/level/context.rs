@@ -89,8 +89,11 @@ impl<K: Watchable> Context<K> {
     /// Whether the stores do not show a write of an earlier call for this object yet, although this
     /// call waited for the [`own_write_timeout`](super::ControllerBuilder::own_write_timeout).
     ///
-    /// Each call is stale until the stores show the write. If it is shown by an event, a further call
-    /// begins because of it.
+    /// Each call is stale until the stores show the write, at most for 6 minutes. If it is shown by an
+    /// event, a further call begins because of it.
+    ///
+    /// A store can then lack children that an earlier call has created. Those with names of their own
+    /// are found by their names; create none with `generateName`.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.call.is_stale

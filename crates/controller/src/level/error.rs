@@ -51,6 +51,17 @@ pub enum ControllerBuildError {
         kind: String,
     },
 
+    /// Children are claimed by a selector, and the controller has another handle for their resource.
+    #[error(
+        "the children of the resource {resource} are claimed by a selector, and the controller owns or \
+         claims them a second time, so that each claim would release the children of the other; use one \
+         handle for the resource"
+    )]
+    ClaimedTwice {
+        /// The resource, as `plural.group`.
+        resource: String,
+    },
+
     /// A handle was used before its controller was built, or after it was dropped.
     #[error(
         "the controller is not built, or was dropped; add further watches between `build` and the end of the run"

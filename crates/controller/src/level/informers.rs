@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Borrow,
-    collections::HashMap,
     fmt,
     hash::Hash,
     sync::{Arc, OnceLock, Weak},
@@ -44,8 +43,6 @@ pub struct Informers<K: Watchable> {
 struct Contents<K: Watchable> {
     types: K::DynamicType,
     informers: RwLock<Vec<Informer<K>>>,
-    /// The namespaces of the informers that were built here and show only one.
-    namespaces: RwLock<HashMap<InformerId, String>>,
     indexes: RwLock<Vec<Arc<dyn DeclaredIndex<K>>>>,
     /// Set when the controller is built.
     controller: OnceLock<Added<K>>,
@@ -75,7 +72,6 @@ impl<K: Watchable> Informers<K> {
             shared: Arc::new(Contents {
                 types,
                 informers: RwLock::default(),
-                namespaces: RwLock::default(),
                 indexes: RwLock::default(),
                 controller: OnceLock::new(),
             }),
@@ -133,7 +129,6 @@ impl<K: Watchable> Informers<K> {
             }
             Opened::Own(lists) => {
                 let build = |list: ListWatch<K>| {
-                    let namespace = list.namespace().map(str::to_owned);
                     let builder = Informer::builder(list);
                     let builder = match added.resync {
                         Some(period) => builder.resync(period),
@@ -141,14 +136,8 @@ impl<K: Watchable> Informers<K> {
                     };
                     let declared = self.shared.indexes.read();
                     let all = declared.iter().chain(&indexes);
-                    let informer = all
-                        .fold(builder, |builder, index| index.declare(builder))
-                        .build();
-                    if let Some(namespace) = namespace {
-                        let mut namespaces = self.shared.namespaces.write();
-                        namespaces.insert(informer.id(), namespace);
-                    }
-                    informer
+                    all.fold(builder, |builder, index| index.declare(builder))
+                        .build()
                 };
                 lists.into_iter().map(build).collect::<Vec<_>>()
             }
@@ -165,7 +154,6 @@ impl<K: Watchable> Informers<K> {
             if let Err(error) = controller.add_informer(&added.kind, &informer) {
                 let id = informer.id();
                 self.shared.informers.write().retain(|it| it.id() != id);
-                self.shared.namespaces.write().remove(&id);
                 return Err(error.into());
             }
             ids.push(informer.id());
@@ -196,9 +184,6 @@ impl<K: Watchable> Informers<K> {
             let is_removed = |informer: &mut Informer<K>| watch.0.contains(&informer.id());
             informers.extract_if(.., is_removed).collect()
         };
-        let mut namespaces = self.shared.namespaces.write();
-        namespaces.retain(|id, _| !watch.0.contains(id));
-        drop(namespaces);
         let added = self.shared.controller.get();
         if let Some(controller) = added.and_then(|added| added.controller.upgrade()) {
             let controller = InformerController::from_shared(controller);

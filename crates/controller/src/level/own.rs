@@ -24,7 +24,7 @@ use crate::{
     event::AnyEvent,
     mode::WritePaused,
     own_writes::{
-        CallAnswers, CallRecorder, EventDecision, EventMark, OwnWrites, Readiness, Shown,
+        CallAnswers, CallRecorder, EventDecision, EventMark, OwnWrites, Readiness, Scope, Shown,
         parse_version, recording_client,
     },
     route::KindId,
@@ -49,15 +49,13 @@ struct Primary {
 }
 
 /// Returns what the informers of a kind show of the object with a key.
-type ReadShown = dyn Fn(Option<&ObjectKey>) -> Shown + Send + Sync;
+type ReadShown = dyn Fn(&ObjectKey) -> Shown + Send + Sync;
 
 /// A kind of a controller, with erased types.
 struct WatchedKind {
     resource: String,
     types: ApiResource,
     shown: Box<ReadShown>,
-    /// A namespace that is watched, if not all are.
-    namespace: Box<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
 /// The writes of one call.
@@ -96,12 +94,11 @@ impl OwnWriteTracker {
     /// Adds a kind whose stores show own writes.
     pub(super) fn watch<C: Watchable>(&self, informers: &Informers<C>) {
         let types = ApiResource::erase::<C>(informers.types());
-        let (shown, scope) = (informers.clone(), informers.clone());
+        let shown = informers.clone();
         self.watched.write().push(WatchedKind {
             resource: resource_name::<C>(informers.types()),
             types,
             shown: Box::new(move |key| shown.shown(key)),
-            namespace: Box::new(move || scope.watched_namespace()),
         });
     }
 
@@ -112,12 +109,7 @@ impl OwnWriteTracker {
     }
 
     /// Whether `is` is true of what each kind with this resource shows.
-    fn shown_by_all(
-        &self,
-        resource: &str,
-        key: Option<&ObjectKey>,
-        is: &dyn Fn(&Shown) -> bool,
-    ) -> bool {
+    fn shown_by_all(&self, resource: &str, key: &ObjectKey, is: &dyn Fn(&Shown) -> bool) -> bool {
         let watched = self.watched.read();
         let mut kinds = watched.iter().filter(|kind| kind.resource == resource);
         kinds.all(|kind| is(&(kind.shown)(key)))
@@ -132,7 +124,7 @@ impl OwnWriteTracker {
         mut now: Instant,
     ) -> Begin {
         loop {
-            let by_all = |resource: &str, key: Option<&ObjectKey>, is: &dyn Fn(&Shown) -> bool| {
+            let by_all = |resource: &str, key: &ObjectKey, is: &dyn Fn(&Shown) -> bool| {
                 self.shown_by_all(resource, key, is)
             };
             let ready = self.writes.lock().before_call(lane, now, &by_all);
@@ -140,10 +132,10 @@ impl OwnWriteTracker {
                 Readiness::Ready => return Begin::Now { is_stale: false },
                 Readiness::Stale => return Begin::Now { is_stale: true },
                 Readiness::Wait(wait) => return Begin::After(wait),
-                Readiness::FindVersions(resources) => {
-                    for resource in resources {
-                        let version = self.version(&resource, client).await;
-                        self.writes.lock().passes(lane, &resource, version);
+                Readiness::FindVersions(scopes) => {
+                    for scope in scopes {
+                        let version = self.version(&scope, client).await;
+                        self.writes.lock().passes(lane, &scope, version);
                     }
                     now = Instant::now();
                 }
@@ -151,16 +143,16 @@ impl OwnWriteTracker {
         }
     }
 
-    /// The current version of the server for `resource`: the one of a list of what is watched.
-    async fn version(&self, resource: &str, client: &Client) -> Option<u64> {
+    /// The current version of the server for the objects in `scope`: the one of a list of them.
+    async fn version(&self, scope: &Scope, client: &Client) -> Option<u64> {
         /// The limit of the request: a call waits for it.
         const LIMIT: Duration = Duration::from_secs(5);
         type Objects = Api<PartialObjectMeta<DynamicObject>>;
         let api: Objects = {
             let watched = self.watched.read();
-            let kind = watched.iter().find(|kind| kind.resource == resource)?;
-            match (kind.namespace)() {
-                Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &kind.types),
+            let kind = (watched.iter()).find(|kind| kind.resource == *scope.resource)?;
+            match &scope.namespace {
+                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.types),
                 None => Api::all_with(client.clone(), &kind.types),
             }
         };
@@ -176,7 +168,7 @@ impl OwnWriteTracker {
         mode: Mode,
         waker: Arc<dyn Wake>,
     ) -> CallWriter {
-        let by_all = |resource: &str, key: Option<&ObjectKey>, is: &dyn Fn(&Shown) -> bool| {
+        let by_all = |resource: &str, key: &ObjectKey, is: &dyn Fn(&Shown) -> bool| {
             self.shown_by_all(resource, key, is)
         };
         self.writes.lock().begin(lane, Instant::now(), &by_all);

@@ -20,8 +20,9 @@ const CONDITION: &str = "Paused";
 
 impl<K: Watchable> Context<K> {
     /// Applies `status` to the status subresource by server-side apply, unless the newest known state
-    /// of the object has it already. Returns whether a request was sent. An object that does not
-    /// exist any more is no error. It also writes while the object is [paused](Mode::Paused).
+    /// of the object has it already. In a [stale](Self::is_stale) call it is always sent. Returns whether
+    /// a request was sent. An object that does not exist any more is no error. It also writes while the
+    /// object is [paused](Mode::Paused).
     ///
     /// All fields of the status that an earlier call has written and that `status` does not have are
     /// removed. Fields of other writers stay, except for lists without a key: an atomic list of
@@ -70,13 +71,14 @@ impl<K: Watchable> Context<K> {
         match sent {
             Ok(_) => Ok(true),
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                let existing = api.get_metadata_opt(name).await?;
-                if existing.is_some_and(|it| it.metadata.uid == metadata.uid) {
-                    let resource = resource_name::<K>(types);
-                    let key = self.key().clone();
-                    return Err(ChildError::NoStatusSubresource { resource, key }.into());
+                // If the path is unknown, the API server names no object.
+                let missing = status.details.as_ref().map(|details| details.name.as_str());
+                if missing == Some(name) {
+                    return Ok(false);
                 }
-                Ok(false)
+                let resource = resource_name::<K>(types);
+                let key = self.key().clone();
+                Err(ChildError::NoStatusSubresource { resource, key }.into())
             }
             Err(error) => Err(error.into()),
         }

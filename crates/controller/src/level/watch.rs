@@ -22,7 +22,7 @@ use super::ControllerBuildError;
 /// | `Watch::all()` | all, in all namespaces |
 /// | `Watch::namespaced("shop")` | those of one namespace |
 /// | `Watch::in_namespaces(["shop", "blog"])` | those of several namespaces, with a watch for each |
-/// | `Watch::from(api)`, `Watch::from((api, api_resource))` | those of a [`kube::Api`], also of another cluster, and of kinds that are known only at run time |
+/// | `Watch::from(api)`, `Watch::from((api, api_resource))` | those of a [`kube::Api`], also of [another cluster](Self::of_another_cluster), and of kinds that are known only at run time |
 /// | `Watch::from(list_watch)` | those of a [`ListWatch`] with its settings |
 /// | `Watch::from(informer)` | those of an [`Informer`], which is shared with other controllers |
 ///
@@ -43,6 +43,7 @@ pub struct Watch<K: Watchable> {
     indexes: Indexes<K>,
     /// Whether settings were changed that a shared informer already has.
     changes_shared: bool,
+    pub(super) is_of_another_cluster: bool,
 }
 
 /// Creates the lists and watches with the client of the controller.
@@ -172,6 +173,7 @@ impl<K: Watchable> Watch<K> {
             sources: Sources::Listed(Box::new(lists)),
             indexes: Vec::new(),
             changes_shared: false,
+            is_of_another_cluster: false,
         }
     }
 
@@ -189,9 +191,13 @@ impl<K: Watchable> Watch<K> {
         let Sources::Listed(lists) = self.sources else {
             return Err(self);
         };
-        Ok(Watch::listed(self.types, move |client: &Client| {
+        let listed = Watch::listed(self.types, move |client: &Client| {
             lists(client)?.into_iter().map(&change).collect()
-        }))
+        });
+        Ok(Watch {
+            is_of_another_cluster: self.is_of_another_cluster,
+            ..listed
+        })
     }
 
     /// A shared informer has its own selectors and settings: an error of `build`.
@@ -232,6 +238,28 @@ impl<K: Watchable> Watch<K> {
         let indexes = self.indexes.clone();
         let watch = self.map(move |list| Ok(change(list)));
         watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
+    }
+
+    /// Says that the objects are those of another cluster than that of the client of the controller:
+    /// its versions say nothing about the writes of the calls, so that no call waits until the watch
+    /// shows them.
+    ///
+    /// Without it a call that follows a write of the same resource can be
+    /// [stale](super::Context::is_stale) for 6 minutes.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use windlass_controller::Watch;
+    ///
+    /// fn secrets_of(remote: kube::Client) -> Watch<Secret> {
+    ///     Watch::from(kube::Api::all(remote)).of_another_cluster()
+    /// }
+    /// ```
+    pub fn of_another_cluster(self) -> Self {
+        Self {
+            is_of_another_cluster: true,
+            ..self
+        }
     }
 
     /// Declares `index`, for [`Informers::by`](super::Informers::by).
@@ -314,6 +342,7 @@ where
             sources: Sources::Shared(informer),
             indexes: Vec::new(),
             changes_shared: false,
+            is_of_another_cluster: false,
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 use windlass_informer::{ObjectKey, api_request::sent_once};
 
-use super::{CallAnswers, OwnWrite, OwnWrites, WriteEffect, parse_version};
+use super::{CallAnswers, OwnWrite, OwnWrites, Scope, WriteEffect, parse_version};
 use crate::mode::WritePaused;
 
 /// Records the writes of one call.
@@ -330,9 +330,12 @@ impl PendingWrite {
 impl Drop for PendingWrite {
     fn drop(&mut self) {
         if !self.is_finished {
-            let resource = Arc::clone(&self.target.resource);
+            let scope = Scope {
+                resource: Arc::clone(&self.target.resource),
+                namespace: self.target.namespace.as_deref().map(Arc::from),
+            };
             let mut writes = self.recorder.writes.lock();
-            writes.record_unknown(&self.recorder.lane, resource, Instant::now());
+            writes.record_unknown(&self.recorder.lane, scope, Instant::now());
         }
     }
 }

@@ -46,6 +46,14 @@ pub(crate) struct EventMark {
     pub(crate) reason: Reasons,
 }
 
+/// The objects of a resource in one namespace, or those without a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Scope {
+    /// The kind, as `plural.group`.
+    pub(crate) resource: Arc<str>,
+    pub(crate) namespace: Option<Arc<str>>,
+}
+
 /// What to do with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventDecision {
@@ -66,9 +74,9 @@ pub(crate) enum Readiness {
     Stale,
     /// Ask again after this time, or at the next event.
     Wait(Duration),
-    /// Find out the current version of the server for these resources, tell it with
+    /// Find out the current version of the server for these objects, tell it with
     /// [`OwnWrites::passes`](super::OwnWrites::passes), and ask again.
-    FindVersions(Vec<Arc<str>>),
+    FindVersions(Vec<Scope>),
 }
 
 /// What an informer shows of an object.
@@ -83,10 +91,22 @@ pub(crate) enum Shown {
     },
 }
 
-/// Whether a condition is true of what each informer shows of the object with a resource and a key,
-/// or without a key, of the resource.
-pub(crate) type ShownByAll<'a> =
-    dyn Fn(&str, Option<&ObjectKey>, &dyn Fn(&Shown) -> bool) -> bool + 'a;
+/// Whether a condition is true of what each informer shows of the object with a resource and a key.
+/// An object with an empty name stands for all of its namespace.
+pub(crate) type ShownByAll<'a> = dyn Fn(&str, &ObjectKey, &dyn Fn(&Shown) -> bool) -> bool + 'a;
+
+// === impl Scope ===
+
+impl Scope {
+    /// The key of an object in it, with an empty name.
+    pub(super) fn key(&self) -> ObjectKey {
+        let key = ObjectKey::new("");
+        match &self.namespace {
+            Some(namespace) => key.within(Arc::clone(namespace)),
+            None => key,
+        }
+    }
+}
 
 // === impl Shown ===
 
@@ -122,9 +142,7 @@ impl Shown {
 impl OwnWrite {
     /// Whether all informers show this write, or something later, or can never show it.
     pub(super) fn is_settled(&self, by_all: &ShownByAll<'_>) -> bool {
-        by_all(&self.resource, Some(&self.key), &|shown| {
-            self.is_shown(shown)
-        })
+        by_all(&self.resource, &self.key, &|shown| self.is_shown(shown))
     }
 
     fn is_shown(&self, shown: &Shown) -> bool {

@@ -61,6 +61,13 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new(name).within("shop")
 }
 
+fn scope(resource: &str) -> Scope {
+    Scope {
+        resource: resource.into(),
+        namespace: Some("shop".into()),
+    }
+}
+
 fn at(version: u64) -> WriteEffect {
     WriteEffect::Version(version)
 }
@@ -223,7 +230,7 @@ fn a_response_that_never_comes_loses_no_event() {
     let (lane, now) = (script.lane.clone(), script.now);
     script
         .writes
-        .record_unknown(&lane, "configmaps".into(), now);
+        .record_unknown(&lane, scope("configmaps"), now);
     assert!(script.writes.end(&lane, false).is_some());
 }
 
@@ -244,20 +251,20 @@ fn more_events_than_are_kept_wake_the_lane() {
 fn after_an_unknown_result_nothing_is_dropped_and_the_stores_must_pass_the_server() {
     let mut script = Script::wrote(at(7), true);
     let (lane, now) = (script.lane.clone(), script.now);
-    script.writes.record_unknown(&lane, "secrets".into(), now);
+    script.writes.record_unknown(&lane, scope("secrets"), now);
     assert_eq!(script.event(event(7)), EventDecision::Wake);
 
     let behind = shows(Some(("c", 9)), 9);
-    let versions = Readiness::FindVersions(vec!["secrets".into()]);
+    let versions = Readiness::FindVersions(vec![scope("secrets")]);
     assert_eq!(script.ready(&behind), versions);
-    script.writes.passes(&lane, "secrets", Some(12));
+    script.writes.passes(&lane, &scope("secrets"), Some(12));
     assert_eq!(script.ready(&behind), Readiness::Wait(POLL));
     assert_eq!(script.ready(&shows(Some(("c", 9)), 12)), Readiness::Ready);
 
     // A server that does not tell its version.
-    script.writes.record_unknown(&lane, "secrets".into(), now);
+    script.writes.record_unknown(&lane, scope("secrets"), now);
     assert_eq!(script.ready(&behind), versions);
-    script.writes.passes(&lane, "secrets", None);
+    script.writes.passes(&lane, &scope("secrets"), None);
     assert_eq!(script.ready(&behind), Readiness::Wait(POLL));
     script.now += TIMEOUT;
     assert_eq!(script.ready(&behind), Readiness::Stale);
@@ -269,7 +276,7 @@ fn after_an_unknown_result_nothing_is_dropped_and_the_stores_must_pass_the_serve
 
     script
         .writes
-        .record_unknown(&lane, "pods".into(), script.now);
+        .record_unknown(&lane, scope("pods"), script.now);
     assert_eq!(script.ready(&Shown::Unwatched), Readiness::Ready);
 }
 

@@ -56,8 +56,8 @@ pub(super) fn set_kind(
     Ok(())
 }
 
-/// Moves the `stringData` of a Secret into `data`. The API server does that too, and then keeps
-/// entries that later requests do not have.
+/// Moves the `stringData` of a Secret, or of overrides of one, into `data`. The API server does that
+/// too, and then keeps entries that later requests do not have. An entry that is null is none.
 ///
 /// Source: <https://github.com/kubernetes/kubernetes/issues/108008>.
 pub(super) fn encode_string_data(body: &mut Map<String, Value>) -> Result<(), InvalidChild> {
@@ -78,12 +78,16 @@ pub(super) fn encode_string_data(body: &mut Map<String, Value>) -> Result<(), In
         .as_object_mut()
         .ok_or(InvalidChild::NotAMap { field: "data" })?;
     for (key, value) in strings {
-        let Value::String(text) = value else {
-            return Err(InvalidChild::NotAMap {
-                field: "stringData",
-            });
+        let value = match value {
+            Value::String(text) => STANDARD.encode(text).into(),
+            Value::Null => Value::Null,
+            _ => {
+                return Err(InvalidChild::NotAMap {
+                    field: "stringData",
+                });
+            }
         };
-        data.insert(key, STANDARD.encode(text).into());
+        data.insert(key, value);
     }
     Ok(())
 }

@@ -166,6 +166,35 @@ fn the_string_data_of_a_secret_is_encoded() {
     assert!(prepare(json!({ "stringData": { "a": 7 } })).is_err());
 }
 
+/// Rows: BO-66
+#[test]
+fn overrides_of_a_secret_win_in_each_form() {
+    let kind = ChildKind::of::<Secret>(&());
+    let prepare = |overrides: Value| {
+        let object = json!({ "data": { "a": "MQ==" }, "stringData": { "b": "two" } });
+        let desired = Desired::<Secret>::json(object).overridden_by(overrides);
+        let prepared = desired.prepare(&parent(Some("shop")), &kind);
+        prepared.map(|it| it.body["data"].clone())
+    };
+    let both = |fields: Value| prepare(fields).expect("valid");
+    let merged = json!({ "a": "MQ==", "b": "MjI=" });
+    assert_eq!(both(json!({ "data": { "b": "MjI=" } })), merged);
+    assert_eq!(both(json!({ "stringData": { "b": "22" } })), merged);
+    let merged = json!({ "a": "MTE=", "b": "dHdv" });
+    assert_eq!(both(json!({ "stringData": { "a": "11" } })), merged);
+    let only_a = json!({ "a": "MQ==" });
+    assert_eq!(both(json!({ "data": { "b": null } })), only_a);
+    assert_eq!(both(json!({ "stringData": { "b": null } })), only_a);
+    assert_eq!(
+        both(Value::Null),
+        json!({ "a": "MQ==", "b": "dHdv" }),
+        "no overrides"
+    );
+    let refused = prepare(json!({ "stringData": null })).expect_err("it says not what to remove");
+    let shown = format!("{refused:?}");
+    assert!(shown.contains("overrides.stringData"), "{shown}");
+}
+
 /// An operator that reads a child, changes it and applies it desires the same state each time.
 #[test]
 fn a_desired_state_from_a_read_object_has_no_status_and_no_mark_of_ours() {

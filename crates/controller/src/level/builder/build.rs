@@ -31,7 +31,8 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// # Errors
     ///
     /// [`ControllerBuildError`] if the finalizer or a selector is invalid, if a shared informer has
-    /// run before and lacks an index, or if an informer was added twice.
+    /// run before and lacks an index, if children are claimed and the controller has another handle for
+    /// their resource, or if an informer was added twice.
     #[expect(
         clippy::too_many_lines,
         reason = "the parts of a controller, each of which needs the parts before it"
@@ -41,6 +42,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         K: Serialize,
         R: ObjectReconciler<K>,
     {
+        Self::check_claims(&self.owned)?;
         let finalizer = self.finalizer.map(FinalizerName::new).transpose()?;
         let types = self.primaries.types().clone();
         let api = Api::<K>::all_with(self.client.clone(), &types);
@@ -48,6 +50,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         let finalizers = finalizers.transpose()?;
         let filtered = finalizers.as_ref().map(Finalizers::again);
         let controller = self.engine.name(self.name.clone()).build()?;
+        let shows_writes = !self.primary.is_of_another_cluster;
         let primary = controller.kind::<K>(&resource_name::<K>(&types))?;
         self.primaries.attach(
             &controller,
@@ -57,7 +60,9 @@ impl<K: Watchable> ControllerBuilder<K> {
             self.primary,
         )?;
         let own = Arc::new(OwnWriteTracker::new(self.own_write_timeout));
-        own.watch(&self.primaries);
+        if shows_writes {
+            own.watch(&self.primaries);
+        }
         controller.track(Arc::<OwnWriteTracker>::clone(&own));
         let wiring = Wiring {
             controller: &controller,

@@ -26,6 +26,13 @@ pub(super) type AddSecondary<K> = Box<
         + Send,
 >;
 
+/// A kind whose objects the primary objects own.
+pub(super) struct OwnedResource {
+    /// As `plural.group`.
+    name: String,
+    is_claimed: bool,
+}
+
 /// The controller to which a secondary kind is added.
 pub(super) struct Wiring<'a, K: Watchable> {
     pub(super) controller: &'a InformerController,
@@ -43,7 +50,7 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// of one reconciles its owners.
     pub fn owns<C: Watchable>(&mut self, children: Watch<C>) -> Owned<K, C> {
         let owners = self.owners::<C>(&children.types);
-        self.add_owned(children, owners)
+        self.add_owned(children, owners, false)
     }
 
     /// Watches the objects of kind `C` that objects of kind `K` own and select by their labels, as a
@@ -58,7 +65,8 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// selects by the uid of the parent.
     ///
     /// *Required.* The `children` are not watched by labels that can change: a child that leaves the
-    /// watch is not released.
+    /// watch is not released. The selector matches all children of this resource that an object has: a
+    /// second handle for the resource is an error of [`build`](Self::build).
     ///
     /// ```no_run
     /// use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
@@ -90,9 +98,23 @@ impl<K: Watchable> ControllerBuilder<K> {
     ) -> Owned<K, C> {
         let claims = Claims::new(selector);
         let owners = self.owners::<C>(&children.types);
-        let owned = self.add_owned(children, claims.claimants(owners, &self.primaries));
+        let claimants = claims.claimants(owners, &self.primaries);
+        let owned = self.add_owned(children, claimants, true);
         owned.informers().declare(&claims.orphans);
         owned.claimed(claims)
+    }
+
+    /// Refuses a resource with claimed children that has another handle: each would release the children
+    /// of the other.
+    pub(super) fn check_claims(owned: &[OwnedResource]) -> Result<(), ControllerBuildError> {
+        let of = |name: &str| owned.iter().filter(|it| it.name == name).count();
+        let mut claimed = owned.iter().filter(|it| it.is_claimed);
+        match claimed.find(|it| of(&it.name) > 1) {
+            Some(OwnedResource { name, .. }) => Err(ControllerBuildError::ClaimedTwice {
+                resource: name.clone(),
+            }),
+            None => Ok(()),
+        }
     }
 
     fn owners<C: Watchable>(&self, children: &C::DynamicType) -> OwnersOrParent {
@@ -107,7 +129,10 @@ impl<K: Watchable> ControllerBuilder<K> {
         &mut self,
         children: Watch<C>,
         mapper: impl Mapper<C>,
+        is_claimed: bool,
     ) -> Owned<K, C> {
+        let name = resource_name::<C>(&children.types);
+        self.owned.push(OwnedResource { name, is_claimed });
         let index = Owned::<K, C>::index(&children.types);
         let informers = self.add_secondary(children, mapper);
         // Also in the informers that are added later.
@@ -172,11 +197,14 @@ impl<K: Watchable> ControllerBuilder<K> {
     ) -> Informers<O> {
         let informers = Informers::new(watch.types.clone());
         let added = informers.clone();
+        let shows_writes = !watch.is_of_another_cluster;
         self.secondaries.push(Box::new(move |wiring| {
             let controller = wiring.controller;
             let kind = wiring.kind::<O>(&resource_name::<O>(added.types()))?;
             added.attach(controller, kind.clone(), wiring.client, None, watch)?;
-            wiring.own.watch(&added);
+            if shows_writes {
+                wiring.own.watch(&added);
+            }
             controller.add_mapper(&kind, wiring.primary, mapper)?;
             Ok(wiring.is_optional.then(|| added.listed()))
         }));

@@ -145,7 +145,11 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
     ) -> Option<Progress> {
         self.at_most?;
         // Also one that is to be adopted, or does not decode.
-        let existing = self.owned.newest(cx, child.key())?;
+        let Some(existing) = self.owned.newest(cx, child.key()) else {
+            // Of a stale call. It is updated once the store has it.
+            let is_outdated = children.was_applied_differently(child);
+            return is_outdated.then_some(Progress::NotReady);
+        };
         let is_outdated = children.is_outdated(child, &existing.metadata());
         let progress = || {
             let existing = existing.get().ok()?;
@@ -166,6 +170,12 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
                 // Its status can be that of an earlier desired state.
                 ChildOutcome::Unchanged if cx.is_stale() && self.has_checks() => {
                     cx.call.writes.repeat_after(STALE_DELETE);
+                    Progress::NotReady
+                }
+                // The event of the last apply follows.
+                ChildOutcome::Unchanged
+                    if self.has_checks() && children.is_behind(child, applied.object.meta()) =>
+                {
                     Progress::NotReady
                 }
                 ChildOutcome::Changed | ChildOutcome::Unchanged

@@ -13,15 +13,11 @@ use crate::{
 impl<K: Watchable> Informers<K> {
     /// What the informers show of the object with this key: the newest state, and the lowest version
     /// that all informers which can show the object have passed.
-    pub(in crate::level) fn shown(&self, key: Option<&ObjectKey>) -> Shown {
+    pub(in crate::level) fn shown(&self, key: &ObjectKey) -> Shown {
         let informers = self.shared.informers.read();
-        let namespaces = self.shared.namespaces.read();
         let can_show = |informer: &&Informer<K>| {
-            let namespace = namespaces.get(&informer.id());
-            let (Some(key), Some(namespace)) = (key, namespace) else {
-                return true;
-            };
-            key.namespace() == Some(&**namespace)
+            let namespaces = informer.namespaces();
+            namespaces.is_none_or(|all| all.iter().any(|it| key.namespace() == Some(it)))
         };
         let mut shown = Shown::Unwatched;
         for informer in informers.iter().filter(can_show) {
@@ -32,7 +28,7 @@ impl<K: Watchable> Informers<K> {
             // First, because the store is written before the version advances.
             let passed = informer.last_sync_resource_version();
             let passed = passed.as_deref().and_then(parse_version);
-            let object = key.and_then(|key| informer.store().get_lazy(key));
+            let object = informer.store().get_lazy(key);
             let object = object.and_then(|object| {
                 let version = parse_version(object.resource_version()?)?;
                 Some((Arc::from(object.uid()?), version))
@@ -40,14 +36,5 @@ impl<K: Watchable> Informers<K> {
             shown = shown.with_other(Shown::Watched { object, passed });
         }
         shown
-    }
-
-    /// A namespace of which an informer shows the objects, if none shows those of all.
-    pub(in crate::level) fn watched_namespace(&self) -> Option<String> {
-        let informers = self.shared.informers.read();
-        let namespaces = self.shared.namespaces.read();
-        let mut scopes = informers.iter().map(|it| namespaces.get(&it.id()).cloned());
-        let first = scopes.next()??;
-        scopes.all(|scope| scope.is_some()).then_some(first)
     }
 }

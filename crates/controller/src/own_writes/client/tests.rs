@@ -51,7 +51,7 @@ async fn recorded(
     shown.extend(
         lane.unknown
             .iter()
-            .map(|it| format!("unknown {}", it.resource)),
+            .map(|it| format!("unknown {}", it.scope.resource)),
     );
     shown.join(", ")
 }

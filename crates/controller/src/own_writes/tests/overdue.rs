@@ -86,7 +86,7 @@ fn many_writes_that_are_shown_hide_none_that_is_not() {
     }
     assert_eq!(script.writes.end(&script.lane, false), None);
     // The secrets are shown; the config map and the pods are not.
-    let by_all = |resource: &str, _: Option<&ObjectKey>, is: &dyn Fn(&Shown) -> bool| {
+    let by_all = |resource: &str, _: &ObjectKey, is: &dyn Fn(&Shown) -> bool| {
         is(&shows(None, if resource == "secrets" { 10_000 } else { 6 }))
     };
     let later = now + TIMEOUT;
@@ -117,11 +117,13 @@ fn writes_during_a_long_lag_do_not_add_up() {
         assert_eq!(script.ready(&behind), Readiness::Stale);
         (script.writes).begin(&lane, now, &|_, _, is| is(&behind));
         script.record(at(version), true);
-        let record = |it: &mut OwnWrites| it.record_unknown(&lane, "secrets".into(), now);
+        let record = |it: &mut OwnWrites| it.record_unknown(&lane, scope("secrets"), now);
         record(&mut script.writes);
         _ = script.writes.end(&lane, false);
         assert!(matches!(script.ready(&behind), Readiness::FindVersions(_)));
-        script.writes.passes(&lane, "secrets", Some(version));
+        script
+            .writes
+            .passes(&lane, &scope("secrets"), Some(version));
     }
     let lane = &script.writes.lanes[&script.lane];
     assert!(
@@ -144,4 +146,51 @@ fn writes_during_a_long_lag_do_not_add_up() {
     (script.writes).begin(&other, script.now, &|_, _, is| is(&Shown::Unwatched));
     assert_eq!(script.writes.end(&other, false), None);
     assert_eq!(script.writes.len(), 0);
+}
+
+/// Rule 8. A watch of another cluster has versions of its own.
+#[test]
+fn a_write_that_no_store_shows_for_very_long_is_forgotten() {
+    let mut script = Script::wrote(at(7), true);
+    let (lane, now) = (script.lane.clone(), script.now);
+    script.writes.record_unknown(&lane, scope("secrets"), now);
+    script.writes.passes(&lane, &scope("secrets"), Some(12));
+    let never = shows(None, 1);
+    script.now += LONGEST_LAG - Duration::from_millis(1);
+    assert_eq!(script.ready(&never), Readiness::Stale);
+    script.now += Duration::from_millis(1);
+    assert_eq!(script.ready(&never), Readiness::Ready);
+
+    // Also if no call follows.
+    let mut script = Script::wrote(at(7), true);
+    script.now += 2 * LONGEST_LAG;
+    let other = key("other");
+    script
+        .writes
+        .begin(&other, script.now, &|_, _, is| is(&never));
+    assert_eq!(script.writes.end(&other, false), None);
+    assert_eq!(script.writes.len(), 0);
+}
+
+/// The watch of another namespace can be refused for ever.
+#[test]
+fn an_unknown_result_is_settled_by_the_watches_of_its_namespace() {
+    let mut script = Script::new();
+    let lane = script.lane.clone();
+    script
+        .writes
+        .record_unknown(&lane, scope("secrets"), script.now);
+    script.writes.passes(&lane, &scope("secrets"), Some(12));
+    let mut ready = |namespace: &str| {
+        let by_all = |_: &str, key: &ObjectKey, is: &dyn Fn(&Shown) -> bool| {
+            is(&if key.namespace() == Some(namespace) {
+                shows(None, 1)
+            } else {
+                Shown::Unwatched
+            })
+        };
+        script.writes.before_call(&lane, script.now, &by_all)
+    };
+    assert_eq!(ready("shop"), Readiness::Wait(POLL));
+    assert_eq!(ready("blog"), Readiness::Ready);
 }

@@ -1,6 +1,9 @@
 //! A table for each rule of `own_writes`.
 
-use super::*;
+use super::{
+    lane::{LONGEST_LAG, MAX_OVERDUE},
+    *,
+};
 
 mod overdue;
 

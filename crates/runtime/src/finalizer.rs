@@ -10,7 +10,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::controller::Action;
 
@@ -23,8 +23,9 @@ use crate::controller::Action;
 /// | with the finalizer, marked for deletion | `reconcile` is called with [`Event::Cleanup`]. If that succeeds, the finalizer is removed |
 /// | without the finalizer, marked for deletion | nothing |
 ///
-/// A patch applies only if the object still has the same uid and the same finalizers. An object that
-/// disappears before its finalizer is removed is not an error.
+/// The patches are those of kube-runtime, with a test of the uid before them: a finalizer is added only
+/// if the others are unchanged, and removed only at its place in the list. An object that disappears
+/// before its finalizer is removed is not an error.
 ///
 /// A predicate in front of the controller that only passes changes of the generation hides the change
 /// that the new finalizer is: the object is then reconciled at its next change.
@@ -43,18 +44,16 @@ where
     ReconcileFut: TryFuture<Ok = Action>,
     ReconcileFut::Error: StdError + 'static,
 {
-    let shown = obj.finalizers();
-    let has_finalizer = shown.iter().any(|it| it == finalizer_name);
+    let at = (obj.finalizers().iter()).position(|it| it == finalizer_name);
     let is_deleting = obj.meta().deletion_timestamp.is_some();
-    match (has_finalizer, is_deleting) {
-        (true, false) => {
+    match (at, is_deleting) {
+        (Some(_), false) => {
             let applied = TryFutureExt::into_future(reconcile(Event::Apply(obj)));
             applied.await.map_err(Error::ApplyFailed)
         }
-        (true, true) => {
+        (Some(at), true) => {
             let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
-            let left = shown.iter().filter(|it| *it != finalizer_name).cloned();
-            let patch = patch(&*obj, &left.collect::<Vec<_>>()).ok_or(Error::InvalidFinalizer)?;
+            let patch = patch(&*obj, removal(at, finalizer_name)).ok_or(Error::InvalidFinalizer)?;
             let cleaned = TryFutureExt::into_future(reconcile(Event::Cleanup(obj)));
             let action = cleaned.await.map_err(Error::CleanupFailed)?;
             match api.patch(&name, &PatchParams::default(), &patch).await {
@@ -64,36 +63,49 @@ where
                 Err(error) => Err(Error::RemoveFinalizer(error)),
             }
         }
-        (false, false) => {
+        (None, false) => {
             let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
-            let ours = finalizer_name.to_owned();
-            let all = shown.iter().cloned().chain([ours]);
-            let patch = patch(&*obj, &all.collect::<Vec<_>>()).ok_or(Error::InvalidFinalizer)?;
+            let added = addition(obj.finalizers(), finalizer_name);
+            let patch = patch(&*obj, added).ok_or(Error::InvalidFinalizer)?;
             let patched = api.patch(&name, &PatchParams::default(), &patch).await;
             patched.map_err(Error::AddFinalizer)?;
             Ok(Action::await_change())
         }
-        (false, true) => Ok(Action::await_change()),
+        (None, true) => Ok(Action::await_change()),
     }
 }
 
-/// The patch that replaces the finalizers of `object`, if it is unchanged. `None` if a finalizer is
-/// not valid JSON, which cannot happen.
-fn patch<K: Resource>(object: &K, finalizers: &[String]) -> Option<Patch<()>> {
-    let shown = object.finalizers();
-    // A `test` compares an absent list with null, and servers omit empty lists.
-    let shown = if shown.is_empty() {
-        json!(null)
-    } else {
-        json!(shown)
-    };
+/// The operations that add a finalizer, if the others are unchanged.
+fn addition(shown: &[String], finalizer: &str) -> [Value; 2] {
+    let path = "/metadata/finalizers";
+    if shown.is_empty() {
+        // A `test` compares an absent list with null, and servers omit empty lists.
+        return [
+            json!({ "op": "test", "path": path, "value": null }),
+            json!({ "op": "add", "path": path, "value": [finalizer] }),
+        ];
+    }
+    [
+        json!({ "op": "test", "path": path, "value": shown }),
+        json!({ "op": "add", "path": format!("{path}/-"), "value": finalizer }),
+    ]
+}
+
+/// The operations that remove the finalizer with this index, if it still has it.
+fn removal(at: usize, finalizer: &str) -> [Value; 2] {
+    let path = format!("/metadata/finalizers/{at}");
+    [
+        json!({ "op": "test", "path": path, "value": finalizer }),
+        json!({ "op": "remove", "path": path }),
+    ]
+}
+
+/// The patch with these operations, if the object still has its uid. `None` if they are no JSON
+/// patch, which cannot happen.
+fn patch<K: Resource>(object: &K, operations: [Value; 2]) -> Option<Patch<()>> {
     let uid = object.meta().uid.as_ref();
     let uid = uid.map(|uid| json!({ "op": "test", "path": "/metadata/uid", "value": uid }));
-    let path = "/metadata/finalizers";
-    let operations = uid.into_iter().chain([
-        json!({ "op": "test", "path": path, "value": shown }),
-        json!({ "op": "add", "path": path, "value": finalizers }),
-    ]);
+    let operations = uid.into_iter().chain(operations);
     let operations = serde_json::from_value(operations.collect()).ok()?;
     Some(Patch::Json(operations))
 }

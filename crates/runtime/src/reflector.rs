@@ -34,4 +34,6 @@ where
         }
         Some((event, (stream, writer)))
     })
+    // It can be polled after its end, as that of kube-runtime.
+    .fuse()
 }

@@ -20,7 +20,6 @@ use windlass_informer::{LazyObject, ObjectKey, api_request::RequestError, log};
 
 use super::{
     CHILD, ChildError, ChildKind, ChildObject, Children, MANAGED_BY, PARENT_UID, Parent,
-    delete::WithMetadata,
     identity::{controller_of, key_of, labelled_parent, managed_by},
     memory::ChildId,
     observed::Observed,
@@ -181,11 +180,10 @@ impl Children {
     /// behind, and the garbage collector deletes the children of an owner that does not exist.
     async fn check_parent(&self, kind: &ChildKind) -> Result<(), ChildError> {
         let key = self.parent.key();
-        let found = self.requests(kind, key).get().await?;
-        let found = found.and_then(|body| serde_json::from_slice::<WithMetadata>(&body).ok());
-        let is_there = found.is_some_and(|object| {
-            object.metadata.uid.as_deref() == Some(self.parent.uid())
-                && object.metadata.deletion_timestamp.is_none()
+        let found = self.requests(kind, key).get_metadata().await?;
+        let is_there = found.is_some_and(|metadata| {
+            metadata.uid.as_deref() == Some(self.parent.uid())
+                && metadata.deletion_timestamp.is_none()
         });
         is_there
             .then_some(())

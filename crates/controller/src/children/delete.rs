@@ -201,9 +201,7 @@ impl Children {
         key: &ObjectKey,
         uid: Option<&str>,
     ) -> Result<Option<ObjectMeta>, ChildError> {
-        let found = self.requests(kind, key).get().await?;
-        let object = found.and_then(|body| serde_json::from_slice::<WithMetadata>(&body).ok());
-        let metadata = object.map(|it| it.metadata);
+        let metadata = self.requests(kind, key).get_metadata().await?;
         Ok(metadata.filter(|it| uid.is_none() || it.uid.as_deref() == uid))
     }
 
@@ -268,9 +266,8 @@ impl Children {
         let refused = requests.error("delete", refused);
         if refused.is_conflict() {
             // Another version of the object, or another object.
-            let found = requests.get().await?;
-            let is_same = found.is_some_and(|body| has_uid(&body, uid));
-            if !is_same {
+            let found = requests.get_metadata().await?;
+            if found.and_then(|it| it.uid).as_deref() != Some(uid) {
                 return Ok(Deleted::AlreadyGone);
             }
         }
@@ -291,16 +288,4 @@ impl Children {
             subresource: "",
         }
     }
-}
-
-/// The metadata of an object.
-#[derive(serde::Deserialize)]
-pub(super) struct WithMetadata {
-    pub(super) metadata: ObjectMeta,
-}
-
-/// Whether the object in `body` has this uid.
-fn has_uid(body: &[u8], uid: &str) -> bool {
-    let object: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    object.is_some_and(|object| object["metadata"]["uid"] == uid)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, header::CONTENT_TYPE};
-use kube::Client;
+use kube::{Client, api::ObjectMeta};
 use serde_json::{Value, json};
 use windlass_informer::{
     ObjectKey,
@@ -53,6 +53,22 @@ impl ObjectRequests<'_> {
             Err(RequestError::Status(status)) if is_not_found(&status) => Ok(None),
             Err(error) => Err(self.error("get", error)),
         }
+    }
+
+    /// Reads the metadata of the object. `None` if it does not exist. A response that is no object is an
+    /// error: nothing follows from it.
+    pub(super) async fn get_metadata(&self) -> Result<Option<ObjectMeta>, ChildError> {
+        #[derive(serde::Deserialize)]
+        struct WithMetadata {
+            metadata: ObjectMeta,
+        }
+
+        let Some(body) = self.get().await? else {
+            return Ok(None);
+        };
+        let decoded = api_request::decode::<WithMetadata>(&body);
+        let decoded = decoded.map_err(|error| self.error("get", RequestError::Connection(error)));
+        Ok(Some(decoded?.metadata))
     }
 
     /// Applies `body` with server-side apply.

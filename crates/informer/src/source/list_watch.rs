@@ -231,7 +231,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// the server, reported as [`WatchErrorCause::Invalid`](crate::WatchErrorCause), and retried.
     pub fn fields(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
         let selector = selector.into();
-        if selector.split(',').any(|term| !term.contains('=')) {
+        if lacks_value(&selector) {
             return Err(InvalidListWatch::Selector {
                 which: "field",
                 selector,
@@ -360,6 +360,18 @@ impl<K: Resource, O> ListWatch<K, O> {
         self.settings.rng = StdRng::seed_from_u64(seed);
         self
     }
+}
+
+/// Whether a term of a field selector has no `=`. Terms are separated by commas that are not escaped,
+/// and empty ones have no meaning.
+fn lacks_value(selector: &str) -> bool {
+    let mut is_escaped = false;
+    let mut terms = selector.split(|it: char| {
+        let is_separator = it == ',' && !is_escaped;
+        is_escaped = it == '\\' && !is_escaped;
+        is_separator
+    });
+    terms.any(|term| !term.is_empty() && !term.contains('='))
 }
 
 fn checked(which: &'static str, selector: String) -> Result<Option<String>, InvalidListWatch> {

@@ -3,7 +3,7 @@
 //! The closures of `run` are neither `Send` nor `'static`, so that only the stream can call them. A
 //! worker of the engine asks the stream to call the reconciler, and runs the future itself.
 
-use std::{hash::Hash, sync::Arc, time::Duration};
+use std::{hash::Hash, pin::pin, sync::Arc, time::Duration};
 
 use futures::{TryFuture, TryFutureExt};
 use kube::Resource;
@@ -14,7 +14,7 @@ use tokio::{
     },
     time::Instant,
 };
-use windlass_controller::{Failure, Outcome, State};
+use windlass_controller::{Failure, Outcome, Reasons, State};
 use windlass_informer::{GuardedSpan, ObjectKey};
 
 use super::{Action, action::Next, debounce::Debounced};
@@ -37,9 +37,19 @@ pub(super) enum Request<K: Resource, Fut: TryFuture> {
 pub(super) struct Begin<K, Fut> {
     pub(super) key: ObjectKey,
     pub(super) object: Arc<K>,
+    pub(super) reasons: Reasons,
+    /// The span of the engine in which the call was requested.
+    pub(super) cause: GuardedSpan,
+    /// Dropped if no call begins any more.
+    pub(super) reply: oneshot::Sender<Begun<Fut>>,
+}
+
+/// A call that has begun.
+pub(super) struct Begun<Fut> {
+    /// The span of the call.
     pub(super) span: GuardedSpan,
-    /// The future of the call, or the message of its panic. Dropped if no call begins any more.
-    pub(super) reply: oneshot::Sender<Result<Fut, String>>,
+    /// The future of the call, or the message of its panic.
+    pub(super) future: Result<Fut, String>,
 }
 
 /// A request to call the error policy.
@@ -113,21 +123,32 @@ where
 
     /// Makes one call, and returns when the next one is. Without a stream that reads the requests
     /// nothing happens, and the call is over.
-    pub(super) async fn call(&self, key: ObjectKey, object: Arc<K>) -> Result<Outcome, Failure> {
-        let span = GuardedSpan::current();
+    pub(super) async fn call(
+        &self,
+        key: ObjectKey,
+        object: Arc<K>,
+        reasons: Reasons,
+    ) -> Result<Outcome, Failure> {
         let (reply, begun) = oneshot::channel();
         _ = self.requests.send(Request::Begin(Begin {
             key,
             object: Arc::clone(&object),
-            span: span.clone(),
+            reasons,
+            cause: GuardedSpan::current(),
             reply,
         }));
-        let future = match begun.await {
-            Ok(Ok(future)) => future,
-            Ok(Err(panic)) => return Err(Repeated::Panicked(panic).into()),
+        let (span, future) = match begun.await {
+            Ok(Begun {
+                span,
+                future: Ok(future),
+            }) => (span, future),
+            Ok(Begun {
+                future: Err(panic), ..
+            }) => return Err(Repeated::Panicked(panic).into()),
             Err(_) => return Ok(Outcome::done()),
         };
-        let error = match TryFutureExt::into_future(future).await {
+        let future = pin!(TryFutureExt::into_future(future));
+        let error = match span.within(future).await {
             Ok(action) => {
                 let target = ObjectRef::from_obj_with(&*object, self.dyntype.clone());
                 let next = action.next;

@@ -6,7 +6,7 @@ use kube::{Api, Resource, api::PartialObjectMeta};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use windlass_informer::{
-    Change, Changes, Informer, InvalidListWatch, ListWatch, Source, Stored, Verb, WatchError,
+    Change, Changes, Informer, InvalidListWatch, ListWatch, Source, Stored, Trim, Verb, WatchError,
     WatchErrorCause, log,
 };
 
@@ -33,7 +33,7 @@ pub(super) fn name<K: Resource>(dyntype: &K::DynamicType) -> String {
     }
 }
 
-/// The list and watch of the objects of `api` that `config` selects.
+/// The list and watch of the objects of `api` that `config` selects, with all their fields.
 pub(super) fn source<K: Resource>(
     api: Api<K>,
     dyntype: K::DynamicType,
@@ -43,7 +43,9 @@ pub(super) fn source<K: Resource>(
     let resource = name::<K>(&dyntype);
     note_unused(&resource, config);
     let delays = Arc::clone(delays);
-    let source = ListWatch::from((api, dyntype)).delays(move |failures| delays.after(failures));
+    let source = ListWatch::from((api, dyntype))
+        .trim(Trim::nothing())
+        .delays(move |failures| delays.after(failures));
     selected(source, config).map_err(|why| Refused {
         resource,
         why: why.to_string(),
@@ -103,7 +105,8 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
     match source {
-        Ok(source) => informer(source.metadata(), errors),
+        // Managed fields of objects of which only the owners are read take memory for nothing.
+        Ok(source) => informer(source.trim(Trim::default()).metadata(), errors),
         Err(refused) => informer(refused, errors),
     }
 }

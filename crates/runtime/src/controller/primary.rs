@@ -9,9 +9,6 @@ use windlass_informer::{Informer, ObjectKey};
 use super::key_queue::{KeyObject, KeyQueue};
 use crate::reflector::{Lookup, Store, store::Ready};
 
-/// The name of the controlled kind in the engine.
-pub(super) const KIND: &str = "controlled";
-
 /// The objects that a controller reconciles.
 pub(super) enum Primary<K>
 where

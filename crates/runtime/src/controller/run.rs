@@ -14,11 +14,13 @@ use futures::{Stream, TryFuture};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedReceiver;
-use windlass_informer::{ObjectKey, log, panic_message};
+use tracing::{Span, info_span};
+use windlass_controller::Reasons;
+use windlass_informer::{GuardedSpan, ObjectKey, log, panic_message};
 
 use super::{
     Action, Error, RunnerError,
-    call::{Begin, Failed, Request},
+    call::{Begin, Begun, Failed, Request},
     start::{Ended, Running, Start},
     watch_errors::{self, WatchErrors},
 };
@@ -171,7 +173,7 @@ where
             && let Some(begin) = self.waiting.pop_front()
         {
             let newest = |key: &_, object| self.store.newest(key, object, &self.dyntype);
-            begin_call(begin, newest, &mut self.closures);
+            begin_call(begin, newest, &self.dyntype, &mut self.closures);
         }
     }
 
@@ -191,6 +193,7 @@ where
         }
         let Some(result) = ended else { return false };
         let is_dropped = running.state.is_writer_dropped.load(Ordering::Acquire);
+        let panicked = running.state.panicked.lock().take();
         // The last results of calls precede the error that ends the stream.
         self.handle_requests(cx);
         self.stage = Stage::Ended;
@@ -199,10 +202,10 @@ where
             let error = dropped.map(|it| Err(Error::RunnerError(RunnerError::Readiness(it))));
             self.items.extend(error);
         }
-        if let Err(error) = result {
-            let error = Error::QueueError(watch_errors::ended(&error));
-            self.items.push_back(Err(error));
-        }
+        let ended = result.err().map(|error| watch_errors::ended(&error));
+        let error = panicked.map(watch_errors::panicked).or(ended);
+        self.items
+            .extend(error.map(|error| Err(Error::QueueError(error))));
         false
     }
 }
@@ -211,14 +214,18 @@ where
 fn begin_call<K, Fut, R, P, Ctx>(
     begin: Begin<K, Fut>,
     newest: impl FnOnce(&ObjectKey, Arc<K>) -> Option<Arc<K>>,
+    dyntype: &K::DynamicType,
     closures: &mut Closures<R, P, Ctx>,
 ) where
+    K: Resource,
+    K::DynamicType: Clone,
     R: FnMut(Arc<K>, Arc<Ctx>) -> Fut,
 {
     let Begin {
         key,
         object,
-        span,
+        reasons,
+        cause,
         reply,
     } = begin;
     if reply.is_closed() {
@@ -232,9 +239,33 @@ fn begin_call<K, Fut, R, P, Ctx>(
         context,
         ..
     } = closures;
+    let span = GuardedSpan::new(|| {
+        let target = ObjectRef::from_obj_with(&*object, dyntype.clone());
+        span_of_call(&target, reasons, &cause)
+    });
     let call = || reconciler(object, Arc::clone(context));
     let called = span.in_scope(|| catch_unwind(AssertUnwindSafe(call)));
-    _ = reply.send(called.map_err(panic_message));
+    let future = called.map_err(panic_message);
+    _ = reply.send(Begun { span, future });
+}
+
+/// The span of a call, as in kube-runtime: a child of the span in which the stream is polled or, if
+/// there is none, of the span of the engine.
+fn span_of_call<K: Resource>(target: &ObjectRef<K>, reasons: Reasons, cause: &GuardedSpan) -> Span {
+    let polled_in = Span::current();
+    let parent = if polled_in.is_none() {
+        cause.as_span()
+    } else {
+        &polled_in
+    };
+    let span = info_span!(
+        parent: parent,
+        "reconciling object",
+        object.ref = %target,
+        object.reason = %reasons,
+    );
+    span.follows_from(cause.as_span());
+    span
 }
 
 impl<K, Fut, R, P, Ctx> Stream for Reconciled<K, Fut, R, P, Ctx>

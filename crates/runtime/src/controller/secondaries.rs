@@ -23,13 +23,14 @@ struct ToQueue<M> {
     queue: KeyQueue,
 }
 
-/// Adds the secondaries to `engine`, each under a name of its own.
+/// Adds the secondaries to `engine`, each under a name of its own. `controlled` is the controlled kind
+/// and its name.
 pub(super) fn add_all<K>(
     secondaries: Vec<Secondary<K>>,
     engine: &InformerController,
-    controlled: &Controlled<K>,
+    (taken, controlled): (&str, &Controlled<K>),
 ) -> Result<(), AddError> {
-    let mut numbers = HashMap::<String, usize>::new();
+    let mut numbers = HashMap::from([(taken.to_owned(), 1_usize)]);
     for Secondary { name, add } in secondaries {
         let number = numbers.entry(name.clone()).or_default();
         *number += 1;

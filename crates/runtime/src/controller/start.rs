@@ -15,8 +15,9 @@ use windlass_informer::{ErrorChain, Informer, log};
 use super::{
     Action, Controller,
     call::Calls,
+    informers,
     key_queue::{KeyObject, KeyQueue},
-    primary::{Controlled, KIND, Primary, Wake},
+    primary::{Controlled, Primary, Wake},
     secondaries,
     tasks::{self, RunState},
     triggers::{self, Target},
@@ -82,6 +83,7 @@ where
     fn start_in(self, engine: &InformerController) -> Result<Running, AddError> {
         let Self { controller, calls } = self;
         let Controller {
+            dyntype,
             primary,
             secondaries,
             triggers,
@@ -92,12 +94,13 @@ where
             ..
         } = controller;
         let (state, mut tasks) = (Arc::<RunState>::default(), JoinSet::new());
+        let name = informers::name::<K>(&dyntype);
         let store = primary.store().clone();
         let (wake, controlled) = match primary {
             Primary::Informer {
                 informer, ready, ..
             } => {
-                let kind = engine.kind::<K>(KIND)?;
+                let kind = engine.kind::<K>(&name)?;
                 reconcile_objects(engine, &kind, &informer, &calls)?;
                 tasks.spawn(other(tasks::wait_for_sync(
                     informer,
@@ -110,7 +113,7 @@ where
             Primary::Stream {
                 queue, informer, ..
             } => {
-                let kind = engine.kind::<KeyObject>(KIND)?;
+                let kind = engine.kind::<KeyObject>(&name)?;
                 engine.add_informer(&kind, &informer)?;
                 reconcile_keys(engine, &kind, &calls, (&store, &queue))?;
                 let waiting = tasks::wait_for_store(store.clone(), Arc::clone(&state));
@@ -118,12 +121,13 @@ where
                 (Wake::Queue(queue), Controlled::Keys(kind))
             }
         };
-        secondaries::add_all(secondaries, engine, &controlled)?;
+        secondaries::add_all(secondaries, engine, (&name, &controlled))?;
         let target = Target {
             wake,
             store,
             errors,
             delays,
+            state: Arc::clone(&state),
         };
         for trigger in triggers {
             tasks.spawn(other((state.stop.clone()).run_until_cancelled_owned(
@@ -167,7 +171,7 @@ where
                 return Ok(deferred);
             }
             let (key, object) = (request.key().clone(), Arc::clone(request.object()));
-            calls.call(key, object).await
+            calls.call(key, object, request.reasons()).await
         }
     })?;
     Ok(())
@@ -201,7 +205,8 @@ where
                 queue.forget(request.key(), version.as_deref());
                 return Ok(Outcome::done());
             };
-            calls.call(request.key().clone(), object).await
+            let (key, reasons) = (request.key().clone(), request.reasons());
+            calls.call(key, object, reasons).await
         }
     })?;
     Ok(())

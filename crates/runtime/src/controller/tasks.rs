@@ -11,6 +11,7 @@ use std::{
 
 use futures::future::{BoxFuture, select_all};
 use kube::Resource;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Informer, log};
 
@@ -25,6 +26,8 @@ pub(super) struct RunState {
     pub(super) is_ready: AtomicBool,
     /// Whether the store of the user was dropped before it was ready.
     pub(super) is_writer_dropped: AtomicBool,
+    /// The message of a stream of the user that has panicked: the run ends.
+    pub(super) panicked: Mutex<Option<String>>,
     /// Whether the calls are aborted.
     pub(super) is_forced: AtomicBool,
 }

@@ -13,7 +13,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use windlass_informer::{ObjectKey, log, panic_message};
 
-use super::{Controller, delays::Delays, primary::Wake, watch_errors::WatchErrors};
+use super::{
+    Controller, delays::Delays, primary::Wake, tasks::RunState, watch_errors::WatchErrors,
+};
 use crate::{
     reflector::{Lookup, ObjectRef, Store, store::keys},
     utils::Backoff as _,
@@ -40,6 +42,7 @@ where
     pub(super) store: Store<K>,
     pub(super) errors: Arc<WatchErrors>,
     pub(super) delays: Arc<Delays>,
+    pub(super) state: Arc<RunState>,
 }
 
 /// The keys that `mapper` returns. None if it panics, which is logged.
@@ -55,16 +58,18 @@ where
     })
 }
 
-/// Follows a trigger stream until it ends or panics.
+/// Follows a trigger stream until it ends. If it panics, the run ends: without the stream, changes
+/// would be lost.
 pub(super) async fn follow<K>(stream: BoxStream<'static, Trigger>, target: Target<K>)
 where
     K: Lookup + Clone + Send + Sync + 'static,
     K::DynamicType: Hash + Eq + Clone + Send + Sync,
 {
+    let state = Arc::clone(&target.state);
     let followed = AssertUnwindSafe(follow_items(stream, target)).catch_unwind();
     if let Err(panic) = followed.await {
-        let error = panic_message(panic);
-        log::error!(error, "trigger stream panicked, it is not polled again");
+        *state.panicked.lock() = Some(panic_message(panic));
+        state.stop.cancel();
     }
 }
 
@@ -136,6 +141,7 @@ where
             store: self.store.clone(),
             errors: Arc::clone(&self.errors),
             delays: Arc::clone(&self.delays),
+            state: Arc::clone(&self.state),
         }
     }
 }

@@ -104,6 +104,12 @@ pub(super) fn ended(error: &RunError) -> watcher::Error {
     watcher::Error::WatchFailed(kube::Error::Service(message.into()))
 }
 
+/// The error of a controller whose stream has panicked.
+pub(super) fn panicked(message: String) -> watcher::Error {
+    let error = format!("a stream of the controller panicked: {message}");
+    watcher::Error::WatchFailed(kube::Error::Service(error.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::task::Waker;

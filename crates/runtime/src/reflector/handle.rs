@@ -4,20 +4,19 @@ use std::{
     fmt::{self, Debug},
     hash::Hash,
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use futures::Stream;
-use parking_lot::Mutex;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use async_broadcast::{InactiveReceiver, Receiver, Sender, broadcast};
+use futures::{Stream, StreamExt as _};
 
 use super::{Lookup, ObjectRef, Store};
 
 /// A stream of the objects that a [`Writer`](super::store::Writer) applies.
 ///
-/// An object that was deleted before the stream is polled is skipped. In kube-runtime the stream
-/// stalls then, until another object is applied.
+/// A clone yields what this stream has not yielded yet. An object that was deleted before the stream
+/// is polled is skipped. In kube-runtime the stream stalls then, until another object is applied.
 pub struct ReflectHandle<K>
 where
     K: Lookup + Clone + 'static,
@@ -25,18 +24,14 @@ where
 {
     targets: Receiver<ObjectRef<K>>,
     reader: Store<K>,
-    buffer: usize,
-    /// The stream ends when the writer is dropped.
-    senders: Weak<Senders<K>>,
 }
 
 /// The subscribers of a writer.
 pub(super) struct Subscribers<K: Lookup> {
-    buffer: usize,
-    senders: Arc<Senders<K>>,
+    sender: Sender<ObjectRef<K>>,
+    /// Keeps the channel open while nobody subscribes.
+    _open: InactiveReceiver<ObjectRef<K>>,
 }
-
-type Senders<K> = Mutex<Vec<Sender<ObjectRef<K>>>>;
 
 // === impl Subscribers ===
 
@@ -46,35 +41,26 @@ where
     K::DynamicType: Eq + Hash + Clone,
 {
     pub(super) fn new(buffer: usize) -> Self {
+        let (mut sender, receiver) = broadcast(buffer.max(1));
+        sender.set_await_active(false);
         Self {
-            buffer: buffer.max(1),
-            senders: Arc::default(),
+            sender,
+            _open: receiver.deactivate(),
         }
     }
 
     /// Subscribes from now on.
     pub(super) fn subscribe(&self, reader: Store<K>) -> ReflectHandle<K> {
-        let (sender, targets) = channel(self.buffer);
-        self.senders.lock().push(sender);
         ReflectHandle {
-            targets,
+            targets: self.sender.new_receiver(),
             reader,
-            buffer: self.buffer,
-            senders: Arc::downgrade(&self.senders),
         }
     }
 
     /// Sends `target` to all subscribers, and waits while one of them is full.
     pub(super) async fn send(&self, target: ObjectRef<K>) {
-        let senders = {
-            let mut senders = self.senders.lock();
-            senders.retain(|sender| !sender.is_closed());
-            senders.clone()
-        };
-        for sender in senders {
-            // A subscriber that was dropped meanwhile is removed the next time.
-            _ = sender.send(target.clone()).await;
-        }
+        // Fails if nobody subscribes.
+        _ = self.sender.broadcast_direct(target).await;
     }
 }
 
@@ -92,20 +78,16 @@ where
     }
 }
 
-/// A clone is another subscription, from now on.
 impl<K> Clone for ReflectHandle<K>
 where
     K: Lookup + Clone + 'static,
     K::DynamicType: Eq + Hash + Clone,
 {
     fn clone(&self) -> Self {
-        // Without a writer the subscription ends at once.
-        let senders = self.senders.upgrade().unwrap_or_default();
-        let subscribers = Subscribers {
-            buffer: self.buffer,
-            senders,
-        };
-        subscribers.subscribe(self.reader())
+        Self {
+            targets: self.targets.clone(),
+            reader: self.reader(),
+        }
     }
 }
 
@@ -118,7 +100,7 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            let Some(target) = ready!(self.targets.poll_recv(cx)) else {
+            let Some(target) = ready!(self.targets.poll_next_unpin(cx)) else {
                 return Poll::Ready(None);
             };
             if let Some(object) = self.reader.get(&target) {

@@ -200,7 +200,11 @@ where
     pub(crate) fn get_key(&self, key: &ObjectKey, dyntype: &K::DynamicType) -> Option<Arc<K>> {
         match &self.objects {
             Objects::Informer(informer) => informer.get(key),
-            Objects::Kube(kube) => kube.get(&target(key, dyntype)),
+            // The store of kube-runtime also returns a cluster-scoped object for a key with a namespace.
+            Objects::Kube(kube) => {
+                let found = kube.get(&target(key, dyntype));
+                found.filter(|object| key_of(&**object) == *key)
+            }
         }
     }
 

@@ -129,8 +129,8 @@ impl Replica {
         // instead of a client: then the lease is renewed on a separate thread.
         let election = LeaderElection::builder(client.clone(), "default", "shop-operator")
             .identity(name)
-            .lease_duration(Duration::from_secs(3))
-            .renew_deadline(Duration::from_secs(2))
+            .lease_duration(Duration::from_secs(10))
+            .renew_deadline(Duration::from_secs(8))
             .retry_period(Duration::from_millis(200))
             .build()?;
         // The writes of its calls are sent only while this replica leads.

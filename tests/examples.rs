@@ -66,11 +66,12 @@ fn tour_shows_create_change_retry_and_delete() {
     let output = run("tour", &[]);
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}");
+    // The watcher and the reconciler belong to two controllers.
+    assert!(printed.contains("blog  is added"), "{printed}");
     let mut rest = printed.as_ref();
     // In this order: add, update, a failed step and its retry, delete with clean-up.
     for expected in [
         "serves websites.tour.windlass.dev",
-        "blog  is added",
         "blog  is published at http://blog.example",
         "blog  changes its Deployment",
         "shop  failed 1x: the name service does not answer for shop.example; retry in",
@@ -175,14 +176,13 @@ fn tracing_sends_its_traces_to_the_given_collector() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}\n{errors}");
     assert!(printed.contains(&collector.address), "{printed}");
-    let mut sent = collector.got.try_iter();
-    let (path, body) = sent.next().expect("something was sent");
-    assert_eq!(
-        path,
-        "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-    );
-    // Protobuf contains strings in plain text.
-    let body = String::from_utf8_lossy(&body);
+    // A slow run exports several times. Protobuf contains strings in plain text.
+    let mut sent = String::new();
+    for (path, body) in collector.got.try_iter() {
+        let export = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+        assert_eq!(path, export);
+        sent += &String::from_utf8_lossy(&body);
+    }
     for name in [
         "shop-operator",
         "informer-event-add",
@@ -190,7 +190,7 @@ fn tracing_sends_its_traces_to_the_given_collector() {
         "controller-retry",
         "order-goods",
     ] {
-        assert!(body.contains(name), "no {name} was sent");
+        assert!(sent.contains(name), "no {name} was sent");
     }
 }
 
@@ -367,7 +367,7 @@ fn watchers_and_reconcilers_shows_order_policies_and_metrics() {
         "office   keep the retry for piano: its address is the same",
         "courier  delivers piano to Hill Road, attempt",
         "office   drop the retry for harp: its address has changed",
-        "courier  delivers harp to Garden Row, attempt 2",
+        "courier  delivers harp to Garden Row, attempt",
         // A call that is not retried any more is reported, and repeated by `redrive`.
         "office   no more retries: aquarium: reconciler 1 (watchers_and_reconcilers::",
         "Courier) of parcels default/aquarium on CREATE",

@@ -348,6 +348,19 @@ impl Cluster {
         let name = crd.name_any();
         let served = await_condition(crds, &name, conditions::is_crd_established());
         served.await.expect("a kind that is served");
+        let (group, plural) = (&crd.spec.group, &crd.spec.names.plural);
+        let version = crd.spec.versions.iter().find(|it| it.served);
+        let version = &version.expect("a served version").name;
+        let path = format!("/apis/{group}/{version}/{plural}?limit=1");
+        loop {
+            let request = http::Request::get(&path).body(Vec::new());
+            let listed = self.aside().request_text(request.expect("a request")).await;
+            // The real server begins to serve a kind shortly after it says so.
+            if !matches!(listed, Err(kube::Error::Api(status)) if status.is_not_found()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     async fn create_namespace(&self, name: &str) {

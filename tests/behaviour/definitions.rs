@@ -20,7 +20,7 @@ use windlass::crds::{CheckError, check_crds, install_crds, join_versions};
 
 use crate::cluster::Cluster;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The Rust type of the program.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]

@@ -40,6 +40,7 @@ on_both_servers! {
 
     /// D21. An informer that lags behind others of its kind is asked for another list.
     async fn a_requested_list_is_applied_and_the_watch_continues(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         create(&others, "a", "1").await;
         let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));

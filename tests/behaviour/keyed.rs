@@ -340,7 +340,7 @@ impl Rig {
         self.recorder.failures.lock().await.extend(how);
     }
 
-    /// Waits until the store has an object with this value.
+    /// Waits until the store has an object with this value, and the queue of the controller has its event.
     async fn shows(&self, name: &str, expected: &str) {
         let store = self.recorder.informer.store();
         let limit = Instant::now() + Duration::from_secs(60);
@@ -349,6 +349,8 @@ impl Rig {
             assert!(Instant::now() < limit, "{name} does not become {expected}");
             sleep(Duration::from_millis(10)).await;
         }
+        // The event is queued after the store has changed, which nothing shows.
+        sleep(Duration::from_millis(200)).await;
     }
 }
 

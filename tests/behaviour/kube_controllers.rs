@@ -4,7 +4,7 @@
 //! The program is `tests/kube-controllers`, which `cargo xtask test` builds where Go is installed; its
 //! path is in `WINDLASS_KUBE_CONTROLLERS`. `docs/apiserver.md` has the recipe for the released binaries.
 
-use std::{fs, path::PathBuf, process::Stdio};
+use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -141,7 +141,7 @@ impl Controlled {
             if listed.len() == count && listed.iter().all(is_bound) {
                 break listed;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         };
         for pod in scheduled {
             let patch = Patch::Merge(json!({ "status": status }));

@@ -100,6 +100,25 @@ impl<E: Debug + Send + 'static> Polled<Item<E>> {
     }
 }
 
+impl Polled<Item<Refused>> {
+    /// The names of the objects of the next calls, with the errors of those that fail, sorted.
+    async fn results(&mut self, count: usize) -> Vec<String> {
+        let mut results = Vec::new();
+        while results.len() < count {
+            results.push(match self.next().await {
+                Ok((target, _)) => target.name,
+                Err(Error::QueueError(_)) => continue,
+                Err(Error::ReconcilerFailed(Refused(error), target)) => {
+                    format!("{}: {error}", target.name)
+                }
+                Err(error) => panic!("{error:?}"),
+            });
+        }
+        results.sort_unstable();
+        results
+    }
+}
+
 // === impl Each ===
 
 impl Iterator for Each {

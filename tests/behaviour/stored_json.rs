@@ -229,7 +229,7 @@ on_both_servers! {
         let running = Running::start(&controller);
         let is_queued = || controller.health().iter().any(|it| it.has_synced);
         while !is_queued() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(decoded(mark), 0, "of objects that wait");
 

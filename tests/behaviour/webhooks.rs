@@ -219,7 +219,7 @@ on_both_servers! {
         let large = json!({ "title": "a", "theme": "<".repeat(3 * 512 * 1024) });
         let large = admission("UPDATE", &website(&large), &website(&large)).to_string();
         let large = large.replace('<', "\\u003c");
-        refused(post(VALIDATE, large), 200, "\"allowed\":true").await;
+        refused(post(&format!("{VALIDATE}?timeout=30s"), large), 200, "\"allowed\":true").await;
         // Not much larger than the limit: the server stops to read there.
         refused(post(VALIDATE, " ".repeat(20 * 1024 * 1024 + 1)), 413, "20971520").await;
         // A conversion has all objects of a list.

@@ -272,9 +272,11 @@ impl Operator {
         let port = listening.addr().port();
         let path = std::env::temp_dir().join(format!("windlass-production-{port}.json"));
         std::fs::write(&path, kubeconfig.to_string()).expect("a file");
+        // Before a port is chosen, which is free only until another process binds it.
+        let program = super::built("production");
         let admin = TcpListener::bind("127.0.0.1:0").expect("a port");
         let admin = admin.local_addr().expect("an address");
-        let mut process = Command::new(super::built("production"))
+        let mut process = Command::new(program)
             .env("KUBECONFIG", &path)
             .env("POD_NAMESPACE", NAMESPACE)
             .env("POD_NAME", "greeter-0")

@@ -150,7 +150,8 @@ fn a_leader_frozen_for_longer_than_its_lease_begins_and_writes_nothing_after_its
         thread::sleep(Duration::from_millis(100));
         let deadline = cluster.last_renewal() + RENEW;
         let in_network = cluster.unanswered(leader.name());
-        if !cluster.writes(standby.name()).is_empty() {
+        let is_lost = now() >= deadline || leader.has_ended();
+        if is_lost || !cluster.writes(standby.name()).is_empty() {
             println!("the leader lost its lease before the freeze, because the machine is busy");
             leader = standby;
             continue;

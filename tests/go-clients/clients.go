@@ -25,7 +25,7 @@ import (
 )
 
 // limit is how long one step may wait for what must come at once.
-const limit = 20 * time.Second
+const limit = 60 * time.Second
 
 // client is one resource of a typed clientset, with its defaults.
 type client[T any, L any] interface {

@@ -21,6 +21,9 @@ use crate::{
     cluster::{Cluster, get},
 };
 
+/// The lease of this test, which waits for its end.
+const LEASE: Duration = Duration::from_secs(12);
+
 const BLOCKED: &str = "blocked::a_blocked_runtime_is_reported_loses_its_lease_and_ends_at_sigterm";
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -86,7 +89,13 @@ fn blocks(kind: Kind) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     say(&listener.local_addr().expect("an address").to_string());
     let config = cluster.config();
-    let election = cluster.election().build().expect("valid settings");
+    let election = cluster
+        .election()
+        .lease_duration(LEASE)
+        // Longer than a pause of the machine, and than the time until a blocked leader resigns.
+        .renew_deadline(Duration::from_secs(10))
+        .build()
+        .expect("valid settings");
     thread::spawn(move || {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -125,7 +134,7 @@ fn blocks(kind: Kind) {
         let ended = runtime.block_on(runtime.spawn(operator));
         say(&format!("ended {ended:?}"));
     });
-    cluster.wait_for_expiry();
+    cluster.wait_for_expiry(LEASE);
     say("expired");
     block();
 }

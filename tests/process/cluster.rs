@@ -6,7 +6,7 @@ use std::{
     process,
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use k8s_openapi::api::{
@@ -18,9 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use windlass_apiserver::ApiServer;
 use windlass_operator::{LeaderElection, LeaderElectionBuilder};
 
-use crate::child::{Kind, kubeconfig};
-
-pub(crate) const LEASE: Duration = Duration::from_secs(3);
+use crate::child::{Kind, LIMIT, kubeconfig};
 
 /// A namespace of an API server, with one `ConfigMap`. The embedded server is on a thread of its own.
 pub(crate) struct Cluster {
@@ -85,12 +83,12 @@ impl Cluster {
         &self.namespace
     }
 
-    /// An election that renews on a thread of its own.
+    /// An election that renews on a thread of its own. The lease outlasts a pause of the machine.
     pub(crate) fn election(&self) -> LeaderElectionBuilder {
         LeaderElection::builder(self.config(), &self.namespace, "web")
             .identity("us")
-            .lease_duration(LEASE)
-            .renew_deadline(Duration::from_secs(2))
+            .lease_duration(Duration::from_secs(60))
+            .renew_deadline(Duration::from_secs(50))
             .retry_period(Duration::from_millis(200))
     }
 
@@ -114,15 +112,34 @@ impl Cluster {
         })
     }
 
-    /// Waits until the lease exists, and was not renewed for longer than it lasts.
-    pub(crate) fn wait_for_expiry(&self) {
-        for _ in 0..20 {
+    /// Waits until the lease was renewed `count` times. Not on a thread of a runtime.
+    pub(crate) fn wait_for_renewals(&self, count: usize) {
+        let mut last = self.renewed();
+        for _ in 0..count {
+            let began = SystemTime::now();
+            // Ends: the lease is renewed, or the timeout passes.
+            while self.renewed() == last {
+                assert!(began.elapsed().unwrap_or_default() < LIMIT, "no renewal");
+                // A lease is polled: a watch would need a descriptor.
+                thread::sleep(Duration::from_millis(20));
+            }
+            last = self.renewed();
+        }
+    }
+
+    /// Waits until the lease exists, and was not renewed for longer than `lease`, which it lasts.
+    pub(crate) fn wait_for_expiry(&self, lease: Duration) {
+        let (began, mut since) = (SystemTime::now(), SystemTime::now());
+        let mut last = None;
+        while began.elapsed().unwrap_or_default() < 2 * LIMIT {
             let renewed = self.renewed();
-            // Real time, because a lease expires in real time.
-            thread::sleep(LEASE + Duration::from_secs(1));
-            if renewed.is_some() && self.renewed() == renewed {
+            if renewed.is_none() || renewed != last {
+                (last, since) = (renewed, SystemTime::now());
+            } else if since.elapsed().unwrap_or_default() > lease + Duration::from_secs(1) {
                 return;
             }
+            // Real time, because a lease expires in real time.
+            thread::sleep(Duration::from_millis(200));
         }
         panic!("the lease is renewed");
     }

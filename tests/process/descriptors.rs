@@ -16,7 +16,7 @@ use windlass_operator::{AdminServer, Operator};
 
 use crate::{
     child::{Child, Kind, is_child, on_both_servers, say},
-    cluster::{Cluster, LEASE},
+    cluster::Cluster,
 };
 
 const CLIENTS: &str = "descriptors::clients_of_the_admin_server_cost_the_leader_no_lease";
@@ -47,7 +47,7 @@ fn clients_of_the_admin_server_cost_the_leader_no_lease(kind: Kind) {
         .filter_map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok())
         .collect();
     assert!(connections.len() > 64, "{}", connections.len());
-    assert_eq!(child.line(), "leads after three leases");
+    assert_eq!(child.line(), "leads after 25 renewals");
     drop(connections);
 }
 
@@ -60,7 +60,7 @@ fn a_leader_without_free_descriptors_renews_its_lease_and_logs_once(kind: Kind) 
     assert_eq!(child.line(), "leads");
     assert_eq!(child.line(), "no descriptor is free");
     let connections: Vec<_> = (0..20).map(|_| TcpStream::connect(address)).collect();
-    assert_eq!(child.line(), "leads after three leases");
+    assert_eq!(child.line(), "leads after 25 renewals");
     drop(connections);
     child.ended();
     let mut log = String::new();
@@ -95,22 +95,21 @@ fn leads(kind: Kind, exhausts: bool) {
     say("leads");
     let mut files = Vec::new();
     if exhausts {
-        // After the first renewals, so that the connection is in use. They take real time.
-        thread::sleep(LEASE);
+        // After the first renewals, so that the connection is in use.
+        cluster.wait_for_renewals(3);
         // Ends: the process can open 64 files.
         while let Ok(file) = File::open("/dev/null") {
             files.push(file);
         }
         say("no descriptor is free");
     }
-    // Real time, in which an election that renews nothing loses its lease.
-    thread::sleep(LEASE * 3);
+    cluster.wait_for_renewals(25);
     assert!(
         election.is_leader() && !run.is_finished(),
         "it lost the lease"
     );
     drop(files);
-    say("leads after three leases");
+    say("leads after 25 renewals");
 }
 
 fn wait(condition: impl Fn() -> bool) {

@@ -22,7 +22,7 @@ use windlass_informer::Informer;
 use windlass_operator::{Operator, block_on};
 
 use crate::{
-    child::{Child, is_child, say},
+    child::{Child, LIMIT, is_child, say},
     trial::{ignore, require_linux, trial},
 };
 
@@ -87,8 +87,15 @@ fn a_process_ends_although_an_exec_plugin_hangs_and_leaves_neither_it_nor_its_ch
     assert_eq!(ids.len(), 2, "the plugin and its child");
     assert!(ids.iter().all(|id| is_running(*id)));
     ends_when_terminated(&mut child);
-    let left: Vec<_> = ids.iter().filter(|id| is_running(**id)).collect();
-    assert!(left.is_empty(), "{left:?} of {ids:?} were left");
+    // They are killed, which takes time on a busy machine.
+    let is_any_left = || ids.iter().any(|id| is_running(*id));
+    let killed = SystemTime::now();
+    while is_any_left() {
+        let took = killed.elapsed().unwrap_or_default();
+        assert!(took < LIMIT, "one of {ids:?} was left");
+        // No process is notified of the end of processes that are not its children.
+        thread::sleep(Duration::from_millis(20));
+    }
     fs::remove_file(temporary("hangs", child.process.id())).expect("the child created it");
 }
 
@@ -180,7 +187,7 @@ fn ends_when_terminated(child: &mut Child) {
     assert_eq!(child.line(), "ended Ok(Ok(()))");
     assert!(child.ended().success());
     let took = terminated.elapsed().unwrap_or_default();
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
 /// Whether the process `id` runs: it exists and is no zombie.

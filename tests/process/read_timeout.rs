@@ -95,7 +95,7 @@ fn watches(kind: Kind) {
         let next = timeout(LIMIT, events.next()).await.expect("an event");
         assert!(matches!(next, Some(Event::Added(_))), "{next:?}");
         assert!(
-            began.elapsed() < Duration::from_secs(1),
+            began.elapsed() < Duration::from_secs(5),
             "{:?}",
             began.elapsed()
         );

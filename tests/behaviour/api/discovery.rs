@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    raw::{Answer, Raw},
+    raw::{Answer, Raw, pause},
     widget::Widget,
 };
 
@@ -145,7 +145,7 @@ on_both_servers! {
                 assert_ne!(answer.headers["etag"], before);
                 break;
             }
-            tokio::task::yield_now().await;
+            pause().await;
         }
     }
 

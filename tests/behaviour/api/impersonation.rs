@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    raw::{Answer, Raw},
+    raw::{Answer, Raw, pause},
     roles::{RBAC, server},
 };
 
@@ -71,7 +71,7 @@ on_both_servers! {
         let raw = other.map_or(raw, |client| Raw::of(client, cluster.namespace()));
         // The real server learns of roles by watching itself.
         while act(&raw, &token, &[]).await.code == 403 {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         let allowed = [("impersonate-uid", "u1"), ("impersonate-extra-scopes", "read")];
         let who = act(&raw, &token, &allowed).await.ok();

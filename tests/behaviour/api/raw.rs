@@ -1,5 +1,7 @@
 //! A client that sends raw requests and checks raw responses.
 
+use std::time::Duration;
+
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
@@ -159,7 +161,7 @@ impl Raw {
             if wanted(&answer) {
                 return answer.body;
             }
-            tokio::task::yield_now().await;
+            pause().await;
         }
     }
 
@@ -265,6 +267,11 @@ impl Answer {
         assert_eq!(self.body["code"], code, "{}", self.text);
         self.body["message"].as_str().unwrap_or_default().to_owned()
     }
+}
+
+/// Waits between two looks at a server that other tests share.
+pub(super) async fn pause() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
 // === impl Events ===

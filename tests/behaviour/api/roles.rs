@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
-use super::raw::{Answer, Raw};
+use super::raw::{Answer, Raw, pause};
 use crate::cluster::Cluster;
 
 pub(super) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -43,7 +43,7 @@ async fn until_allowed(raw: &Raw, user: &str, path: &str) -> u16 {
         if answer.code != 403 {
             return answer.code;
         }
-        tokio::task::yield_now().await;
+        pause().await;
     }
 }
 

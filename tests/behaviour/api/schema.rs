@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
 use super::{
-    raw::{Answer, Raw, named, names, version},
+    raw::{Answer, Raw, named, names, pause, version},
     recorded::Recorded,
     widget::{DEFINITIONS, Widget},
 };
@@ -49,7 +49,7 @@ on_both_servers! {
         let dry = format!("{}?dryRun=All", widget.all());
         let invalid = widget.object("x", &json!({ "size": 9 }));
         while raw.post(&dry, &invalid).await.code != 422 {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         // What the whole object lacks is an error even if nothing changes.
         let same = raw.get(&widget.one("w")).await.ok();

@@ -185,7 +185,7 @@ on_both_servers! {
     /// docs/apiserver.md: row 71.
     async fn the_watches_of_a_server_that_stops_end_and_it_accepts_no_requests(cluster: Cluster) {
         // Without this flag, the real server closes the connections of watches after 60 s.
-        let flags = ["--shutdown-watch-termination-grace-period=5s"];
+        let flags = ["--shutdown-watch-termination-grace-period=30s"];
         let server = OwnServer::start(&cluster, ApiServer::builder(), &flags).await;
         let raw = server.raw().await;
         let mut events = raw.watch(&format!("{}?watch=1", raw.maps())).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
 use super::garbage::Collected;
-use super::raw::{Answer, Raw, named};
+use super::raw::{Answer, Raw, named, pause};
 use super::roles::{self, RBAC};
 use super::widget::Widget;
 use crate::cluster::Cluster;
@@ -185,7 +185,7 @@ on_both_servers! {
         raw.post(&format!("{RBAC}/clusterrolebindings"), &binding).await.ok();
         // The real server learns of roles by watching itself.
         while as_jane(&raw, Method::GET, "/metrics").await.code == 403 {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         for (method, path, code) in [
             (Method::GET, "/debug/none", 404),
@@ -349,7 +349,7 @@ on_both_servers! {
         assert!(sorted.starts_with(&begin), "{sorted}");
         assert!(sorted.ends_with("},\"zeta\":{\"c\":{\"a\":3,\"b\":2},\"d\":1}}\n"), "{sorted}");
         assert!(end.contains(&begin[..begin.len() - 1]), "{end}");
-        let watch = format!("{}?watch=true&timeoutSeconds=1", widgets.all());
+        let watch = format!("{}?watch=true&timeoutSeconds=5", widgets.all());
         let events = raw.get(&watch).await.text;
         assert!(events.contains(&format!(r#""object":{begin}"#)), "{events}");
         let missing = raw.get(&format!("{}/none", raw.maps())).await.text;

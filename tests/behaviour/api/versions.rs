@@ -38,7 +38,7 @@ on_both_servers! {
         let old = raw.at(&format!("/apis/{}/v1alpha1", widget.group), "widgets");
         raw.until(&old, |answer| answer.code == 200).await;
         // An annotation is no change of the definition.
-        let query = format!("watch=1&timeoutSeconds=30&resourceVersion={version}");
+        let query = format!("watch=1&timeoutSeconds=300&resourceVersion={version}");
         let mut schema = raw.watch(&format!("{}?{query}", widget.all())).await;
         let annotation = json!({ "metadata": { "annotations": { "a": "b" } } });
         raw.merge(&widget.own_path(), &annotation).await.ok();
@@ -51,7 +51,7 @@ on_both_servers! {
         properties["size"] = json!({ "type": "integer" });
         raw.merge(&widget.own_path(), &json!({ "spec": { "versions": versions } })).await.ok();
         assert_eq!(schema.next_line().await, "end");
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+        assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
 
         // The watch of a version that is not served any more.
         raw.until(&old, |answer| answer.code == 200).await;
@@ -60,7 +60,7 @@ on_both_servers! {
         versions[1]["served"] = false.into();
         raw.merge(&widget.own_path(), &json!({ "spec": { "versions": versions } })).await.ok();
         assert_eq!(dropped.next_line().await, "end");
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+        assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
     }
 
     /// docs/apiserver.md: row 113.

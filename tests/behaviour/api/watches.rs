@@ -89,7 +89,7 @@ on_both_servers! {
     async fn a_watch_from_a_future_version_sends_no_events(cluster: Cluster) {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
-        let path = format!("{}?watch=1&resourceVersion=1000000000000&timeoutSeconds=1", raw.maps());
+        let path = format!("{}?watch=1&resourceVersion=1000000000000&timeoutSeconds=5", raw.maps());
         let mut events = raw.watch(&path).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         assert_eq!(events.next_line().await, "end");
@@ -112,7 +112,7 @@ on_both_servers! {
         let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
-        let mut events = raw.watch(&format!("{}?watch=1&timeoutSeconds=1", raw.maps())).await;
+        let mut events = raw.watch(&format!("{}?watch=1&timeoutSeconds=5", raw.maps())).await;
         assert_eq!(events.next_line().await, "ADDED a");
         assert_eq!(events.next_line().await, "end", "without an error, or a bookmark that was not asked for");
     }

@@ -72,7 +72,8 @@ on_both_servers! {
         .await;
         rig.create("other", None).await;
         rig.create(BLOG, Some("1")).await;
-        until("the child", async || rig.data(BLOG).await.is_some()).await;
+        // A call has seen the child.
+        rig.has_status(json!({ "children": ["ConfigMap blog"] })).await;
 
         let (running, overlaps) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (block, blocked) = std::sync::mpsc::channel::<()>();

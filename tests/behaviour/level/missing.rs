@@ -73,7 +73,7 @@ on_both_servers! {
         let configs = cluster.api_aside::<ConfigMap>();
         create(&configs, config("a", "1")).await;
         for (then, fails) in [
-            (MissingKind::Fail { after: Duration::from_millis(500) }, true),
+            (MissingKind::Fail { after: Duration::from_secs(5) }, true),
             (MissingKind::Wait, false),
         ] {
             let mut builder = builder::<ConfigMap>(&cluster).await;
@@ -96,7 +96,7 @@ on_both_servers! {
     async fn a_missing_permission_fails_with_the_kind_and_the_verbs(cluster: Cluster) {
         let api = Api::<ConfigMap>::namespaced(cluster.powerless().await, cluster.namespace());
         let builder = Controller::builder(cluster.powerless().await, Watch::from(api).settings(quick));
-        let builder = builder.missing_kind(MissingKind::Fail { after: Duration::from_millis(500) });
+        let builder = builder.missing_kind(MissingKind::Fail { after: Duration::from_secs(5) });
         let (sender, _receiver) = mpsc::channel(64);
         let controller = build(builder, sender, |cx| cx.key().name().to_owned());
         let error = controller.run(CancellationToken::new()).await.expect_err("forbidden");

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The longest wait for a state of an object.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Which imports the operator has.
 #[derive(Clone, Copy, Debug)]

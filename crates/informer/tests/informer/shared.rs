@@ -10,7 +10,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{sync::Barrier, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Change, Changes, HealthState, Informer, InformerError, ObjectKey, Script, Scripted, Source,
@@ -328,9 +328,11 @@ async fn callers_that_start_and_stop_on_threads_lose_no_events() {
     let (script, source) = Scripted::new();
     let informer = Informer::new(source);
     let stay = Caller::of(&informer);
+    // Each user has ended its first run before the first change.
+    let first_runs = Arc::new(Barrier::new(5));
     let users: Vec<_> = (0..4)
         .map(|_| {
-            let informer = informer.clone();
+            let (informer, first_runs) = (informer.clone(), Arc::clone(&first_runs));
             tokio::spawn(async move {
                 let mut last = 0;
                 let mut runs = 0;
@@ -339,7 +341,7 @@ async fn callers_that_start_and_stop_on_threads_lose_no_events() {
                     let run = informer.run(stop.clone());
                     let mut events = informer.subscribe();
                     let read = async {
-                        let (mut known, mut left) = (None, 50);
+                        let (mut known, mut left) = (None, if runs == 0 { 1 } else { 50 });
                         while left > 0 && known != Some(VERSIONS) {
                             let event = events.next().await.expect("it is run");
                             let Some(object) = event.object() else {
@@ -359,12 +361,16 @@ async fn callers_that_start_and_stop_on_threads_lose_no_events() {
                     ended.expect("stopped");
                     last = known.expect("some");
                     runs += 1;
+                    if runs == 1 {
+                        first_runs.wait().await;
+                    }
                 }
                 runs
             })
         })
         .collect();
     script.list([config("a", "0")]).await.expect("runs");
+    first_runs.wait().await;
     for version in 1..=VERSIONS {
         let version = version.to_string();
         script.apply(config("a", &version)).await.expect("runs");

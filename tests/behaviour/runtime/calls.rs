@@ -43,6 +43,7 @@ on_both_servers! {
             // The store shows what the controller sees.
             let object = store.get(&target).expect("the object that was reconciled");
             assert_eq!(object.name_any(), "a");
+            assert!(!object.managed_fields().is_empty(), "it has all its fields");
             assert_eq!((store.len(), store.state().len()), (1, 1));
             merge(&aside, "a", json!({ "data": { "value": change } })).await;
         }
@@ -172,7 +173,7 @@ on_both_servers! {
         let mut one = start(cluster.api::<ConfigMap>().await, any());
         let mut all = start(Api::all(cluster.client().await), any().fields("metadata.name!=kube-root-ca.crt"));
         let mut labels = start(cluster.api::<ConfigMap>().await, any().labels("tier=web"));
-        let mut fields = start(cluster.api::<ConfigMap>().await, any().fields("metadata.name=b"));
+        let mut fields = start(cluster.api::<ConfigMap>().await, any().fields("metadata.name=b,"));
         create(&aside, config("a", "1")).await;
         create(&aside, labelled("b")).await;
         create(&other, labelled("c")).await;

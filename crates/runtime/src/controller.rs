@@ -69,7 +69,8 @@ use crate::{
 /// - **No delete is lost.** A delete of an owned or watched object in a gap of the watch also leads
 ///   to a call for its owner, or for the objects that the mapper returns.
 /// - **Isolated.** Each watch has its own backoff. A call that panics is logged and repeated after a
-///   backoff, and affects no other call.
+///   backoff, and affects no other call. A stream of the program that panics ends the stream of
+///   [`run`](Self::run) with an error, because its changes would be lost.
 /// - **Bounded.** At most 64 calls run at the same time, or as many as
 ///   [`Config::concurrency`] says.
 ///

@@ -239,9 +239,10 @@ fn begin_call<K, Fut, R, P, Ctx>(
         context,
         ..
     } = closures;
+    let polled_in = GuardedSpan::current();
     let span = GuardedSpan::new(|| {
         let target = ObjectRef::from_obj_with(&*object, dyntype.clone());
-        span_of_call(&target, reasons, &cause)
+        span_of_call(&target, reasons, &cause, &polled_in)
     });
     let call = || reconciler(object, Arc::clone(context));
     let called = span.in_scope(|| catch_unwind(AssertUnwindSafe(call)));
@@ -251,12 +252,16 @@ fn begin_call<K, Fut, R, P, Ctx>(
 
 /// The span of a call, as in kube-runtime: a child of the span in which the stream is polled or, if
 /// there is none, of the span of the engine.
-fn span_of_call<K: Resource>(target: &ObjectRef<K>, reasons: Reasons, cause: &GuardedSpan) -> Span {
-    let polled_in = Span::current();
+fn span_of_call<K: Resource>(
+    target: &ObjectRef<K>,
+    reasons: Reasons,
+    cause: &GuardedSpan,
+    polled_in: &GuardedSpan,
+) -> Span {
     let parent = if polled_in.is_none() {
         cause.as_span()
     } else {
-        &polled_in
+        polled_in.as_span()
     };
     let span = info_span!(
         parent: parent,

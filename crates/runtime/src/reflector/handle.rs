@@ -29,7 +29,7 @@ where
 /// The subscribers of a writer.
 pub(super) struct Subscribers<K: Lookup> {
     sender: Sender<ObjectRef<K>>,
-    /// Keeps the channel open while nobody subscribes.
+    /// Keeps the channel open while there is no subscription.
     _open: InactiveReceiver<ObjectRef<K>>,
 }
 
@@ -59,7 +59,7 @@ where
 
     /// Sends `target` to all subscribers, and waits while one of them is full.
     pub(super) async fn send(&self, target: ObjectRef<K>) {
-        // Fails if nobody subscribes.
+        // Fails if there is no subscription.
         _ = self.sender.broadcast_direct(target).await;
     }
 }

@@ -21,7 +21,7 @@
 //!
 //! # Not supported
 //!
-//! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
+//! - Compressed watches and protobuf.
 
 // The modules are in the order in which an object passes them. The numbers are the stages of
 // ARCHITECTURE.md; 6 to 9 are in windlass-controller.

@@ -203,7 +203,7 @@ where
             self.items.extend(error);
         }
         let ended = result.err().map(|error| watch_errors::ended(&error));
-        let error = panicked.map(watch_errors::panicked).or(ended);
+        let error = panicked.as_deref().map(watch_errors::panicked).or(ended);
         self.items
             .extend(error.map(|error| Err(Error::QueueError(error))));
         false

@@ -105,7 +105,7 @@ pub(super) fn ended(error: &RunError) -> watcher::Error {
 }
 
 /// The error of a controller whose stream has panicked.
-pub(super) fn panicked(message: String) -> watcher::Error {
+pub(super) fn panicked(message: &str) -> watcher::Error {
     let error = format!("a stream of the controller panicked: {message}");
     watcher::Error::WatchFailed(kube::Error::Service(error.into()))
 }

@@ -1,10 +1,10 @@
 //! The verbs of `docs/deploying.md`: an operator with these, and no others, can do all that it does.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, future::Future, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet, authentication::v1::TokenRequest, core::v1::Secret,
-    core::v1::ServiceAccount,
+    core::v1::ServiceAccount, events::v1::Event,
 };
 use kube::{
     Api, Client, Config, CustomResourceExt as _, ResourceExt as _,
@@ -64,10 +64,18 @@ async fn the_verbs_of_the_page_suffice_for_each_feature() {
     installed.expect("a definition");
     let (client, _port) = account(&server, &rules()).await;
 
-    let (dns, stop) = (Dns::default(), CancellationToken::new());
-    let operator = operator::operator(client, "default", dns.clone()).expect("good settings");
+    let dns = Dns::default();
+    run(&client, &dns, incomplete(server.client())).await;
+    // The same Event is counted, also after a restart.
+    run(&client, &dns, complete(server.client(), &dns)).await;
+}
+
+/// Runs the operator until the end of `scenario`.
+async fn run(client: &Client, dns: &Dns, scenario: impl Future<Output = ()>) {
+    let stop = CancellationToken::new();
+    let operator = operator::operator(client.clone(), "default", dns.clone());
+    let operator = operator.expect("good settings");
     let scenario = async {
-        let scenario = scenario(server.client(), &dns);
         let ended = tokio::time::timeout(LIMIT, scenario).await;
         stop.cancel();
         ended.expect("the operator reaches each state");
@@ -76,16 +84,23 @@ async fn the_verbs_of_the_page_suffice_for_each_feature() {
     ended.expect("no error");
 }
 
-/// A database without its Secret, complete, ready, and deleted.
-async fn scenario(client: Client, dns: &Dns) {
-    let params = PostParams::default();
+/// A database without its Secret.
+async fn incomplete(client: Client) {
     let databases = Api::<Database>::default_namespaced(client.clone());
     let spec = DatabaseSpec {
         replicas: 1,
         password_secret: "password".to_owned(),
     };
     let database = Database::new("db", spec);
-    databases.create(&params, &database).await.expect("new");
+    let created = databases.create(&PostParams::default(), &database).await;
+    created.expect("new");
+    event(client, 1).await;
+}
+
+/// The database without its Secret, complete, ready, and deleted.
+async fn complete(client: Client, dns: &Dns) {
+    let params = PostParams::default();
+    let databases = Api::<Database>::default_namespaced(client.clone());
     let has = |reason: &'static str| {
         move |database: Option<&Database>| {
             let status = database.and_then(|it| it.status.as_ref());
@@ -99,7 +114,7 @@ async fn scenario(client: Client, dns: &Dns) {
         reached.expect("a watch");
     };
     reached("SecretMissing").await;
-    event(client.clone()).await;
+    event(client.clone(), 2).await;
     let mut secret = Secret::default();
     secret.metadata.name = Some("password".to_owned());
     let secrets = Api::<Secret>::default_namespaced(client.clone());
@@ -120,18 +135,19 @@ async fn scenario(client: Client, dns: &Dns) {
     assert!(dns.names().is_empty());
 }
 
-/// Waits for the Event about the missing Secret.
-async fn event(client: Client) {
-    let kind = ApiResource::erase::<k8s_openapi::api::events::v1::Event>(&());
-    let events = Api::<DynamicObject>::default_namespaced_with(client, &kind);
+/// Waits until the only Event, about the missing Secret, has at least this count.
+async fn event(client: Client, count: i32) {
+    let events = Api::<Event>::default_namespaced(client);
     // Ends: the caller has a timeout.
-    while events
-        .list(&ListParams::default())
-        .await
-        .expect("a list")
-        .items
-        .is_empty()
-    {
+    loop {
+        let listed = events.list(&ListParams::default()).await.expect("a list");
+        let found = (listed.items.iter())
+            .map(|event| event.series.as_ref().map_or(1, |series| series.count));
+        let found: Vec<_> = found.collect();
+        assert!(found.len() <= 1, "{found:?}");
+        if found.first().is_some_and(|found| *found >= count) {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -67,7 +67,8 @@ async fn the_verbs_of_the_page_suffice_for_each_feature() {
     let dns = Dns::default();
     run(&client, &dns, incomplete(server.client())).await;
     // The same Event is counted, also after a restart.
-    run(&client, &dns, complete(server.client(), &dns)).await;
+    let complete = Box::pin(complete(server.client(), &dns));
+    run(&client, &dns, complete).await;
 }
 
 /// Runs the operator until the end of `scenario`.

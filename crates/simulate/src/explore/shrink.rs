@@ -1,17 +1,47 @@
 //! Shrinks a plan that breaks an oracle: removes faults and steps while it still breaks the oracle.
 
-use std::ops::Range;
+use std::{
+    cell::{Cell, RefCell},
+    ops::Range,
+    time::Duration,
+};
 
-use super::check_alone;
-use crate::{Plan, Simulation, run::run};
+use tokio::time::Instant;
 
-/// Returns the smallest plan found that still breaks `oracle`.
+use super::Reference;
+use crate::{
+    Plan, Simulation, Violation,
+    run::{Run, run},
+};
+
+/// The longest search for a smaller plan.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The interval of progress lines.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// A plan without faults, and its runs.
+struct QuietRuns {
+    plan: Plan,
+    reference: Result<Reference, Vec<Violation>>,
+}
+
+/// The search for a smaller plan.
+struct Search<'a> {
+    simulation: &'a Simulation,
+    oracle: &'a str,
+    references: RefCell<Vec<QuietRuns>>,
+    began: Instant,
+    shown: Cell<Instant>,
+    tries: Cell<u32>,
+}
+
+/// Returns the smallest plan found that still breaks `oracle`, and prints the progress.
 pub(super) fn shrink(simulation: &Simulation, plan: &Plan, oracle: &str) -> Plan {
-    let breaks = |plan: &Plan| {
-        let mut run = run(simulation, plan);
-        check_alone(simulation, plan, &mut run);
-        run.violations.iter().any(|it| it.oracle == oracle)
-    };
+    let name = &simulation.settings.name;
+    eprintln!("{name}: the plan \"{plan}\" breaks {oracle}; looking for a smaller one");
+    let search = Search::new(simulation, oracle);
+    let breaks = |plan: &Plan| search.breaks(plan);
     let steps = &simulation.settings.steps;
     let mut objects: Vec<Vec<usize>> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
@@ -34,6 +64,57 @@ pub(super) fn shrink(simulation: &Simulation, plan: &Plan, oracle: &str) -> Plan
         plan = without_steps(plan, 0..steps.len(), breaks);
         if plan == before {
             return plan;
+        }
+    }
+}
+
+// === impl Search ===
+
+impl<'a> Search<'a> {
+    fn new(simulation: &'a Simulation, oracle: &'a str) -> Self {
+        let now = Instant::now();
+        Self {
+            simulation,
+            oracle,
+            references: RefCell::default(),
+            began: now,
+            shown: Cell::new(now),
+            tries: Cell::new(0),
+        }
+    }
+
+    /// Whether the plan breaks the oracle. No plan does when the time is over.
+    fn breaks(&self, plan: &Plan) -> bool {
+        if self.began.elapsed() >= LONGEST {
+            return false;
+        }
+        self.tries.set(self.tries.get() + 1);
+        if self.shown.get().elapsed() >= INTERVAL {
+            self.shown.set(Instant::now());
+            let (name, tries) = (&self.simulation.settings.name, self.tries.get());
+            eprintln!("{name}: {tries} smaller plans tried; now {plan}");
+        }
+        let mut run = run(self.simulation, plan);
+        self.check(plan, &mut run);
+        run.violations.iter().any(|it| it.oracle == self.oracle)
+    }
+
+    /// Checks a run against those without faults that have the same seed and steps.
+    fn check(&self, plan: &Plan, run: &mut Run) {
+        let quiet = plan.without_faults();
+        let mut references = self.references.borrow_mut();
+        let known = references.iter().position(|it| it.plan == quiet);
+        let at = known.unwrap_or_else(|| {
+            let reference = Reference::new(self.simulation, &quiet);
+            references.push(QuietRuns {
+                plan: quiet,
+                reference: reference.map_err(|broken| broken.1.violations),
+            });
+            references.len() - 1
+        });
+        match &references[at].reference {
+            Ok(reference) => reference.check(plan, run),
+            Err(violations) => run.violations.extend(violations.clone()),
         }
     }
 }

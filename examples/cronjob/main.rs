@@ -1,0 +1,83 @@
+//! An operator of cron jobs: it starts a `Job` at each time of a schedule.
+//!
+//! `cargo test --example cronjob` tests it in virtual time, and under faults. `cargo run --example
+//! cronjob -- --print-crd` prints the definition of its kind, and without arguments it runs on the
+//! cluster of your kubeconfig. `deploy/operator.yaml` has its manifests.
+
+use std::{error::Error, path::PathBuf};
+
+use clap::Parser;
+use kube::{Config, CustomResourceExt as _};
+use tracing_subscriber::EnvFilter;
+use windlass::{prelude::*, settings::Settings};
+
+mod api;
+mod schedule;
+
+mod plan;
+
+mod operator;
+mod webhooks;
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+/// Starts jobs at the times of a schedule.
+#[derive(Parser)]
+struct Cli {
+    /// Prints the definition of the kind, and ends.
+    #[arg(long)]
+    print_crd: bool,
+
+    /// The folder with `tls.crt` and `tls.key` for the webhooks, which are served on port 9443
+    /// [default: no webhooks].
+    #[arg(long, env = "WEBHOOK_CERTIFICATES", value_name = "FOLDER")]
+    webhook_certificates: Option<PathBuf>,
+
+    /// A YAML file with settings.
+    #[arg(long, env = "OPERATOR_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    settings: Settings,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let cli = Cli::parse();
+    if cli.print_crd {
+        print!("{}", serde_yaml_ng::to_string(&api::CronJob::crd())?);
+        return Ok(());
+    }
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).init();
+    windlass::operator::block_on(run(cli))?
+}
+
+async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
+    let file = cli.config.map(Settings::read).transpose()?;
+    let mut settings = cli.settings.with_fallback(&file.unwrap_or_default())?;
+    let config = Config::infer().await?;
+    let admin = &mut settings.operator.admin_address;
+    admin.get_or_insert(([0, 0, 0, 0], 8080).into());
+
+    let mut operator = settings.operator.builder(&config, operator::NAME)?;
+    if let Some(folder) = cli.webhook_certificates {
+        let listen = ([0, 0, 0, 0], 9443);
+        operator = operator.webhook_server(webhooks::webhooks(listen, &folder)?);
+    }
+    let operator = operator.build();
+    let client = settings.operator.connect(&operator, config)?;
+    // The selectors of the settings are those of cron jobs; their jobs have other labels.
+    let jobs = match &settings.watch.namespaces {
+        Some(namespaces) => Watch::in_namespaces(namespaces),
+        None => Watch::all(),
+    };
+    let builder = operator::builder(client, settings.watch.watch()?);
+    let mut builder = settings.controller.apply(builder)?;
+    let reconciler = operator::CronJobs::new(&mut builder, jobs);
+    operator.add_controller(builder.build(reconciler)?)?;
+    operator.run().await?;
+    Ok(())
+}

@@ -14,7 +14,7 @@ pub mod prelude {
         controller::InformerController,
         finalizer::{FinalizerName, Finalizers, OpinionatedReconciler, OpinionatedWatcher},
         handler::{Action, Failure, Outcome, Reconciler, Request, SimpleWatcher, Watcher},
-        informer::{Event, Informer, ObjectKey},
+        informer::{ErrorChain, Event, Informer, ObjectKey},
         leader::LeaderElection,
         level::{Context, Controller, ControllerBuilder, Desired, ObjectReconciler, Owned, Watch},
         mapper::{Mapper, Owners},

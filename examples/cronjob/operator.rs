@@ -7,7 +7,6 @@ use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Client, ResourceExt as _};
 use windlass::{
     controller::HandlerError,
-    informer::ErrorChain,
     level::{Retry, UpdateStrategy},
     operator::wall_clock,
     prelude::*,
@@ -22,9 +21,6 @@ use crate::{
 /// The name of the controller, of its field manager, and of the lease.
 pub(crate) const NAME: &str = "cronjob";
 
-/// How soon a call is repeated that did not see the writes of the call before.
-const STALE: Duration = Duration::from_secs(5);
-
 /// The time limit of a call, which sends a few requests: a request that hangs must not delay a run.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -33,6 +29,8 @@ pub(crate) fn builder(client: Client, cron_jobs: Watch<CronJob>) -> ControllerBu
     Controller::builder(client, cron_jobs)
         .name(NAME)
         .timeout(TIMEOUT)
+        // Without the last write of the status, a run whose job was deleted would start again.
+        .own_write_timeout(Duration::MAX)
 }
 
 /// Starts the jobs of cron jobs.
@@ -44,10 +42,6 @@ impl ObjectReconciler<CronJob> for CronJobs {
     type Error = Failure;
 
     async fn reconcile(&self, cx: Context<CronJob>) -> Result<Outcome, Failure> {
-        // Without the last write of the status, a run whose job was deleted would start again.
-        if cx.is_stale() {
-            return Ok(Outcome::requeue_after(STALE));
-        }
         let now = now();
         // An invalid schedule is corrected by a change of the cron job, and by no retry.
         let plan = Plan::new(cx.object(), self.jobs.of(&cx), now);

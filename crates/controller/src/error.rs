@@ -8,7 +8,8 @@ use crate::{FinalizerError, InvalidFinalizer, work::call_user_code};
 
 /// Why a call of a handler failed.
 ///
-/// The handler's own error is the [`source`](Error::source). If its `Drop` panics, the panic is logged
+/// The handler's own error is the [`source`](Error::source), which `to_string` does not show:
+/// [`ErrorChain`](windlass_informer::ErrorChain) shows both. If its `Drop` panics, the panic is logged
 /// with the text of the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

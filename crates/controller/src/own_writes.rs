@@ -37,7 +37,7 @@ mod client;
 mod lane;
 mod records;
 
-use self::lane::{LaneWrites, NO_ANSWER, RunningCall, UnknownWrite};
+use self::lane::{LaneWrites, RunningCall, UnknownWrite};
 pub(crate) use self::{
     answers::CallAnswers,
     client::{CallRecorder, recording_client},
@@ -125,6 +125,7 @@ impl OwnWrites {
             scope,
             at: now,
             version: None,
+            asked: None,
         });
     }
 
@@ -184,7 +185,7 @@ impl OwnWrites {
         let age = |at: Instant| now.saturating_duration_since(at);
         writes.drop_finished(now, timeout, by_all);
         writes.is_waiting = true;
-        let versions = writes.missing_versions();
+        let versions = writes.missing_versions(now);
         if !versions.is_empty() {
             return Readiness::FindVersions(versions);
         }
@@ -202,15 +203,21 @@ impl OwnWrites {
     }
 
     /// Tells the version that the server had for the objects in `scope` after the unknown writes of
-    /// `lane`. Without one, for example because the server did not answer, the calls wait for the
-    /// timeout.
-    pub(crate) fn passes(&mut self, lane: &ObjectKey, scope: &Scope, version: Option<u64>) {
+    /// `lane`. Without one, for example because the server did not answer, it is asked again later.
+    pub(crate) fn passes(
+        &mut self,
+        lane: &ObjectKey,
+        scope: &Scope,
+        version: Option<u64>,
+        now: Instant,
+    ) {
         let Some(writes) = self.lanes.get_mut(lane) else {
             return;
         };
         for write in &mut writes.unknown {
             if write.scope == *scope {
-                write.version.get_or_insert(version.unwrap_or(NO_ANSWER));
+                write.version = write.version.or(version);
+                write.asked = Some(now);
             }
         }
     }

@@ -192,7 +192,14 @@ impl Kit {
         self.core.journal.calls(since)
     }
 
-    /// Lets time pass.
+    /// The time of day, for the operators too. In [`run`] it begins at 2026-01-01T00:00:00Z.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        windlass_informer::wall_clock()
+    }
+
+    /// Lets time pass. What is due exactly then may happen afterwards: [`quiet`](Self::quiet) waits
+    /// for it.
     pub async fn advance(&self, time: Duration) {
         sleep(time).await;
     }

@@ -29,6 +29,7 @@ pub enum UpdateStrategy {
     /// deleted: the apply fails with [`ChildError::Kept`].
     Recreate,
 
+    #[doc(alias = "create_once")]
     /// Leaves an existing child as it is, except for its labels and owner. A new desired state takes
     /// effect after another client deleted the child. Whether a child has its desired state is known only
     /// of those of [`Owned::rolling`](crate::Owned::rolling).

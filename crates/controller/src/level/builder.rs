@@ -208,7 +208,9 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// Sets how long a call for an object waits until the stores have the writes of the earlier call.
     /// Then it begins, and [`Context::is_stale`](super::Context::is_stale) returns true. The default
     /// is 5 seconds. With zero, own writes are neither waited for nor recognized: a call can see the
-    /// state of a child before its last write.
+    /// state of a child before its last write. With `Duration::MAX` no call begins before the stores have
+    /// the writes: for operators that must not repeat what an earlier call has done, such as the start of
+    /// a Job. While a watch is broken, they do nothing for the objects with such writes.
     pub fn own_write_timeout(mut self, timeout: Duration) -> Self {
         self.own_write_timeout = timeout;
         self

@@ -92,8 +92,12 @@ impl<K: Watchable> Context<K> {
     /// Each call is stale until the stores show the write, at most for 6 minutes. If it is shown by an
     /// event, a further call begins because of it.
     ///
-    /// A store can then lack children that an earlier call has created. Those with names of their own
-    /// are found by their names; create none with `generateName`.
+    /// A store can then lack children that an earlier call has created, and have some that it has
+    /// deleted, and the object the status before it. Children with names of their own are found by their
+    /// names; create none with `generateName`. What must happen once, such as the start of a Job that is
+    /// deleted later, needs an
+    /// [`own_write_timeout`](super::ControllerBuilder::own_write_timeout) of `Duration::MAX`: then no call
+    /// is stale.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.call.is_stale

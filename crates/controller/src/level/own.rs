@@ -135,9 +135,9 @@ impl OwnWriteTracker {
                 Readiness::FindVersions(scopes) => {
                     for scope in scopes {
                         let version = self.version(&scope, client).await;
-                        self.writes.lock().passes(lane, &scope, version);
+                        now = Instant::now();
+                        self.writes.lock().passes(lane, &scope, version, now);
                     }
-                    now = Instant::now();
                 }
             }
         }

@@ -87,6 +87,9 @@ pub trait ObjectReconciler<K: super::Watchable>: Send + Sync + 'static {
     /// Called after a call failed, panicked or exceeded its time limit, for example to write the
     /// error into the status. Returns when to repeat the call; by default the retry policy decides.
     ///
+    /// The error of [`reconcile`](Self::reconcile) is the source of `error`:
+    /// [`ErrorChain`](windlass_informer::ErrorChain) shows both.
+    ///
     /// It has the same time limit as a call. A panic of it is logged, and the retry policy decides.
     fn failed(&self, cx: &Context<K>, error: &HandlerError) -> impl Future<Output = Retry> + Send {
         _ = (cx, error);

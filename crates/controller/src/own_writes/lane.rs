@@ -29,6 +29,8 @@ pub(super) struct UnknownWrite {
     pub(super) at: Instant,
     /// The version of the server after the write, once it is known.
     pub(super) version: Option<u64>,
+    /// When the server was asked for it.
+    pub(super) asked: Option<Instant>,
 }
 
 /// A call in progress.
@@ -47,8 +49,8 @@ pub(super) const MAX_OVERDUE: usize = 256;
 /// silent watch is opened again.
 pub(super) const LONGEST_LAG: Duration = Duration::from_secs(360);
 
-/// The version of a server that did not tell it.
-pub(super) const NO_ANSWER: u64 = u64::MAX;
+/// How long after a question that the server did not answer it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 // === impl UnknownWrite ===
 
@@ -95,9 +97,14 @@ impl LaneWrites {
         (self.unknown).retain(|write| !is_late(write.at) && !write.is_settled(by_all));
     }
 
-    /// The scopes of the unknown writes after which the version of the server is not known.
-    pub(super) fn missing_versions(&self) -> Vec<Scope> {
-        let missing = self.unknown.iter().filter(|write| write.version.is_none());
+    /// The scopes of the unknown writes after which the version of the server is not known, and is
+    /// asked for at `now`.
+    pub(super) fn missing_versions(&self, now: Instant) -> Vec<Scope> {
+        let is_asked = |at: Instant| now.saturating_duration_since(at) < ASK_AGAIN;
+        let missing = self
+            .unknown
+            .iter()
+            .filter(|write| write.version.is_none() && !write.asked.is_some_and(is_asked));
         let mut scopes: Vec<_> = missing.map(|write| write.scope.clone()).collect();
         scopes.sort_unstable();
         scopes.dedup();
@@ -136,6 +143,7 @@ impl LaneWrites {
                         },
                         at: write.at,
                         version: Some(version),
+                        asked: None,
                     });
                 }
                 _ => self.writes.push(write),
@@ -145,10 +153,8 @@ impl LaneWrites {
 
         let mut scopes = HashSet::new();
         self.unknown.sort_by_key(|write| Reverse(write.version));
-        (self.unknown).retain(|write| {
-            write.version.is_some_and(|version| version != NO_ANSWER)
-                && scopes.insert(write.scope.clone())
-        });
+        (self.unknown)
+            .retain(|write| write.version.is_some() && scopes.insert(write.scope.clone()));
     }
 
     /// Whether `event` shows a write of this lane and nothing else.

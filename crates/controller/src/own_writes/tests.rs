@@ -260,14 +260,16 @@ fn after_an_unknown_result_nothing_is_dropped_and_the_stores_must_pass_the_serve
     let behind = shows(Some(("c", 9)), 9);
     let versions = Readiness::FindVersions(vec![scope("secrets")]);
     assert_eq!(script.ready(&behind), versions);
-    script.writes.passes(&lane, &scope("secrets"), Some(12));
+    script
+        .writes
+        .passes(&lane, &scope("secrets"), Some(12), now);
     assert_eq!(script.ready(&behind), Readiness::Wait(POLL));
     assert_eq!(script.ready(&shows(Some(("c", 9)), 12)), Readiness::Ready);
 
     // A server that does not tell its version.
     script.writes.record_unknown(&lane, scope("secrets"), now);
     assert_eq!(script.ready(&behind), versions);
-    script.writes.passes(&lane, &scope("secrets"), None);
+    script.writes.passes(&lane, &scope("secrets"), None, now);
     assert_eq!(script.ready(&behind), Readiness::Wait(POLL));
     script.now += TIMEOUT;
     assert_eq!(script.ready(&behind), Readiness::Stale);

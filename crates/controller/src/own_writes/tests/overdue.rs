@@ -123,7 +123,7 @@ fn writes_during_a_long_lag_do_not_add_up() {
         assert!(matches!(script.ready(&behind), Readiness::FindVersions(_)));
         script
             .writes
-            .passes(&lane, &scope("secrets"), Some(version));
+            .passes(&lane, &scope("secrets"), Some(version), now);
     }
     let lane = &script.writes.lanes[&script.lane];
     assert!(
@@ -154,7 +154,9 @@ fn a_write_that_no_store_shows_for_very_long_is_forgotten() {
     let mut script = Script::wrote(at(7), true);
     let (lane, now) = (script.lane.clone(), script.now);
     script.writes.record_unknown(&lane, scope("secrets"), now);
-    script.writes.passes(&lane, &scope("secrets"), Some(12));
+    script
+        .writes
+        .passes(&lane, &scope("secrets"), Some(12), now);
     let never = shows(None, 1);
     let written = script.now;
     script.now += TIMEOUT;
@@ -181,7 +183,9 @@ fn an_unknown_result_is_settled_by_the_watches_of_its_namespace() {
     script
         .writes
         .record_unknown(&lane, scope("secrets"), script.now);
-    script.writes.passes(&lane, &scope("secrets"), Some(12));
+    script
+        .writes
+        .passes(&lane, &scope("secrets"), Some(12), script.now);
     let mut ready = |namespace: &str| {
         let by_all = |_: &str, key: &ObjectKey, is: &dyn Fn(&Shown) -> bool| {
             is(&if key.namespace() == Some(namespace) {
@@ -194,4 +198,26 @@ fn an_unknown_result_is_settled_by_the_watches_of_its_namespace() {
     };
     assert_eq!(ready("shop"), Readiness::Wait(POLL));
     assert_eq!(ready("blog"), Readiness::Ready);
+}
+
+/// Rule 7. The server did not answer when it was asked for its version.
+#[test]
+fn a_server_that_did_not_tell_its_version_is_asked_again() {
+    let mut script = Script::new();
+    script.writes = OwnWrites::new(Duration::MAX);
+    let (lane, mut now) = (script.lane.clone(), script.now);
+    script.writes.record_unknown(&lane, scope("secrets"), now);
+    let versions = Readiness::FindVersions(vec![scope("secrets")]);
+    for _ in 0..3 {
+        assert_eq!(script.ready(&shows(None, 99)), versions);
+        script.writes.passes(&lane, &scope("secrets"), None, now);
+        assert!(matches!(script.ready(&shows(None, 99)), Readiness::Wait(_)));
+        now += Duration::from_secs(10);
+        script.now = now;
+    }
+    assert_eq!(script.ready(&shows(None, 99)), versions);
+    script
+        .writes
+        .passes(&lane, &scope("secrets"), Some(99), now);
+    assert_eq!(script.ready(&shows(None, 99)), Readiness::Ready);
 }
